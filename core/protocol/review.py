@@ -372,3 +372,10 @@ class Finding(Struct, frozen=True, kw_only=True):
     def place(self) -> str:
         """The place as `path:line`, "" = none."""
         return f"{self.path}:{self.start}" if self.path else ""
+
+
+class CommitTopic(Struct, frozen=True, kw_only=True):
+    """Accepted edits that belong into one commit, by id. `title`: what they are about, in a few words."""
+
+    title: str
+    edits: tuple[str, ...]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,15 +13,12 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 from tests.support.agent_case import DirectedModel, calls, says
-from tests.support.commits import (
-    accept_all,
-    edited,
-    make_repository,
-    preview,
-    writes,
-)
+from tests.support.commits import accept_all, commit, edited, git, make_repository, preview, writes
 from tests.support.default_model import access_to
 from tests.support.open_session import read_until, session_in, submit
+from tests.support.program import environment, run
+from tests.support.provider_server import provider_server
+from tests.support.provider_streams import Call, Step
 from tests.support.story import access
 
 
@@ -90,3 +89,64 @@ async def test_the_message_names_the_check_that_had_passed_when_the_hunk_was_acc
         check = engine.state(session).changes["a.txt"].check
         assert check is not None, "the same text is as proven as it was"
         assert (check.command, check.has_passed) == ("make test", True)
+
+
+async def test_a_model_sorts_what_was_accepted_by_topic(project):
+    said = "Here they are:\n2, 3: notes on the lines\n- 1, 2, 9: renew a line\n"
+    turn = [writes("a.txt", edited(2)), writes("b.txt", "b\n"), writes("c.txt", "c\n"), writes("d.txt", "d\n")]
+    model = DirectedModel([*turn, says("Done."), says(said)])
+    models = access_to(lambda _id, _settings: (model, "story"), "story/one")
+    async with session_in(project, models) as (engine, session):
+        (whole,) = (await accept_all(engine, session, "Renew line two, and make notes")).groups
+        before = engine.state(session).seq
+        await submit(engine, cmd.CommitSort(session=session, edits=whole.edits))
+        *_, told = await read_until(engine, session, ev.CommitSorted, after=before)
+        a, b, c, d = whole.edits
+        assert [(each.title, each.edits) for each in told.topics] == [
+            ("notes on the lines", (b, c)),
+            ("renew a line", (a,)),
+        ]
+        found = await preview(engine, session, "topic", told.topics)
+        assert [each.edits for each in found.groups] == [(a,), (b, c), (d,)], "what no topic has is one more"
+        assert [each.message for each in found.groups][:2] == ["Renew a line\n", "Notes on the lines\n"]
+        await commit(engine, session, found)
+    assert git(project, "log", "--format=%s") == (
+        "Renew line two, and make notes\nNotes on the lines\nRenew a line\nfirst\n"
+    )
+    sent = str(model.requests[-1].messages[0].content)
+    assert '<edit number="4">' in sent
+    assert "+line 2 new" in sent
+
+
+async def test_without_an_answer_of_a_model_all_of_it_is_one_topic(project):
+    models = access([writes("a.txt", edited(2)), writes("b.txt", "b\n"), says("Done."), says("They are all fine.")])
+    async with session_in(project, models) as (engine, session):
+        (whole,) = (await accept_all(engine, session)).groups
+        before = engine.state(session).seq
+        await submit(engine, cmd.CommitSort(session=session, edits=whole.edits))
+        *_, told = await read_until(engine, session, ev.CommitSorted, after=before)
+        assert ([each.edits for each in told.topics], told.model) == ([whole.edits], "")
+
+
+async def test_the_command_line_makes_a_commit_for_each_topic_with_what_the_model_wrote(project):
+    written = [
+        Call(name="write", arguments={"file_path": name, "contents": f"{name}\n"})
+        for name in ("b.txt", "c.txt", "d.txt")
+    ]
+    plays: dict[str, list[Step | str | Mapping[str, Any]]] = {
+        "turns": [Step(calls=written), "Done."],
+        "texts": ["1, 3: notes\n2: a letter", "=== 1 ===\nnotes: add two\n=== 2 ===\nletters: add c"],
+    }
+
+    def find_play(body: Mapping[str, Any]) -> str:
+        return "turns" if body.get("tools") else "texts"
+
+    async with provider_server(plays=plays, find_play=find_play, strict=True) as server:
+        env = {**environment(server), "HOME": str(project.parent / "home")}
+        asked = ("-p", "Add notes", "--accept", "all", "--model", "openai/tiny-1")
+        assert (await run(project, *asked, env=env)).code == 0
+        made = await run(project, "commit", "--split", "topic", "--draft", env=env)
+    assert made.code == 0, made.err
+    assert git(project, "log", "--format=%s", "--name-only", "--max-count=2").split("\n") == [
+        "letters: add c", "", "c.txt", "notes: add two", "", "b.txt", "d.txt", "",
+    ]  # fmt: skip

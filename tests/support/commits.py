@@ -12,6 +12,7 @@ from core.engine import Engine
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
+from core.protocol.review import CommitTopic
 from tests.support.agent_case import calls
 from tests.support.open_session import run_turn, submit
 
@@ -56,8 +57,10 @@ async def accept_hunks(engine: Engine, session: str, path: str, *numbers: int) -
     await submit(engine, cmd.HunkResolve(session=session, path=path, hunks=chosen, verdict="accept"))
 
 
-async def preview(engine: Engine, session: str, split: q.CommitSplit = "none") -> q.CommitAnswer:
-    found = await engine.query(q.CommitQuery(session=session, split=split))
+async def preview(
+    engine: Engine, session: str, split: q.CommitSplit = "none", topics: tuple[CommitTopic, ...] = ()
+) -> q.CommitAnswer:
+    found = await engine.query(q.CommitQuery(session=session, split=split, topics=topics))
     assert isinstance(found, q.CommitAnswer)
     return found
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from core.protocol import commands as c
 from core.protocol import events as e
 from core.protocol import queries as q
+from core.protocol.review import CommitTopic
 from tests.support import recorded
 from tui.commit.draft_dialog import DraftDialog
 from tui.commit.pull_request_dialog import PullRequestDialog
@@ -190,6 +191,41 @@ async def test_each_part_of_a_split_has_its_message_written_unasked_however_fast
         assert dialog.editor.text == "my tax: name it\n"
         assert len(asked()) == 2
         assert "a model writes" not in read(dialog, "head")
+
+
+async def test_the_last_split_is_by_topics_that_a_model_tells_apart(committing):
+    topics = (CommitTopic(title="Mend it", edits=("v1",)), CommitTopic(title="Name it", edits=("v2",)))
+    async with committing(demo=False) as (on, dialog):
+        await on.until(lambda: on.sent(c.CommitDraft))
+        await on.pilot.press("f2", "f2", "f2")
+        assert not on.sent(c.CommitSort), "it writes the first message as yet"
+        await on.emit(e.CommitDrafted(messages=("tax: all\n",), model="m"))
+        await on.until(lambda: on.sent(c.CommitSort))
+        assert [each.edits for each in on.sent(c.CommitSort)] == [("v1", "v2")]
+        assert "one for each topic" in read(dialog, "head")
+        assert read(dialog, "head").endswith("a model sorts by topic…")
+        on.client.answers[q.CommitQuery] = SPLIT
+        await on.emit(e.CommitSorted(topics=topics, model="m"))
+        await on.until(lambda: read(dialog, "head").startswith("1 of 2  Mend it"))
+        assert [each.topics for each in on.client.queries if isinstance(each, q.CommitQuery)][-1] == topics
+        await on.until(lambda: len(on.sent(c.CommitDraft)) == 2)
+
+
+async def test_topics_that_no_model_could_tell_are_one_commit_again(committing):
+    async with committing(demo=False) as (on, dialog):
+        await on.emit(e.CommitDrafted(messages=("tax: all\n",), model="m"))
+        await on.pilot.press("f2", "f2", "f2")
+        await on.until(lambda: on.sent(c.CommitSort))
+        await on.emit(e.ErrorRaised(code="spent", message="The limit is reached."))
+        await on.until(lambda: "one commit" in read(dialog, "head"))
+        assert read(dialog, "output") == "The limit is reached."
+
+
+async def test_the_demo_has_no_model_that_sorts(committing):
+    async with committing() as (on, dialog):
+        await on.pilot.press("f2", "f2", "f2")
+        await on.until(lambda: "one commit" in read(dialog, "head"))
+        assert not on.sent(c.CommitSort)
 
 
 async def test_a_draft_that_fails_says_so_and_can_be_asked_for_again(committing):

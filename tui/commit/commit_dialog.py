@@ -7,16 +7,22 @@ from typing import Final, get_args
 
 from textual.content import Content
 
-from core.protocol.commands import CommitDraft, CommitMake, HookPlace, PlannedCommit
-from core.protocol.events import AnyEvent, CommitDrafted, CommitMade, ErrorRaised
+from core.protocol.commands import CommitDraft, CommitMake, CommitSort, HookPlace, PlannedCommit
+from core.protocol.events import AnyEvent, CommitDrafted, CommitMade, CommitSorted, ErrorRaised
 from core.protocol.queries import CommitAnswer, CommitFile, CommitGroup, CommitSplit
+from core.protocol.review import CommitTopic
 from core.text.counting import count
 from tui.commit.draft_dialog import DraftDialog, Edit, Submit
 from tui.keymap import get_bindings
 from tui.text import fit_line, shorten_path
 
 _SPLITS: Final[tuple[CommitSplit, ...]] = get_args(CommitSplit)
-_SPLIT_WORDS: Final = {"none": "one commit", "todo": "one for each todo", "prompt": "one for each prompt"}
+_SPLIT_WORDS: Final = {
+    "none": "one commit",
+    "todo": "one for each todo",
+    "prompt": "one for each prompt",
+    "topic": "one for each topic",
+}
 _HOOK_WORDS: Final = {
     "box": "in the box first",
     "machine": "on this machine only",
@@ -26,11 +32,13 @@ _SIGNS: Final = {"create": "+", "edit": "~", "delete": "-"}
 _MAX_FILES: Final = 200
 
 Edits = tuple[str, ...]  # of a commit; it keeps its message by them, however the others are split
+Preview = Callable[[CommitSplit, Sequence[CommitTopic]], None]
 
 
 class CommitDialog(DraftDialog):
-    """Plans commits of accepted hunks. `preview(split)` asks for others; its answer comes by `show_preview`. `drafts`:
-    a model writes messages unasked; one request at a time, so those of a split that comes meanwhile come after it."""
+    """Plans commits of accepted hunks. `preview(split, topics)` asks for others; its answer comes by `show_preview`.
+    `drafts`: a model sorts, and writes messages unasked; one request at a time, so those of a split that comes
+    meanwhile come after it."""
 
     BINDINGS = get_bindings("commit", priority=True)
     hints = (
@@ -43,17 +51,16 @@ class CommitDialog(DraftDialog):
         ("commit.leave", "back"),
     )
 
-    def __init__(
-        self, found: CommitAnswer, submit: Submit, edit: Edit, preview: Callable[[CommitSplit], None], *, drafts: bool
-    ) -> None:
+    def __init__(self, found: CommitAnswer, submit: Submit, edit: Edit, preview: Preview, *, drafts: bool) -> None:
         super().__init__("Commit what you accepted", submit, edit)
         self._found, self._preview, self._drafts = found, preview, drafts
         self._split: CommitSplit = "none"
         self._hooks: HookPlace = "box"
         self._texts: dict[Edits, str] = {}
         self._proposed: dict[Edits, str] = {}  # a text that differs is the user's
-        self._asked: tuple[Edits, ...] = ()  # whose messages a model writes now
+        self._asked: tuple[Edits, ...] = ()  # whose messages a model writes now; (): it sorts
         self._had_written: set[Edits] = set()  # whose messages it was asked for
+        self._topics: tuple[CommitTopic, ...] | None = None  # as a model has sorted the edits; None: it was not asked
         self._at = self._made = 0
 
     def set_up(self) -> None:
@@ -78,7 +85,7 @@ class CommitDialog(DraftDialog):
             self._texts.setdefault(each.edits, each.message)
             self._proposed.setdefault(each.edits, each.message)
         self._show_group()
-        self._draft_unwritten()
+        self._ask_model()
 
     def _show_group(self) -> None:
         self.show_text(self._texts[self._group.edits])
@@ -94,7 +101,7 @@ class CommitDialog(DraftDialog):
         if found.staged:
             parts.append(f"{count('file', found.staged)} of yours staged: stays so")
         if self._is_drafting:
-            parts.append("a model writes the message…")
+            parts.append("a model writes the message…" if self._asked else "a model sorts by topic…")
         head = Content.from_text(" · ".join(parts), markup=False).stylize("$foreground 60%")
         if total > 1:
             title = f"{self._at + 1} of {total}  {fit_line(self._group.title, 60)}\n"
@@ -126,14 +133,26 @@ class CommitDialog(DraftDialog):
             self._submit(CommitDraft(groups=self._asked))
             self._show_head()
 
-    def _draft_unwritten(self) -> None:
-        if self._drafts and not self._had_written.issuperset(each.edits for each in self._found.groups):
+    def _ask_model(self) -> None:
+        """Ask a model for what the commits as they are split now lack; it is asked for one thing at a time."""
+        if self._split == "topic" and self._topics is None and not self._is_drafting:
+            self._is_drafting, self._asked = True, ()
+            self._submit(CommitSort(edits=tuple(edit for each in self._found.groups for edit in each.edits)))
+            self._show_head()
+        elif self._drafts and not self._had_written.issuperset(each.edits for each in self._found.groups):
             self.action_draft()
 
     def action_split(self) -> None:
         if not self.is_busy:
-            self._split = _SPLITS[(_SPLITS.index(self._split) + 1) % len(_SPLITS)]
-            self._preview(self._split)
+            splits = _SPLITS if self._drafts else tuple[CommitSplit, ...](each for each in _SPLITS if each != "topic")
+            self._split = splits[(splits.index(self._split) + 1) % len(splits)]
+            self._show_split()
+
+    def _show_split(self) -> None:
+        if self._split == "topic" and self._topics is None:
+            self._ask_model()
+        else:
+            self._preview(self._split, self._topics or ())
 
     def action_hooks(self) -> None:
         places: tuple[HookPlace, ...] = get_args(HookPlace)
@@ -147,10 +166,16 @@ class CommitDialog(DraftDialog):
         self._show_group()
 
     def show_end(self, event: AnyEvent) -> None:
-        self._is_drafting = self._is_drafting and not isinstance(event, CommitDrafted | ErrorRaised)
+        self._is_drafting = self._is_drafting and not isinstance(event, CommitDrafted | CommitSorted | ErrorRaised)
         if isinstance(event, CommitDrafted):
             self._take_draft(event.messages)
-            self._draft_unwritten()
+            self._ask_model()
+        elif isinstance(event, CommitSorted):
+            self._topics = event.topics
+            self._show_split()
+        elif isinstance(event, ErrorRaised) and self._split == "topic" and self._topics is None:
+            self._split = "none"
+            self._show_split()
         elif isinstance(event, CommitMade):
             self._made += 1
             if self._made == len(self._found.groups):

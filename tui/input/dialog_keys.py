@@ -29,7 +29,7 @@ DIALOG_ROWS: Final[tuple[Row, ...]] = (
         "Have it written",
         "Have a model write it, in the style of the log",
     ),
-    ("commit.split", "f2", "split", "Split", "One commit, one for each todo, one for each prompt"),
+    ("commit.split", "f2", "split", "Split", "One commit, one for each todo, prompt or topic"),
     ("commit.next", "ctrl+n", "show(1)", "Next", "The next of several commits"),
     ("commit.previous", "ctrl+b", "show(-1)", "Previous", "The commit before"),
     ("commit.hooks", "f4", "hooks", "Hooks", "Hooks in the box first, here only, or not at all"),

@@ -388,6 +388,7 @@ _SHOWN: Final[Mapping[type[events.Event], tuple[Topics, Step | None]]] = {
     events.RulesLoaded: (_SAID, _in_transcript(TranscriptState.show_rules)),
     events.CommitProgressed: (_COMMITS, _add_commit_output),
     events.CommitDrafted: (_COMMITS, _end_commit),
+    events.CommitSorted: (_COMMITS, _end_commit),
     events.CommitMade: (_COMMITS | _SAID | _topics("review"), _end_commit),
     events.CommitFailed: (_COMMITS, _end_commit),
     events.PullRequestDrafted: (_COMMITS, _end_commit),

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, get_args
 
+from msgspec.structs import replace
+
 from core.cli.changes.work import (
     CODES,
     ChangesArguments,
@@ -27,7 +29,7 @@ from core.protocol import queries as q
 from core.text.display_names import display_name, to_one_line
 
 COMMIT_USAGE: Final = """\
-agent-tui commit [DIR] [-m MESSAGE | --draft] [--split todo | prompt]
+agent-tui commit [DIR] [-m MESSAGE | --draft] [--split todo | prompt | topic]
                         [--only PATH] [--hooks box | machine | none] [--dry-run] [--json]"""
 
 COMMIT_TEXT: Final = """\
@@ -53,7 +55,7 @@ def parse(argv: Sequence[str]) -> CommitArguments:
     parser = build_parser("agent-tui commit", COMMIT_USAGE, COMMIT_TEXT, CODES)
     add_common(parser)
     parser.add_argument("-m", "--message", default="", help="the message; else it is made of what was asked for")
-    parser.add_argument("--split", choices=get_args(q.CommitSplit), default="none", help="one for each todo or prompt")
+    parser.add_argument("--split", choices=get_args(q.CommitSplit), default="none", help="one for each")
     parser.add_argument("--only", action="append", default=[], metavar="PATH", help="of this file or directory alone")
     parser.add_argument("--hooks", choices=get_args(cmd.HookPlace), default="box", help="box (default): there first")
     said = parser.parse_intermixed_args(argv)
@@ -84,8 +86,13 @@ async def _go(arguments: CommitArguments) -> int:
 
 async def _commit(work: ChangesWork, arguments: CommitArguments) -> int:
     paths = tuple(relate_path(each, arguments.directory) for each in arguments.only)
-    found = await work.engine.query(q.CommitQuery(session=work.session, split=arguments.split, paths=paths))
-    assert isinstance(found, q.CommitAnswer)
+    query = q.CommitQuery(session=work.session, split=arguments.split, paths=paths)
+    found = await _preview(work, query)
+    if arguments.split == "topic" and not found.refused:
+        ids = tuple(edit for group in found.groups for edit in group.edits)
+        *_, told = await work.submit(cmd.CommitSort(session=work.session, edits=ids), ev.CommitSorted)
+        if isinstance(told, ev.CommitSorted):
+            found = await _preview(work, replace(query, topics=told.topics))
     if found.refused:
         return work.refuse(arguments, found, found.refused, found.hint)
     messages = tuple(arguments.message or each.message for each in found.groups)
@@ -104,6 +111,12 @@ async def _commit(work: ChangesWork, arguments: CommitArguments) -> int:
     for each in found.left_out:
         say(f"left      {display_name(each.path)} ({to_one_line(each.problem)})")
     return work.report(arguments, ends)
+
+
+async def _preview(work: ChangesWork, query: q.CommitQuery) -> q.CommitAnswer:
+    found = await work.engine.query(query)
+    assert isinstance(found, q.CommitAnswer)
+    return found
 
 
 def _show_commits(arguments: CommitArguments, found: q.CommitAnswer, messages: Sequence[str]) -> None:

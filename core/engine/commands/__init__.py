@@ -54,6 +54,7 @@ COMMANDS: Final[Mapping[type, Check]] = {
     cmd.SymbolRename: review.prepare_symbol_rename,
     cmd.CommentsSend: review.prepare_comments_send,
     cmd.CommitDraft: commits.prepare_draft,
+    cmd.CommitSort: commits.prepare_sort,
     cmd.CommitMake: commits.prepare_make,
     cmd.PullRequestDraft: commits.prepare_pull_request_draft,
     cmd.PullRequestOpen: commits.prepare_pull_request,

@@ -27,6 +27,16 @@ async def prepare_draft(session: Session, command: cmd.CommitDraft) -> Effect:
     return partial(start_turn, session, lambda context: work(context, command.groups), None)
 
 
+async def prepare_sort(session: Session, command: cmd.CommitSort) -> Effect:
+    """Ask a model which edits belong together; nothing else runs meanwhile."""
+    _check_edits([command.edits])
+    from core.engine.commits.sorting import sort_edits
+
+    await reserve_turn(session)
+    work = partial(sort_edits, session)
+    return partial(start_turn, session, lambda context: work(context, command.edits), None)
+
+
 def prepare_make(session: Session, command: cmd.CommitMake) -> Effect:
     """Check messages and edits; the commits are made beside the session."""
     _check_edits([each.edits for each in command.commits])

@@ -8,24 +8,19 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from difflib import unified_diff
 from typing import Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from core.agent.context.prompt_tags import escape_tags
-from core.agent.turn.stages import build_side_requests
 from core.agent.turn.turn_context import TurnContext
 from core.engine.commits.basis import CommitBasis, open_basis
 from core.engine.commits.preview import build_group
+from core.engine.commits.side_models import ask_side_models
 from core.engine.session.session import Session
-from core.errors import ProviderError
 from core.git.work_state import list_recent_messages
-from core.prompts import render
 from core.protocol.events import CommitDrafted
-from core.protocol.messages import UserMessage
 from core.protocol.queries import CommitGroup
 from core.shadow.commits.commit_content import CommitContent
 from core.shadow.commits.path_version import AcceptedEdit, PathVersion
@@ -33,7 +28,6 @@ from core.shadow.commits.path_version import AcceptedEdit, PathVersion
 _LOG: Final = 12  # messages
 _MAX_MESSAGE: Final = 600  # characters of one of them
 _MAX_DIFF: Final = 24_000  # characters of all groups
-_MAX_TOKENS: Final = 2_000
 _MARK: Final = re.compile(r"(?m)^[ \t]*={2,}[ \t]*(\d+)[ \t]*={2,}[ \t]*$")
 _FENCE: Final = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
 
@@ -49,15 +43,11 @@ async def draft_messages(session: Session, context: TurnContext, groups: Sequenc
     """Have the small model, else the session's, write the messages of groups of edits; emit them."""
     log, described = await asyncio.to_thread(_describe_groups, session, groups)
     drafted = [each.group.message for each in described]
-    prompt = UserMessage(content=_render_request(log, described))
-    side, system = build_side_requests(context), render("commit_messages")
-    for route in (*side.routes.small, replace(side.routes.current, effort="")):
-        with suppress(ProviderError):
-            said = await side.ask("small", route, system, [prompt], max_tokens=_MAX_TOKENS)
-            if found := parse_messages(said, len(described)):
-                messages = tuple(found.get(number, text) for number, text in enumerate(drafted))
-                context.emit(CommitDrafted(messages=messages, model=route.id))
-                return
+    async for said, model in ask_side_models(context, "commit_messages", _render_request(log, described)):
+        if found := parse_messages(said, len(described)):
+            messages = tuple(found.get(number, text) for number, text in enumerate(drafted))
+            context.emit(CommitDrafted(messages=messages, model=model))
+            return
     context.emit(CommitDrafted(messages=tuple(drafted)))
 
 
@@ -95,18 +85,16 @@ def _build_groups(session: Session, basis: CommitBasis, groups: Sequence[Sequenc
 
 
 def _render_diff(contents: Sequence[CommitContent], before: dict[str, PathVersion]) -> str:
-    parts: list[str] = []
-    for each in contents:
-        old, new = before.get(each.path, each.head), each.after
-        if any(b"\0" in side.data for side in (old, new)):
-            parts.append(f"--- {each.path}\n(binary)\n")
-            continue
-        before_lines, after_lines = (
-            side.data.decode("utf-8", "replace").splitlines(keepends=True) for side in (old, new)
-        )
-        lines = unified_diff(before_lines, after_lines, f"a/{each.path}", f"b/{each.path}", n=2)
-        parts.append("".join(line if line.endswith("\n") else f"{line}\n" for line in lines))
-    return "".join(parts)
+    return "".join(render_change(each.path, before.get(each.path, each.head), each.after) for each in contents)
+
+
+def render_change(path: str, old: PathVersion, new: PathVersion) -> str:
+    """Render the change of one path as a unified diff, for a model."""
+    if any(b"\0" in side.data for side in (old, new)):
+        return f"--- {path}\n(binary)\n"
+    before, after = (side.data.decode("utf-8", "replace").splitlines(keepends=True) for side in (old, new))
+    lines = unified_diff(before, after, f"a/{path}", f"b/{path}", n=2)
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
 
 
 def _render_request(log: Sequence[str], groups: Sequence[DraftGroup]) -> str:

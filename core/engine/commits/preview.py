@@ -37,7 +37,7 @@ def _describe_basis(state: SessionState, basis: CommitBasis, query: q.CommitQuer
     contents = [each for each in basis.compute() if is_meant(each.path, query.paths)]
     left_out = {each.path for each in contents if each.problem}
     open_paths = {each.path for each in contents} - left_out
-    groups = list(_list_groups(state, basis, [each for each in basis.edits if each.path in open_paths], query.split))
+    groups = list(_list_groups(state, basis, [each for each in basis.edits if each.path in open_paths], query))
     return q.CommitAnswer(
         branch=basis.head.branch,
         head=basis.head.commit,
@@ -51,19 +51,19 @@ def _describe_basis(state: SessionState, basis: CommitBasis, query: q.CommitQuer
 
 
 def _list_groups(
-    state: SessionState, basis: CommitBasis, edits: Sequence[AcceptedEdit], split: q.CommitSplit
+    state: SessionState, basis: CommitBasis, edits: Sequence[AcceptedEdit], query: q.CommitQuery
 ) -> Iterator[q.CommitGroup]:
     """Yield the groups in the order of their first edits; the files of each as they change with those before it."""
     before: dict[str, PathVersion] = {}
     done: list[AcceptedEdit] = []
-    for key, own in _sort_into_groups(basis, edits, split).items():
+    for key, own in _sort_into_groups(basis, edits, query).items():
         done += own
         touched = {each.path for each in own}
         contents = [each for each in basis.compute(done) if each.path in touched]
         files = tuple(describe_content(each, before.get(each.path)) for each in contents)
         before |= {each.path: each.after for each in contents}
         if files:
-            yield build_group(state, key, own, files)
+            yield build_group(state, key if query.split == "topic" else _find_title(state, key), own, files)
 
 
 def find_asking_turns(state: SessionState) -> dict[str, str]:
@@ -77,10 +77,15 @@ def find_asking_turns(state: SessionState) -> dict[str, str]:
 
 
 def _sort_into_groups(
-    basis: CommitBasis, edits: Sequence[AcceptedEdit], split: q.CommitSplit
+    basis: CommitBasis, edits: Sequence[AcceptedEdit], query: q.CommitQuery
 ) -> dict[str, list[AcceptedEdit]]:
-    """Sort the edits by todo or prompt. Those of a path that can't be told apart stay together, in the last group."""
-    keys = {each.id: {"none": "", "todo": each.todo, "prompt": each.turn}[split] for each in edits}
+    """Sort the edits by todo, prompt or topic. Those of a path that can't be told apart stay together, in the last
+    group."""
+    topics = {edit: topic.title for topic in query.topics for edit in topic.edits}
+    keys = {
+        each.id: {"none": "", "todo": each.todo, "prompt": each.turn, "topic": topics.get(each.id, "")}[query.split]
+        for each in edits
+    }
     while True:
         groups: dict[str, list[AcceptedEdit]] = {}
         for each in edits:
@@ -103,19 +108,27 @@ def _find_clash(basis: CommitBasis, groups: Sequence[Sequence[AcceptedEdit]]) ->
     return ""
 
 
+def _find_title(state: SessionState, key: str) -> str:
+    """Return the words of a todo or turn, "" = there is none."""
+    prompts, todos = _list_prompts(state), {each.id: each.content for each in state.todos}
+    asker = find_asking_turns(state).get(key, key)
+    return f"Follow comments: {prompts[asker]}" if asker != key else todos.get(key) or prompts.get(key, "")
+
+
+def _list_prompts(state: SessionState) -> dict[str, str]:
+    return {each.id: each.prompt for each in (*state.turns, *state.left_turns.values())}
+
+
 def build_group(
-    state: SessionState, key: str, edits: Sequence[AcceptedEdit], files: tuple[q.CommitFile, ...]
+    state: SessionState, title: str, edits: Sequence[AcceptedEdit], files: tuple[q.CommitFile, ...]
 ) -> q.CommitGroup:
-    """Return what is known of a commit of these edits. `key`: the todo or turn that it is for, "" = of neither."""
+    """Return what is known of a commit of these edits. `title`: what they are about, "" = what was asked for."""
     texts = {each.id: each.content for each in state.todos}
-    prompts = {each.id: each.prompt for each in (*state.turns, *state.left_turns.values())}
+    prompts, askers = _list_prompts(state), find_asking_turns(state)
     todos = tuple(dict.fromkeys(texts[each.todo] for each in edits if each.todo in texts))
-    askers = find_asking_turns(state)
     turns = dict.fromkeys(askers.get(each.turn, each.turn) for each in edits)
     asked = tuple(prompts[turn] for turn in turns if prompts.get(turn))
-    title, checks = texts.get(key) or prompts.get(key) or "", _list_checks(state, edits)
-    if key in prompts and askers.get(key, key) != key:
-        title = f"Follow comments: {prompts[askers[key]]}"
+    checks = _list_checks(state, edits)
     return q.CommitGroup(
         title=title,
         edits=tuple(each.id for each in edits),

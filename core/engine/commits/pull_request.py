@@ -12,20 +12,18 @@ import re
 import shlex
 import shutil
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
-from msgspec.structs import replace
-
 from core.agent.context.prompt_tags import escape_tags
-from core.agent.turn.stages import build_side_requests
 from core.agent.turn.turn_context import TurnContext
+from core.engine.commits.side_models import ask_side_models
 from core.engine.prompt_sources import build_session_reader, may_show
 from core.engine.session.session import Session
-from core.errors import CommandRejected, ProviderError
+from core.errors import CommandRejected
 from core.git.branch_diff import find_base, render_branch_diff
 from core.git.repository import (
     GitFailed,
@@ -39,11 +37,9 @@ from core.git.repository import (
 from core.git.safe_config import ConfigPairs, find_last
 from core.git.temporary_directories import make_temporary_directory
 from core.git.work_state import list_subjects, read_branch_name, read_head
-from core.prompts import render
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
-from core.protocol.messages import UserMessage
 from core.sandbox.results import CommandResult
 from core.sandbox.unboxed_run import run_unboxed
 from core.shell.outside.machine_run import build_machine_environment
@@ -51,7 +47,6 @@ from core.state.receipt import describe_checks
 from core.state.session import SessionState
 
 PUSH_SECONDS: Final = 300.0
-_MAX_TOKENS: Final = 2_000
 _MAX_BRANCH: Final = 50  # characters
 _MAX_DIFF: Final = 24_000  # characters
 _PROGRAMS: Final = {"github": "gh", "gitlab": "glab"}
@@ -190,15 +185,11 @@ async def draft_pull_request(session: Session, context: TurnContext) -> None:
     parts = [
         f"<{name}>\n{escape_tags(chr(10).join(values))}\n</{name}>" for name, values in told.items() if any(values)
     ]
-    request = UserMessage(content="\n".join(parts))
-    side, system = build_side_requests(context), render("pull_request")
-    for route in (*side.routes.small, replace(side.routes.current, effort="")):
-        with suppress(ProviderError):
-            said = (await side.ask("small", route, system, [request], max_tokens=_MAX_TOKENS)).strip()
-            title, _, body = said.partition("\n")
-            if title.strip("# "):
-                context.emit(ev.PullRequestDrafted(title=title.strip("# "), body=body.strip() + "\n", model=route.id))
-                return
+    async for said, model in ask_side_models(context, "pull_request", "\n".join(parts)):
+        title, _, body = said.strip().partition("\n")
+        if title.strip("# "):
+            context.emit(ev.PullRequestDrafted(title=title.strip("# "), body=body.strip() + "\n", model=model))
+            return
     context.emit(ev.PullRequestDrafted(title=found.title, body=found.body))
 
 

@@ -125,6 +125,12 @@ class CommitDraft(Command, frozen=True, kw_only=True, tag="commit.draft"):
     groups: tuple[tuple[str, ...], ...]
 
 
+class CommitSort(Command, frozen=True, kw_only=True, tag="commit.sort"):
+    """Have a model sort accepted edits by topic, for a commit of each. `edits`: by id. Answered by `commit.sorted`."""
+
+    edits: tuple[str, ...]
+
+
 class CommitMake(Command, frozen=True, kw_only=True, tag="commit.make"):
     """Commit accepted hunks, one commit after the other. `head`: the last commit that they were planned for; it is
     refused if another one came. `hooks`: "box": the repository's hooks run in the box first, and if they pass, the

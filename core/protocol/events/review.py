@@ -6,7 +6,17 @@ from typing import Literal
 
 from core.protocol.events.base import Event, IdEvent, IdsEvent, LossyEvent
 from core.protocol.language import Diagnostic
-from core.protocol.review import Bulk, Change, Check, Comment, FileState, Finding, FindingStanding, VerdictRecord
+from core.protocol.review import (
+    Bulk,
+    Change,
+    Check,
+    Comment,
+    CommitTopic,
+    FileState,
+    Finding,
+    FindingStanding,
+    VerdictRecord,
+)
 
 
 class ChangeProposed(Event, frozen=True, kw_only=True, tag="change.proposed"):
@@ -73,6 +83,13 @@ class CommitDrafted(Event, frozen=True, kw_only=True, tag="commit.drafted"):
     """Messages for commits, in the order of the groups that were asked for. `model` "": none wrote them."""
 
     messages: tuple[str, ...]
+    model: str = ""
+
+
+class CommitSorted(Event, frozen=True, kw_only=True, tag="commit.sorted"):
+    """Accepted edits by topic. `model` "": none told them apart, and they are one."""
+
+    topics: tuple[CommitTopic, ...]
     model: str = ""
 
 

@@ -7,15 +7,18 @@ from typing import Literal
 from msgspec import Struct
 
 from core.protocol.queries.base import Answer, Query
+from core.protocol.review import CommitTopic
 
-CommitSplit = Literal["none", "todo", "prompt"]
+CommitSplit = Literal["none", "todo", "prompt", "topic"]
 
 
 class CommitQuery(Query, frozen=True, kw_only=True, tag="commit"):
-    """Preview the next commit of accepted hunks. `split`: one commit for all, or one for each todo or prompt; `paths`:
-    of these files and what lies below these directories alone, () = of all."""
+    """Preview the next commit of accepted hunks. `split`: one commit for all, or one for each todo, prompt or topic;
+    `topics`: as in `commit.sorted`; edits that they do not name are one more. `paths`: of these files and what lies
+    below these directories alone, () = of all."""
 
     split: CommitSplit = "none"
+    topics: tuple[CommitTopic, ...] = ()
     paths: tuple[str, ...] = ()
 
 

@@ -27,6 +27,7 @@ DRIVING: Final[frozenset[type]] = frozenset(
         cmd.BestTake,
         cmd.CommentsSend,
         cmd.CommitDraft,
+        cmd.CommitSort,
         cmd.ContextCompact,
         cmd.ContextDrop,
         cmd.DraftKeep,

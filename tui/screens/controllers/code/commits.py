@@ -3,6 +3,7 @@ commands."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal
 
 from textual import on
@@ -10,6 +11,7 @@ from textual import on
 from core.protocol import queries
 from core.protocol.commands import AnyCommand
 from core.protocol.events import AnyEvent, ErrorRaised
+from core.protocol.review import CommitTopic
 from core.text.counting import count
 from tui.commit.commit_dialog import CommitDialog
 from tui.commit.draft_dialog import DraftDialog
@@ -86,8 +88,10 @@ class CommitController(Controller):
         note = f"Not in it: {left}{' …' if len(found.left_out) > 3 else ''}" if left else ""
         self.context.show(PatchDialog(title, patch, note, self._copying.copy))
 
-    async def _ask_preview(self, split: queries.CommitSplit) -> queries.CommitAnswer | None:
-        question = queries.CommitQuery(split=split, paths=self._paths)
+    async def _ask_preview(
+        self, split: queries.CommitSplit, topics: Sequence[CommitTopic] = ()
+    ) -> queries.CommitAnswer | None:
+        question = queries.CommitQuery(split=split, topics=tuple(topics), paths=self._paths)
         found = await self.context.query(question, queries.CommitAnswer, "Git gave no answer.")
         if found is not None and found.refused:
             left = f"{found.left_out[0].path}: {found.left_out[0].problem}. " if found.left_out else ""
@@ -107,8 +111,8 @@ class CommitController(Controller):
         self._dialog = None
 
     @in_worker("commit preview")
-    async def _preview_again(self, split: queries.CommitSplit) -> None:
-        found = await self._ask_preview(split)
+    async def _preview_again(self, split: queries.CommitSplit, topics: Sequence[CommitTopic]) -> None:
+        found = await self._ask_preview(split, topics)
         if found is not None and isinstance(self._dialog, CommitDialog):
             self._dialog.show_preview(found)
 

@@ -1,0 +1,65 @@
+"""Accepted edits sorted by topic, by a model: which of them belong into one commit."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from core.agent.context.prompt_tags import escape_tags
+from core.agent.turn.turn_context import TurnContext
+from core.engine.commits.basis import open_basis
+from core.engine.commits.drafting import render_change
+from core.engine.commits.side_models import ask_side_models
+from core.engine.session.session import Session
+from core.protocol.events import CommitSorted
+from core.protocol.review import CommitTopic
+from core.shadow.commits.path_version import AcceptedEdit
+from core.state.session import SessionState
+
+_MAX_DIFF: Final = 24_000  # characters of all edits
+_MAX_TITLE: Final = 120  # characters
+_TOPIC: Final = re.compile(r"(?m)^[ \t]*(?:[-*][ \t]*)?(\d+(?:[ \t]*,[ \t]*\d+)*)[ \t]*(?::(.*))?$")
+
+
+async def sort_edits(session: Session, context: TurnContext, ids: Sequence[str]) -> None:
+    """Have the small model, else the session's, sort edits by topic; emit which belong together."""
+    request = await asyncio.to_thread(_describe_edits, session, ids)
+    async for said, model in ask_side_models(context, "commit_topics", request):
+        if topics := parse_topics(said, ids):
+            context.emit(CommitSorted(topics=tuple(topics), model=model))
+            return
+    context.emit(CommitSorted(topics=(CommitTopic(title="", edits=tuple(ids)),)))
+
+
+def parse_topics(text: str, ids: Sequence[str]) -> list[CommitTopic]:
+    """Return the topics of an answer, a line `1, 3: words` for each. An edit belongs to the first one that names it."""
+    rest = dict(enumerate(ids, 1))
+    found = [
+        CommitTopic(
+            title=" ".join(title.split())[:_MAX_TITLE] or f"Topic {at}",
+            edits=tuple(rest.pop(number) for number in map(int, numbers.split(",")) if number in rest),
+        )
+        for at, (numbers, title) in enumerate(_TOPIC.findall(text), 1)
+    ]
+    return [each for each in found if each.edits]
+
+
+def _describe_edits(session: Session, ids: Sequence[str]) -> str:
+    with open_basis(session) as basis:
+        known = {each.id: each for each in basis.select(ids)}
+    room = _MAX_DIFF // max(len(ids), 1)
+    return "\n".join(_describe(session.state, number, known[each], room) for number, each in enumerate(ids, 1))
+
+
+def _describe(state: SessionState, number: int, edit: AcceptedEdit, room: int) -> str:
+    prompts = {each.id: each.prompt for each in (*state.turns, *state.left_turns.values())}
+    todos = {each.id: each.content for each in state.todos}
+    told = {
+        "asked": prompts.get(edit.turn, "")[:room],
+        "todo": todos.get(edit.todo, ""),
+        "diff": render_change(edit.path, edit.before, edit.after)[:room],
+    }
+    parts = [f"<{name}>\n{escape_tags(text)}\n</{name}>" for name, text in told.items() if text]
+    return "\n".join((f'<edit number="{number}">', *parts, "</edit>"))
