@@ -126,6 +126,24 @@ class Commit(Action, frozen=True, kw_only=True, tag="commit"):
     split: Literal["none", "todo", "prompt"] = "none"
 
 
+class Review(Action, frozen=True, kw_only=True, tag="review"):
+    """`/review` of a revision, "" = of the branch with what is not committed; the model answers `steps`, in whose last
+    words are so many `findings`."""
+
+    of: str = ""
+    steps: tuple[tuple[Call, ...], ...] = ()
+    findings: int = 0
+
+
+class Finding(Action, frozen=True, kw_only=True, tag="finding"):
+    """Dismiss finding number `at` of the last review (or open it again), or have it fixed, or all that are open, as the
+    model's `steps` do."""
+
+    how: Literal["fix", "fix_all", "dismiss"]
+    at: int = 0
+    steps: tuple[tuple[Call, ...], ...] = ()
+
+
 class Mode(Action, frozen=True, kw_only=True, tag="mode"):
     mode: Literal["agent", "plan", "ask", "debug"]
 
@@ -152,6 +170,8 @@ AnyAction = (
     | Take
     | Forget
     | Commit
+    | Review
+    | Finding
     | Mode
     | Crash
 )

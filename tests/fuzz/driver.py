@@ -145,11 +145,11 @@ class Driver:
     def _blob(self, name: str) -> bytes:
         return self.runtime.shadow.blobs.get(name)
 
-    def _changes(self) -> list[Change]:
+    def list_changes(self) -> list[Change]:
         return list(self.runtime.shadow.list_changes())
 
     def _hunks(self) -> list[tuple[Change, Hunk]]:
-        return [(change, hunk) for change in self._changes() for hunk in change.hunks]
+        return [(change, hunk) for change in self.list_changes() for hunk in change.hunks]
 
     # actions
 
@@ -161,7 +161,7 @@ class Driver:
                 self._outside(action)
             case act.Mode(mode=mode):
                 await self.do(cmd.ModeSet(session=self.session, mode=mode))
-            case act.Best() | act.Take() | act.Forget() | act.Commit():
+            case act.Best() | act.Take() | act.Forget() | act.Commit() | act.Review() | act.Finding():
                 await perform_reach(self, action)
             case _:
                 await getattr(self, f"_{type(action).__name__.lower()}")(action)
@@ -205,7 +205,7 @@ class Driver:
         if action.what == "bulk":
             await self._judge_bulk(action)
             return
-        changes = self._changes()
+        changes = self.list_changes()
         if not changes:
             return
         chosen, path, ids = [], "", ()
@@ -264,7 +264,7 @@ class Driver:
                 await self.do(cmd.HunkComment(**where, text=action.text))
 
     async def _settle(self, action: act.Settle) -> None:
-        conflicts = [each for each in self._changes() if each.conflict]
+        conflicts = [each for each in self.list_changes() if each.conflict]
         if not conflicts:
             return
         change = conflicts[action.at % len(conflicts)]

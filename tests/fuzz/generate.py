@@ -77,7 +77,7 @@ class Generator:
         """A turn first, so that there is something to judge; `crash`: with processes that are killed."""
         actions = [self._turn(), *(self._any() for _ in range(self._chance.randint(2, 6)))]
         if self._chance.random() < 0.4:
-            scene = self._chance.choice((self._clash, self._planning, self._commit, self._best))
+            scene = self._chance.choice((self._clash, self._planning, self._commit, self._best, self._reviewing))
             at = self._chance.randrange(len(actions) + 1)
             actions[at:at] = scene()
         if crash:
@@ -136,6 +136,27 @@ class Generator:
         some = [self._judge() for _ in range(self._chance.randint(0, 3))]
         rest = act.Judge(what="all", verdict=self._chance.choice(("accept", "reject")))
         return [turn, *some, rest, bulk, bulk]
+
+    def _reviewing(self) -> list[act.AnyAction]:
+        """What the user has now is reviewed, by a model that may try to write; findings are fixed and dismissed."""
+        said = [self._found(number) for number in range(self._chance.randint(0, 3))]
+        tried = (self._chance.choice((self._write, self._replace, self._delete, self._run))(),)
+        answer = (act.Call(text="\n".join(["Read.", *said])),)
+        steps = (tried, answer) if self._chance.random() < 0.7 else (answer,)
+        review = act.Review(of=self._chance.choice(("", "", "HEAD", "HEAD~1")), steps=steps, findings=len(said))
+        settled = [self._finding() for _ in range(self._chance.randint(1, 3))]
+        between = [self._chance.choice((self._judge, self._outside, self._restart))() for _ in range(2)]
+        accepted = act.Judge(what="all", verdict="accept")
+        return [self._turn(), accepted, review, *between, *settled, self._judge()]
+
+    def _found(self, number: int) -> str:
+        line = self._chance.randint(1, 30)
+        severity = self._chance.choice(("high", "medium", "low"))
+        return f"```{line}:{line}:a.py\nline_{line} = {line}\n```\n{severity}: Fault {number}\n\nIt is wrong.\n"
+
+    def _finding(self) -> act.Finding:
+        how = self._chance.choice(("fix", "fix", "fix_all", "dismiss", "dismiss"))
+        return act.Finding(how=how, at=self._number(), steps=(self._step(),) if how.startswith("fix") else ())
 
     # the model
 

@@ -1,5 +1,5 @@
-"""Actions of the agent's reach: prompts that are tried side by side, what is taken of them, permissions taken back; and
-commits of what was accepted."""
+"""Actions of the agent's reach: prompts that are tried side by side, what is taken of them, permissions taken back;
+commits of what was accepted; reviews of code, and what becomes of their findings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from tests.fuzz.driver import Driver
 
 
-async def perform_reach(driver: Driver, action: act.Best | act.Take | act.Forget | act.Commit) -> None:
+Reaching = act.Best | act.Take | act.Forget | act.Commit | act.Review | act.Finding
+
+
+async def perform_reach(driver: Driver, action: Reaching) -> None:
     """Perform an action; none of them may touch a file of the user's. While a turn runs, none of them is done."""
     match action:
         case _ if driver.runtime.turn_slot.is_running:
@@ -35,6 +38,10 @@ async def perform_reach(driver: Driver, action: act.Best | act.Take | act.Forget
             await _forget(driver, action)
         case act.Commit():
             await _commit(driver, action)
+        case act.Review():
+            await _review(driver, action)
+        case act.Finding():
+            await _settle_finding(driver, action)
 
 
 async def _try_side_by_side(driver: Driver, action: act.Best) -> None:
@@ -98,3 +105,55 @@ async def _commit(driver: Driver, action: act.Commit) -> None:
     again = await driver.engine.query(CommitQuery(session=driver.session))
     if driver.count(ev.CommitFailed) == failed and isinstance(again, CommitAnswer) and again.groups:
         raise Broken(f"committed, and still to be committed: {again.groups}")
+
+
+async def _review(driver: Driver, action: act.Review) -> None:
+    """Review. Nothing that is pending changes by it, and the mode is the user's again; what was found is reported."""
+    state, pending = driver.runtime.state, driver.list_changes()
+    mode, reported = state.mode, driver.count(ev.FindingsReported)
+    is_done = await _run_turn(
+        driver, cmd.TurnSubmit(session=driver.session, text=f"/review {action.of}".strip()), action
+    )
+    if driver.list_changes() != pending:
+        raise Broken("a review changed what is pending")
+    if state.mode != mode:
+        raise Broken(f"a review left the mode at {state.mode}, it was {mode}")
+    if is_done:
+        found = state.review.code_review
+        if driver.count(ev.FindingsReported) != reported + 1 or found is None or len(found.findings) != action.findings:
+            raise Broken(f"{action.findings} findings were said, and reported were {found}")
+
+
+async def _settle_finding(driver: Driver, action: act.Finding) -> None:
+    """Dismiss or fix. Each that is named stands as was asked for, and a fix is made with the rights of Agent mode."""
+    state = driver.runtime.state
+    review = state.review.code_review
+    if review is None or not review.findings:
+        return
+    one = review.findings[action.at % len(review.findings)].id
+    if action.how == "dismiss":
+        wanted = "open" if review.get_standing(one).standing == "dismissed" else "dismissed"
+        await driver.do(cmd.FindingsDismiss(session=driver.session, ids=(one,)))
+        chosen = (one,)
+    else:
+        chosen, wanted = ((one,) if action.how == "fix" else tuple(each.id for each in review.list_open())), "fixing"
+        ids = chosen if action.how == "fix" else ()
+        if not await _run_turn(driver, cmd.FindingsFix(session=driver.session, ids=ids), action):
+            return
+        if state.mode != "agent":
+            raise Broken(f"findings were fixed in the mode {state.mode}")
+    now = state.review.code_review
+    if now is None or any(now.get_standing(each).standing != wanted for each in chosen):
+        raise Broken(f"{chosen} should be {wanted}: {now}")
+
+
+async def _run_turn(driver: Driver, command: cmd.AnyCommand, action: act.Review | act.Finding) -> bool:
+    """Have a command's turn played to its end; True if it was done, False if it was refused or came to nothing."""
+    driver.model.begin(act.Turn(steps=action.steps))
+    ended = driver.count(ev.TurnFinished)
+    if isinstance(await driver.do(command), cmd.Reject):
+        return False
+    await driver.until(lambda: driver.count(ev.TurnFinished) > ended, "the end of a turn about findings")
+    await driver.engine.wait_idle(driver.session)
+    driver.look(Allowance())
+    return next(each.reason for each in reversed(driver.heard) if isinstance(each, ev.TurnFinished)) == "done"
