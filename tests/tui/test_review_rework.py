@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from textual.events import Key
 
 from core.protocol.commands import Command, HunkComment, HunkEdit, HunkResolve, HunkSplit
-from core.protocol.queries import DiffQuery, HunkAnswer
+from core.protocol.queries import DiffQuery, HunkAnswer, HunkQuery
 from core.protocol.review import Check, Comment, Origin
 from tests.tui.review_case import PRICES, TESTS, ReviewApp, diff_of
 from tests.tui.test_review import settle, text_of
@@ -317,3 +317,14 @@ async def test_the_line_for_a_comment_says_what_it_is_for_again_and_shows_the_en
         await on.pilot.press(*"word " * 20, *"end")
         await on.pilot.pause()
         assert drawn().endswith("word end")
+
+
+async def test_a_long_line_in_a_hunk_that_is_edited_takes_no_second_row_for_a_bar(stage, clock):
+    text = HunkAnswer(path="src/a.py", hunk="h", text=f"{'long ' * 40}\n", start=4)
+    answers = {DiffQuery: diff("src/a.py"), HunkQuery: text}
+    async with stage(proposed(change("src/a.py")), size=(60, 16), answers=answers) as on:
+        await reviewing(on, clock)
+        await on.pilot.press("e")
+        await on.until(lambda: on.screen.query("HunkEditor") and on.screen.query_one(HunkEditor).has_focus)
+        await on.pilot.pause()
+        assert on.screen.query_one(HunkEditor).outer_size.height == 1

@@ -56,7 +56,7 @@ class ChangeBrowser(Vertical):
     ChangeBrowser > .review--conflict { height: auto; max-height: 6; padding: 0 1; }
     ChangeBrowser > .review--conflict { color: $text-warning; background: $warning-muted; }
     ChangeBrowser > HunkEditor, ChangeBrowser > HunkEditor:focus { border: none; padding: 0; }
-    ChangeBrowser > HunkEditor { height: auto; max-height: 75%; scrollbar-size-horizontal: 0; }
+    ChangeBrowser > HunkEditor { height: auto; max-height: 75%; }
     ChangeBrowser > EditorContext { height: 1fr; color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis; }
     """
 
