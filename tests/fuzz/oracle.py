@@ -4,6 +4,7 @@ without the code that is under test."""
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Callable, Collection, Iterable
 
 from msgspec import Struct, field
@@ -72,6 +73,8 @@ class Oracle:
                 copied = path in self.moved or is_generated(path)
                 elsewhere = {mark for each in found.values() for mark in _users(each)} if copied else set()
                 faults += self._judged(path, was, now, may, elsewhere)
+                if _is_shut(now) and not _is_shut(was):
+                    faults.append(f"{path}: its owner can't read it any more")
                 if not _PLAN.fullmatch(path):
                     self.written.add(path)
         self.disk = found
@@ -106,6 +109,10 @@ def is_generated(path: str) -> bool:
 def _same(one: Entry | None, other: Entry | None) -> bool:
     """Equal in kind and content: which of two modes an edit keeps is for other tests."""
     return (one and (one.kind, one.data)) == (other and (other.kind, other.data))
+
+
+def _is_shut(entry: Entry | None) -> bool:
+    return entry is not None and entry.kind == "file" and not entry.mode & stat.S_IRUSR
 
 
 def _agents(entry: Entry | None) -> set[bytes]:
