@@ -20,7 +20,8 @@ MAX_NAME: Final = 200  # characters of a path or a command
 
 
 class ReceiptFile(NamedTuple):
-    """One file with its lines, and how many of its hunks were accepted and rejected, and wait."""
+    """One file with its lines, and how many of its hunks were accepted and rejected, and wait; `renamed_from`: what it
+    was called, "" = so."""
 
     path: str
     added: int = 0
@@ -28,10 +29,19 @@ class ReceiptFile(NamedTuple):
     accepted: int = 0
     rejected: int = 0
     waiting: int = 0
+    renamed_from: str = ""
 
     def add(self, other: ReceiptFile) -> ReceiptFile:
         """Return both together."""
-        return ReceiptFile(self.path, *(mine + theirs for mine, theirs in zip(self[1:], other[1:], strict=True)))
+        return ReceiptFile(
+            self.path,
+            self.added + other.added,
+            self.removed + other.removed,
+            self.accepted + other.accepted,
+            self.rejected + other.rejected,
+            self.waiting + other.waiting,
+            self.renamed_from or other.renamed_from,
+        )
 
     @property
     def verdict(self) -> str:
@@ -74,18 +84,19 @@ def build_receipt(state: SessionState, turn: TurnState) -> Receipt:
 def _list_files(state: SessionState, turn: str) -> Iterator[ReceiptFile]:
     for change in list_changes(state.changes):
         if change.origin is not None and change.origin.turn == turn:
-            yield ReceiptFile(change.path, change.added, change.removed, waiting=max(len(change.hunks), 1))
+            counts = (change.added, change.removed, 0, 0, max(len(change.hunks), 1))
+            yield ReceiptFile(change.path, *counts, change.renamed_from)
     for record in state.review.verdicts:
-        if record.origin is not None and record.origin.turn == turn and record.settled is None:
+        is_old_name = bool(record.moved_with and not record.renamed_from)  # the new one tells of the rename
+        if record.origin is not None and record.origin.turn == turn and record.settled is None and not is_old_name:
             yield _count_verdict(record)
 
 
 def _count_verdict(record: VerdictRecord) -> ReceiptFile:
     added, removed = _count_lines(record.hunks)
     judged = max(len(record.hunks), 1)
-    if record.verdict == "accept":
-        return ReceiptFile(record.path, added, removed, accepted=judged)
-    return ReceiptFile(record.path, added, removed, rejected=judged)
+    accepted, rejected = (judged, 0) if record.verdict == "accept" else (0, judged)
+    return ReceiptFile(record.path, added, removed, accepted, rejected, 0, record.renamed_from)
 
 
 def _count_lines(hunks: Iterable[Hunk]) -> tuple[int, int]:
@@ -106,7 +117,7 @@ def render_receipt(receipt: Receipt) -> str:
     """Render a receipt as Markdown, as it is put into a pull request."""
     parts = ["\n".join(f"> {line}".rstrip() for line in receipt.prompt.strip().splitlines()[:10])]
     if receipt.files:
-        rows = [f"| {_quote(each.path)} | +{each.added} −{each.removed} | {each.verdict} |" for each in receipt.files]
+        rows = [f"| {_render_name(each)} | +{each.added} −{each.removed} | {each.verdict} |" for each in receipt.files]
         more = len(rows) - MAX_FILES
         rows = [*rows[:MAX_FILES], *([f"| … {more:,} more | | |"] if more > 0 else [])]
         parts.append("\n".join(["| file | lines | |", "|:--|--:|:--|", *rows]))
@@ -114,6 +125,10 @@ def render_receipt(receipt: Receipt) -> str:
         parts.append("\n".join(f"- {_render_check(command, run)}" for command, run in receipt.checks))
     parts.append(" · ".join(_list_costs(receipt)))
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _render_name(file: ReceiptFile) -> str:
+    return " → ".join(map(_quote, filter(None, (file.renamed_from, file.path))))
 
 
 def _quote(text: str) -> str:

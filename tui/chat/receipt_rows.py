@@ -46,7 +46,8 @@ def _render_receipt(receipt: Receipt, width: int) -> list[TextRow]:
 def _render_file(file: ReceiptFile, width: int) -> TextRow:
     role = {"accepted": "ok", "rejected": "bad"}.get(file.verdict, "warn" if file.waiting else "muted")
     came: list[Piece] = [(f"  +{file.added}", "ok"), (f" −{file.removed}", "bad")]
-    return _fit([(format_path(file.path, 300), "")], [*came, (" · ", "muted"), (file.verdict, role)], width)
+    names = " → ".join(format_path(each, 300) for each in (file.renamed_from, file.path) if each)
+    return _fit([(names, "")], [*came, (" · ", "muted"), (file.verdict, role)], width)
 
 
 def _render_check(command: str, run: CheckRun, width: int) -> TextRow:

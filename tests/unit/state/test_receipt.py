@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from core.protocol import documents as d
 from core.protocol import events as ev
 from core.protocol.messages import Usage
@@ -25,11 +27,10 @@ def change(path: str, *hunks: Hunk, origin: Origin = ORIGIN) -> ev.ChangePropose
     )
 
 
-def verdict(path: str, word: str, *hunks: Hunk) -> ev.VerdictGiven:
+def verdict(path: str, word: str, *hunks: Hunk, **more: str) -> ev.VerdictGiven:
     states = {"base_before": OLD, "base_after": NEW, "pending_before": NEW, "pending_after": NEW}
-    return ev.VerdictGiven(
-        verdict=VerdictRecord(id=f"{path} {word}", path=path, verdict=word, hunks=hunks, origin=ORIGIN, **states)
-    )
+    states |= {"id": f"{path} {word}", "path": path, "verdict": word, **more}
+    return ev.VerdictGiven(verdict=VerdictRecord(hunks=hunks, origin=ORIGIN, **states))
 
 
 def command(call: str, line: str, code: int, output: str) -> ev.DocumentFinished:
@@ -69,6 +70,20 @@ def test_a_receipt_tells_files_with_the_verdicts_that_stand_and_the_last_run_of_
     )
     assert [each.verdict for each in receipt.files] == ["1 accepted, 1 to review", "to review", "rejected"]
     assert receipt.checks == (("pytest", CheckRun(0, "3 passed")), ("ruff check", CheckRun(0)))
+
+
+def test_a_rename_is_one_file_with_both_names_before_and_after_its_verdict():
+    def renamed(*events: ev.ChangeProposed | ev.VerdictGiven) -> str:
+        state = folded(*events)
+        return render_receipt(build_receipt(state, state.turns[-1])).split("\n")[5]
+
+    new, old, none = change("new.py", hunk("1", 1, 1)), change("old.py", hunk("2", 0, 79)), FileState(kind="absent")
+    new = replace(new, change=replace(new.change, base=none, source=OLD, renamed_from="old.py"))
+    old = replace(old, change=replace(old.change, operation="delete", pending=none))
+    assert renamed(new, old) == "| `old.py` → `new.py` | +1 −1 | to review |"
+    given = verdict("new.py", "accept", hunk("1", 1, 1), renamed_from="old.py", moved_with="old.py accept")
+    beside = verdict("old.py", "accept", hunk("2", 0, 79), moved_with="new.py accept")
+    assert renamed(given, beside) == "| `old.py` → `new.py` | +1 −1 | accepted |"
 
 
 def test_a_receipt_is_markdown_in_which_foreign_text_is_only_text():
