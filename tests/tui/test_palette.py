@@ -4,7 +4,8 @@ import pytest
 from textual.widgets import Input, OptionList
 
 from core.protocol import events as e
-from core.protocol.queries import DiffAnswer, DiffQuery
+from core.protocol.commands import GuideKeep
+from core.protocol.queries import DiffAnswer, DiffQuery, GuideAnswer, GuideQuery
 from tests.support import recorded
 from tests.tui.review_case import PRICES
 from tui.key_scopes import SCOPE_TITLES
@@ -112,6 +113,12 @@ async def test_a_chosen_command_is_first_the_next_time_and_nothing_found_is_said
         await on.until(lambda: isinstance(on.app.screen, PaletteDialog))
         await on.until(lambda: on.app.screen.has_choices)
         assert on.app.screen.get_shown(0).note == "/keys"
+        (kept,) = [each.chosen for each in on.sent(GuideKeep) if each.chosen]
         await on.pilot.press(*"zzzz")
         await on.until(lambda: not on.app.screen.has_choices)
         assert NOTHING in str(on.app.screen.query_one(".dialog-about").render())
+    async with stage(recorded.opening(), answers={GuideQuery: GuideAnswer(chosen=(kept, "of an older version"))}) as on:
+        await on.until(lambda: on.screen.controllers.guide.chosen)
+        await on.pilot.press("ctrl+p")
+        await on.until(lambda: isinstance(on.app.screen, PaletteDialog) and on.app.screen.has_choices)
+        assert on.app.screen.get_shown(0).note == "/keys"

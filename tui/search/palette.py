@@ -20,7 +20,6 @@ from tui.text import fit_line
 
 PALETTE_SCOPES: Final = ("app", *ACTION_SCOPES)
 NOTHING: Final = "No command has these words. /help explains what there is."
-MAX_RECENT: Final = 8
 _WORD_START: Final = r"(?:^|[\s:/(…-])"
 
 

@@ -1,4 +1,5 @@
-"""The file that keeps how far the user is with the tour and the hints: one for all projects, in the state directory.
+"""The file that keeps how far the user is with tour and hints, and what they chose last in the palette: one for all
+projects, in the state directory.
 
 It is a convenience: a file that can't be read or written means that a hint is shown once more, and nothing else.
 """
@@ -22,15 +23,17 @@ from core.user_dirs import get_state_dir
 
 NEW: Final = "new"
 MAX_HINTS: Final = 200
+MAX_CHOSEN: Final = 8  # that come first in the palette
 _CODE: Final = re.compile(r"\.(py|tsx?|jsx?|go|rs|java|kt|cc?|cpp|h|cs|rb|php|swift|scala|exs?|hs)\Z")
 
 
 class GuideState(Struct, frozen=True, kw_only=True):
-    """`tour`: a step's id, "new" or "done"; the hints as in `GuideAnswer`."""
+    """`tour`: a step's id, "new" or "done"; the others as in `GuideAnswer`."""
 
     tour: str = NEW
     shown: dict[str, int] = field(default_factory=dict)
     used: tuple[str, ...] = ()
+    chosen: tuple[str, ...] = ()
 
 
 def load_guide() -> GuideState:
@@ -48,11 +51,13 @@ def keep_guide(command: GuideKeep) -> None:
     if command.shown:
         shown[command.shown] = shown.get(command.shown, 0) + 1
     used = dict.fromkeys((*before.used, *([command.used] if command.used else [])))
+    chosen = dict.fromkeys((*([command.chosen] if command.chosen else []), *before.chosen))
     after = replace(
         before,
         tour=command.tour or before.tour,
         shown=dict(islice(shown.items(), MAX_HINTS)),
         used=tuple(islice(used, MAX_HINTS)),
+        chosen=tuple(islice(chosen, MAX_CHOSEN)),
     )
     path = _get_path()
     with suppress(OSError):

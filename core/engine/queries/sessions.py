@@ -60,9 +60,9 @@ async def answer_guide(source: QuerySource, _: q.GuideQuery) -> q.GuideAnswer:
     services = source.services
     is_elsewhere = any(each.state.is_demo or each.state.is_private for each in source.sessions.values())
     if kept.tour == "done" or is_elsewhere:
-        return q.GuideAnswer(shown=kept.shown, used=kept.used)
+        return q.GuideAnswer(shown=kept.shown, used=kept.used, chosen=kept.chosen)
     paths = await services.files.find("", limit=500, directories=False, extra=())
-    return q.GuideAnswer(tour=kept.tour, file=choose_file(paths), shown=kept.shown, used=kept.used)
+    return q.GuideAnswer(tour=kept.tour, file=choose_file(paths), shown=kept.shown, used=kept.used, chosen=kept.chosen)
 
 
 async def answer_config(source: QuerySource, query: q.ConfigQuery) -> q.ConfigAnswer:

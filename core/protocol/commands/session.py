@@ -151,11 +151,12 @@ class ThemeKeep(Command, frozen=True, kw_only=True, tag="theme.keep"):
 
 class GuideKeep(Command, frozen=True, kw_only=True, tag="guide.keep"):
     """Note how far the user is with the tour (the id of a step, "done" also for one that was skipped), that a hint was
-    shown, or that its key was used; for all sessions of the user."""
+    shown, or that its key was used, or which entry of the palette was chosen; for all sessions of the user."""
 
     tour: Annotated[str, Meta(pattern=r"^[a-z_]{0,40}$")] = ""
     shown: Annotated[str, Meta(pattern=r"^[a-z_]{0,40}$")] = ""
     used: Annotated[str, Meta(pattern=r"^[a-z_]{0,40}$")] = ""
+    chosen: Annotated[str, Meta(max_length=200)] = ""
 
 
 class ProviderConfigure(Command, frozen=True, kw_only=True, tag="provider.configure"):

@@ -62,12 +62,14 @@ class GuideQuery(Query, frozen=True, kw_only=True, tag="guide"):
 
 class GuideAnswer(Answer, frozen=True, kw_only=True, tag="guide"):
     """`tour`: the step at which the tour was left, "new" = it has not begun, "" = there is none to be shown; `file`:
-    one of the project's own to show it on. `shown`: how often each hint was, `used`: those whose key is known."""
+    one of the project's own to show it on. `shown`: how often each hint was, `used`: those whose key is known;
+    `chosen`: entries of the palette, the last one first."""
 
     tour: str = ""
     file: str = ""
     shown: dict[str, int] = field(default_factory=dict)
     used: tuple[str, ...] = ()
+    chosen: tuple[str, ...] = ()
 
 
 class ManualAnswer(Answer, frozen=True, kw_only=True, tag="manual"):

@@ -62,10 +62,10 @@ class ControllerSet:
         self.turn = TurnController(context, self.panes, self.rewind)
         self.attention = AttentionController(context)
         self.findings = FindingController(context, self.panes, self.copying)
-        self.pages = PageController(context, self.panes, self.attention)
+        self.guide = GuideController(context)
+        self.pages = PageController(context, self.panes, self.attention, self.guide)
         self.agents = AgentController(context, self.panes, self.prompt)
         self.background = BackgroundController(context, self.panes, self.sessions)
-        self.guide = GuideController(context)
         self.focus = FocusController(context, self.panes)
         self.by_name: Mapping[str, Controller] = dict(vars(self))
         self._handlers: dict[type[Message], Sequence[tuple[type, Handler]]] = {}

@@ -10,6 +10,7 @@ from typing import Any
 from core.protocol import commands, queries
 from tui.keymap import get_keymap, select_known_keys
 from tui.screens.controller import Controller, ScreenContext, in_worker
+from tui.screens.controllers.guidance.guide import GuideController
 from tui.screens.controllers.panes import PaneController
 from tui.screens.controllers.terminal.attention import AttentionController
 from tui.screens.dialogs.listings.context import ContextDialog
@@ -28,7 +29,7 @@ from tui.screens.dialogs.pages import (
 )
 from tui.screens.dialogs.picker import PickerDialog, PickerOption
 from tui.search.key_help import KeyHelpDialog, list_scopes
-from tui.search.palette import MAX_RECENT, PaletteDialog, list_palette_entries
+from tui.search.palette import PaletteDialog, list_palette_entries
 from tui.terminal.capabilities import find_real_depth
 from tui.text import fit_line
 from tui.themes.appearance import Appearance
@@ -40,11 +41,12 @@ from tui.widgets.status_facts import describe_mode, describe_model, list_effort,
 class PageController(Controller):
     """Shows pages, and adopts the user's colours and keys."""
 
-    def __init__(self, context: ScreenContext, panes: PaneController, attention: AttentionController) -> None:
+    def __init__(
+        self, context: ScreenContext, panes: PaneController, attention: AttentionController, guide: GuideController
+    ) -> None:
         super().__init__(context)
-        self._panes, self._attention = panes, attention
+        self._panes, self._attention, self._guide = panes, attention, guide
         self._own_themes: frozenset[str] = frozenset()
-        self._recent: list[str] = []  # commands chosen in the palette, the last one first
 
     async def adopt_settings(self) -> None:
         """Take the user's colours and keys over; a mistake in them is reported and the rest is used."""
@@ -115,11 +117,11 @@ class PageController(Controller):
 
         def carry_out(chosen: str | None) -> None:
             if chosen is not None:
-                self._recent = [chosen, *(each for each in self._recent if each != chosen)][:MAX_RECENT]
+                self._guide.note_chosen(chosen)
                 entry = by_id[chosen]
                 self.context.screen.call_later(self._panes.run_scoped_action, entry.scope, entry.action)
 
-        self.context.show(PaletteDialog(entries, self._recent), carry_out)
+        self.context.show(PaletteDialog(entries, self._guide.chosen), carry_out)
 
     def action_show_keys(self, _: str = "") -> None:
         """Explain the place with the focus and its keys, then all others."""

@@ -26,6 +26,12 @@ def test_hints_are_counted_and_known_ones_are_kept_once():
     assert load_guide() == GuideState(shown={"copy": 2}, used=("review",))
 
 
+def test_what_was_chosen_last_comes_first_each_once_and_not_without_end():
+    for name in (*map(str, range(20)), "7", "19"):
+        keep_guide(GuideKeep(chosen=name))
+    assert load_guide().chosen == ("19", "7", "18", "17", "16", "15", "14", "13")
+
+
 def test_a_damaged_file_does_no_harm():
     get_state_dir().mkdir(parents=True)
     (get_state_dir() / "guide.json").write_text('{"tour": 3')

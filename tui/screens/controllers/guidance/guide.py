@@ -29,6 +29,7 @@ class GuideController(Controller):
         self._shown: dict[str, int] = {}
         self._used: set[str] = set()
         self._counted: set[str] = set()  # hints of this session
+        self.chosen: list[str] = []  # entries of the palette, the last one first
         self._line = ""
 
     @in_worker("guide")
@@ -40,11 +41,17 @@ class GuideController(Controller):
         if found is None:
             return
         self._is_loaded, self._shown, self._used = True, dict(found.shown), set(found.used)
+        self.chosen += [each for each in found.chosen if each not in self.chosen]
         self._file = found.file or _FALLBACK
         if found.tour:
             self._step = next((each for each in TOUR if each.id == found.tour), TOUR[0])
             self._keep_step()
         self.update()
+
+    def note_chosen(self, entry: str) -> None:
+        """Keep what was chosen in the palette: it comes first the next time."""
+        self.chosen = [entry, *(each for each in self.chosen if each != entry)]
+        self.context.submit_soon(commands.GuideKeep(chosen=entry))
 
     def action_begin(self, _: str = "") -> None:
         """Begin the tour, from its first step."""
