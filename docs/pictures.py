@@ -1,92 +1,18 @@
-"""The README's pictures, made by the program itself: `make pictures`.
-
-The real screens over a real engine, which plays the demo in a scratch directory; time stands still, so that nothing in
-a picture depends on the machine that made it. A picture names no host and no font that would have to be fetched.
-"""
+"""The README's pictures, made by the program itself: `make pictures`."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import re
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
-ROOT: Final = Path(__file__).resolve().parents[1]
-IMAGES: Final = ROOT / "docs" / "images"
-WIDE, SMALL = (120, 36), (60, 16)
-FONTS: Final = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
-NOON: Final = 1_767_268_800_000  # ms since the epoch
-STILL: Final = 0.15  # seconds without a change, after which a screen is taken to be settled
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-if TYPE_CHECKING:
-    from textual.pilot import Pilot
-
-    from tui.app import AgentApp
-    from tui.state.view import ViewState
-
-
-class Photographer:
-    """Drives one app and takes pictures of it."""
-
-    def __init__(self, app: AgentApp, pilot: Pilot[Any]) -> None:
-        self._app, self._pilot = app, pilot
-
-    @property
-    def state(self) -> ViewState:
-        """What the screen shows, as data."""
-        return self._app.main.state
-
-    async def until(self, holds: Callable[[], object]) -> None:
-        """Wait until something holds, and the screen has drawn it. Raises `TimeoutError`."""
-        async with asyncio.timeout(30):
-            while not holds():
-                await self._pilot.pause(0.02)
-        await self._pilot.pause(STILL)
-
-    async def press(self, *keys: str) -> None:
-        """Press keys, one after the other has been taken."""
-        for key in keys:
-            await self._pilot.press(key)
-            await self._pilot.pause(STILL)
-
-    async def resize(self, size: tuple[int, int]) -> None:
-        """Another size of the terminal."""
-        await self._pilot.resize_terminal(*size)
-        await self._pilot.pause(STILL)
-
-    async def take_small(self, name: str, *keys: str) -> None:
-        """Take a picture at the small size, after some keys."""
-        await self.resize(SMALL)
-        await self.press(*keys)
-        await self.take(name)
-
-    async def next_turn(self, number: int) -> None:
-        """Take the suggested prompt; until its turn has ended and the next prompt is suggested."""
-        await self.until(lambda: self.state.suggestion is not None)
-        await self.press("enter")
-        await self.until(lambda: sum(block.kind == "turn_end" for block in self.state.blocks) >= number)
-        await self.until(lambda: self.state.suggestion is not None)
-
-    async def take(self, name: str) -> None:
-        """Write docs/images/NAME.svg."""
-        await self._pilot.pause(2 * STILL)
-        IMAGES.mkdir(parents=True, exist_ok=True)
-        path = IMAGES / f"{name}.svg"
-        path.write_text(self_contained(self._app.export_screenshot(title="agent-tui")), encoding="utf-8")
-        sys.stdout.write(f"{path.relative_to(ROOT)}\n")
-
-
-def self_contained(svg: str) -> str:
-    """The picture without the addresses of fonts and without remarks, in a font that every system has."""
-    svg = re.sub(r"@font-face\s*\{[^}]*\}", "", svg)
-    svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"font-family:\s*[^;]+;", f"font-family: {FONTS};", svg)
-    return re.sub(r"\n\s*\n+", "\n", svg).strip() + "\n"
+from docs.photographer import ROOT, WIDE, OnScreen, live_as_a_stranger, write_settings
 
 
 async def welcome(directory: Path) -> None:
@@ -102,13 +28,10 @@ async def welcome(directory: Path) -> None:
 
 async def whole_job(directory: Path) -> None:
     """The demo, from the first question to the command that asks."""
-    from core.user_dirs import get_config_dir
     from tui.bridge import SessionRequest
     from tui.review.diff.view import DiffView
 
-    get_config_dir().mkdir(parents=True, exist_ok=True)
-    (get_config_dir() / "config.toml").write_text('[commands]\npolicy = "confirm"\n')
-
+    write_settings("confirm")
     async with OnScreen(directory, SessionRequest(demo=True)) as (app, photographer):
         await photographer.next_turn(1)
         await photographer.take("ask")
@@ -190,14 +113,13 @@ async def questions(directory: Path) -> None:
 
 def _till(directory: Path) -> None:
     """A project with a fault, a model that finds it, and commands that run unasked."""
-    from core.user_dirs import get_config_dir
     from tests.support.debugging import FAULT, PRICES
 
     directory.mkdir()
     (directory / "prices.py").write_text(PRICES)
     (directory / "check.py").write_text(FAULT)
     (directory.parent / "debug.yaml").write_text((ROOT / "docs" / "debug-session.yaml").read_text())
-    (get_config_dir() / "config.toml").write_text('[commands]\npolicy = "auto"\n')
+    write_settings("auto")
     os.chdir(directory.parent)
 
 
@@ -275,7 +197,6 @@ async def parallel(directory: Path) -> None:
         crew = photographer.state.transcript.subagents
         await photographer.until(lambda: sum(bool(each.summary) for each in crew.values()) == 2)
         await photographer.until(lambda: sum("check.py" in str(each.acts[-1:]) for each in crew.values()) == 2)
-        await photographer.press("ctrl+t")
         await photographer.take("plan-parallel")
         await photographer.press("escape", "escape")
         await photographer.until(lambda: not photographer.state.is_running)
@@ -338,62 +259,26 @@ async def candidates(directory: Path) -> None:
         await photographer.take("best")
 
 
-class OnScreen:
-    """An app over an engine of its own, and somebody to photograph it."""
-
-    def __init__(self, directory: Path, wish: Any, *, watch: bool = False) -> None:
-        from core.engine import Engine, EngineOptions
-        from tui.app import AgentApp
-
-        engine = Engine(directory, options=EngineOptions(watch=watch, trust=True))
-
-        async def connect() -> Engine:
-            return engine
-
-        self._app = AgentApp(connect, wish)
-        self._running = self._app.run_test(size=WIDE)
-
-    async def __aenter__(self) -> tuple[AgentApp, Photographer]:
-        return self._app, Photographer(self._app, await self._running.__aenter__())
-
-    async def __aexit__(self, *problem: Any) -> None:
-        await self._running.__aexit__(*problem)
-
-
-def _as_a_stranger(scratch: Path) -> None:
-    """An environment without keys, settings, sessions or a clock."""
-    for name in list(os.environ):
-        if name.endswith(("_API_KEY", "_BASE_URL", "_HOST")) or name.startswith("AGENT_TUI_"):
-            del os.environ[name]
-    fixed = {"AGENT_TUI_SCRIPT_SPEED": "0", "TERM": "xterm-256color", "COLORTERM": "truecolor"}
-    fixed |= {"PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring", "TZ": "UTC"}
-    fixed |= {"AGENT_TUI_STATE_DIR": str(scratch / "state"), "AGENT_TUI_CONFIG_DIR": str(scratch / "config")}
-    os.environ.update(fixed)
-    from core import clock
-    from core.plans import todo_changes as model
-    from tui.widgets import status_bar as status
-
-    vars(model)["secrets"] = SimpleNamespace(token_hex=lambda _: "5ca1ab1e")
-    vars(status)["FRAME_TIME"] = 3600.0
-    vars(clock)["time"] = SimpleNamespace(time_ns=lambda: NOON * 1_000_000, monotonic=lambda: 0.0)
-
-
 def main() -> None:
     """Make every picture."""
-    sys.path.insert(0, str(ROOT))
     with tempfile.TemporaryDirectory(prefix="pictures-") as name:
         scratch = Path(name)
-        _as_a_stranger(scratch)
-        shop = scratch / "shop"
-        shop.mkdir()
-        asyncio.run(welcome(shop))
-        asyncio.run(searching(shop))
-        asyncio.run(whole_job(shop))
-        asyncio.run(questions(shop))
-        asyncio.run(debugging(scratch / "till"))
-        asyncio.run(parallel(scratch / "shop-of-four"))
-        asyncio.run(tasks(scratch / "shop-of-three"))
-        asyncio.run(candidates(scratch / "shop-of-many"))
+        live_as_a_stranger(scratch)
+        play_all(scratch)
+
+
+def play_all(scratch: Path) -> None:
+    """Play every scene that the README shows."""
+    shop = scratch / "shop"
+    shop.mkdir()
+    asyncio.run(welcome(shop))
+    asyncio.run(searching(shop))
+    asyncio.run(whole_job(shop))
+    asyncio.run(questions(shop))
+    asyncio.run(debugging(scratch / "till"))
+    asyncio.run(parallel(scratch / "shop-of-four"))
+    asyncio.run(tasks(scratch / "shop-of-three"))
+    asyncio.run(candidates(scratch / "shop-of-many"))
 
 
 if __name__ == "__main__":

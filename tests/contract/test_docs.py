@@ -247,6 +247,12 @@ def test_every_picture_that_is_shown_is_made_by_the_program():
     assert {path.stem for path in (DOCS / "images").glob("*.svg")} == shots
 
 
+def test_the_gallery_shows_every_sheet_there_is_and_no_other():
+    shown = re.findall(r"\(gallery/([\w-]+)\.webp\)", text_of(DOCS / "gallery.md"))
+    assert shown
+    assert sorted(shown) == sorted(path.stem for path in (DOCS / "gallery").glob("*.webp"))
+
+
 def test_no_file_names_this_machine_or_a_package_index():
     home = pwd.getpwuid(os.getuid()).pw_dir
     places = [f"{place}/" for place in (str(ROOT), home) if place.count("/") > 1 or place == "/root"]
