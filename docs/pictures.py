@@ -136,7 +136,7 @@ async def debugging(directory: Path) -> None:
         await photographer.until(lambda: photographer.state.debug.question)
         await photographer.until(lambda: app.main.query(DebugBoard))
         await photographer.take("debug")
-        await photographer.press("v")
+        await photographer.press("v", "G")
         await photographer.take("debug-runs")
         await photographer.take_small("debug-small", "g")
         await asyncio.sleep(0.6)  # the keys of a card sleep for half a second
