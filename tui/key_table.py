@@ -37,6 +37,7 @@ _MODES: Final = ", ".join(mode.title() for mode in Mode)
 _AFTER_WIDGETS: Final = frozenset({"app.interrupt", "app.cancel"})  # a widget may have a meaning of its own for them
 _BEFORE_INPUT: Final = frozenset(
     {
+        "keyhelp.leave",
         "picker.down",
         "picker.up",
         "welcome.leave",

@@ -77,8 +77,11 @@ async def test_f1_explains_the_place_that_has_the_focus_and_searches(stage):
         await on.pilot.press("pagedown", *"rewind")
         await on.until(lambda: "esc twice" in str(shown.render()) or "earlier prompt" in str(shown.render()))
         assert scroll.scroll_offset.y == 0
-        await on.pilot.press("f1")
-        await on.until(lambda: on.app.screen is on.screen)
+        for key in ("f1", "enter"):
+            await on.pilot.press(key)
+            await on.until(lambda: on.app.screen is on.screen)
+            await on.pilot.press("f1")
+            await on.until(lambda: isinstance(on.app.screen, KeyHelpDialog))
 
 
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (100, 30), (120, 40)])
