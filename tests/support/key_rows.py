@@ -1,8 +1,8 @@
-"""A pytest plug-in: which rows of the key table (docs/keys.md) the Pilot tests try.
+"""A pytest plug-in: which keys of which rows of the key table (docs/keys.md) the Pilot tests try.
 
-A row is tried when a key that the table gives it was struck and its action carried out; a run of all of `tests/tui`
-fails if a row is not. With `--dead-keys` that is not enough: a test is run again for each of its rows that no test has
-missed so far, while the row's key does nothing, and the row is tried if the test fails then.
+A key of a row is tried when it was struck and the row's action carried out; a run of all of `tests/tui` fails if one
+is not. With `--dead-keys` that is not enough: a test is run again for each of its keys that no test has missed so far,
+while that key does nothing, and it is tried if the test fails then.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ KEY: ContextVar[str] = ContextVar("key", default="")  # the key whose binding is
 
 
 class KeyRows:
-    """The rows that the tests of this process, and of its workers, have tried, and the files they stand in. `here`:
-    the rows that the test that runs has pressed; `dead`: the one whose key does nothing in it."""
+    """The keys ("review.accept a") that the tests of this process, and of its workers, have tried, and the files they
+    stand in. `here`: those that the test that runs has pressed; `dead`: the one that does nothing in it."""
 
     def __init__(self) -> None:
         self.tried: set[str] = set()
@@ -44,19 +44,27 @@ class KeyRows:
         return {"tried": sorted(self.tried), "files": sorted(self.files), "is_part": self.is_part}
 
     def find_untried(self) -> list[str]:
-        """Return the rows that no test tries; none if not all tests have run."""
-        from tui.key_table import KEYS
-
+        """Return the keys that no test tries; none if not all tests have run."""
         if self.is_part or not self.files >= {path.name for path in PILOT_TESTS.glob("test_*.py")}:
             return []
-        return [key.id for key in KEYS if key.id not in self.tried]
+        return [each for each in list_keys() if each not in self.tried]
 
 
 ROWS = KeyRows()
 
 
+def list_keys() -> list[str]:
+    """Return all keys of all rows, each by the id of its row and the name that Textual has for it."""
+    from textual.binding import Binding
+
+    from tui.key_table import KEYS
+
+    bindings = Binding.make_bindings(Binding(key.keys, key.action, id=key.id) for key in KEYS)
+    return [f"{each.id} {each.key}" for each in bindings]
+
+
 def watch_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Note for one test which rows are pressed; the key of the one that is dead does nothing."""
+    """Note for one test which keys are pressed; the one that is dead does nothing."""
     from textual.app import App
 
     from tui.chat.prompt.editor import PromptEditor
@@ -74,12 +82,12 @@ def watch_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         return looked_up
 
     async def run(self: Any, action: Any, default_namespace: Any = None, *rest: Any, **named: Any) -> bool:
-        row = _find_row(KEY.get(), action, default_namespace)
-        if row and row == ROWS.dead:
+        pressed = _find_key(KEY.get(), action, default_namespace)
+        if pressed and pressed == ROWS.dead:
             return True
         is_done = await run_action(self, action, default_namespace, *rest, **named)
-        if row and is_done:
-            ROWS.here.add(row)
+        if pressed and is_done:
+            ROWS.here.add(pressed)
         return is_done
 
     monkeypatch.setattr(App, "run_action", run)
@@ -87,15 +95,15 @@ def watch_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(owner, name, knowing_the_key(getattr(owner, name)))
 
 
-def _find_row(key: str, action: Any, namespace: Any) -> str:
-    """Return the id of the row that has this key in the table, and this action; "" for what no key has called."""
+def _find_key(key: str, action: Any, namespace: Any) -> str:
+    """Return a key with the row that has it in the table, and this action; "" for what no such key has called."""
     bindings = namespace._bindings.key_to_bindings.get(key, ()) if key and namespace is not None else ()
-    return next((each.id for each in bindings if each.action == action and each.id), "")
+    return next((f"{each.id} {key}" for each in bindings if each.action == action and each.id), "")
 
 
-def is_missed(row: str, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-    """True if a test fails while the key of a row does nothing."""
-    ROWS.dead = row
+def is_missed(key: str, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    """True if a test fails while a key does nothing."""
+    ROWS.dead = key
     item._initrequest()  # type: ignore[attr-defined]
     try:
         with _no_patience():
@@ -125,7 +133,7 @@ def _no_patience() -> Iterator[None]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--dead-keys", action="store_true", help="each row of the key table has to be missed by a test")
+    parser.addoption("--dead-keys", action="store_true", help="each key of the key table has to be missed by a test")
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
@@ -140,7 +148,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     ROWS.here.clear()
     result = yield
     pressed = ROWS.here - ROWS.tried
-    ROWS.tried |= {row for row in pressed if not item.config.getoption("dead_keys") or is_missed(row, item, nextitem)}
+    ROWS.tried |= {key for key in pressed if not item.config.getoption("dead_keys") or is_missed(key, item, nextitem)}
     return result
 
 
@@ -159,5 +167,5 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     if untried := ROWS.find_untried():
-        terminalreporter.section("rows of docs/keys.md that no Pilot test tries", red=True)
+        terminalreporter.section("keys of docs/keys.md that no Pilot test tries", red=True)
         terminalreporter.write_line("\n".join(untried))

@@ -166,7 +166,8 @@ async def test_in_a_narrow_window_the_pane_is_there_for_its_key_and_nothing_is_a
         assert on.sent(c.FindingsFix) == []
 
 
-async def test_diff_shows_what_waits_and_its_keys_go_by_file_and_copy(stage, monkeypatch):
+@pytest.mark.parametrize("leave", ["q", "escape"])
+async def test_diff_shows_what_waits_and_its_keys_go_by_file_and_copy(stage, monkeypatch, leave):
     copied: list[str] = []
     answers = {
         q.PatchQuery: q.PatchAnswer(patch=PATCH * 9, paths=("a.txt", "b.txt"), left_out=(("c.bin", "it is gone"),))
@@ -186,7 +187,7 @@ async def test_diff_shows_what_waits_and_its_keys_go_by_file_and_copy(stage, mon
         await on.pilot.press("y")
         await on.until(lambda: copied)
         assert copied == [(PATCH * 9).decode()]
-        await on.pilot.press("q")
+        await on.pilot.press(leave)
         await on.until(lambda: on.app.screen is not dialog)
 
 

@@ -80,6 +80,8 @@ async def test_the_file_of_a_hook_of_the_project_is_read_in_the_preview(stage):
         await on.open_listing("/hooks", "HooksDialog")
         await on.pilot.press("j", "enter")
         assert said(on, "reason") == "It lies outside of the project: ~/.cursor/hooks.json"
+        await on.pilot.press("up", "down", "o")
+        assert said(on, "reason") == "It lies outside of the project: ~/.cursor/hooks.json"
         await on.pilot.press("k", "o")
         await on.until(lambda: any(isinstance(each, FileQuery) for each in on.client.queries))
         assert on.client.queries[-1].path == ".claude/settings.json"
@@ -89,8 +91,11 @@ async def test_without_hooks_the_page_says_where_to_begin(stage):
     async with stage(recorded.opening(), answers={HooksQuery: HooksAnswer(hooks=())}) as on:
         await on.open_listing("/hooks", "HooksDialog")
         assert "docs/hooks.md" in said(on, "reason")
-        await on.pilot.press("enter", "j", "escape")
-        await on.until(lambda: on.app.screen is on.screen)
+        await on.pilot.press("enter", "j")
+        for leave in ("escape", "q"):
+            await on.pilot.press(leave)
+            await on.until(lambda: on.app.screen is on.screen)
+            await on.open_listing("/hooks", "HooksDialog")
 
 
 async def test_the_question_about_a_project_shows_what_its_hooks_would_run(stage):

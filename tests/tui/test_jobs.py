@@ -67,8 +67,10 @@ async def test_a_job_shows_the_end_of_its_output_and_what_it_has_changed_so_far(
         await on.pilot.press("up", "s")
         await on.until(lambda: on.sent(c.JobStop))
         assert [each.job for each in on.sent(c.JobStop)] == ["job_2"]
-        await on.pilot.press("escape")
-        assert not isinstance(on.app.screen, JobsDialog)
+        for leave in ("escape", "q"):
+            await on.pilot.press(leave)
+            await on.until(lambda: on.app.screen is on.screen)
+            await on.open_listing("/jobs", "JobsDialog")
 
 
 async def test_what_a_job_writes_meanwhile_is_shown_and_where_the_user_reads_stays(stage):
@@ -125,8 +127,10 @@ async def test_a_message_that_is_cancelled_is_gone_and_the_others_stay_listed(st
         await queued(on, "first", "then\nthat")
         await on.pilot.press(key)
         await on.until(lambda: isinstance(on.app.screen, QueueDialog) and len(on.screen.state.pending_steers) == 1)
-        await on.pilot.press("q")
-        await on.until(lambda: on.app.screen is on.screen)
+        for leave in ("q", "escape"):
+            await on.pilot.press(leave)
+            await on.until(lambda: on.app.screen is on.screen)
+            await on.open_listing("/queue", "QueueDialog")
         assert on.prompt.text == ""
         assert list(on.screen.state.pending_steers.values()) == ["then\nthat"]
 

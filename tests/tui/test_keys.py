@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from textual.content import Content
 from textual.widgets import OptionList
 
 from core.protocol import commands as c
@@ -20,6 +21,7 @@ from tui.ask.approval_bar import GRACE
 from tui.bridge import SessionRequest
 from tui.key_table import KEYS
 from tui.keymap import select_known_keys
+from tui.screens.dialogs.pages import ConfirmDialog, PageDialog
 from tui.search.key_help import KeyHelpDialog
 from tui.settings_check import check_interface, is_key
 from tui.slash_commands import SLASH_COMMANDS, parse_slash_command
@@ -119,6 +121,27 @@ async def test_a_key_opens_a_dialog_and_escape_closes_it(stage, key, screen):
         await on.pilot.press("escape")
         await on.until(lambda: on.app.screen is on.screen)
         assert on.prompt.has_focus
+
+
+@pytest.mark.parametrize("key", ["escape", "q", "enter", "f1"])
+async def test_each_key_that_closes_a_page_closes_it(stage, key):
+    async with stage(recorded.opening()) as on:
+        on.screen.context.show(PageDialog("A page", Content("Text")))
+        await on.until(lambda: isinstance(on.app.screen, PageDialog))
+        await on.pilot.press(key)
+        await on.until(lambda: on.app.screen is on.screen)
+        assert on.prompt.has_focus
+
+
+@pytest.mark.parametrize(("key", "answer"), [("y", True), ("n", False), ("escape", False), ("q", False)])
+async def test_each_key_of_a_question_says_yes_or_no(stage, key, answer):
+    said: list[bool | None] = []
+    async with stage(recorded.opening()) as on:
+        on.screen.context.show(ConfirmDialog("Go?", "go"), said.append)
+        await on.asked()
+        await on.pilot.press(key)
+        await on.until(lambda: said)
+        assert said == [answer]
 
 
 async def test_the_mode_menu_chooses_by_typing(stage):

@@ -351,6 +351,7 @@ async def test_what_holds_is_listed_with_where_it_comes_from(stage):
         (["down", "d"], ["perm_1"]),
         (["k", "d"], []),
         (["up", "d", "escape"], []),
+        (["up", "d", "q"], []),
     ],
 )
 async def test_a_permission_is_taken_back_by_a_key_unless_it_stands_in_a_file(stage, keys, ids):
@@ -360,7 +361,7 @@ async def test_a_permission_is_taken_back_by_a_key_unless_it_stands_in_a_file(st
             await on.pilot.press(key)
             await on.pilot.pause()
         await on.until(lambda: removed(on) == ids)
-        if keys[-1] == "escape":
+        if keys[-1] in {"escape", "q"}:
             assert on.app.screen is on.screen
         elif not ids:
             assert "take it out there" in listed(on, "reason")

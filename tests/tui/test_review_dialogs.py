@@ -1,4 +1,4 @@
-"""The dialogs over the review: consent to what is red, comments before they are sent, origins, and conflicts."""
+"""The dialogs over the review: consent to what is red, origins, and conflicts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from core.protocol import events as e
 from core.protocol import queries as q
 from core.protocol.review import (
     Bulk,
-    Comment,
     ConflictChoice,
     ConflictRegion,
     ConflictSides,
@@ -30,10 +29,6 @@ from tui.screens.dialogs.pages import ConfirmDialog
 
 RED = change("AGENTS.md", protected=True, risk="changes what the agent may do")
 CALL = Origin(call="c1", tool="write", turn="trn_1", todo="d")
-COMMENTS = [
-    Comment(path="src/a.py", hunk="h", text="Why [/red]?", start=3, lines=1),
-    Comment(path="src/b.py", hunk="h", text="And this?", start=9, lines=1),
-]
 SIDES = ConflictSides(
     path="src/a.py",
     base=FileState(blob="b"),
@@ -202,26 +197,6 @@ async def test_n16a_a_generated_bulk_waits_for_nobody_and_is_sent_at_once(stage,
         assert (on.sent(c.BulkResolve)[0].root, on.sent(c.BulkResolve)[0].verdict) == ("out", "reject")
 
 
-async def test_comments_are_looked_at_removed_and_sent(stage, clock):
-    events = [*proposed(change("src/a.py")), *(e.HunkCommented(comment=each) for each in COMMENTS)]
-    async with stage(events, answers={q.DiffQuery: diff("src/a.py")}) as on:
-        await reviewing(on, clock)
-        await on.pilot.press("S")
-        await on.until(lambda: type(on.app.screen).__name__ == "CommentsDialog")
-        await on.pilot.press("j", "d")
-        await on.until(lambda: on.sent(c.HunkComment))
-        assert on.sent(c.HunkComment)[0] == replace(on.sent(c.HunkComment)[0], path="src/b.py", hunk="h", text="")
-        on.transcript._is_following = False
-        await on.pilot.press("s")
-        await on.until(lambda: on.sent(c.CommentsSend))
-        assert on.transcript._is_following
-        await on.emit(e.CommentsSent())
-        assert on.screen.state.comments == {}
-        await on.pilot.press("S")
-        await on.pilot.pause(0.05)
-        assert on.app.screen is on.screen
-
-
 async def test_b_judges_all_of_a_command_or_a_turn(stage, clock):
     changes = [change("a", origin=NPM), change("b", origin=NPM), change("c", origin=CALL)]
     async with stage(proposed(*changes), answers={q.DiffQuery: diff("a")}) as on:
@@ -269,7 +244,8 @@ async def test_p14_a_conflict_is_settled_place_by_place(stage, clock):
         )
 
 
-async def test_a_conflict_can_be_left_and_places_walked(stage, clock):
+@pytest.mark.parametrize("leave", ["escape", "q"])
+async def test_a_conflict_can_be_left_and_places_walked(stage, clock, leave):
     answers = {q.DiffQuery: diff("src/a.py"), q.ConflictQuery: q.ConflictAnswer(sides=SIDES)}
     async with stage(proposed(change("src/a.py", conflict="edited")), answers=answers, size=(60, 16)) as on:
         dialog = await conflict(on, clock)
@@ -277,7 +253,7 @@ async def test_a_conflict_can_be_left_and_places_walked(stage, clock):
         assert [each and each.take for each in dialog._choices] == ["theirs", "mine"]
         view = dialog.query_one(ConflictView)
         assert all(view.render_line(y).cell_length == view.size.width for y in range(view.count_rows()))
-        await on.pilot.press("escape")
+        await on.pilot.press(leave)
         await on.until(lambda: on.app.screen is on.screen)
         assert on.sent(c.ConflictResolve) == []
 

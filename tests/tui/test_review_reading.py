@@ -1,4 +1,4 @@
-"""What the dialogs of the review show is read to its end before it is answered."""
+"""Comments before they are sent, and the diff of a change that is asked about: they are read, changed and answered."""
 
 from __future__ import annotations
 
@@ -8,10 +8,37 @@ from msgspec.structs import replace
 from core.protocol import commands as c
 from core.protocol import events as e
 from core.protocol import queries as q
+from core.protocol.review import Comment
 from tests.tui.review_case import PRICES
-from tests.tui.test_review_dialogs import COMMENTS, diff, proposed, reviewing
+from tests.tui.test_review_dialogs import diff, proposed, reviewing
 from tests.tui.test_review_list import change
 from tui.screens.dialogs.consent import ConsentDiff
+
+COMMENTS = [
+    Comment(path="src/a.py", hunk="h", text="Why [/red]?", start=3, lines=1),
+    Comment(path="src/b.py", hunk="h", text="And this?", start=9, lines=1),
+]
+
+
+@pytest.mark.parametrize("send", ["s", "ctrl+s"])
+async def test_comments_are_looked_at_removed_and_sent(stage, clock, send):
+    events = [*proposed(change("src/a.py")), *(e.HunkCommented(comment=each) for each in COMMENTS)]
+    async with stage(events, answers={q.DiffQuery: diff("src/a.py")}) as on:
+        await reviewing(on, clock)
+        await on.pilot.press("S")
+        await on.until(lambda: type(on.app.screen).__name__ == "CommentsDialog")
+        await on.pilot.press("j", "d")
+        await on.until(lambda: on.sent(c.HunkComment))
+        assert on.sent(c.HunkComment)[0] == replace(on.sent(c.HunkComment)[0], path="src/b.py", hunk="h", text="")
+        on.transcript._is_following = False
+        await on.pilot.press(send)
+        await on.until(lambda: on.sent(c.CommentsSend))
+        assert on.transcript._is_following
+        await on.emit(e.CommentsSent())
+        assert on.screen.state.comments == {}
+        await on.pilot.press("S")
+        await on.pilot.pause(0.05)
+        assert on.app.screen is on.screen
 
 
 @pytest.mark.parametrize(

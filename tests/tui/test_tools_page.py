@@ -43,8 +43,12 @@ async def test_those_in_each_request_come_first_and_one_that_is_absent_says_why(
         assert "also Read, open_file" in str(reason.content)
         await on.pilot.press("k")
         await on.until(lambda: "write ask mode does not grant it" in str(reason.content))
-        await on.pilot.press("j", "down", "up", "escape")
-        await on.until(lambda: on.app.screen is on.screen)
+        await on.pilot.press("j", "down", "up")
+        await on.until(lambda: "also Read, open_file" in str(reason.content))
+        for leave in ("escape", "q"):
+            await on.pilot.press(leave)
+            await on.until(lambda: on.app.screen is on.screen)
+            await on.open_listing("/tools", "ToolsDialog")
 
 
 async def test_the_rows_are_made_anew_for_another_width_and_the_mark_stays(stage):
