@@ -74,7 +74,8 @@ async def show(on: Any) -> BackgroundList:
     return shown
 
 
-async def test_one_is_stopped_pulled_opened_and_forgotten_by_its_keys(stage):
+@pytest.mark.parametrize("opens", ["enter", "o"])
+async def test_one_is_stopped_pulled_opened_and_forgotten_by_its_keys(stage, opens):
     async with stage(recorded.opening()) as on:
         shown = await show(on)
         while shown.current is not None and shown.current.id != "bga_3":
@@ -82,7 +83,7 @@ async def test_one_is_stopped_pulled_opened_and_forgotten_by_its_keys(stage):
         await on.pilot.press("x")
         await on.until(lambda: on.sent(c.BackgroundStop))
         assert on.sent(c.BackgroundStop)[0].id == "bga_3"
-        await on.pilot.press("up", "enter")
+        await on.pilot.press("up", opens)
         await on.until(lambda: on.sent(c.BackgroundPull))
         assert on.sent(c.BackgroundPull)[0].id == "bga_2"
         await on.pilot.press("d")
@@ -98,7 +99,7 @@ async def test_one_is_stopped_pulled_opened_and_forgotten_by_its_keys(stage):
             for each in AGENTS
         ]
         on.client.emit(e.BackgroundReported(agents=tuple(pulled)))
-        await on.pilot.press("j", "enter")
+        await on.pilot.press("j", opens)
         await on.until(lambda: on.sent(c.SessionResume))
         assert on.sent(c.SessionResume)[-1].session == "ses_2"
 

@@ -64,7 +64,7 @@ async def test_a_job_shows_the_end_of_its_output_and_what_it_has_changed_so_far(
         assert on.sent(c.JobStop) == []  # it has ended
         await on.pilot.press("up", "down")
         assert shown(on, "#jobs-output") == "no output yet"
-        await on.pilot.press("up", "s")
+        await on.pilot.press("k", "s")
         await on.until(lambda: on.sent(c.JobStop))
         assert [each.job for each in on.sent(c.JobStop)] == ["job_2"]
         for leave in ("escape", "q"):

@@ -206,10 +206,11 @@ async def test_the_preview_fits_the_smallest_window_and_scrolls(stage):
         await on.pilot.press("k")
         above = view.scroll_y
         assert above < below
-        await on.pilot.press("down")
-        assert view.scroll_y > above
-        await on.pilot.press("up")
-        assert view.scroll_y == above
+        for down, up in (("down", "up"), ("pagedown", "pageup")):
+            await on.pilot.press(down)
+            assert view.scroll_y == below
+            await on.pilot.press(up)
+            assert view.scroll_y == above
 
 
 def test_n16a_the_board_goes_back_with_the_conversation():

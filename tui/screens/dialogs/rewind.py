@@ -57,7 +57,7 @@ class RewindDialog(Dialog[RestoredPart]):
         self._preview = preview
 
     def compose_body(self) -> ComposeResult:
-        with VerticalScroll():
+        with VerticalScroll(can_focus=False):
             yield Static(Content("\n").join(self._render_lines()))
         yield KeyHints(_KEYS, id="rewind-keys")
 
