@@ -45,7 +45,7 @@ class Dialog(GuardedWidget, ModalScreen[T | None]):
     shape = ""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-roomy")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (24, "-tall")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (24, "-tall"), (36, "-high")]  # noqa: RUF012
 
     def __init__(self, title: str | Content = "") -> None:
         super().__init__()
