@@ -186,7 +186,8 @@ def morning(hour: Hour, project: Path) -> None:
     assert git(project, "status", "--porcelain") == ""
     hour.press_until("What shall be done", "F3", gone="f3 trust it")
     hour.press_until("Tour 3/5", "BTab")
-    hour.press_until(" Agent   openai", "BTab")
+    hour.types("/mode agent")
+    hour.sees(" Agent   openai")
     hour.press("C-r")
     hour.stop("review", "Review 4", "hunk 1/1", "a accept", "Tour 4/5")
     for path, comment in COMMENTS.items():
