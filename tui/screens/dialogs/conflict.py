@@ -13,11 +13,11 @@ from textual.content import Content
 from textual.widgets import Static, TextArea
 
 from core.protocol.review import ConflictChoice, ConflictSides
-from tui.keymap import format_first_key, get_bindings, get_keymap
+from tui.keymap import get_bindings
 from tui.review.conflict_view import NAMES, ConflictView, Side
 from tui.screens.dialogs.dialog import Dialog
 from tui.text import fit_line, format_path
-from tui.widgets.key_hints import format_hints
+from tui.widgets.key_hints import Hint, KeyHints
 
 CHOICE_TEXTS: Final = {
     "mine": "yours is kept",
@@ -63,7 +63,7 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...]]):
         editor = PlaceEditor(soft_wrap=False, tab_behavior="indent")
         editor.cursor_blink = editor.display = False
         yield editor
-        yield Static(id="conflict-keys")
+        yield KeyHints(id="conflict-keys")
 
     def _name_sides(self) -> Mapping[Side, str]:
         """Name the sides: yours and the agent's, or those of the two todos or subagents that conflict."""
@@ -90,20 +90,13 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...]]):
         title.append((f"  {texts[choice.take]}", "$text-success") if choice else ("  not decided", "$text-warning"))
         self.query_one(".dialog-title", Static).update(Content.assemble(*title))
         self.query_one(ConflictView).show(clash, choice)
-        writes, keymap = self.query_one(PlaceEditor).display, get_keymap(self.app)
-        hints = format_hints(EDITOR_HINTS, keymap) if writes else self._format_hints(left, keymap)
-        self.query_one("#conflict-keys", Static).update(hints)
+        writes = self.query_one(PlaceEditor).display
+        self.query_one("#conflict-keys", KeyHints).show(EDITOR_HINTS if writes else self._list_hints(left))
 
-    def _format_hints(self, left: int, keymap: Mapping[str, str]) -> Content:
+    def _list_hints(self, left: int) -> list[Hint]:
         useless = {"both", "edit", "next"} if self._sides.whole else {"next"} if len(self._choices) == 1 else set()
-        named = [each for each in KEY_HINTS if each[0] not in useless]
-        parts: list[tuple[str, str]] = []
-        for name, word in named:
-            parts += [(f" {format_first_key(f'conflict.{name}', keymap)}", "$accent"), (f" {word} ", "")]
-        apply = f" {format_first_key('conflict.apply', keymap)}"
-        ready = (" apply ", "bold") if not left else (f" apply ({left} left) ", "")
-        out = ((f" {format_first_key('conflict.leave', keymap)}", "$accent"), (" back", ""))
-        return Content.assemble(*parts, (apply, "$accent" if not left else "$foreground 50%"), ready, *out)
+        takes = [(f"conflict.{name}", word) for name, word in KEY_HINTS if name not in useless]
+        return [*takes, ("conflict.apply", f"apply ({left} left)" if left else "apply"), ("conflict.leave", "back")]
 
     def action_take(self, side: str) -> None:
         if self._sides.whole and side == "both":
