@@ -55,3 +55,16 @@ def test_rows_above_the_first_dirty_one_are_as_they_were(answers):
             check()
         talk.finish()
         check()
+
+
+def test_a_row_that_is_drawn_after_its_block_went_and_before_the_next_look_is_as_it_was():
+    talk = Conversation()
+    for number in range(3):
+        talk.begin()
+        talk.go_on(f"answer {number}")
+        talk.finish()
+    before = talk.shown()
+    talk.blocks.pop()
+    del talk.blocks[0]
+    assert [row.text for row in talk.layout.slice_rows(0, talk.layout.height - 1)] == before
+    assert talk.shown()[-1].strip() == "answer 2"

@@ -235,6 +235,7 @@ class Transcript(ScrollView, can_focus=True):
         self.refresh()
 
     def on_click(self, event: events.Click) -> None:
+        self.show(self._blocks)
         found = self._block_layout.find_row(self.scroll_offset.y + event.y)
         if found is None or self.screen.selections:
             return

@@ -54,7 +54,8 @@ class TranscriptLayout:
     """Blocks one below the other at a width. Rows are counted from the top of the transcript, from 0."""
 
     def __init__(self) -> None:
-        self.blocks: Sequence[TranscriptBlock] = ()
+        self.blocks: Sequence[TranscriptBlock] = ()  # as of the last `sync`: a row may be drawn before the next
+        self._source: Sequence[TranscriptBlock] = ()
         self.width = 0
         self.opened_keys: set[str] = set()
         self.first_changed_row = 0  # the first row that has changed since the last `sync`
@@ -75,10 +76,10 @@ class TranscriptLayout:
 
     def sync(self, blocks: Sequence[TranscriptBlock], width: int) -> None:
         """Take in what was added, changed or removed since the last call."""
-        if width != self.width or blocks is not self.blocks:
+        if width != self.width or blocks is not self._source:
             self.clear()
         self.first_changed_row = min(self.height, self._first_early_row) if self._keys else 0
-        self.blocks, self.width = blocks, width
+        self._source, self.blocks, self.width = blocks, list(blocks), width
         count, known = len(blocks), len(self._keys)
         start = min(max(0, known - RECHECKED_BLOCKS), count)
         if known > count or any(self._keys[at] != blocks[at].key for at in range(start, min(known, count))):
