@@ -133,12 +133,12 @@ class Hour:
         self._tmux.until_still()
         self._tmux.run("send-keys", *keys)
 
-    def press_until(self, seen: str, key: str, *, gone: str = "") -> None:
+    def press_until(self, seen: str, key: str, *, gone: str = "", looks: int = 20) -> None:
         """Press a key again until it has had its effect: what has just come up takes no key for half a second."""
         for _ in range(30):
             self.press(key)
             with suppress(TimeoutError):
-                self._tmux.until(seen, looks=20, without=gone)
+                self._tmux.until(seen, looks=looks, without=gone)
                 return
         raise TimeoutError(f"{key} did not lead to {seen!r}: {self._tmux.run('capture-pane', '-p')}")
 
@@ -211,8 +211,8 @@ def noon(hour: Hour) -> None:
     hour.press_until("/commit commits what you accepted", "Escape", gone="Keys: Prompt")
     hour.types("/commit")
     hour.stop("commit", "on main · one commit", "Mend the tax and show the currency")
-    hour.press_until("1 of 2", "F2")
-    hour.press_until("share", "F3", gone="a model writes")
+    for split in ("one for each todo", "one for each prompt"):
+        hour.press_until(split, "F2", looks=200)
     hour.stop("commit-split", "one for each prompt", "Add the tax as a share")
     hour.press_until("Committed", "C-s")
     hour.stop("committed", "Committed")

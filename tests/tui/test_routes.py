@@ -70,7 +70,7 @@ async def test_an_effort_is_chosen_from_a_list_that_says_what_the_model_has(stag
         await opened(on, "PickerDialog")
         options = on.app.screen.query_one(OptionList)
         lines = [str(each.prompt) for each in options.options]
-        assert [line for line in lines if "●" in line] == ["● high  "]
+        assert [line.rstrip() for line in lines if "●" in line] == ["● high"]
         assert [line.split()[0] for line in lines if "not of this model" in line] == ["none", "minimal", "xhigh"]
         await on.pilot.press("down", "down", "enter")
         await on.until(lambda: on.sent(c.EffortSet))
