@@ -214,7 +214,7 @@ def noon(hour: Hour) -> None:
     for split in ("one for each todo", "one for each prompt"):
         hour.press_until(split, "F2", looks=200)
     hour.stop("commit-split", "one for each prompt", "Add the tax as a share")
-    hour.press_until("Committed", "C-s")
+    hour.press_until("Committed", "C-s", gone="Commit what you accepted", looks=200)
     hour.stop("committed", "Committed")
     hour.types("/pr")
     hour.stop("pull-request", "Tax as a share")
