@@ -107,14 +107,19 @@ async def _commit(driver: Driver, action: act.Commit) -> None:
         raise Broken(f"committed, and still to be committed: {again.groups}")
 
 
+def _list_pending(driver: Driver) -> list[tuple[object, ...]]:
+    """List what waits, without what is found out about it meanwhile: whether it parses, what has passed over it."""
+    return [(each.path, each.base, each.pending, each.hunks, each.conflict) for each in driver.list_changes()]
+
+
 async def _review(driver: Driver, action: act.Review) -> None:
     """Review. Nothing that is pending changes by it, and the mode is the user's again; what was found is reported."""
-    state, pending = driver.runtime.state, driver.list_changes()
+    state, pending = driver.runtime.state, _list_pending(driver)
     mode, reported = state.mode, driver.count(ev.FindingsReported)
     is_done = await _run_turn(
         driver, cmd.TurnSubmit(session=driver.session, text=f"/review {action.of}".strip()), action
     )
-    if driver.list_changes() != pending:
+    if _list_pending(driver) != pending:
         raise Broken("a review changed what is pending")
     if state.mode != mode:
         raise Broken(f"a review left the mode at {state.mode}, it was {mode}")
