@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from time import time
 from typing import Final
 
 from textual.content import Content
@@ -15,7 +16,6 @@ from textual.message import Message
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from core.clock import now_ms
 from core.protocol.queries import SessionInfo
 from core.text.counting import count
 from tui.keymap import get_bindings
@@ -65,7 +65,7 @@ class HomeList(OptionList):
 
     def _fill(self) -> None:
         marked = self.highlighted_option
-        now = self._now if self._now is not None else now_ms()
+        now = self._now if self._now is not None else int(time() * 1000)
         width = max(self.size.width - 5, 20)
         options = [Option(Content.styled(fit_line(self._place, width), "bold"), disabled=True)] if self._place else []
         for heading, found in group_sessions(self._sessions):

@@ -7,6 +7,7 @@ session is renamed, tagged, exported or deleted by a key, and the list goes on.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import time
 from typing import Final, Literal, NamedTuple, Protocol
 
 from textual.app import ComposeResult
@@ -16,7 +17,6 @@ from textual.timer import Timer
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from core.clock import now_ms
 from core.protocol import commands
 from core.protocol.queries import SessionInfo, TranscriptHit, TranscriptSearchAnswer
 from core.protocol.queries.transcripts import build_export_name
@@ -96,7 +96,7 @@ class SessionPicker(Dialog[SessionChoice]):
         the session that it is for, done at once."""
         super().__init__()
         self._sessions, self._current, self._shelf, self._begin = sessions, current, shelf, begin
-        self._now = now_ms() if now is None else now
+        self._now = int(time() * 1000) if now is None else now
         self._hits: tuple[TranscriptHit, ...] = ()
         self._labelled: tuple[Label, str] | None = None  # what is typed now, and for which session
         self._words = ""
