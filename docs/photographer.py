@@ -142,10 +142,13 @@ def live_as_a_stranger(scratch: Path) -> None:
     (scratch / "state" / "guide.json").write_text('{"tour": "done"}')
     from core import clock
     from core.plans import todo_changes as model
+    from tui.sessions import home, picker
     from tui.widgets import status_bar as status
 
     vars(model)["secrets"] = SimpleNamespace(token_hex=lambda _: "5ca1ab1e")
     vars(status)["FRAME_TIME"] = 3600.0
+    for ages in (home, picker):
+        vars(ages)["time"] = lambda: NOON / 1000
     vars(clock)["time"] = SimpleNamespace(time_ns=lambda: NOON * 1_000_000, monotonic=lambda: 0.0)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from textual.widgets import Static
+from textual.worker import WorkerState
 
 from core.protocol import commands as c
 from core.protocol import documents as d
@@ -113,3 +116,12 @@ def test_what_the_tables_name_is_there():
     assert leads_on("panes.show_pane('review')", ("app.review",))
     assert leads_on("commits.commit('')", ("/commit",))
     assert not leads_on("commits.commit_all", ("/commit",))
+
+
+async def test_a_line_that_comes_when_the_screen_is_already_gone_is_not_drawn(stage):
+    async with stage(recorded.opening()) as on:
+        await on.screen.query_one("#centre").remove()
+        on.screen.controllers.guide._draw("too late")
+        (worker,) = [each for each in on.app.workers if each.group == "guide line"]
+        await asyncio.wait([worker._task])
+        assert worker.state is WorkerState.CANCELLED

@@ -7,6 +7,7 @@ and those controllers that it works with. The screen passes it the messages that
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar, TypeVarTuple
@@ -116,6 +117,8 @@ class ScreenContext:
         """Return the bar `#name` between conversation and prompt; it is mounted when it is first needed."""
         if isinstance(found := self.find_bar(name), kind):
             return found
+        if not self.screen.query("#centre"):  # the screen is gone, and with it goes the worker that would draw on it
+            raise asyncio.CancelledError
         bar = kind(id=name)
         await self.screen.query_one("#centre").mount(bar, before="#prompt")
         return bar
