@@ -68,3 +68,13 @@ def test_a_row_that_is_drawn_after_its_block_went_and_before_the_next_look_is_as
     del talk.blocks[0]
     assert [row.text for row in talk.layout.slice_rows(0, talk.layout.height - 1)] == before
     assert talk.shown()[-1].strip() == "answer 2"
+
+
+def test_what_streams_in_is_laid_out_by_the_next_look_and_not_by_every_frame():
+    talk = Conversation()
+    talk.begin()
+    talk.go_on("one ")
+    before = talk.shown()
+    talk.go_on("two ")
+    assert [row.text for row in talk.layout.slice_rows(0, talk.layout.height - 1)] == before
+    assert "two" in talk.shown()[-1]

@@ -176,7 +176,10 @@ class TranscriptLayout:
         if not 0 <= row < self.height:
             return None
         index = self.find_block(row)
-        rows = self.render_rows(index)
+        block = self.blocks[index]
+        drawn = self._rendered.get(block.key) if _is_streaming(block) else None
+        # What streamed in since is laid out by the next `sync`, and not by every key that draws meanwhile.
+        rows = self.render_rows(index) if drawn is None else drawn.rows
         at = row - self._tops[index]
         return (index, rows[at]) if at < len(rows) else None
 
