@@ -143,5 +143,5 @@ def say(text: str) -> None:
 
 def relate_path(name: str, directory: Path) -> str:
     """Return a path as the project names it; one that leads out of it names nothing there."""
-    path = (Path.cwd() / name).resolve() if not Path(name).is_absolute() else Path(name).resolve()
+    path = (Path.cwd() / name).resolve()
     return path.relative_to(directory).as_posix() if path.is_relative_to(directory) else name

@@ -23,8 +23,7 @@ async def prepare_draft(session: Session, command: cmd.CommitDraft) -> Effect:
     from core.engine.commits.drafting import draft_messages
 
     await reserve_turn(session)
-    work = partial(draft_messages, session)
-    return partial(start_turn, session, lambda context: work(context, command.groups), None)
+    return partial(start_turn, session, partial(draft_messages, session, groups=command.groups), None)
 
 
 async def prepare_sort(session: Session, command: cmd.CommitSort) -> Effect:
@@ -33,8 +32,7 @@ async def prepare_sort(session: Session, command: cmd.CommitSort) -> Effect:
     from core.engine.commits.sorting import sort_edits
 
     await reserve_turn(session)
-    work = partial(sort_edits, session)
-    return partial(start_turn, session, lambda context: work(context, command.edits), None)
+    return partial(start_turn, session, partial(sort_edits, session, ids=command.edits), None)
 
 
 def prepare_make(session: Session, command: cmd.CommitMake) -> Effect:

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.agent.context.prompt_tags import escape_tags
+from core.agent.context.prompt_tags import escape_tags, wrap_tag
 from core.agent.turn.turn_context import TurnContext
 from core.engine.commits.basis import CommitBasis, open_basis
 from core.engine.commits.preview import build_group
@@ -103,8 +103,6 @@ def _render_request(log: Sequence[str], groups: Sequence[DraftGroup]) -> str:
         known = each.group
         told = {"asked": known.prompts, "todos": known.todos, "passed": known.checks, "diff": (each.diff,)}
         parts.append(f'<group number="{number}">')
-        for name, values in told.items():
-            if any(values):
-                parts += [f"<{name}>", escape_tags("\n".join(values)), f"</{name}>"]
+        parts += [wrap_tag(name, escape_tags("\n".join(values))) for name, values in told.items() if any(values)]
         parts.append("</group>")
     return "\n".join(parts)

@@ -110,12 +110,13 @@ def _find_clash(basis: CommitBasis, groups: Sequence[Sequence[AcceptedEdit]]) ->
 
 def _find_title(state: SessionState, key: str) -> str:
     """Return the words of a todo or turn, "" = there is none."""
-    prompts, todos = _list_prompts(state), {each.id: each.content for each in state.todos}
+    prompts, todos = list_prompts(state), {each.id: each.content for each in state.todos}
     asker = find_asking_turns(state).get(key, key)
     return f"Follow comments: {prompts[asker]}" if asker != key else todos.get(key) or prompts.get(key, "")
 
 
-def _list_prompts(state: SessionState) -> dict[str, str]:
+def list_prompts(state: SessionState) -> dict[str, str]:
+    """Return the prompts of all turns by their ids."""
     return {each.id: each.prompt for each in (*state.turns, *state.left_turns.values())}
 
 
@@ -124,7 +125,7 @@ def build_group(
 ) -> q.CommitGroup:
     """Return what is known of a commit of these edits. `title`: what they are about, "" = what was asked for."""
     texts = {each.id: each.content for each in state.todos}
-    prompts, askers = _list_prompts(state), find_asking_turns(state)
+    prompts, askers = list_prompts(state), find_asking_turns(state)
     todos = tuple(dict.fromkeys(texts[each.todo] for each in edits if each.todo in texts))
     turns = dict.fromkeys(askers.get(each.turn, each.turn) for each in edits)
     asked = tuple(prompts[turn] for turn in turns if prompts.get(turn))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
-from core.agent.context.prompt_tags import escape_tags
+from core.agent.context.prompt_tags import escape_tags, wrap_tag
 from core.agent.turn.turn_context import TurnContext
 from core.engine.commits.side_models import ask_side_models
 from core.engine.prompt_sources import build_session_reader, may_show
@@ -182,9 +182,7 @@ async def draft_pull_request(session: Session, context: TurnContext) -> None:
     checks, todos = list_evidence(session.state)
     prompts = [each.prompt for each in session.state.turns]
     told = {"commits": found.commits, "asked": prompts, "todos": todos, "passed": checks, "diff": (diff[:_MAX_DIFF],)}
-    parts = [
-        f"<{name}>\n{escape_tags(chr(10).join(values))}\n</{name}>" for name, values in told.items() if any(values)
-    ]
+    parts = [wrap_tag(name, escape_tags("\n".join(values))) for name, values in told.items() if any(values)]
     async for said, model in ask_side_models(context, "pull_request", "\n".join(parts)):
         title, _, body = said.strip().partition("\n")
         if title.strip("# "):

@@ -7,16 +7,15 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from core.agent.context.prompt_tags import escape_tags
+from core.agent.context.prompt_tags import escape_tags, wrap_tag
 from core.agent.turn.turn_context import TurnContext
 from core.engine.commits.basis import open_basis
 from core.engine.commits.drafting import render_change
+from core.engine.commits.preview import list_prompts
 from core.engine.commits.side_models import ask_side_models
 from core.engine.session.session import Session
 from core.protocol.events import CommitSorted
 from core.protocol.review import CommitTopic
-from core.shadow.commits.path_version import AcceptedEdit
-from core.state.session import SessionState
 
 _MAX_DIFF: Final = 24_000  # characters of all edits
 _MAX_TITLE: Final = 120  # characters
@@ -49,17 +48,15 @@ def parse_topics(text: str, ids: Sequence[str]) -> list[CommitTopic]:
 def _describe_edits(session: Session, ids: Sequence[str]) -> str:
     with open_basis(session) as basis:
         known = {each.id: each for each in basis.select(ids)}
+    prompts, todos = list_prompts(session.state), {each.id: each.content for each in session.state.todos}
     room = _MAX_DIFF // max(len(ids), 1)
-    return "\n".join(_describe(session.state, number, known[each], room) for number, each in enumerate(ids, 1))
-
-
-def _describe(state: SessionState, number: int, edit: AcceptedEdit, room: int) -> str:
-    prompts = {each.id: each.prompt for each in (*state.turns, *state.left_turns.values())}
-    todos = {each.id: each.content for each in state.todos}
-    told = {
-        "asked": prompts.get(edit.turn, "")[:room],
-        "todo": todos.get(edit.todo, ""),
-        "diff": render_change(edit.path, edit.before, edit.after)[:room],
-    }
-    parts = [f"<{name}>\n{escape_tags(text)}\n</{name}>" for name, text in told.items() if text]
-    return "\n".join((f'<edit number="{number}">', *parts, "</edit>"))
+    parts: list[str] = []
+    for number, edit in enumerate((known[each] for each in ids), 1):
+        told = {
+            "asked": prompts.get(edit.turn, "")[:room],
+            "todo": todos.get(edit.todo, ""),
+            "diff": render_change(edit.path, edit.before, edit.after)[:room],
+        }
+        tags = [wrap_tag(name, escape_tags(text)) for name, text in told.items() if text]
+        parts += [f'<edit number="{number}">', *tags, "</edit>"]
+    return "\n".join(parts)
