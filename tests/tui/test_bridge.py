@@ -31,15 +31,20 @@ async def test_the_latest_session_is_resumed_when_asked_for(stage):
         assert on.sent(c.SessionResume) == [c.SessionResume(session="")]
 
 
-async def test_a_prompt_typed_before_the_engine_is_there_is_sent_once_it_is():
-
-    client, gate = ScriptedClient(), asyncio.Event()
+def build_waiting_app(client: ScriptedClient) -> tuple[AgentApp, asyncio.Event]:
+    """An app whose engine is there when the event is set."""
+    gate = asyncio.Event()
 
     async def connect() -> ScriptedClient:
         await gate.wait()
         return client
 
-    app = AgentApp(connect, SessionRequest(model="m"))
+    return AgentApp(connect, SessionRequest(model="m")), gate
+
+
+async def test_a_prompt_typed_before_the_engine_is_there_is_sent_once_it_is():
+    client = ScriptedClient()
+    app, gate = build_waiting_app(client)
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press(*"hi", "enter")
         assert client.commands == []
@@ -50,13 +55,8 @@ async def test_a_prompt_typed_before_the_engine_is_there_is_sent_once_it_is():
 
 
 async def test_a_command_typed_before_the_engine_is_there_is_carried_out_once_it_is():
-    client, gate = ScriptedClient(recorded.opening()), asyncio.Event()
-
-    async def connect() -> ScriptedClient:
-        await gate.wait()
-        return client
-
-    app = AgentApp(connect, SessionRequest(model="m"))
+    client = ScriptedClient(recorded.opening())
+    app, gate = build_waiting_app(client)
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press(*"/context", "enter")
         assert app.main.context.prompt.text == ""
