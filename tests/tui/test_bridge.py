@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -17,7 +18,7 @@ from tui.bridge import SessionRequest
 from tui.chat.transcript import Greeting
 from tui.notices import format_pending_notice
 from tui.sessions.home import HomeList
-from tui.state.batches import FLUSH_INTERVAL, TYPING_DURATION, TYPING_INTERVAL
+from tui.state.batches import ECHO_DURATION, FLUSH_INTERVAL, TYPING_DURATION, TYPING_INTERVAL, EventBatches
 
 
 async def test_a_session_is_opened_with_what_was_wished_for(stage):
@@ -256,6 +257,35 @@ async def test_deltas_reach_the_screen(stage, lossy):
             on.client.emit(e.DocumentDelta(id="x", text=f"word{number} "))
         await on.until(lambda: any(f"word{lossy - 1}" in line for line in on.lines()))
         assert on.screen.state.transcript.by_key["x"].live.endswith(f"word{lossy - 1} ")
+
+
+@pytest.mark.parametrize(
+    ("since", "after_key"),
+    [(0.0, False), (TYPING_INTERVAL * 0.75, True), (TYPING_INTERVAL * 1.25, True), (10.0, False)],
+)
+async def test_what_comes_while_the_user_types_is_shown_in_the_pause_after_a_key(since, after_key):
+    shown = asyncio.Event()
+    batches = EventBatches(lambda topics: shown.set())
+    now = time.monotonic()
+    batches.typed_at, batches.flushed_at = now, now - since
+    batches.add(frozenset({"blocks"}))
+    before = batches.timer.when()
+    pressed = time.monotonic()
+    batches.note_typing()
+    later = batches.timer.when()
+    assert pressed <= later - ECHO_DURATION <= time.monotonic() if after_key else later == before
+    await asyncio.wait_for(shown.wait(), 5)
+
+
+async def test_what_is_costly_to_show_does_not_come_after_every_key():
+    batches = EventBatches(lambda topics: None)
+    now = time.monotonic()
+    batches.typed_at, batches.flushed_at, batches.cost = now, now - TYPING_INTERVAL, TYPING_INTERVAL
+    batches.add(frozenset({"blocks"}))
+    before = batches.timer.when()
+    batches.note_typing()
+    assert batches.timer.when() == before
+    batches.cancel()
 
 
 async def test_what_comes_is_shown_less_often_while_the_user_types_but_not_when_they_have_sent(stage):

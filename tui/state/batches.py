@@ -1,7 +1,8 @@
 """When it is shown what was folded: in batches, so that neither a burst of events nor a slow screen keeps keys waiting.
 
-At once after a rest, else no oftener than every `max(FLUSH_INTERVAL, 3 x the cost of the last batch)`; less often while
-the user types. The end of a document or a turn waits for that cost alone.
+At once after a rest, else no oftener than every `max(FLUSH_INTERVAL, 3 x the cost of the last batch)`. While the user
+types, less often and in the pause after a key: a hand that types leaves 60 ms and more between two of them. The end of
+a document or a turn waits for that cost alone.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tui.state.transcript import Topic, Topics
 FLUSH_INTERVAL: Final = 0.06  # seconds between two looks at what has come
 TYPING_INTERVAL: Final = 0.25  # the same while the user types: what is typed must not wait for what is drawn
 TYPING_DURATION: Final = 0.4  # seconds after a key
+ECHO_DURATION: Final = 0.012  # seconds after a key in which its letter is drawn
 FLUSH_COST_FACTOR: Final = 3
 ENDS: Final = (DocumentFinished, TurnFinished)  # nothing more comes that could be shown together with them
 
@@ -37,12 +39,17 @@ class EventBatches:
         self._schedule(is_end=isinstance(event, ENDS))
 
     def note_typing(self) -> None:
-        """Show changes less often for a moment, since the user has pressed a key."""
-        was_typing = time.monotonic() - self.typed_at < TYPING_DURATION
-        self.typed_at = time.monotonic()
-        if self.timer is not None and not was_typing:
-            self.cancel()
-            self._schedule()
+        """Show changes less often for a moment, as the user types; if it is time, in the pause after this key."""
+        now = time.monotonic()
+        was_typing = now - self.typed_at < TYPING_DURATION
+        self.typed_at = now
+        if self.timer is None:
+            return
+        since = now - self.flushed_at
+        if max(TYPING_INTERVAL / 2, FLUSH_COST_FACTOR * self.cost) <= since <= 2 * TYPING_INTERVAL:
+            self._restart(ECHO_DURATION)
+        elif not was_typing:
+            self._restart(self.measure_wait(now))
 
     def note_sent(self) -> None:
         """Show changes as they come: what was typed is sent, and its answer is waited for."""
@@ -63,13 +70,13 @@ class EventBatches:
         return max(self.flushed_at + max(interval, FLUSH_COST_FACTOR * self.cost) - now, 0.0)
 
     def _schedule(self, *, is_end: bool = False) -> None:
-        loop = asyncio.get_running_loop()
-        at = loop.time() + self.measure_wait(time.monotonic(), is_end=is_end)
-        if self.timer is not None:
-            if self.timer.when() <= at:
-                return
-            self.timer.cancel()
-        self.timer = loop.call_at(at, self._flush)
+        wait = self.measure_wait(time.monotonic(), is_end=is_end)
+        if self.timer is None or asyncio.get_running_loop().time() + wait < self.timer.when():
+            self._restart(wait)
+
+    def _restart(self, wait: float) -> None:
+        self.cancel()
+        self.timer = asyncio.get_running_loop().call_later(wait, self._flush)
 
     def _flush(self) -> None:
         self.timer = None
