@@ -30,7 +30,7 @@ from tui.chat.prompt import Prompt
 from tui.input.key_filter import KeyFilter
 from tui.keymap import select_known_keys
 from tui.screens.main import MainScreen
-from tui.terminal.frame_diff import FrameDiff
+from tui.terminal.frames import FrameDiff
 from tui.text import guard_renderer
 from tui.themes.appearance import ThemedApp
 

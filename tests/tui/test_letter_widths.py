@@ -9,7 +9,7 @@ from rich.segment import Segment
 from textual.strip import Strip
 
 from tests.support.terminals import TMUX, Tmux
-from tui.terminal.frame_diff import render_strip
+from tui.terminal.frames import render_strip
 
 CONSOLE = Console(color_system=None, force_terminal=True)
 TEXTS = [

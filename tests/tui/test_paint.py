@@ -10,7 +10,7 @@ from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.geometry import Region
 from textual.strip import Strip
 
-from tui.terminal.frame_diff import FrameDiff
+from tui.terminal.frames import FrameDiff
 
 WIDTH, HEIGHT, CUT = 12, 10, 9
 CONSOLE = Console(width=WIDTH, height=HEIGHT, color_system=None)

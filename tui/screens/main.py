@@ -26,6 +26,7 @@ from tui.keymap import get_bindings, get_keymap
 from tui.modes import SCREEN_MODES
 from tui.screens.controller import ScreenContext
 from tui.state import Topic, ViewState
+from tui.terminal.frames import RowCompositor
 from tui.text import fit_line
 from tui.themes.appearance import is_read_out
 from tui.widgets.status_bar import StatusBar
@@ -54,6 +55,7 @@ class MainScreen(Screen[None]):
         # Given at once: each class that comes later has all widgets styled anew.
         classes = f"-mode-{request.mode} -accent-{SCREEN_MODES[request.mode].accent}"
         super().__init__(classes=classes if request.resume is not None else f"{classes} -empty")
+        self._compositor = RowCompositor()
         self.bridge = Bridge(connect, request, self)
         self._request = request
         self._early = early

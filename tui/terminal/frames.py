@@ -1,6 +1,9 @@
-"""Frame differences: only the parts of a frame that differ from what the terminal shows are written to it.
+"""Frames: only the rows that a frame is about are rendered, and only what differs from the terminal is written to it.
 
-Textual writes every part of every row that a widget asked to be drawn again. Of a conversation that moved up by one
+Textual has each widget in reach of a change render all of its rows and drops the others: a letter typed into the prompt
+would render the conversation above it, the tree beside it and every container around them.
+
+It also writes every part of every row that a widget asked to be drawn again. Of a conversation that moved up by one
 row that is the whole of it, many times a second while a model speaks. Here the parts are compared with what is on the
 terminal already; rows that only moved are moved by the terminal itself (DECSTBM and a line feed or a reverse index at
 the margin, as every terminal since the VT100 can).
@@ -15,14 +18,15 @@ cursor is put where it belongs, so that nothing to their right moves.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.segment import Segment
-from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
+from textual._compositor import ChopsUpdate, Compositor, CompositorUpdate, LayoutUpdate
+from textual.geometry import Region
 from textual.strip import Strip
 
 MAX_SHIFT: Final = 12
@@ -39,6 +43,21 @@ _UNSURE: Final = re.compile(
 )
 
 FrameRow = dict[int, str]
+
+
+class RowCompositor(Compositor):
+    """Textual's, with its frames cut to the rows that have changed."""
+
+    def _get_renders(self, crop: Region | None = None) -> Iterable[tuple[Region, Region, list[Strip]]]:
+        """Yield where a widget is, which part of that is drawn, and the rows of this part; front to back."""
+        if crop is None:
+            yield from super()._get_renders()
+            return
+        rows = Region(0, crop.y, self.size.width, crop.height)
+        for widget, (region, clip) in self.visible_widgets.items():
+            drawn = region.intersection(clip).intersection(rows)
+            if drawn and crop.overlaps(drawn):
+                yield region, drawn, widget.render_lines(drawn.translate(-region.offset))
 
 
 @dataclass(slots=True)
