@@ -199,3 +199,16 @@ async def test_a_text_that_was_longer_than_the_prompt_is_taken_back_and_put_ther
         assert (on.prompt.text, on.prompt.cursor_location, on.prompt.size.height) == ("", (0, 0), 1)
         await on.pilot.press("ctrl+y")
         assert (on.prompt.text, on.prompt.cursor_location) == (text, (59, 7))
+
+
+async def test_a_theme_that_changes_while_text_stands_in_the_prompt_colours_it(stage):
+    async with stage() as on:
+        await on.all_shown()
+        await on.pilot.press("a", "b")
+        for theme in ("textual-light", "textual-dark", "textual-light"):
+            on.app.theme = theme
+            await on.pilot.pause()
+            rows = on.prompt.render_lines(on.prompt.outer_size.region)
+            letters = [segment.style for row in rows for segment in row if "ab" in segment.text]
+            wanted = on.prompt.rich_style
+            assert [(each.color, each.bgcolor) for each in letters] == [(wanted.color, wanted.bgcolor)]

@@ -26,7 +26,11 @@ from tui.chat.prompt.pastes import (
 )
 
 if TYPE_CHECKING:
+    from rich.style import Style
     from textual.document._document import Document
+    from textual.geometry import Region
+    from textual.strip import Strip
+    from textual.widgets.text_area import TextAreaTheme
 
     from core.protocol.options import PromptKeys
     from tui.chat.prompt.vim.editing import Edit, Request
@@ -51,6 +55,7 @@ class PromptEditor(TextArea):
     def __init__(self, *, id: str | None = None, placeholder: str = "") -> None:  # noqa: A002
         self.pastes = PastedTexts()
         self.vim: VimKeys | None = None
+        self._styled_for: tuple[TextAreaTheme, Style] | None = None
         self._batch_before: object = None  # the newest change when the one that is being made began
         super().__init__(
             id=id,
@@ -84,6 +89,20 @@ class PromptEditor(TextArea):
     def is_at_end(self) -> bool:
         """True while letters would be added behind the text, and nothing is selected."""
         return self.selection.is_empty and self.cursor_location == self.document.end
+
+    # Drawing
+
+    def notify_style_update(self) -> None:
+        self._styled_for = None
+        super().notify_style_update()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Render as `TextArea` does, which resolves all of its styles for each frame: more work than a letter is."""
+        wanted = (self._theme, self.rich_style)
+        if wanted != self._styled_for:
+            self._theme.apply_css(self)
+            self._styled_for = wanted
+        return super(TextArea, self).render_lines(crop)
 
     # Keys
 
