@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,7 +18,10 @@ from tui.bridge import SessionRequest
 from tui.chat.transcript import Greeting
 from tui.notices import format_pending_notice
 from tui.sessions.home import HomeList
+from tui.state import batches
 from tui.state.batches import ECHO_DURATION, FLUSH_INTERVAL, TYPING_DURATION, TYPING_INTERVAL, EventBatches
+
+NOW = 1000.0
 
 
 async def test_a_session_is_opened_with_what_was_wished_for(stage):
@@ -259,33 +262,36 @@ async def test_deltas_reach_the_screen(stage, lossy):
         assert on.screen.state.transcript.by_key["x"].live.endswith(f"word{lossy - 1} ")
 
 
+class TimedBatches(EventBatches):
+    """Batches at a time that stands still, which keep for how long they wait."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(lambda topics: None)
+        self.waits: list[float] = []
+        monkeypatch.setattr(batches, "time", SimpleNamespace(monotonic=lambda: NOW))
+
+    def _restart(self, wait: float) -> None:
+        self.waits.append(wait)
+        super()._restart(3600)
+
+
 @pytest.mark.parametrize(
-    ("since", "after_key"),
-    [(0.0, False), (TYPING_INTERVAL * 0.75, True), (TYPING_INTERVAL * 1.25, True), (10.0, False)],
+    ("since", "cost", "waits"),
+    [
+        pytest.param(0.0, 0.0, [TYPING_INTERVAL], id="the last ones are just shown"),
+        pytest.param(0.2, 0.0, [0.05, ECHO_DURATION], id="it is about time"),
+        pytest.param(0.3, 0.0, [0.0, ECHO_DURATION], id="it is time"),
+        pytest.param(9.0, 0.0, [0.0], id="after a rest"),
+        pytest.param(0.2, 0.1, [0.1], id="to show them takes long"),
+    ],
 )
-async def test_what_comes_while_the_user_types_is_shown_in_the_pause_after_a_key(since, after_key):
-    shown = asyncio.Event()
-    batches = EventBatches(lambda topics: shown.set())
-    now = time.monotonic()
-    batches.typed_at, batches.flushed_at = now, now - since
-    batches.add(frozenset({"blocks"}))
-    before = batches.timer.when()
-    pressed = time.monotonic()
-    batches.note_typing()
-    later = batches.timer.when()
-    assert pressed <= later - ECHO_DURATION <= time.monotonic() if after_key else later == before
-    await asyncio.wait_for(shown.wait(), 5)
-
-
-async def test_what_is_costly_to_show_does_not_come_after_every_key():
-    batches = EventBatches(lambda topics: None)
-    now = time.monotonic()
-    batches.typed_at, batches.flushed_at, batches.cost = now, now - TYPING_INTERVAL, TYPING_INTERVAL
-    batches.add(frozenset({"blocks"}))
-    before = batches.timer.when()
-    batches.note_typing()
-    assert batches.timer.when() == before
-    batches.cancel()
+async def test_what_comes_while_the_user_types_is_shown_in_the_pause_after_a_key(monkeypatch, since, cost, waits):
+    shown = TimedBatches(monkeypatch)
+    shown.typed_at, shown.flushed_at, shown.cost = NOW, NOW - since, cost
+    shown.add(frozenset({"blocks"}))
+    shown.note_typing()
+    shown.cancel()
+    assert shown.waits == pytest.approx(waits)
 
 
 async def test_what_comes_is_shown_less_often_while_the_user_types_but_not_when_they_have_sent(stage):
