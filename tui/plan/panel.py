@@ -131,7 +131,7 @@ class PlanPanel(StatePane):
         plan, todos = self._plan, self._todos
         self.set_class(not (plan or todos), "-empty")
         self.set_class(not (plan and plan.body.strip()), "-textless")
-        self.on_resize()
+        self._render_title()
         self._render_todos()
         message = "" if plan or todos else describe_nothing(self._found, get_keymap(self.app))
         self.query_one(PlanText).show(plan, message, comments=self._comments, is_same=is_same)
@@ -180,6 +180,9 @@ class PlanPanel(StatePane):
         self._render_todos()
 
     def on_resize(self) -> None:
+        self._render_title()
+
+    def _render_title(self) -> None:
         title = render_title(self._plan, self._todos, max(self.size.width - 2, 20))
         self.query_one(".plan--title", Static).update(title)
 

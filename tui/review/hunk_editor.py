@@ -42,9 +42,12 @@ class EditorContext(Static):
         self._rows = [Content(f"{number:>{digits}}  {text}") for number, text in lines]
         self.styles.max_height = len(self._title) + len(self._rows)
         self.display = bool(self._title or self._rows)
-        self.on_resize()
+        self._draw()
 
     def on_resize(self) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
         room = max(self.size.height - len(self._title), 0)
         near = self._rows[max(len(self._rows) - room, 0) :] if self._is_above else self._rows[:room]
         self.update(Content("\n").join([*self._title, *near]), layout=False)

@@ -21,9 +21,10 @@ from tui.screens.controllers.code.findings import FindingController
 from tui.screens.controllers.code.names import NameController
 from tui.screens.controllers.code.search import SearchController
 from tui.screens.controllers.editor import EditorController
+from tui.screens.controllers.focus import FocusController
 from tui.screens.controllers.guidance.guide import GuideController
 from tui.screens.controllers.pages import PageController
-from tui.screens.controllers.panes import FocusController, PaneController
+from tui.screens.controllers.panes import PaneController
 from tui.screens.controllers.plan import PlanController
 from tui.screens.controllers.prompt import PromptController
 from tui.screens.controllers.prompt.completion import CompletionController
