@@ -12,7 +12,9 @@ from core.cli.print_mode.headless import run_print
 from core.cli.upkeep import clean, report
 from core.clock import now_ms
 from core.crash_reports import save_crash_report
+from core.engine.kept.changes import record_change
 from core.exits import ExitCode
+from core.protocol.events import SessionTagged
 from core.sessions.store import SessionStore
 from core.user_dirs import get_cache_dir, get_config_dir
 from tests.support.agent_case import calls, says
@@ -46,6 +48,16 @@ def test_a_session_in_which_something_waits_is_never_among_it(project):
     assert waiting not in list_paths()
     assert clean.run(clean.parse(["--yes"])) == ExitCode.DONE
     assert done.exists(), "it has not expired"
+
+
+def test_a_session_with_a_tag_or_with_files_of_its_own_stays_and_one_with_caches_goes(project):
+    tagged = talk(project)
+    record_change(SessionStore(project), tagged.name, SessionTagged(tags=("keep",)))
+    (project / ".gitignore").write_text("__pycache__\n.env\n")
+    made = talk(project, calls(("run_terminal_cmd", {"command": "echo KEY=1 > .env"})))
+    cached = talk(project, calls(("run_terminal_cmd", {"command": "mkdir __pycache__ && echo x > __pycache__/a.pyc"})))
+    found = list_paths()
+    assert (tagged in found, made in found, cached in found) == (False, False, True)
 
 
 def test_a_session_that_is_open_keeps_its_index_and_what_has_expired_goes(project, capsys, monkeypatch):

@@ -1,6 +1,6 @@
 """`agent-tui clean`: what this program has left on the disk and can do without, with its size; deleted after a yes.
 
-Nothing that waits for a review is ever among it, and nothing of a session that is open somewhere.
+No session is ever among it in which something waits for the user, that has a tag, or that is open somewhere.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ CLEAN_USAGE: Final = "agent-tui clean [--days N] [--yes] [--json]"
 CLEAN_TEXT: Final = """\
 List what can be deleted, with its size: caches and indexes (they are made anew),
 sessions that nobody has used for N days, sample projects of the demo, what
-killed programs left, and reports of crashes. What waits for your review, and
-what is open somewhere, is never among it. Nothing is deleted without --yes."""
+killed programs left, and reports of crashes. A session in
+which something waits for you, that has a tag, or that is open somewhere, is
+never among it. Nothing is deleted without --yes."""
 DAYS: Final = 90
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 _UNITS: Final = ("B", "KB", "MB", "GB", "TB")
@@ -135,8 +136,10 @@ def _find_in_workspace(workspace: Path, used_before: int) -> Iterator[Leftover]:
 
 
 def _can_go(info: SessionInfo) -> bool:
-    """True if nothing of a session waits for a verdict, nobody has it open, and all of it can be read."""
-    return not (info.pending or info.kept or info.locked or info.problem)
+    """True if nobody misses a session, nor what its commands have made of files that git ignores."""
+    from core.engine.kept.expiry import can_go
+
+    return can_go(info) and not info.kept
 
 
 def _list_existing(what: str, paths: Sequence[Path] | Iterator[Path]) -> Iterator[Leftover]:

@@ -28,12 +28,17 @@ def list_expired(store: SessionStore, settings: SessionSettings, now: int | None
     return tuple(_find_expired(list_sessions(store, limit=_ALL), settings, now_ms() if now is None else now))
 
 
+def can_go(session: SessionInfo) -> bool:
+    """True if nothing in a session waits for the user, nobody has it open, all of it can be read, and it has no tag."""
+    waits = session.pending or session.asked or session.draft
+    return not (waits or session.locked or session.problem or session.tags)
+
+
 def _find_expired(sessions: tuple[SessionInfo, ...], settings: SessionSettings, now: int) -> Iterator[SessionInfo]:
     for each in sessions:
         days = settings.keep_runs_days if each.unattended else settings.keep_days
         is_over = days > 0 and each.updated < now - days * _DAY_MS
-        waits = each.pending or each.asked or each.draft
-        if is_over and not waits and not (each.locked or each.problem or each.tags):
+        if is_over and can_go(each):
             yield each
 
 
