@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from core.protocol import queries as q
 from tests.support.agent_case import DirectedModel, calls, says
 from tests.support.commits import accept_all, commit, edited, git, make_repository, preview, writes
 from tests.support.default_model import access_to
-from tests.support.open_session import read_until, session_in, submit
+from tests.support.open_session import read_until, run_turn, session_in, submit
 from tests.support.program import environment, run
 from tests.support.provider_server import provider_server
 from tests.support.provider_streams import Call, Step
@@ -75,6 +76,23 @@ async def test_without_an_answer_of_a_model_there_is_a_message_all_the_same(proj
         (message,) = drafted.messages
         assert message == "Renew line two, as it is far older than all of the other lines in this…\n"
         assert drafted.model == ""
+
+
+async def test_a_draft_that_is_interrupted_ends_with_the_message_that_needs_no_model(project):
+    asked, answer = asyncio.Event(), asyncio.Event()
+    waiting = [asked.set, answer, *says("Too late.")]
+    model = DirectedModel([writes("a.txt", edited(2)), says("Done."), waiting])
+    models = access_to(lambda _id, _settings: (model, "story"), "story/one")
+    async with session_in(project, models) as (engine, session):
+        (group,) = (await accept_all(engine, session, "Renew line two")).groups
+        before = engine.state(session).seq
+        assert isinstance(await engine.submit(cmd.CommitDraft(session=session, groups=(group.edits,))), cmd.Ack)
+        await asked.wait()
+        await submit(engine, cmd.TurnInterrupt(session=session))
+        *_, drafted = await read_until(engine, session, ev.CommitDrafted, after=before)
+        assert (drafted.messages, drafted.model) == ((group.message,), "")
+        *_, ended = await run_turn(engine, session, "Go on")
+        assert ended.reason == "done"
 
 
 async def test_the_message_names_the_check_that_had_passed_when_the_hunk_was_accepted(project):

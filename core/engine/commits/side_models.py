@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -17,11 +18,14 @@ _MAX_TOKENS: Final = 2_000
 
 
 async def ask_side_models(context: TurnContext, template: str, request: str) -> AsyncIterator[tuple[str, str]]:
-    """Yield the answer of one model after the other, with the model's id; one that fails is passed over."""
+    """Yield the answer of one model after the other, with the model's id. One that fails is passed over; none is asked
+    any more when the user, or another client, interrupts: what is made without a model stands."""
     side, system, messages = build_side_requests(context), render(template), [UserMessage(content=request)]
     for route in (*side.routes.small, replace(side.routes.current, effort="")):
         try:
             said = await side.ask("small", route, system, messages, max_tokens=_MAX_TOKENS)
         except ProviderError:
             continue
+        except asyncio.CancelledError:
+            return
         yield said, route.id
