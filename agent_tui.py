@@ -305,12 +305,15 @@ def _run_print(arguments: "Any") -> int:
 
 
 def _check_interface(settings: "Any") -> "Any":
-    """Return what the screen says of its part of the settings."""
+    """Return what the screen says of its part of the settings; it is loaded if the user has set any."""
     from core.engine.queries.sessions import THEMES_DIRECTORY
     from core.user_dirs import get_config_dir
-    from tui.settings_check import check_interface
 
     themes = get_config_dir() / THEMES_DIRECTORY
+    if not (settings.theme or settings.keymap or settings.syntax or themes.is_dir()):
+        return ()
+    from tui.settings_check import check_interface
+
     return check_interface(settings.theme, settings.keymap, syntax=settings.syntax, themes=themes)
 
 

@@ -106,3 +106,11 @@ def test_help_needs_little_of_the_standard_library_and_nothing_else():
 
 def test_the_engine_answers_its_first_command_before_it_loads_an_sdk(tmp_path):
     assert loaded_by(FIRST_ANSWER, str(tmp_path)) & {"textual", "rich", "tui", *HEAVY} <= {"watchfiles"}
+
+
+def test_a_run_without_a_screen_loads_none(tmp_path, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    ended = PROBE.replace("assert not leaving.code, leaving.code", "assert leaving.code == 1, leaving.code")
+    loaded = loaded_by(ended, json.dumps([str(tmp_path), "-p", "hi", "--model", "openai/any"]))
+    assert "msgspec" in loaded
+    assert loaded & {"textual", "rich", "tui"} == set()
