@@ -256,8 +256,7 @@ def own_program() -> "tuple[str, ...]":
 
 
 def load_screen() -> "Callable[..., int]":
-    """Load the screen with its way to an engine. Textual would load tree-sitter for colours that we take from
-    Pygments."""
+    """Load the screen with its way to an engine, without tree-sitter: Textual's colours are taken from Pygments."""
     sys.modules.setdefault("tree_sitter", None)  # type: ignore[arg-type]  # how an import is told that there is none
 
     from core.transports.stdio_client import reach_engine
@@ -278,8 +277,7 @@ def _save_crash(fault: BaseException, arguments: "Any") -> str:
 
 
 def find_front_end(arguments: "Arguments") -> "Callable[[Any], int]":
-    """Return what runs a command line without a screen: `run` of the module of its name in `core.cli`, but for the
-    engine, `-p`, and the doctor, who is told how the screen reads pictures."""
+    """Return what runs a command line without a screen: mostly `run` of the module of its name in `core.cli`."""
     from importlib import import_module
 
     from core.cli.parsing import locate_subcommand
@@ -310,7 +308,7 @@ def _check_interface(settings: "Any") -> "Any":
     from core.user_dirs import get_config_dir
 
     themes = get_config_dir() / THEMES_DIRECTORY
-    if not (settings.theme or settings.keymap or settings.syntax or themes.is_dir()):
+    if not (any((settings.theme, settings.keymap, settings.syntax)) or themes.is_dir()):
         return ()
     from tui.settings_check import check_interface
 

@@ -50,7 +50,7 @@ def build_summary(state: SessionState, *, name: str, size: int) -> SessionSummar
         mode=state.mode,
         turns=len(state.turns),
         pending=len(list_changes(state.changes)) + sum(each.needs_verdict for each in bulks),
-        kept=sum(not (each.needs_verdict or each.is_cache) for each in bulks),
+        kept=sum(not each.needs_verdict for each in bulks),
         asked=len(state.approvals) + len(state.questions),
         running=state.current_turn is not None,
         branch=state.branch,

@@ -250,10 +250,9 @@ async def test_i1_trust_steps_aside_for_a_question_that_a_turn_waits_for(stage):
         assert on.screen.query_one("#trust").size.height <= 3
         await approval(on, request)
         await on.until(lambda: not on.screen.query_one("#trust").display)
-        await on.pilot.pause()
         keys = on.screen.query_one("#approval-keys")
-        assert keys.region.bottom <= on.prompt.region.y
-        assert keys.region.height == keys.size.height == 2
+        await on.until(lambda: keys.region.height == keys.size.height == 2)
+        await on.until(lambda: keys.region.bottom <= on.prompt.region.y)
         on.client.emit(ApprovalResolved(id="n", decision="allow_once"))
         await on.until(lambda: on.screen.query_one("#trust").display)
 

@@ -85,9 +85,9 @@ class IdleAnswer(Answer, frozen=True, kw_only=True, tag="idle"):
 
 class SessionInfo(Struct, frozen=True, kw_only=True):
     """Times in ms since the epoch; `pending` counts what waits for a verdict, `kept` the bulks of what git ignores,
-    without caches, `asked` the questions and approvals that are open. `unattended`: a run of `-p`; `forked_from`: the
-    session that it was copied from; `draft`: there is unsent text. `locked`: a program has it open; `running`: a turn
-    runs in it, as far as is known here."""
+    `asked` the questions and approvals that are open. `unattended`: a run of `-p`; `forked_from`: the session that it
+    was copied from; `draft`: there is unsent text. `locked`: a program has it open; `running`: a turn runs in it, as
+    far as is known here."""
 
     id: str
     title: str
