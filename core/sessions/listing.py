@@ -38,6 +38,12 @@ def read_session_info(directory: Path) -> SessionInfo:
     return _load_summary(directory, {}).info
 
 
+def can_be_deleted(session: SessionInfo) -> bool:
+    """True if nothing in a session waits for the user, nobody has it open, all of it can be read, and it has no tag."""
+    waits = session.pending or session.asked or session.draft
+    return not (waits or session.locked or session.problem or session.tags)
+
+
 def find_workspace(session: str, home: Path | None = None) -> Path | None:
     """Return the workspace of a session, whichever it is; None: there is no such session, or its project is gone."""
     if not is_session_id(session):

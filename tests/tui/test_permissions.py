@@ -251,8 +251,9 @@ async def test_i1_trust_steps_aside_for_a_question_that_a_turn_waits_for(stage):
         await approval(on, request)
         await on.until(lambda: not on.screen.query_one("#trust").display)
         keys = on.screen.query_one("#approval-keys")
-        await on.until(lambda: keys.region.height == keys.size.height == 2)
-        await on.until(lambda: keys.region.bottom <= on.prompt.region.y)
+        await on.until(lambda: keys.region.height == keys.size.height == 2 and keys.region.bottom <= on.prompt.region.y)
+        assert keys.region.bottom <= on.prompt.region.y
+        assert keys.region.height == keys.size.height == 2
         on.client.emit(ApprovalResolved(id="n", decision="allow_once"))
         await on.until(lambda: on.screen.query_one("#trust").display)
 

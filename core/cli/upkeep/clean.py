@@ -22,7 +22,7 @@ from core.clock import now_ms
 from core.exits import ExitCode
 from core.filesystem.removal import remove_path
 from core.protocol.queries import SessionInfo
-from core.sessions.listing import load_session_info
+from core.sessions.listing import can_be_deleted, load_session_info
 from core.sessions.private_directory import find_abandoned
 from core.shadow.layers.layer_location import remove_location
 from core.text.display_names import display_name
@@ -32,9 +32,9 @@ CLEAN_USAGE: Final = "agent-tui clean [--days N] [--yes] [--json]"
 CLEAN_TEXT: Final = """\
 List what can be deleted, with its size: caches and indexes (they are made anew),
 sessions that nobody has used for N days, sample projects of the demo, what
-killed programs left, and reports of crashes. A session in
-which something waits for you, that has a tag, or that is open somewhere, is
-never among it. Nothing is deleted without --yes."""
+killed programs left, and reports of crashes. A session in which something waits
+for you, that has a tag, or that is open somewhere, is never among it. Nothing is
+deleted without --yes."""
 DAYS: Final = 90
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 _UNITS: Final = ("B", "KB", "MB", "GB", "TB")
@@ -137,9 +137,7 @@ def _find_in_workspace(workspace: Path, used_before: int) -> Iterator[Leftover]:
 
 def _can_go(info: SessionInfo) -> bool:
     """True if nobody misses a session, nor what its commands have made of files that git ignores."""
-    from core.engine.kept.expiry import can_go
-
-    return can_go(info) and not info.kept
+    return can_be_deleted(info) and not info.kept
 
 
 def _list_existing(what: str, paths: Sequence[Path] | Iterator[Path]) -> Iterator[Leftover]:

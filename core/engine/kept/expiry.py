@@ -16,7 +16,7 @@ from core.config.settings import SessionSettings
 from core.engine.kept.changes import delete_session
 from core.errors import AgentTuiError
 from core.protocol.queries import SessionInfo
-from core.sessions.listing import list_sessions
+from core.sessions.listing import can_be_deleted, list_sessions
 from core.sessions.store import SessionStore
 
 _DAY_MS: Final = 86_400_000
@@ -28,17 +28,11 @@ def list_expired(store: SessionStore, settings: SessionSettings, now: int | None
     return tuple(_find_expired(list_sessions(store, limit=_ALL), settings, now_ms() if now is None else now))
 
 
-def can_go(session: SessionInfo) -> bool:
-    """True if nothing in a session waits for the user, nobody has it open, all of it can be read, and it has no tag."""
-    waits = session.pending or session.asked or session.draft
-    return not (waits or session.locked or session.problem or session.tags)
-
-
 def _find_expired(sessions: tuple[SessionInfo, ...], settings: SessionSettings, now: int) -> Iterator[SessionInfo]:
     for each in sessions:
         days = settings.keep_runs_days if each.unattended else settings.keep_days
         is_over = days > 0 and each.updated < now - days * _DAY_MS
-        if is_over and can_go(each):
+        if is_over and can_be_deleted(each):
             yield each
 
 
