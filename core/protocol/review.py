@@ -155,13 +155,16 @@ CheckKind = Literal["tests", "types", "build", "lint", "syntax", "check"]
 
 class Check(Struct, frozen=True, kw_only=True):
     """The latest command that ran over a change as it is pending, and its exit code. None: untested. `kind`: the most
-    that it can prove; `syntax` only that the text can be parsed, `check` if that is not known."""
+    that it can prove; `syntax` only that the text can be parsed, `check` if that is not known. `is_verified`: the
+    program ran it again, alone, in a clean layer; `changed_here`: that run was decided by these files of the change."""
 
     call: str
     command: str
     exit_code: int
     paths: tuple[str, ...] = ()  # the files and directories that it looked at; () = the project
     kind: CheckKind = "check"
+    is_verified: bool = False
+    changed_here: tuple[str, ...] = ()
 
     @property
     def has_passed(self) -> bool:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from core.protocol import events as ev
 from core.protocol.review import Bulk, Change, Comment, VerdictRecord
+from core.protocol.verification import Verification
 from core.state.findings import CodeReview, SettledFinding
 
 
@@ -28,8 +29,9 @@ class ReviewCheckpoint(Struct, frozen=True, kw_only=True):
 class ReviewState:
     """`changes` by path; `verdicts` in the order given, without those that were undone; `commits` that were made of
     them; `layers` of commands' effects, lowest first, and the `bulks` in them; `comments` by path and hunk that the
-    model has not been sent; `diagnostics` by path, of the text that is pending now; `code_review`: the last one. Only
-    `apply` changes it, and `version` with it. `writes` and `checkpoints` (by id) are kept for restoring files."""
+    model has not been sent; `diagnostics` by path, of the text that is pending now; `code_review`: the last one;
+    `verifications`: the last one of each command, and `verified_last` how the last of all ended. Only `apply` changes
+    it, and `version` with it. `writes` and `checkpoints` (by id) are kept for restoring files."""
 
     version: int = 0
     changes: dict[str, Change] = field(default_factory=dict)
@@ -40,6 +42,8 @@ class ReviewState:
     comments: dict[tuple[str, str], Comment] = field(default_factory=dict)
     diagnostics: dict[str, ev.DiagnosticsReported] = field(default_factory=dict)
     code_review: CodeReview | None = None
+    verifications: dict[str, Verification] = field(default_factory=dict)
+    verified_last: ev.VerificationFinished | None = None
     writes: list[ev.FileWritten] = field(default_factory=list)
     checkpoints: dict[str, ReviewCheckpoint] = field(default_factory=dict)
 
@@ -106,6 +110,24 @@ def _set_check(review: ReviewState, event: ev.CheckRecorded) -> None:
     }
 
 
+def _add_verification(review: ReviewState, event: ev.VerificationRecorded) -> None:
+    """Mark the changes whose text it was about, and no later one; a run that says nothing of them marks none."""
+    result = event.result
+    review.verifications[result.command] = result
+    if result.outcome == "unclear":
+        return
+    check, changes = result.build_check(), dict(review.changes)
+    for path, state in result.text.items():
+        change = changes.get(path)
+        if change is not None and change.pending == state and check.covers(path):
+            changes[path] = replace(change, check=check)
+    review.changes = changes
+
+
+def _finish_verification(review: ReviewState, event: ev.VerificationFinished) -> None:
+    review.verified_last = event
+
+
 def _set_comment(review: ReviewState, event: ev.HunkCommented | ev.PlanCommented) -> None:
     comment = event.comment
     review.comments.pop((comment.path, comment.hunk), None)
@@ -152,6 +174,8 @@ REVIEW_STEPS: dict[type[ev.Event], ReviewStep] = {
     ev.CommitMade: _add_commit,
     ev.LayersChanged: _set_layers,
     ev.CheckRecorded: _set_check,
+    ev.VerificationRecorded: _add_verification,
+    ev.VerificationFinished: _finish_verification,
     ev.HunkCommented: _set_comment,
     ev.PlanCommented: _set_comment,
     ev.CommentsSent: _clear_comments,

@@ -303,10 +303,22 @@ async def _accept_edits(client: Engine, view: SessionView, wanted: Sequence[str]
     """Accept what is wanted. Returns the paths that were written, of a rename the new one."""
     state = view.state
     before = {change.path for change in list_changes(state.changes)}  # a rename is its new path
+    if ACCEPT_VERIFIED in wanted and ACCEPT_ALL not in wanted and state.changes:
+        await _accept_verified(client, view)
     for verdict in _list_acceptances(state, wanted):
         await client.submit(verdict)
         await view.settle()  # what goes wrong is an event
     return tuple(sorted(before - set(state.changes)))
+
+
+async def _accept_verified(client: Engine, view: SessionView) -> None:
+    """Have the checks of the session run again, and what they prove accepted; why anything is left is a notice."""
+    review = view.state.review
+    last = review.verified_last
+    reply = await client.submit(cmd.ChangesVerify(session=view.state.session_id, deletions=True))
+    if not isinstance(reply, cmd.Reject):
+        await view.wait_until(lambda: review.verified_last is not last)
+        await view.settle()
 
 
 def _list_acceptances(state: SessionState, wanted: Sequence[str]) -> list[cmd.HunkResolve]:
@@ -319,9 +331,7 @@ def _list_acceptances(state: SessionState, wanted: Sequence[str]) -> list[cmd.Hu
 
 
 def _is_wanted(change: Change, wanted: Sequence[str]) -> bool:
-    """True if a change is among those to accept. A check counts as long as nothing was edited after it."""
-    if ACCEPT_VERIFIED in wanted and change.check is not None and change.check.has_passed:
-        return True
+    """True if a change is among those that are accepted by their names."""
     return any(_matches(path, each) for path in (change.path, change.renamed_from) if path for each in wanted)
 
 

@@ -6,18 +6,20 @@ A protected change and the state of git are accepted only when the user has conf
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
 from core.agent.mentions.sources import PromptSurroundings
 from core.edits.text_file import decode_text
 from core.engine.commands.plans import complete_resolved_todos
+from core.engine.commands.terminal import find_hook_refusal
 from core.engine.session.bulk_acceptance import select_hunks
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
 from core.engine.session.turns import ask_model, reserve_turn, start_turn
 from core.errors import AgentTuiError, CommandRejected, StateError
+from core.ids import new_id
 from core.prompts import render
 from core.protocol import commands as cmd
 from core.protocol.events import CommentsSent, Notice
@@ -126,6 +128,18 @@ def _build_bulk_notice(bulks: Sequence[Bulk]) -> Notice:
     waits = "1 bulk still waits" if len(waiting) == 1 else f"{len(waiting)} bulks still wait"
     hint = "Each is decided on as a whole: as a row of the review's list, or with `agent-tui review --accept NAME`."
     return Notice(level="info", message=f"{waits}: {format_paths(named, MAX_NAMED)}.", hint=hint)
+
+
+def prepare_verify(session: Session, command: cmd.ChangesVerify) -> Effect:
+    """Run checks again and accept what they prove, beside whatever else runs; one verification at a time."""
+    if session.is_verifying:
+        raise CommandRejected("checks are being run again already.", hint="Wait for their end.", code="is_verifying")
+    from core.engine.verification.verifier import Verifier
+
+    def find_refusal(text: str) -> Awaitable[str]:
+        return find_hook_refusal(session.hooks, text, new_id("clean"))
+
+    return partial(session.run_beside, Verifier(session, command, find_refusal).run, name="verification")
 
 
 def prepare_undo(session: Session, command: cmd.VerdictUndo) -> Effect:

@@ -36,6 +36,7 @@ QUERIES: Final[Mapping[type, Answer]] = {
     q.HunkQuery: changes.answer_hunk,
     q.ConflictQuery: changes.answer_conflict,
     q.GitPreviewQuery: changes.answer_git_preview,
+    q.VerificationQuery: changes.answer_verification,
     q.CommitQuery: changes.answer_commit,
     q.PatchQuery: changes.answer_patch,
     q.PullRequestQuery: changes.answer_pull_request,

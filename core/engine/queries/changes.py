@@ -35,6 +35,13 @@ async def answer_git_preview(source: QuerySource, query: q.GitPreviewQuery) -> q
     return q.GitPreviewAnswer(preview=await asyncio.to_thread(git.preview, query.root))
 
 
+def answer_verification(source: QuerySource, query: q.VerificationQuery) -> q.VerificationAnswer:
+    from core.engine.verification.selection import plan_verification
+
+    session = source.require_session(query.session)
+    return plan_verification(session.state, session.settings.commands.checks, query).describe()
+
+
 async def answer_commit(source: QuerySource, query: q.CommitQuery) -> q.CommitAnswer:
     from core.engine.commits.preview import build_preview
 

@@ -75,6 +75,7 @@ class Session:
     out of it, and what its model is told of them."""
 
     web: WebFetcher | None = None  # made with the first page
+    is_verifying = False  # checks are run again
 
     def __init__(
         self, directory: SessionDirectory, log: SessionLog, state: SessionState, services: EngineServices

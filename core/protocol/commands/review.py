@@ -91,6 +91,15 @@ class VerdictUndo(Command, frozen=True, kw_only=True, tag="verdict.undo"):
     id: str = ""
 
 
+class ChangesVerify(Command, frozen=True, kw_only=True, tag="changes.verify"):
+    """Run the checks that passed over pending changes again, each alone in a clean layer, and accept the changes that
+    they prove. `tests_only`: only tests prove anything; `deletions`: files that are deleted are among the changes.
+    Never what is protected or in conflict. Answered by `check.verified` for each, and `verification.finished`."""
+
+    tests_only: bool = False
+    deletions: bool = False
+
+
 class CheckpointRestore(Command, frozen=True, kw_only=True, tag="checkpoint.restore"):
     """Return to a checkpoint with the files, the conversation or both; what the user changed since stays. Refused while
     a turn or a command runs. A checkpoint is made before, so that it can be undone."""

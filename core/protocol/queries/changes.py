@@ -131,6 +131,21 @@ class PictureAnswer(Answer, frozen=True, kw_only=True, tag="picture"):
     rows: tuple[str, ...]
 
 
+class VerificationQuery(Query, frozen=True, kw_only=True, tag="verification"):
+    """The checks that `changes.verify` would run now, and the changes that it is about."""
+
+    tests_only: bool = False
+    deletions: bool = False
+
+
+class VerificationAnswer(Answer, frozen=True, kw_only=True, tag="verification"):
+    """`refused`: why nothing can be verified as things are, as a sentence."""
+
+    commands: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    refused: str = ""
+
+
 class TriedCandidate(Struct, frozen=True, kw_only=True):
     """A way that a prompt was tried. `state`: "working", "taken" once anything of it was merged, "gone" when what it
     changed is no longer known. `changes`: against what was pending when it began; `message`: why it did not end well,

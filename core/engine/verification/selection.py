@@ -1,0 +1,92 @@
+"""What a verification is about: the changes that may be accepted by it, and the checks that judge them.
+
+The judged text is exactly what would be written to the project: changes over which a check of the session passed as
+they are now, without what is protected, in conflict or broken. Where no check ran, the checks that the configuration
+names as whole commands judge all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from core.protocol.commands import ChangesVerify
+from core.protocol.queries import VerificationAnswer, VerificationQuery
+from core.protocol.renames import list_changes
+from core.protocol.review import Change
+from core.shadow.review.change_groups import group_changes
+from core.shell.check_detection import CheckResult, detect_checks
+from core.state.session import SessionState
+
+MAX_CHECKS: Final = 4
+NOTHING = "Nothing waits that a check could verify: what is red, in conflict or broken is decided on by itself."
+NO_CHECK = "No check has passed over what waits as it is now, so there is none to run again."
+NOT_ALONE = "{} is not a check alone, so it is not run again: a command that counts is one check and nothing else."
+
+
+class PlannedCheck(Struct, frozen=True, kw_only=True):
+    """A command to run again, and what it says of the text: its kind, and what it looks at."""
+
+    command: str
+    result: CheckResult
+
+
+class VerificationPlan(Struct, frozen=True, kw_only=True):
+    """`chosen`: the changes to be judged, as a list shows them; `text`: all paths that belong to them. `refused`: why
+    nothing can be verified, as a sentence."""
+
+    checks: tuple[PlannedCheck, ...] = ()
+    chosen: tuple[Change, ...] = ()
+    text: dict[str, Change] = {}
+    refused: str = ""
+
+    def describe(self) -> VerificationAnswer:
+        """Return the plan as it is told before it is carried out."""
+        commands = tuple(each.command for each in self.checks)
+        paths = tuple(each.path for each in self.chosen)
+        return VerificationAnswer(commands=commands, paths=paths, refused=self.refused)
+
+
+def plan_verification(
+    state: SessionState, patterns: Sequence[str], wanted: ChangesVerify | VerificationQuery
+) -> VerificationPlan:
+    """Return what would be run, and what it would judge. `patterns`: the user's own of commands that check."""
+    able = [each for each in list_changes(state.changes) if _may_be_accepted(each, wanted.deletions)]
+    if not able:
+        return VerificationPlan(refused=NOTHING)
+    checked = [each for each in able if each.check is not None and each.check.has_passed]
+    commands = _list_commands(state, checked) if checked else [each for each in patterns if not _has_wildcard(each)]
+    checks = [PlannedCheck(command=each, result=found) for each in commands if (found := parse_check(each, patterns))]
+    if not commands:
+        return VerificationPlan(refused=NO_CHECK)
+    if not checks:
+        return VerificationPlan(refused=NOT_ALONE.format(f"`{' '.join(commands[0].split())}`"))
+    if wanted.tests_only and all(each.result.kind != "tests" for each in checks):
+        return VerificationPlan(refused="No tests have passed over what waits as it is now; other checks prove less.")
+    chosen = checked or able
+    text = {each.path: each for each in group_changes(state.changes, chosen, accepts=True)}
+    return VerificationPlan(checks=tuple(checks[:MAX_CHECKS]), chosen=tuple(chosen), text=text)
+
+
+def _may_be_accepted(change: Change, deletions: bool) -> bool:
+    is_deleted = change.operation == "delete" and not deletions
+    return not (change.protected or change.conflict or change.broken or is_deleted)
+
+
+def _list_commands(state: SessionState, checked: Sequence[Change]) -> list[str]:
+    """List the checks of these changes, and the last tests that passed in the session: what ran after them hides them."""
+    found = dict.fromkeys(each.check.command for each in checked if each.check is not None)
+    passed = (name for turn in reversed(state.turns) for name, run in reversed(turn.checks.items()) if not run.exit_code)
+    tests = next((each for each in passed if (known := parse_check(each)) and known.kind == "tests"), "")
+    return list(dict.fromkeys(([tests] if tests else []) + list(found)))
+
+
+def parse_check(command: str, patterns: Sequence[str] = ()) -> CheckResult | None:
+    """Return what a command proves that is one check and nothing else; None = it is not."""
+    return detect_checks(command, 0, extra=patterns)
+
+
+def _has_wildcard(pattern: str) -> bool:
+    return any(sign in pattern for sign in "*?[")

@@ -1,0 +1,193 @@
+"""A verification: checks of the session run again one after the other, each alone in a clean layer, and then what they
+prove is accepted, if it is still the text and the disk that they ran over.
+
+It holds a command and runs beside whatever else does; it is stopped like a command, and accepts nothing then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from core.engine.session.session import Session
+from core.engine.verification.selection import PlannedCheck, VerificationPlan, plan_verification
+from core.errors import AgentTuiError
+from core.protocol.commands import ChangesVerify
+from core.protocol.events import Notice, VerificationFinished, VerificationProgressed, VerificationRecorded
+from core.protocol.review import Change
+from core.protocol.verification import Verification
+from core.shadow.paths import format_paths
+from core.shell.verification.clean_run import NO_BOX, CleanRun
+from core.shell.verification.disk_digest import DiskDigest
+from core.shell.verification.outcome import judge_run
+from core.shell.verification.steering import find_steering
+from core.text.counting import count
+
+MAX_OUTPUT: Final = 4_000  # characters of output, its end, that are kept with the result
+MOVED: Final = "What waits, or the project on disk, changed while the checks ran, so nothing was accepted. Try again."
+STOPPED: Final = "The checks were stopped before they ended, so nothing was accepted."
+FindRefusal = Callable[[str], Awaitable[str]]
+
+
+class Verifier:
+    """One `changes.verify`: call `run` once. `find_refusal` returns why a hook refuses a command, "" = none does."""
+
+    def __init__(self, session: Session, command: ChangesVerify, find_refusal: FindRefusal) -> None:
+        self._session = session
+        self._command = command
+        self._find_refusal = find_refusal
+        self._disk = DiskDigest(session.workspace)
+        self._disk_before = ""
+        self._accepted: tuple[str, ...] = ()
+
+    async def run(self) -> None:
+        """Run the checks and accept what they prove. Every end is told by `verification.finished`."""
+        session, reason = self._session, STOPPED
+        session.is_verifying = True
+        try:
+            reason = await self._verify()
+        except AgentTuiError as problem:
+            reason = problem.format_with_hint()
+        finally:
+            session.is_verifying = False
+            session.emit_outside_turn(VerificationProgressed(command=""))
+            if reason:
+                session.emit_outside_turn(Notice(level="warning", message=reason))
+            session.emit_outside_turn(VerificationFinished(accepted=self._accepted, reason=reason))
+
+    async def _verify(self) -> str:
+        """Return why something was left, "" = nothing was."""
+        session = self._session
+        if not await session.terminal.find_box():
+            return NO_BOX
+        session.check_disk()
+        plan = plan_verification(session.state, session.settings.commands.checks, self._command)
+        if plan.refused:
+            return plan.refused
+        self._disk_before = await asyncio.to_thread(self._disk.compute)
+        results = [await self._check(each, plan) for each in plan.checks]
+        proven = [each for each in plan.chosen if self._is_proven(each, results)]
+        reasons = _list_reasons(results)
+        if proven:
+            reasons += await self._accept(plan, proven, results)
+        left = len(plan.chosen) - len(self._accepted)
+        if left and not reasons:
+            reasons = [f"{count('file', left)} of those that wait {'is' if left == 1 else 'are'} not covered by them."]
+        return " ".join(reasons) if left else ""
+
+    def _is_proven(self, change: Change, results: Sequence[Verification]) -> bool:
+        covering = [each for each in results if each.build_check().covers(change.path)]
+        kinds = {each.kind for each in covering}
+        is_enough = "tests" in kinds if self._command.tests_only else bool(kinds)
+        return is_enough and all(each.is_proof for each in covering)
+
+    # one check
+
+    async def _check(self, check: PlannedCheck, plan: VerificationPlan) -> Verification:
+        """Return the result of one check over this very content: the known one, or that of a run."""
+        digest = self._digest_content(check.command, plan)
+        known = self._session.review.verifications.get(check.command)
+        if known is not None and digest and known.content == digest:
+            return known
+        result = await self._run_check(check, plan, digest)
+        self._session.emit_outside_turn(VerificationRecorded(result=result))
+        return result
+
+    def _digest_content(self, command: str, plan: VerificationPlan) -> str:
+        """Return the digest of all that decides on the result; "" where the disk has none."""
+        if not self._disk_before:
+            return ""
+        text = [(path, change.pending) for path, change in sorted(plan.text.items())]
+        environment = sorted(self._session.terminal.host.build_environment().items())
+        return hashlib.sha256(repr((command, text, environment, self._disk_before)).encode()).hexdigest()
+
+    async def _run_check(self, check: PlannedCheck, plan: VerificationPlan, digest: str) -> Verification:
+        command, kind, session = check.command, check.result.kind, self._session
+
+        def tell(text: str) -> None:
+            session.emit_outside_turn(VerificationProgressed(command=command, text=text))
+
+        about = {
+            "command": command,
+            "kind": kind,
+            "paths": check.result.paths,
+            "text": {path: change.pending for path, change in plan.text.items()},
+        }
+        tell("")
+        if refusal := await self._find_refusal(command):
+            return Verification(outcome="unclear", problem=f"`{command}` was not run again: {refusal}", **about)
+        result = await CleanRun(session.terminal.host, plan.text, command, tell).run()
+        missing = [each.root for each in session.review.bulks if each.kind != "git" and not each.is_cache]
+        judged = judge_run(command, kind, result, missing)
+        passed, failed, skipped = judged.counts or (None, None, None)
+        return Verification(
+            outcome=judged.outcome,
+            problem=judged.problem,
+            exit_code=result.exit_code,
+            duration_ms=result.duration_ms,
+            content=digest,
+            changed_here=find_steering(plan.text, command),
+            passed=passed,
+            failed=failed,
+            skipped=skipped,
+            output=result.output[-MAX_OUTPUT:],
+            **about,
+        )
+
+    # what is proven
+
+    async def _accept(
+        self, plan: VerificationPlan, proven: Sequence[Change], results: Sequence[Verification]
+    ) -> list[str]:
+        """Accept changes behind all that was accepted before, if nothing has changed since. Return why not."""
+        session, reasons, done = self._session, list[str](), asyncio.Event()
+        paths = tuple(each.path for each in proven)
+
+        async def accept() -> None:
+            if await self._has_moved(plan):
+                reasons.append(MOVED)
+                return
+            session.log.sync()
+            session.accept_all(None, paths)
+            self._accepted = tuple(path for path in paths if path not in session.review.changes)
+            if self._accepted:
+                session.emit(Notice(level="info", message=_describe_proof(self._accepted, results)))
+
+        async def settle() -> None:
+            try:
+                await session.promotion_hooks.guard(lambda: list(paths), accept)()
+            finally:
+                done.set()
+
+        session.tasks.schedule(settle)
+        await done.wait()
+        return reasons
+
+    async def _has_moved(self, plan: VerificationPlan) -> bool:
+        """True if what would be accepted, or what the checks read on disk, is not what they ran over."""
+        disk = await asyncio.to_thread(self._disk.compute)
+        now = self._session.review.changes
+        is_same = all(
+            (found := now.get(path)) is not None and (found.base, found.pending) == (change.base, change.pending)
+            for path, change in plan.text.items()
+        )
+        return not is_same or disk != self._disk_before
+
+
+def _list_reasons(results: Sequence[Verification]) -> list[str]:
+    reasons = [each.problem for each in results if each.problem]
+    for each in results:
+        if each.outcome == "passed" and each.changed_here:
+            named = format_paths(each.changed_here)
+            reasons.append(
+                f"`{each.command}` passed, by tests or settings changed here ({named}): look at these and accept them"
+                " yourself, then it can be verified by them."
+            )
+    return reasons
+
+
+def _describe_proof(paths: Sequence[str], results: Sequence[Verification]) -> str:
+    ran = [f"`{each.command}`{f' ({each.passed:,} passed)' if each.passed else ''}" for each in results if each.is_proof]
+    return f"Verified by {', '.join(ran)}, run again in a clean layer, and written: {format_paths(paths)}."

@@ -1,0 +1,58 @@
+"""Verification: a check that the program itself ran again, alone, in a clean layer, and what came of it.
+
+A result is about a text (the content of some pending changes) over what was on disk then. It holds for exactly that:
+both are compared by their content, never by time.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from core.protocol.review import Check, CheckKind, FileState
+
+# "unclear": it could not be run, or it failed where files that only the session's commands left were missing.
+VerificationOutcome = Literal["passed", "failed", "unclear"]
+
+
+class Verification(Struct, frozen=True, kw_only=True):
+    """The result of one check. `problem`: why it proves nothing, as a sentence, "" = it has passed.
+
+    `text`: the judged content by path; `content`: the digest of text, disk and environment that it was about, "" = the
+    project is too large to be compared, so the result can't be used again. `paths`: what the check looked at, () = the
+    project. `changed_here`: paths of the text that decide what the check does (tests, settings of the runner). `passed`,
+    `failed` and `skipped`: tests that it counted, None = it counted none. `output`: its end.
+    """
+
+    command: str
+    outcome: VerificationOutcome
+    kind: CheckKind = "check"
+    exit_code: int | None = None
+    duration_ms: int = 0
+    problem: str = ""
+    text: dict[str, FileState] = {}
+    content: str = ""
+    paths: tuple[str, ...] = ()
+    changed_here: tuple[str, ...] = ()
+    passed: int | None = None
+    failed: int | None = None
+    skipped: int | None = None
+    output: str = ""
+
+    @property
+    def is_proof(self) -> bool:
+        """True if it has passed by tests and settings that the text itself does not change."""
+        return self.outcome == "passed" and not self.changed_here
+
+    def build_check(self) -> Check:
+        """Return it as the check that is shown with a change."""
+        return Check(
+            call="",
+            command=self.command,
+            exit_code=0 if self.outcome == "passed" else self.exit_code or 1,
+            paths=self.paths,
+            kind=self.kind,
+            is_verified=self.is_proof,
+            changed_here=self.changed_here if self.outcome == "passed" else (),
+        )

@@ -1,0 +1,102 @@
+"""The files that decide what a check does: its tests, the settings of its runner, what stands in the runner's way.
+
+A result that was obtained with such a file changed is one "by tests changed here": who wrote the code wrote its judge,
+too. The tables are names of the field; a file that the command itself names counts in any case.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from fnmatch import translate
+from functools import cache
+from typing import Final
+
+from core.workspace.file_names import fold_name
+
+_TEST_DIRECTORIES: Final = frozenset(
+    """test tests testing spec specs __tests__ __mocks__ __snapshots__ e2e cypress integration_tests unit_tests fixtures
+    testdata""".split()
+)
+_TEST_FILES: Final = """
+    test_*.py *_test.py *_tests.py tests.py test.py conftest.py doctest*.txt *_test.go *.test.* *.spec.* *-test.* *_test.*
+    *_spec.* *test.java *tests.java *test.kt *tests.kt *tests.cs *test.cs *test.php *tests.swift *.bats *.snap
+    test-*.sh test_*.sh test_*.*""".split()
+# Directories of programs and scripts that checks call, and of what is installed.
+_TOOL_DIRECTORIES: Final = frozenset(
+    """bin scripts script tools tool ci .ci hack .github .circleci .cargo .config .mvn gradle node_modules vendor .venv venv
+    env site-packages .yarn buildsrc mise-tasks .husky""".split()
+)
+_SETTINGS: Final = """
+    pytest.ini .pytest.ini tox.ini setup.cfg setup.py pyproject.toml noxfile.py .coveragerc mypy.ini .mypy.ini ruff.toml
+    .ruff.toml .flake8 .pylintrc pylintrc pyrightconfig.json ty.toml hatch.toml uv.toml pixi.toml manage.py requirements*.txt
+    constraints*.txt *.pth sitecustomize* usercustomize* .env .env.* .envrc
+    package.json package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml pnpm-workspace.yaml .npmrc .yarnrc* bunfig.toml
+    jest.* jest.config.* vitest.* vite.config.* babel.config.* .babelrc* .mocharc* ava.config.* karma.conf.* playwright.config.*
+    cypress.config.* tsconfig*.json jsconfig.json eslint.config.* .eslintrc* biome.json* .prettierrc* prettier.config.*
+    webpack.config.* rollup.config.* turbo.json nx.json deno.json* .swcrc gulpfile.* gruntfile.*
+    makefile gnumakefile *.mk makefile.* cmakelists.txt *.cmake ctest* meson.build meson_options.txt build.ninja configure*
+    justfile .justfile taskfile.y*ml *.bazel *.bzl workspace buck
+    cargo.toml cargo.lock build.rs rust-toolchain* .clippy.toml clippy.toml go.mod go.sum go.work .golangci.*
+    rakefile *.rake gemfile* .rspec .rubocop* composer.json phpunit.xml* phpstan.neon* pom.xml *.gradle *.gradle.kts
+    gradle.properties gradlew* mvnw* *.sbt *.csproj *.sln *.props *.targets *.runsettings global.json nuget.config
+    mix.exs .formatter.exs package.swift *.cabal stack.yaml cabal.project* dune* *.opam project.clj pubspec.yaml
+    analysis_options.yaml build.zig* .shellcheckrc .pre-commit-config.yaml mise*.toml .tool-versions flake.nix *.nix
+    *.sh *.bash""".split()
+# What a runner of Python imports by name: a module of that name in a directory of sys.path comes before its own.
+_RUNNER_MODULES: Final = frozenset(
+    """pytest _pytest py pluggy iniconfig packaging exceptiongroup tomli colorama pygments coverage nose nose2 xdist execnet
+    hypothesis mock attr attrs tox nox virtualenv filelock platformdirs mypy mypyc ruff pylint astroid flake8 pycodestyle
+    pyflakes mccabe black django anyio trio pytest_asyncio pytest_cov pytest_mock setuptools pkg_resources pip
+    typing_extensions zope twisted""".split()
+)
+_IMPORT_ROOTS: Final = frozenset({"", "src", "lib", "python"})
+_MODULE_ENDINGS: Final = (".py", ".pyc", ".pyi", ".so", ".pyd")
+_INTERPRETER: Final = re.compile(r"(?:.*/)?(?:python[\d.]*|sh|bash|dash|zsh|node|deno|bun|ruby|perl|php|lua|env|exec|source|\.)")
+
+
+def find_steering(paths: Iterable[str], command: str) -> tuple[str, ...]:
+    """Return those of the paths that decide what a check does, in their order: by their names, or since `command` runs
+    them, or reads them as a setting."""
+    started = _list_started(command.split())
+    return tuple(path for path in paths if path in started or _is_steering(path))
+
+
+def _list_started(words: list[str]) -> set[str]:
+    """Return the paths that a command starts or that are the value of an option: not those that it only looks at."""
+    found = set[str]()
+    for before, word in zip(["", *words], words, strict=False):
+        value = word.strip("'\"").rpartition("=")[2]
+        if not before or before.startswith("-") or "=" in word or _INTERPRETER.fullmatch(before):
+            found |= {value.removeprefix("./"), f"{value.replace('.', '/')}.py"}
+    return found
+
+
+def _is_steering(path: str) -> bool:
+    parts = [fold_name(part) for part in path.split("/")]
+    directories, name = parts[:-1], parts[-1]
+    if not (_TEST_DIRECTORIES | _TOOL_DIRECTORIES).isdisjoint(directories):
+        return True
+    if any(part.endswith((".egg-info", ".dist-info")) for part in directories):
+        return True
+    return _build_name_pattern().fullmatch(name) is not None or _shadows_import(parts)
+
+
+@cache
+def _build_name_pattern() -> re.Pattern[str]:
+    return re.compile("|".join(translate(each) for each in (*_TEST_FILES, *_SETTINGS)))
+
+
+def _shadows_import(parts: list[str]) -> bool:
+    """True for a module, or a part of a package, that is found in place of one that the runner imports."""
+    if not parts[-1].endswith(_MODULE_ENDINGS):
+        return False
+    for place, part in enumerate(parts):
+        if "/".join(parts[:place]) not in _IMPORT_ROOTS:
+            return False
+        module = part.partition(".")[0]
+        is_runner = module in _RUNNER_MODULES or module.startswith("pytest_") or module in sys.stdlib_module_names
+        if is_runner and module not in _IMPORT_ROOTS:
+            return True
+    return False
