@@ -125,7 +125,7 @@ _ROWS: Final[tuple[Row, ...]] = (
         "P",
         "accept_proven",
         "Accept proven",
-        "Write all that passing tests have proven",
+        "Run the tests again, alone in a clean layer, and write what they prove",
     ),
     ("review.proof", "p", "show_proof", "Proof", "Show the output of the check that ran over this file"),
     ("review.reason", "w", "reject_with_reason", "Reject, why…", "Reject this hunk and tell the model why"),

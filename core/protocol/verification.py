@@ -21,8 +21,8 @@ class Verification(Struct, frozen=True, kw_only=True):
 
     `text`: the judged content by path; `content`: the digest of text, disk and environment that it was about, "" = the
     project is too large to be compared, so the result can't be used again. `paths`: what the check looked at, () = the
-    project. `changed_here`: paths of the text that decide what the check does (tests, settings of the runner). `passed`,
-    `failed` and `skipped`: tests that it counted, None = it counted none. `output`: its end.
+    project. `changed_here`: paths of the text that decide what the check does (tests, settings of the runner).
+    `passed`, `failed` and `skipped`: tests that it counted, None = it counted none. `output`: its end.
     """
 
     command: str

@@ -30,6 +30,7 @@ from core.shell.command_host import CommandRequest
 from core.shell.execution import EFFECTS_DROPPED
 from core.shell.outside.machine_run import STOPPED, run_on_machine
 from core.shell.terminal import Terminal
+from core.shell.verification.clean_run import CleanRun, list_whole_text
 
 TOOL = "user_command"
 MACHINE_TOOL = "machine_command"  # of the user, outside of every box
@@ -38,10 +39,12 @@ MAX_REPORTED = 16_000  # characters of output that the model is told
 
 
 class UserCommand:
-    """One command of the user. Its call has an id of its own, so that effects and checks can name it."""
+    """One command of the user. Its call has an id of its own, so that effects and checks can name it. `is_clean`: it is
+    run alone, in a clean layer over all that is pending."""
 
-    def __init__(self, terminal: Terminal, command: str, *, on_machine: bool = False) -> None:
+    def __init__(self, terminal: Terminal, command: str, *, on_machine: bool = False, is_clean: bool = False) -> None:
         self._terminal = terminal
+        self._is_clean = is_clean
         self._is_on_machine = on_machine
         self._tool = MACHINE_TOOL if on_machine else TOOL
         self._emit = terminal.host.emit_outside_turn
@@ -49,7 +52,7 @@ class UserCommand:
         self.call = new_id("user")
         self.result: CommandResult | None = None
         self._document = new_id("doc")
-        self._directory = terminal.shell.directory
+        self._directory = "." if is_clean else terminal.shell.directory
 
     async def run(self) -> None:
         """Run the command; cancelling stops it. Its output and its end are emitted in any case."""
@@ -75,6 +78,9 @@ class UserCommand:
             self._emit_end("failed", _build_stopped_result("", problem.format_with_hint()))
 
     def _start(self, on_output: Callable[[str], None]) -> Coroutine[Any, Any, CommandResult]:
+        if self._is_clean:
+            text = list_whole_text(self._terminal.host.state.changes)
+            return CleanRun(self._terminal.host, text, self.command, on_output).run()
         request = self._build_request()
         if not self._is_on_machine:
             return self._terminal.run(request, on_output)

@@ -136,16 +136,19 @@ def _draw_dot(lines: str, moment: int) -> list[Piece]:
 def _format_verification_mark(todo: Todo, proof: TodoVerified | None) -> list[Piece]:
     if proof is None or not todo.verify:
         return []
-    return [(" ✓", "$text-success")] if proof.exit_code == 0 else [(" ✗", "$text-error")]
+    return [(" ✓", "$text-success")] if proof.has_passed else [(" ✗", "$text-error")]
 
 
 def _format_verification(todo: Todo, proof: TodoVerified | None, width: int) -> Piece:
     command = fit_line(todo.verify, max(width - 28, 12))
     if proof is None or proof.command != todo.verify:
         return f"{INDENT}verify: {command}", "$foreground 45%"
-    if proof.exit_code == 0:
+    if proof.has_passed and proof.changed_here:
+        return f"{INDENT}✓ verified, by tests or settings changed here: {command}", "$text-warning"
+    if proof.has_passed:
         return f"{INDENT}✓ verified: {command}", "$text-success"
     how = "did not end" if proof.exit_code is None else f"exit code {proof.exit_code}"
+    how = "it proves nothing" if proof.exit_code == 0 else how
     return f"{INDENT}✗ verify failed ({how}): {command}", "$text-error"
 
 

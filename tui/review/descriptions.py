@@ -105,6 +105,7 @@ def build_check_badges(change: Change) -> list[Part]:
     if change.check is None:
         return []
     badge, _, style = PROOFS[change.check.kind]
+    badge = f"{badge}, verified" if change.check.is_verified else badge
     return [(f" ✓ {badge} ", style) if change.check.has_passed else (" ✗ failing ", "bold $text-error")]
 
 
@@ -140,7 +141,11 @@ def describe_check(change: Change, shown: int = COMMAND_LENGTH) -> Part:
     ran = format_command(change.check.command, shown)
     if change.check.has_passed:
         _, words, style = PROOFS[change.check.kind]
-        return f"✓ {words} {ran}", style
+        if change.check.changed_here:
+            named = format_path(change.check.changed_here[0], 40)
+            return f"✓ {words} {ran}, by tests or settings changed here ({named})", "$text-warning"
+        again = ", run again in a clean layer" if change.check.is_verified else ""
+        return f"✓ {words} {ran}{again}", style
     return f"✗ failing: {ran} ended with {change.check.exit_code}", "$text-error"
 
 
@@ -177,10 +182,12 @@ def needs_confirmation(change: Change) -> bool:
     return change.protected or change.operation == "delete"
 
 
-def is_proven(change: Change) -> bool:
-    """True if passing tests ran over this very state, and it can be accepted without a question of its own."""
-    is_tested = change.check is not None and change.check.has_passed and change.check.kind == "tests"
-    return is_tested and not (change.conflict or change.broken or needs_confirmation(change))
+def describe_verification(command: str, line: str) -> list[Part]:
+    """Return which check is run again now, and the last line that it has printed; nothing if none is."""
+    if not command:
+        return []
+    told = [(f" · {fit_line(line, 80)}", MUTED)] if line else []
+    return [(f" … running {format_command(command)} again, alone in a clean layer", "$text-warning"), *told]
 
 
 def describe_problem(change: Change, refused: str | None, keymap: Mapping[str, str]) -> str:

@@ -58,11 +58,8 @@ class OriginVerdictRequested(Message, namespace="review_pane"):
     change: Change
 
 
-@dataclass
 class ProvenVerdictRequested(Message, namespace="review_pane"):
-    """All of these changes, which passing tests have proven, are to be accepted."""
-
-    changes: tuple[Change, ...]
+    """What passing tests prove when they are run again is to be accepted."""
 
 
 class CommitRequested(Message, namespace="review_pane"):

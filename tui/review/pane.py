@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 from textual import on
 from textual.app import ComposeResult
-from textual.widgets import Input
+from textual.content import Content
+from textual.widgets import Input, Static
 
 from core.protocol.commands import HunkComment, HunkResolve, HunkSplit, VerdictUndo
 from core.protocol.queries import HunkAnswer
@@ -23,7 +24,7 @@ from tui.keymap import get_bindings
 from tui.panes import PaneSource, StatePane
 from tui.review import messages
 from tui.review.browser import ChangeBrowser
-from tui.review.descriptions import is_proven, needs_confirmation
+from tui.review.descriptions import describe_verification, needs_confirmation
 from tui.review.diff.loader import LoadLines
 from tui.review.diff.view import DiffView
 from tui.review.hunk_editor import EditorContext, HunkEditor
@@ -42,6 +43,7 @@ class ReviewPane(StatePane):
     DEFAULT_CSS = """
     ReviewPane { width: 1fr; height: 1fr; background: $background; }
     ReviewPane > ReviewInput { background: $primary-muted; }
+    ReviewPane > .review--verification { height: 1; text-wrap: nowrap; text-overflow: ellipsis; display: none; }
     ReviewPane > ReviewInput.-reason { background: $error-muted; }
     """
 
@@ -74,6 +76,7 @@ class ReviewPane(StatePane):
 
     def compose(self) -> ComposeResult:
         yield self.browser
+        yield Static(classes="review--verification")
         yield ReviewInput()
 
     # What the screen tells
@@ -88,6 +91,9 @@ class ReviewPane(StatePane):
         self.set_changes(changes)
         refused, state.refusals = state.refusals, {}
         self.show_refused(refused)
+        progress = self.query_one(".review--verification", Static)
+        progress.display = bool(state.verifying)
+        progress.update(Content.assemble(*describe_verification(state.verifying, state.verifying_line)))
 
     def set_changes(self, changes: tuple[Change, ...]) -> None:
         """Set the pending changes; after an undo the cursor goes to the first hunk that came back."""
@@ -211,14 +217,9 @@ class ReviewPane(StatePane):
             self.browser.go_to_next_unsent()
 
     def action_accept_proven(self) -> None:
-        """Ask for all that passing tests have proven, but for what is asked about by itself and what is in conflict."""
-        if self.browser.is_too_early():
-            return
-        proven = [each for each in self.browser.changes if is_proven(each) and self._sent.list_unsent(each)]
-        if proven:
-            self.post_message(messages.ProvenVerdictRequested(tuple(proven)))
-        else:
-            self.app.notify("Nothing here is proven by tests that pass.", markup=False)
+        """Ask to have the tests run again, and to accept what they prove."""
+        if not self.browser.is_too_early():
+            self.post_message(messages.ProvenVerdictRequested())
 
     def action_show_proof(self) -> None:
         if (change := self.browser.current_change) is not None:

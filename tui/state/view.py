@@ -85,7 +85,8 @@ class ViewState(SessionState):
     left, as are `turn_prompts`; `review_verdicts`: ids of those given since a turn began with an empty review;
     `refusals`: verdicts that failed, by path, until the review has shown them; `index`: how far it is;
     `client_count`: how many screens and other clients have the session open; `background`: the agents there;
-    `commits`: the one at work; `stale_receipts`: turns whose receipt is to be made anew."""
+    `commits`: the one at work; `stale_receipts`: turns whose receipt is to be made anew; `verifying`: the check that is
+    run again now, "" = none, and `verifying_line` the last line that it printed."""
 
     transcript: TranscriptState = field(default_factory=TranscriptState)
     steering: SteeringQueue = field(default_factory=SteeringQueue)
@@ -105,6 +106,15 @@ class ViewState(SessionState):
     background: tuple[BackgroundAgentInfo, ...] = ()
     commits: CommitProgress = field(default_factory=CommitProgress)
     stale_receipts: set[str] = field(default_factory=set)
+    verifying: str = ""
+    verifying_line: str = ""
+
+    def show_verification(self, _: events.Envelope, event: events.VerificationProgressed) -> None:
+        """Take in how far the check is that is run again."""
+        if event.command != self.verifying:
+            self.verifying, self.verifying_line = event.command, ""
+        printed = [line for line in event.text.splitlines() if line.strip()]
+        self.verifying_line = printed[-1] if printed else self.verifying_line
 
     @property
     def blocks(self) -> list[TranscriptBlock]:

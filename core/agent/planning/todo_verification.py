@@ -1,7 +1,7 @@
-"""Verification of todos: a todo's `verify` command, run like any other command of the agent.
+"""Verification of todos: a todo's `verify` command, allowed like any other command of the agent, and run alone.
 
-The mode has to grant commands, the rules decide, the user is asked where they say so, and it runs in the box over what
-is pending. Only then is there an exit code to go by.
+The mode has to grant commands, the rules decide, and the user is asked where they say so. It runs in a clean layer,
+over all that is pending and nothing else of the session. Only then is there an exit code to go by.
 """
 
 from __future__ import annotations
@@ -11,24 +11,25 @@ from collections.abc import Awaitable, Callable
 from msgspec.structs import replace
 
 from core.agent.gate.approvals import Approver
+from core.errors import AgentTuiError
 from core.modes import Access
-from core.permissions.approval import Approval
 from core.protocol.documents import Todo
-from core.protocol.events import TodoVerified, ToolOutput
+from core.protocol.events import ToolOutput
 from core.protocol.review import Origin
 from core.sandbox.results import CommandResult
 from core.shell.command_host import CommandHost
-from core.tools.base import Runner
+from core.shell.verification.clean_run import CleanRun, list_whole_text
+from core.shell.verification.outcome import MAX_OUTPUT, verify_todo_run
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd, format_outcome
 
 TIME_LIMIT = 300.0
-MAX_SHOWN = 4_000  # characters of output, its end, that the model and the panel are shown
 
 
 def build_prover(
-    approver: Approver, origin: Origin, build_runner: Callable[[Approval], Runner]
+    approver: Approver, origin: Origin, check_lease: Callable[[], None]
 ) -> Callable[[Todo], Awaitable[str]]:
-    """Build a function that returns why a todo is not proved, "" = it is."""
+    """Build a function that returns why a todo is not proved, "" = it is. `check_lease` raises
+    when the call is over."""
 
     host = approver.permissions.terminal.host
 
@@ -39,14 +40,21 @@ def build_prover(
         refused = await approver.find_refusal(origin.call, tool)
         if refused:
             return f"Its command `{todo.verify}` was not run: {refused}"
-        permissions = approver.permissions
-        approval = permissions.build_approval(todo.verify)
-        permissions.record_exposure(Access.EXEC, None, origin.turn)
-        host.emit(ToolOutput(call=origin.call, text=f"{todo.id} is proved by $ {todo.verify}\n"))
+        check_lease()
+        approver.permissions.record_exposure(Access.EXEC, None, origin.turn)
+        told = f"{todo.id} is proved by $ {todo.verify}, alone in a clean layer\n"
+        host.emit(ToolOutput(call=origin.call, text=told))
+
+        def show(text: str) -> None:
+            host.emit(ToolOutput(call=origin.call, text=text))
+
         try:
-            result = await build_runner(approval).run_command(todo.verify, time_limit=TIME_LIMIT)
+            run = CleanRun(host, list_whole_text(host.state.changes), todo.verify, show)
+            result = await run.run(TIME_LIMIT)
+        except AgentTuiError as problem:
+            return f"Its command `{todo.verify}` was not run: {problem.format_with_hint()}"
         finally:
-            permissions.network_grants.revoke_once()
+            approver.permissions.network_grants.revoke_once()
         await approver.report_command(origin.call, tool, result)
         return _record_verification(host, todo, result)
 
@@ -54,18 +62,9 @@ def build_prover(
 
 
 def _record_verification(host: CommandHost, todo: Todo, result: CommandResult) -> str:
-    output = result.output if len(result.output) <= MAX_SHOWN else f"[…]\n{result.output[-MAX_SHOWN:]}"
-    host.emit(
-        TodoVerified(
-            id=todo.id,
-            plan=host.state.todos_plan_path,
-            command=todo.verify,
-            exit_code=result.exit_code,
-            output=output,
-            duration_ms=result.duration_ms,
-        )
-    )
-    if result.exit_code == 0:
+    verified = verify_todo_run(host, todo, plan=host.state.todos_plan_path, result=result, emit=host.emit)
+    if verified.has_passed:
         return ""
+    output = result.output if len(result.output) <= MAX_OUTPUT else f"[…]\n{result.output[-MAX_OUTPUT:]}"
     told = format_outcome(todo.verify, replace(result, output=output)).content
-    return f"Its command `{todo.verify}` did not pass:\n{told}"
+    return f"Its command `{todo.verify}` did not pass: {verified.problem}\n{told}"

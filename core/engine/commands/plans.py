@@ -171,7 +171,7 @@ def _set_status(session: Session, command: cmd.TodoSet, path: str) -> None:
 
 async def _complete_proved(session: Session, command: cmd.TodoSet, path: str, todo: Todo) -> None:
     """Complete a todo if its `verify` passes; the chat shows that command like one that the user typed."""
-    result = await run_verify(session.terminal, session.hooks, path, todo)
-    if result is None or result.exit_code != 0:
-        raise build_not_proved(todo, result)
+    verified = await run_verify(session.terminal, session.hooks, path, todo)
+    if verified is None or not verified.has_passed:
+        raise build_not_proved(todo, verified)
     _set_status(session, command, path)

@@ -17,12 +17,11 @@ from core.hooks.session_hooks import HOOKS_HINT, HookOccasion, SessionHooks
 from core.protocol import commands as cmd
 from core.protocol.documents import Todo
 from core.protocol.events import TodoVerified
-from core.sandbox.results import CommandResult
 from core.shell.terminal import Terminal
 from core.shell.user_command import UserCommand
+from core.shell.verification.outcome import verify_todo_run
 
 USER_TOOL = "run_terminal_cmd"  # what hooks know a command of the user's by
-MAX_OUTPUT = 4_000  # characters of output, its end, that are kept with the todo
 
 
 def prepare_run(session: Session, command: cmd.CommandRun) -> Effect:
@@ -87,8 +86,9 @@ def prepare_reset(session: Session, _: cmd.ShellReset) -> Effect:
     return session.terminal.reset_shell
 
 
-async def run_verify(terminal: Terminal, hooks: SessionHooks, plan: str, todo: Todo) -> CommandResult | None:
-    """Run the `verify` command of a todo. Returns its result; None = it could not be started, which was reported.
+async def run_verify(terminal: Terminal, hooks: SessionHooks, plan: str, todo: Todo) -> TodoVerified | None:
+    """Run the `verify` command of a todo, alone in a clean layer. Returns what it proves; None = it could not be
+    started, which was reported.
     Raises `CommandRejected` where nothing contains its effects, or a hook refuses it."""
     if not await terminal.find_box():
         raise CommandRejected(
@@ -96,29 +96,23 @@ async def run_verify(terminal: Terminal, hooks: SessionHooks, plan: str, todo: T
             hint="Run it yourself, and set the status in the plan file.",
             code="not_contained",
         )
-    command = UserCommand(terminal, todo.verify)
+    command = UserCommand(terminal, todo.verify, is_clean=True)
     if refusal := await find_hook_refusal(hooks, todo.verify, command.call):
         raise CommandRejected(
             f"{todo.id} is not completed, as its command was not run: {refusal}", hint=HOOKS_HINT, code="hook_refused"
         )
     await command.run()
     await report_command(hooks, todo.verify, command)
-    result = command.result
-    if result is not None:
-        output, code, took = result.output[-MAX_OUTPUT:], result.exit_code, result.duration_ms
-        terminal.host.emit_outside_turn(
-            TodoVerified(id=todo.id, plan=plan, command=todo.verify, exit_code=code, output=output, duration_ms=took)
-        )
-    return result
+    if command.result is None:
+        return None
+    emit = terminal.host.emit_outside_turn
+    return verify_todo_run(terminal.host, todo, plan=plan, result=command.result, emit=emit)
 
 
-def build_not_proved(todo: Todo, result: CommandResult | None) -> CommandRejected:
+def build_not_proved(todo: Todo, verified: TodoVerified | None) -> CommandRejected:
     """Return the error for a todo whose command did not pass."""
-    if result is None or result.exit_code is None:
-        how = "did not come to an end" if result is None else result.ended.replace("_", " ")
-    else:
-        how = f"exit code {result.exit_code}"
-    output = (result.output.strip()[-MAX_OUTPUT:] if result else "") or "(no output)"
+    why = verified.problem if verified is not None else "it did not come to an end."
+    output = (verified.output.strip() if verified else "") or "(no output)"
     return CommandRejected(
-        f"{todo.id} is not completed: `{todo.verify}` did not pass ({how}).", hint=output, code="not_proved"
+        f"{todo.id} is not completed: `{todo.verify}` did not pass: {why}", hint=output, code="not_proved"
     )

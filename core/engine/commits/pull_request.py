@@ -23,6 +23,7 @@ from core.agent.turn.turn_context import TurnContext
 from core.engine.commits.side_models import ask_side_models
 from core.engine.prompt_sources import build_session_reader, may_show
 from core.engine.session.session import Session
+from core.engine.verification.selection import parse_check
 from core.errors import CommandRejected
 from core.git.branch_diff import find_base, render_branch_diff
 from core.git.repository import (
@@ -47,6 +48,8 @@ from core.state.receipt import describe_checks
 from core.state.session import SessionState
 
 PUSH_SECONDS: Final = 300.0
+NOT_VERIFIED: Final = "run by the agent, not verified again"
+BY_OWN_TESTS: Final = "run again in a clean layer, by tests or settings changed here"
 _MAX_BRANCH: Final = 50  # characters
 _MAX_DIFF: Final = 24_000  # characters
 _PROGRAMS: Final = {"github": "gh", "gitlab": "glab"}
@@ -152,14 +155,22 @@ def find_program(url: str) -> str:
 
 
 def list_evidence(state: SessionState) -> tuple[list[str], list[str]]:
-    """Return the checks that had passed over what was committed, in words, and the todos that it was for."""
+    """Return the checks that had passed over what was committed, in words, and the todos that it was for. Only what the
+    program ran again itself, alone in a clean layer, counts; of others it is said that nobody did."""
     committed = state.review.committed
     found = [each for each in state.review.verdicts if each.id in committed]
-    checks = [each.check.command for each in found if each.check is not None and each.check.has_passed]
-    verified = [each.command for each in state.verifications.values() if each.exit_code == 0]
+    passed = [each.check for each in found if each.check is not None and each.check.has_passed]
+    proofs = [each for each in state.verifications.values() if each.has_passed and each.is_clean]
+    verified = dict.fromkeys(each.command for each in passed if each.is_verified)
+    verified |= dict.fromkeys(each.command for each in proofs if not each.changed_here and parse_check(each.command))
+    others = dict.fromkeys(each.command for each in passed if each.command not in verified)
+    by_own_tests = {each.command for each in passed if each.changed_here}
+    told = [f"{each}, run again in a clean layer" for each in describe_checks(state, verified, "`")]
+    for command, words in zip(others, describe_checks(state, others, "`"), strict=True):
+        told.append(f"{words}, {BY_OWN_TESTS if command in by_own_tests else NOT_VERIFIED}")
     wanted = {hunk.todo for each in found for hunk in each.hunks}
     todos = [each.content for each in state.todos if each.id in wanted]
-    return describe_checks(state, (*checks, *verified), "`"), todos
+    return told, todos
 
 
 def write_body(subjects: Sequence[str], checks: Sequence[str], todos: Sequence[str]) -> str:

@@ -61,7 +61,7 @@ def adopt_checks(parent: Session, child: Session) -> None:
         return
     for check in dict.fromkeys(change.check for change in theirs.values() if change.check is not None):
         paths = tuple(path for path, change in theirs.items() if change.check == check)
-        parent.emit(CheckRecorded(check=replace(check, paths=paths)))
+        parent.emit(CheckRecorded(check=replace(check, paths=paths, is_verified=False)))
 
 
 async def finish_merges(parent: Session) -> None:

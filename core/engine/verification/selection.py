@@ -76,9 +76,11 @@ def _may_be_accepted(change: Change, deletions: bool) -> bool:
 
 
 def _list_commands(state: SessionState, checked: Sequence[Change]) -> list[str]:
-    """List the checks of these changes, and the last tests that passed in the session: what ran after them hides them."""
+    """List the checks of these changes, and the last tests that passed in the session, which later checks hide."""
     found = dict.fromkeys(each.check.command for each in checked if each.check is not None)
-    passed = (name for turn in reversed(state.turns) for name, run in reversed(turn.checks.items()) if not run.exit_code)
+    passed = (
+        name for turn in reversed(state.turns) for name, run in reversed(turn.checks.items()) if not run.exit_code
+    )
     tests = next((each for each in passed if (known := parse_check(each)) and known.kind == "tests"), "")
     return list(dict.fromkeys(([tests] if tests else []) + list(found)))
 

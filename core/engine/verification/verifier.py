@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
+
+from msgspec.structs import replace
 
 from core.engine.session.session import Session
 from core.engine.verification.selection import PlannedCheck, VerificationPlan, plan_verification
@@ -21,11 +24,9 @@ from core.protocol.verification import Verification
 from core.shadow.paths import format_paths
 from core.shell.verification.clean_run import NO_BOX, CleanRun
 from core.shell.verification.disk_digest import DiskDigest
-from core.shell.verification.outcome import judge_run
-from core.shell.verification.steering import find_steering
+from core.shell.verification.outcome import build_verification, list_missing
 from core.text.counting import count
 
-MAX_OUTPUT: Final = 4_000  # characters of output, its end, that are kept with the result
 MOVED: Final = "What waits, or the project on disk, changed while the checks ran, so nothing was accepted. Try again."
 STOPPED: Final = "The checks were stopped before they ended, so nothing was accepted."
 FindRefusal = Callable[[str], Awaitable[str]]
@@ -104,37 +105,19 @@ class Verifier:
         return hashlib.sha256(repr((command, text, environment, self._disk_before)).encode()).hexdigest()
 
     async def _run_check(self, check: PlannedCheck, plan: VerificationPlan, digest: str) -> Verification:
-        command, kind, session = check.command, check.result.kind, self._session
+        command, session = check.command, self._session
 
         def tell(text: str) -> None:
             session.emit_outside_turn(VerificationProgressed(command=command, text=text))
 
-        about = {
-            "command": command,
-            "kind": kind,
-            "paths": check.result.paths,
-            "text": {path: change.pending for path, change in plan.text.items()},
-        }
         tell("")
         if refusal := await self._find_refusal(command):
-            return Verification(outcome="unclear", problem=f"`{command}` was not run again: {refusal}", **about)
+            problem = f"`{command}` was not run again: {refusal}"
+            return Verification(command=command, outcome="unclear", problem=problem)
         result = await CleanRun(session.terminal.host, plan.text, command, tell).run()
-        missing = [each.root for each in session.review.bulks if each.kind != "git" and not each.is_cache]
-        judged = judge_run(command, kind, result, missing)
-        passed, failed, skipped = judged.counts or (None, None, None)
-        return Verification(
-            outcome=judged.outcome,
-            problem=judged.problem,
-            exit_code=result.exit_code,
-            duration_ms=result.duration_ms,
-            content=digest,
-            changed_here=find_steering(plan.text, command),
-            passed=passed,
-            failed=failed,
-            skipped=skipped,
-            output=result.output[-MAX_OUTPUT:],
-            **about,
-        )
+        missing = list_missing(session.review)
+        found = build_verification(command, check.result, text=plan.text, result=result, missing=missing)
+        return replace(found, content=digest)
 
     # what is proven
 
@@ -157,7 +140,8 @@ class Verifier:
 
         async def settle() -> None:
             try:
-                await session.promotion_hooks.guard(lambda: list(paths), accept)()
+                if inspect.isawaitable(result := session.promotion_hooks.guard(lambda: list(paths), accept)()):
+                    await result
             finally:
                 done.set()
 
@@ -189,5 +173,7 @@ def _list_reasons(results: Sequence[Verification]) -> list[str]:
 
 
 def _describe_proof(paths: Sequence[str], results: Sequence[Verification]) -> str:
-    ran = [f"`{each.command}`{f' ({each.passed:,} passed)' if each.passed else ''}" for each in results if each.is_proof]
+    ran = [
+        f"`{each.command}`{f' ({each.passed:,} passed)' if each.passed else ''}" for each in results if each.is_proof
+    ]
     return f"Verified by {', '.join(ran)}, run again in a clean layer, and written: {format_paths(paths)}."

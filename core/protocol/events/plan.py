@@ -28,13 +28,22 @@ class PlanCommented(Event, frozen=True, kw_only=True, tag="plan.commented"):
 
 
 class TodoVerified(IdEvent, frozen=True, kw_only=True, tag="todo.verified"):
-    """The command of a todo was run; `exit_code` 0 = it passed, None = it did not end. `output` is its last part."""
+    """The command of a todo was run, alone in a clean layer; `exit_code` None = it did not end. `output` is its last
+    part. `problem`: why it proves nothing, as a sentence; `changed_here`: pending files that decide what it does."""
 
     command: str
     exit_code: int | None
     output: str = ""
     plan: str = ""
     duration_ms: int = 0
+    problem: str = ""
+    changed_here: tuple[str, ...] = ()
+    is_clean: bool = False  # logs of older programs hold runs in the agent's own shell
+
+    @property
+    def has_passed(self) -> bool:
+        """True if the run proves the todo."""
+        return self.exit_code == 0 and not self.problem
 
 
 class TodoChanged(Event, frozen=True, kw_only=True, tag="todo.changed"):

@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from msgspec import Struct, field
@@ -66,7 +67,9 @@ class DiskDigest(Struct, eq=False):
         self._known = seen
         return digest.hexdigest()
 
-    def _walk(self, match_in: Callable[[str], Callable[[str, bool], bool]]) -> Iterator[tuple[bytes, os.stat_result, bool]]:
+    def _walk(
+        self, match_in: Callable[[str], Callable[[str, bool], bool]]
+    ) -> Iterator[tuple[bytes, os.stat_result, bool]]:
         """Yield all files and links but those of `.git`, each directory in the order of its names."""
         root = os.fsencode(self.workspace.root)
         waiting: list[tuple[bytes, bool]] = [(b"", False)]
@@ -93,7 +96,7 @@ class DiskDigest(Struct, eq=False):
 
     def _read_link(self, path: bytes) -> str:
         with suppress(OSError):
-            return repr(os.readlink(os.fsencode(self.workspace.root) + b"/" + path))
+            return repr(Path(os.fsdecode(os.fsencode(self.workspace.root) + b"/" + path)).readlink())
         return "special"
 
     def _hash_file(self, path: bytes) -> str:
@@ -111,4 +114,3 @@ class DiskDigest(Struct, eq=False):
         finally:
             os.close(descriptor)
         return digest.hexdigest()
-

@@ -7,18 +7,30 @@ what commands of the session left in ignored files proves nothing against the te
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from core.protocol.review import CheckKind
-from core.protocol.verification import VerificationOutcome
+from msgspec.structs import replace
+
+from core.protocol.documents import Todo
+from core.protocol.events import AnyEvent, TodoVerified, VerificationRecorded
+from core.protocol.review import Change, CheckKind
+from core.protocol.verification import Verification, VerificationOutcome
 from core.sandbox.results import CommandResult
+from core.shell.check_detection import CheckResult, detect_checks
+from core.shell.command_host import CommandHost
+from core.shell.verification.clean_run import list_whole_text
+from core.shell.verification.steering import find_steering
+from core.state.review import ReviewState
 from core.state.test_counts import CountedTests, find_test_counts
 
 _NOT_FOUND: Final = frozenset({126, 127})  # exit codes of a shell that could not start a program
 _COUNTING: Final = re.compile(r"\b(?:py\.?test|unittest|jest|vitest|cargo\s+(?:test|nextest))\b")  # always tell counts
-_NOTHING_RAN: Final = re.compile(r"\bno tests? (?:ran|run|found|files|to run)|\[no test files\]|\b0 tests\b", re.IGNORECASE)
+_NOTHING_RAN: Final = re.compile(
+    r"\bno tests? (?:ran|run|found|files|to run)|\[no test files\]|\b0 tests\b", re.IGNORECASE
+)
 MAX_NAMED: Final = 4
+MAX_OUTPUT: Final = 4_000  # characters of output, its end, that are kept with a result
 
 
 class CleanOutcome(NamedTuple):
@@ -57,3 +69,57 @@ def _judge_failure(shown: str, code: int, missing: Sequence[str]) -> CleanOutcom
         about = f"a program that it needs can't be started outside of the session (exit code {code})"
         return CleanOutcome("unclear", f"{shown} could not be checked clean: {about}.")
     return CleanOutcome("failed", f"{shown} failed when it was run again, alone in a clean layer (exit code {code}).")
+
+
+def build_verification(
+    command: str, check: CheckResult, *, text: Mapping[str, Change], result: CommandResult, missing: Sequence[str]
+) -> Verification:
+    """Return what the clean run of a check over `text` proves of it. `missing` as in `judge_run`."""
+    judged = judge_run(command, check.kind, result, missing)
+    passed, failed, skipped = judged.counts or (None, None, None)
+    return Verification(
+        command=command,
+        outcome=judged.outcome,
+        kind=check.kind,
+        exit_code=result.exit_code,
+        duration_ms=result.duration_ms,
+        problem=judged.problem,
+        text={path: change.pending for path, change in text.items()},
+        paths=check.paths,
+        changed_here=find_steering(text, command),
+        passed=passed,
+        failed=failed,
+        skipped=skipped,
+        output=result.output[-MAX_OUTPUT:],
+    )
+
+
+def verify_todo_run(
+    host: CommandHost, todo: Todo, *, plan: str, result: CommandResult, emit: Callable[[AnyEvent], None]
+) -> TodoVerified:
+    """Record what the clean run of a todo's `verify` command proves, of the todo and of what is pending."""
+    text = list_whole_text(host.state.changes)
+    check = detect_checks(todo.verify, 0, extra=host.checks())
+    known = check if check is not None else CheckResult(exit_code=0)
+    found = build_verification(todo.verify, known, text=text, result=result, missing=list_missing(host.state.review))
+    if check is not None:
+        is_failure = found.outcome == "unclear" and bool(result.exit_code)
+        emit(VerificationRecorded(result=replace(found, outcome="failed") if is_failure else found))
+    verified = TodoVerified(
+        id=todo.id,
+        plan=plan,
+        command=todo.verify,
+        exit_code=result.exit_code,
+        output=found.output,
+        duration_ms=result.duration_ms,
+        problem=found.problem,
+        changed_here=found.changed_here,
+        is_clean=True,
+    )
+    emit(verified)
+    return verified
+
+
+def list_missing(review: ReviewState) -> list[str]:
+    """List what commands of the session left in ignored files, which a clean layer has not."""
+    return [each.root for each in review.bulks if each.kind != "git" and not each.is_cache]

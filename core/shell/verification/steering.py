@@ -15,45 +15,54 @@ from typing import Final
 
 from core.workspace.file_names import fold_name
 
-_TEST_DIRECTORIES: Final = frozenset(
-    """test tests testing spec specs __tests__ __mocks__ __snapshots__ e2e cypress integration_tests unit_tests fixtures
-    testdata""".split()
-)
-_TEST_FILES: Final = """
-    test_*.py *_test.py *_tests.py tests.py test.py conftest.py doctest*.txt *_test.go *.test.* *.spec.* *-test.* *_test.*
-    *_spec.* *test.java *tests.java *test.kt *tests.kt *tests.cs *test.cs *test.php *tests.swift *.bats *.snap
-    test-*.sh test_*.sh test_*.*""".split()
+_TEST_DIRECTORIES_TEXT: Final = """
+    test tests testing spec specs __tests__ __mocks__ __snapshots__ e2e cypress integration_tests unit_tests
+    fixtures testdata"""
+_TEST_DIRECTORIES: Final = frozenset(_TEST_DIRECTORIES_TEXT.split())
+_TEST_FILES_TEXT: Final = """
+    test_*.py *_test.py *_tests.py tests.py test.py conftest.py doctest*.txt *_test.go *.test.* *.spec.*
+    *-test.* *_test.* *_spec.* *test.java *tests.java *test.kt *tests.kt *tests.cs *test.cs *test.php
+    *tests.swift *.bats *.snap test-*.sh test_*.sh test_*.*"""
+_TEST_FILES: Final = tuple(_TEST_FILES_TEXT.split())
 # Directories of programs and scripts that checks call, and of what is installed.
-_TOOL_DIRECTORIES: Final = frozenset(
-    """bin scripts script tools tool ci .ci hack .github .circleci .cargo .config .mvn gradle node_modules vendor .venv venv
-    env site-packages .yarn buildsrc mise-tasks .husky""".split()
-)
-_SETTINGS: Final = """
-    pytest.ini .pytest.ini tox.ini setup.cfg setup.py pyproject.toml noxfile.py .coveragerc mypy.ini .mypy.ini ruff.toml
-    .ruff.toml .flake8 .pylintrc pylintrc pyrightconfig.json ty.toml hatch.toml uv.toml pixi.toml manage.py requirements*.txt
-    constraints*.txt *.pth sitecustomize* usercustomize* .env .env.* .envrc
-    package.json package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml pnpm-workspace.yaml .npmrc .yarnrc* bunfig.toml
-    jest.* jest.config.* vitest.* vite.config.* babel.config.* .babelrc* .mocharc* ava.config.* karma.conf.* playwright.config.*
-    cypress.config.* tsconfig*.json jsconfig.json eslint.config.* .eslintrc* biome.json* .prettierrc* prettier.config.*
-    webpack.config.* rollup.config.* turbo.json nx.json deno.json* .swcrc gulpfile.* gruntfile.*
-    makefile gnumakefile *.mk makefile.* cmakelists.txt *.cmake ctest* meson.build meson_options.txt build.ninja configure*
-    justfile .justfile taskfile.y*ml *.bazel *.bzl workspace buck
-    cargo.toml cargo.lock build.rs rust-toolchain* .clippy.toml clippy.toml go.mod go.sum go.work .golangci.*
-    rakefile *.rake gemfile* .rspec .rubocop* composer.json phpunit.xml* phpstan.neon* pom.xml *.gradle *.gradle.kts
-    gradle.properties gradlew* mvnw* *.sbt *.csproj *.sln *.props *.targets *.runsettings global.json nuget.config
-    mix.exs .formatter.exs package.swift *.cabal stack.yaml cabal.project* dune* *.opam project.clj pubspec.yaml
-    analysis_options.yaml build.zig* .shellcheckrc .pre-commit-config.yaml mise*.toml .tool-versions flake.nix *.nix
-    *.sh *.bash""".split()
+_TOOL_DIRECTORIES_TEXT: Final = """
+    bin scripts script tools tool ci .ci hack .github .circleci .cargo .config .mvn gradle node_modules vendor
+    .venv venv env site-packages .yarn buildsrc mise-tasks .husky"""
+_TOOL_DIRECTORIES: Final = frozenset(_TOOL_DIRECTORIES_TEXT.split())
+_SETTINGS_TEXT: Final = """
+    pytest.ini .pytest.ini tox.ini setup.cfg setup.py pyproject.toml noxfile.py .coveragerc mypy.ini .mypy.ini
+    ruff.toml .ruff.toml .flake8 .pylintrc pylintrc pyrightconfig.json ty.toml hatch.toml uv.toml pixi.toml
+    manage.py requirements*.txt constraints*.txt *.pth sitecustomize* usercustomize* .env .env.* .envrc
+    package.json package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml pnpm-workspace.yaml .npmrc
+    .yarnrc* bunfig.toml jest.* jest.config.* vitest.* vite.config.* babel.config.* .babelrc* .mocharc*
+    ava.config.* karma.conf.* playwright.config.* cypress.config.* tsconfig*.json jsconfig.json eslint.config.*
+    .eslintrc* biome.json* .prettierrc* prettier.config.* webpack.config.* rollup.config.* turbo.json nx.json
+    deno.json* .swcrc gulpfile.* gruntfile.* makefile gnumakefile *.mk makefile.* cmakelists.txt *.cmake ctest*
+    meson.build meson_options.txt build.ninja configure* justfile .justfile taskfile.y*ml *.bazel *.bzl
+    workspace buck cargo.toml cargo.lock build.rs rust-toolchain* .clippy.toml clippy.toml go.mod go.sum go.work
+    .golangci.* rakefile *.rake gemfile* .rspec .rubocop* composer.json phpunit.xml* phpstan.neon* pom.xml
+    *.gradle *.gradle.kts gradle.properties gradlew* mvnw* *.sbt *.csproj *.sln *.props *.targets *.runsettings
+    global.json nuget.config mix.exs .formatter.exs package.swift *.cabal stack.yaml cabal.project* dune* *.opam
+    project.clj pubspec.yaml analysis_options.yaml build.zig* .shellcheckrc .pre-commit-config.yaml mise*.toml
+    .tool-versions flake.nix *.nix *.sh *.bash"""
+_SETTINGS: Final = tuple(_SETTINGS_TEXT.split())
 # What a runner of Python imports by name: a module of that name in a directory of sys.path comes before its own.
-_RUNNER_MODULES: Final = frozenset(
-    """pytest _pytest py pluggy iniconfig packaging exceptiongroup tomli colorama pygments coverage nose nose2 xdist execnet
-    hypothesis mock attr attrs tox nox virtualenv filelock platformdirs mypy mypyc ruff pylint astroid flake8 pycodestyle
-    pyflakes mccabe black django anyio trio pytest_asyncio pytest_cov pytest_mock setuptools pkg_resources pip
-    typing_extensions zope twisted""".split()
-)
+_RUNNER_MODULES_TEXT: Final = """
+    pytest _pytest py pluggy iniconfig packaging exceptiongroup tomli colorama pygments coverage nose nose2
+    xdist execnet hypothesis mock attr attrs tox nox virtualenv filelock platformdirs mypy mypyc ruff pylint
+    astroid flake8 pycodestyle pyflakes mccabe black django anyio trio pytest_asyncio pytest_cov pytest_mock
+    setuptools pkg_resources pip typing_extensions zope twisted"""
+_RUNNER_MODULES: Final = frozenset(_RUNNER_MODULES_TEXT.split())
 _IMPORT_ROOTS: Final = frozenset({"", "src", "lib", "python"})
 _MODULE_ENDINGS: Final = (".py", ".pyc", ".pyi", ".so", ".pyd")
-_INTERPRETER: Final = re.compile(r"(?:.*/)?(?:python[\d.]*|sh|bash|dash|zsh|node|deno|bun|ruby|perl|php|lua|env|exec|source|\.)")
+_SETTING_OPTIONS_TEXT: Final = """
+    -c -f -p -C -s -r -P --config --config-file --configuration --file --makefile --rcfile --rootdir
+    --confcutdir --settings --project --cfg --require --import --loader --setup --plugin --preset --reporter
+    --environment"""
+_SETTING_OPTIONS: Final = frozenset(_SETTING_OPTIONS_TEXT.split())
+_INTERPRETER: Final = re.compile(
+    r"(?:.*/)?(?:python[\d.]*|sh|bash|dash|zsh|node|deno|bun|ruby|perl|php|lua|env|exec|source|\.)"
+)
 
 
 def find_steering(paths: Iterable[str], command: str) -> tuple[str, ...]:
@@ -68,7 +77,7 @@ def _list_started(words: list[str]) -> set[str]:
     found = set[str]()
     for before, word in zip(["", *words], words, strict=False):
         value = word.strip("'\"").rpartition("=")[2]
-        if not before or before.startswith("-") or "=" in word or _INTERPRETER.fullmatch(before):
+        if not before or before in _SETTING_OPTIONS or "=" in word or _INTERPRETER.fullmatch(before):
             found |= {value.removeprefix("./"), f"{value.replace('.', '/')}.py"}
     return found
 

@@ -107,14 +107,17 @@ class ReviewController(Controller):
 
     @on(messages.ProvenVerdictRequested)
     @in_worker("commands", exclusive=False)
-    async def _accept_proven(self, event: messages.ProvenVerdictRequested) -> None:
-        from tui.screens.dialogs.consent import describe_proven
+    async def _accept_proven(self, _: messages.ProvenVerdictRequested) -> None:
+        from tui.screens.dialogs.consent import build_verification_dialog
 
-        question = f"Accept {count('file', len(event.changes))} that passing tests have proven?"
-        dialog = ConfirmDialog(question, "accept", about=describe_proven(event.changes), no="leave pending")
-        if await self.context.ask(dialog) is True:
-            paths = tuple(each.path for each in event.changes)
-            await self.submit_verdict(commands.HunkResolve(path="", paths=paths, verdict="accept"))
+        question = queries.VerificationQuery(tests_only=True)
+        plan = await self.context.query(question, queries.VerificationAnswer, "The checks can't be told.")
+        if plan is None:
+            return
+        if plan.refused:
+            self.context.notify_user(plan.refused)
+        elif await self.context.ask(build_verification_dialog(plan)) is True:
+            await self.context.submit(commands.ChangesVerify(tests_only=True))
 
     @on(messages.ProofRequested)
     def _show_proof(self, event: messages.ProofRequested) -> None:

@@ -11,6 +11,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
+from core.protocol.queries import VerificationAnswer
 from core.protocol.review import Change, ChangeDiff, GitPreview
 from core.text.counting import count
 from tui.input.visibility import get_visibility
@@ -90,12 +91,18 @@ class ChangeConsentDialog(ConfirmDialog):
             view.action_shift(step)
 
 
-def describe_proven(changes: Sequence[Change]) -> str:
-    """Return in words which files these are, and what ran over them."""
-    names = ", ".join(format_path(each.path, 60) for each in changes[:MAX_NAMED_FILES])
-    more = f" and {count('more file', len(changes) - MAX_NAMED_FILES)}" if len(changes) > MAX_NAMED_FILES else ""
-    ran = dict.fromkeys(fit_line(each.check.command, 60) for each in changes if each.check is not None)
-    return f"{names}{more}. Tests that passed over them: {', '.join(ran)}. What is red or deletes a file is left out."
+def build_verification_dialog(plan: VerificationAnswer) -> ConfirmDialog:
+    """Build the question before checks are run again, and what they prove is accepted."""
+    paths = plan.paths
+    names = ", ".join(format_path(each, 60) for each in paths[:MAX_NAMED_FILES])
+    more = f" and {count('more file', len(paths) - MAX_NAMED_FILES)}" if len(paths) > MAX_NAMED_FILES else ""
+    ran = ", ".join(fit_line(each, 60) for each in plan.commands)
+    about = (
+        f"{names}{more}. Run again first, each alone in a clean layer: {ran}. Only what passes is accepted; what is red"
+        " or deletes a file is left out."
+    )
+    question = f"Accept {count('file', len(paths))} if the tests pass again?"
+    return ConfirmDialog(question, "run, then accept", about=about, no="leave pending")
 
 
 def build_deletion_dialog(changes: Sequence[Change]) -> ConfirmDialog | None:
