@@ -1,76 +1,19 @@
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from core.cli.arguments import PrintArguments
-from core.cli.print_mode.headless import run_print
 from core.exits import ExitCode
-from tests.support.agent_case import Step, calls, says
+from tests.support.checked import AUTO, GOOD, PRICE, TEST, WRONG, accept_verified, make_checked_project, run, write
 from tests.support.configured import configured
-from tests.support.story import access
-from tests.support.trust import trust
 
-AUTO = '[commands]\npolicy = "auto"\n'
-PRICE = "def price(amount):\n    return amount * 2\n"
-GOOD = "def price(amount):\n    return amount + amount\n"
-WRONG = "def price(amount):\n    return 0\n"
-TEST = "from shop.price import price\n\n\ndef test_price():\n    assert price(3) == 6\n"
 FORGED = "#!/bin/sh\\necho '12 passed in 0.01s'\\n"
-MAKEFILE = """\
-check:
-\t-python -m pytest -q
-check-empty:
-\tpython -m unittest discover -s docs || true
-check-built:
-\ttest -e build/built
-"""
-PROJECT = {
-    "shop/__init__.py": "",
-    "shop/price.py": PRICE,
-    "tests/test_price.py": TEST,
-    "docs/guide.md": "# Guide\n",
-    "Makefile": MAKEFILE,
-    ".gitignore": ".venv/\nbuild/\nnode_modules/\n__pycache__/\n.pytest_cache/\n",
-    ".venv/bin/python": f'#!/bin/sh\nPYTEST_DISABLE_PLUGIN_AUTOLOAD=1 exec {sys.executable} "$@"\n',  # starts sooner
-    ".venv/bin/pytest": '#!/bin/sh\nexec "${0%/*}/python" -m pytest "$@"\n',
-}
 
 
 @pytest.fixture
 def project(tmp_path, monkeypatch) -> Path:
-    monkeypatch.setattr("sys.stdin", None)
-    configured(AUTO)
-    root = tmp_path / "project"
-    programs = (str(root / ".venv/bin"), str(Path(sys.executable).parent), os.environ["PATH"])
-    monkeypatch.setenv("PATH", os.pathsep.join(programs))
-    for name, text in PROJECT.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-    for name in ("python", "pytest"):
-        (root / ".venv/bin" / name).chmod(0o755)
-    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "begun"]):
-        subprocess.run(["git", "-C", str(root), *words], check=True)
-    trust(root)
-    return root
-
-
-def run(command: str) -> Step:
-    return calls(("run_terminal_cmd", {"command": command}))
-
-
-def write(path: str, text: str) -> Step:
-    reading = [("read_file", {"target_file": path})] if path in PROJECT else []
-    return calls(*reading, ("write", {"file_path": path, "contents": text}))
-
-
-def accept_verified(project: Path, *steps: Step) -> int:
-    options = PrintArguments(directory=project, prompt="Do it", accept=("verified",))
-    return run_print(options, models=access([*steps, says("Done.")]))
+    return make_checked_project(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("command", ["python -m pytest -q", ".venv/bin/pytest -q", "make check"])

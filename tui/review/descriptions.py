@@ -190,6 +190,12 @@ def describe_verification(command: str, line: str) -> list[Part]:
     return [(f" … running {format_command(command)} again, alone in a clean layer", "$text-warning"), *told]
 
 
+def is_proven(change: Change) -> bool:
+    """True if passing tests ran over this very state, and it can be accepted without a question of its own."""
+    is_tested = change.check is not None and change.check.has_passed and change.check.kind == "tests"
+    return is_tested and not (change.conflict or change.broken or needs_confirmation(change))
+
+
 def describe_problem(change: Change, refused: str | None, keymap: Mapping[str, str]) -> str:
     """Return why a change cannot be accepted. `refused`: what its last verdict failed for, "" = for its conflict."""
     if not change.conflict:

@@ -58,8 +58,11 @@ class OriginVerdictRequested(Message, namespace="review_pane"):
     change: Change
 
 
+@dataclass
 class ProvenVerdictRequested(Message, namespace="review_pane"):
-    """What passing tests prove when they are run again is to be accepted."""
+    """What passing tests prove when they are run again is to be accepted. `changes`: those over which they passed."""
+
+    changes: tuple[Change, ...]
 
 
 class CommitRequested(Message, namespace="review_pane"):

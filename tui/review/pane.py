@@ -24,7 +24,7 @@ from tui.keymap import get_bindings
 from tui.panes import PaneSource, StatePane
 from tui.review import messages
 from tui.review.browser import ChangeBrowser
-from tui.review.descriptions import describe_verification, needs_confirmation
+from tui.review.descriptions import describe_verification, is_proven, needs_confirmation
 from tui.review.diff.loader import LoadLines
 from tui.review.diff.view import DiffView
 from tui.review.hunk_editor import EditorContext, HunkEditor
@@ -219,7 +219,8 @@ class ReviewPane(StatePane):
     def action_accept_proven(self) -> None:
         """Ask to have the tests run again, and to accept what they prove."""
         if not self.browser.is_too_early():
-            self.post_message(messages.ProvenVerdictRequested())
+            proven = [each for each in self.browser.changes if is_proven(each) and self._sent.list_unsent(each)]
+            self.post_message(messages.ProvenVerdictRequested(tuple(proven)))
 
     def action_show_proof(self) -> None:
         if (change := self.browser.current_change) is not None:

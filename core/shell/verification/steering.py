@@ -51,7 +51,7 @@ _RUNNER_MODULES_TEXT: Final = """
     pytest _pytest py pluggy iniconfig packaging exceptiongroup tomli colorama pygments coverage nose nose2
     xdist execnet hypothesis mock attr attrs tox nox virtualenv filelock platformdirs mypy mypyc ruff pylint
     astroid flake8 pycodestyle pyflakes mccabe black django anyio trio pytest_asyncio pytest_cov pytest_mock
-    setuptools pkg_resources pip typing_extensions zope twisted"""
+    setuptools pkg_resources pip typing_extensions zope twisted sitecustomize usercustomize"""
 _RUNNER_MODULES: Final = frozenset(_RUNNER_MODULES_TEXT.split())
 _IMPORT_ROOTS: Final = frozenset({"", "src", "lib", "python"})
 _MODULE_ENDINGS: Final = (".py", ".pyc", ".pyi", ".so", ".pyd")
