@@ -21,6 +21,7 @@ from tests.support.open_session import read_until, run_turn, session_in, submit
 from tests.support.story import access
 
 CHECK = "python -m pytest -q"
+PLAN = ".cursor/plans/prices_01234567.plan.md"
 MORE = f"{TEST}\n\ndef test_more():\n    assert price(0) == 0\n"
 
 
@@ -165,10 +166,14 @@ async def test_n27_what_only_the_agent_ran_is_named_so_in_the_evidence_of_a_requ
 )
 async def test_n27_a_todo_is_completed_only_by_a_run_of_its_command_in_a_clean_layer(project, code, verify, status):
     forge = "mkdir -p build && touch build/built && printf '#!/bin/sh\\necho 3 passed\\n' > .venv/bin/pytest"
-    todo = {"id": "a", "content": "Price it", "status": "in_progress", "verify": verify}
-    begin = calls(("todo_write", {"merge": False, "todos": [todo]}))
-    end = calls(("todo_write", {"merge": True, "todos": [{"id": "a", "status": "completed"}]}))
-    async with after_turn(project, begin, write("shop/price.py", code), run(forge), end) as (engine, session):
+    (project / ".cursor/plans").mkdir(parents=True)
+    todos = f"todos:\n  - id: a\n    content: Price it\n    verify: {verify}\n"
+    (project / PLAN).write_text(f"---\nname: Prices\n{todos}---\n# Body\n")
+    begin = calls(("todo_write", {"todos": [{"id": "a", "status": "in_progress"}]}))
+    end = calls(("todo_write", {"todos": [{"id": "a", "status": "completed"}]}))
+    steps = (begin, write("shop/price.py", code), run(forge), end, *[says("Done.")] * 4)
+    async with session_in(project, access(steps)) as (engine, session):
+        await run_turn(engine, session, cmd.PlanBuild(session=session, path=PLAN))
         [found] = engine.state(session).todos
         assert found.status == status
         proof = engine.state(session).verifications["a"]
