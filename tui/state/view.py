@@ -137,7 +137,7 @@ class ViewState(SessionState):
 
     @property
     def is_running_command(self) -> bool:
-        return any(call.startswith("user_") for call in self.transcript.calls)
+        return bool(self.verifying) or any(call.startswith("user_") for call in self.transcript.calls)
 
     @property
     def awaited_question(self) -> events.QuestionAsked | None:
