@@ -10,8 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.protocol import events as ev
+from core.protocol.events.verification import Verification
 from core.protocol.review import Bulk, Change, Comment, VerdictRecord
-from core.protocol.verification import Verification
 from core.state.findings import CodeReview, SettledFinding
 
 

@@ -36,6 +36,7 @@ WRITERS: dict[str, str] = {
     "core.mcp.remote.logins": "locks in the state directory",
     "core.mcp.tool_lists": "the lists of servers' tools, in the cache directory",
     "core.shell.spill": STATE,
+    "core.shell.verification.disk_digest": "nothing: reads the files of the project",
     "core.attachments.pdf": STARTS,
     "core.web.pages": STARTS,
     "core.cli.box": STATE,

@@ -60,7 +60,8 @@ class OriginVerdictRequested(Message, namespace="review_pane"):
 
 @dataclass
 class ProvenVerdictRequested(Message, namespace="review_pane"):
-    """What passing tests prove when they are run again is to be accepted. `changes`: those over which they passed."""
+    """The changes that passing tests prove when they are run again are to be accepted. `changes`: those over which they
+    have passed already."""
 
     changes: tuple[Change, ...]
 

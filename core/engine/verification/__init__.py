@@ -1,1 +1,1 @@
-"""What is verified before it is accepted: which files, by which checks, and what becomes of them."""
+"""Verification of pending changes before they are accepted: which files, by which checks, and what becomes of them."""

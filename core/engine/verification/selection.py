@@ -1,4 +1,4 @@
-"""What a verification is about: the changes that may be accepted by it, and the checks that judge them.
+"""The subject of a verification: the changes that may be accepted by it, and the checks that judge them.
 
 The judged text is exactly what would be written to the project: changes over which a check of the session passed as
 they are now, without what is protected, in conflict or broken. Where no check ran, the checks that the configuration

@@ -19,8 +19,8 @@ from core.engine.verification.selection import PlannedCheck, VerificationPlan, p
 from core.errors import AgentTuiError
 from core.protocol.commands import ChangesVerify
 from core.protocol.events import Notice, VerificationFinished, VerificationProgressed, VerificationRecorded
+from core.protocol.events.verification import Verification
 from core.protocol.review import Change
-from core.protocol.verification import Verification
 from core.shadow.paths import format_paths
 from core.shell.verification.clean_run import NO_BOX, CleanRun
 from core.shell.verification.disk_digest import DiskDigest

@@ -18,6 +18,7 @@ from core.protocol.events.review import *
 from core.protocol.events.session import *
 from core.protocol.events.tool import *
 from core.protocol.events.turn import *
+from core.protocol.events.verification import *
 from core.protocol.unions import list_leaves
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from core.protocol.review import (
     FindingStanding,
     VerdictRecord,
 )
-from core.protocol.verification import Verification
 
 
 class ChangeProposed(Event, frozen=True, kw_only=True, tag="change.proposed"):
@@ -191,27 +190,6 @@ class CheckRecorded(Event, frozen=True, kw_only=True, tag="check.recorded"):
     """A command that checks (tests, a build, a linter) ran over all changes that are pending at this moment."""
 
     check: Check
-
-
-class VerificationRecorded(Event, frozen=True, kw_only=True, tag="check.verified"):
-    """The program ran a check again, alone, in a clean layer."""
-
-    result: Verification
-
-
-class VerificationProgressed(LossyEvent, frozen=True, kw_only=True, tag="verification.progressed"):
-    """Lossy: the check that runs now ("" = none any more), and what it has printed since the last such event."""
-
-    command: str
-    text: str = ""
-
-
-class VerificationFinished(Event, frozen=True, kw_only=True, tag="verification.finished"):
-    """All checks of a `changes.verify` have ended. `accepted`: the paths that were written to the project by it;
-    `reason`: why others, or all, were left, as sentences, "" = none was."""
-
-    accepted: tuple[str, ...] = ()
-    reason: str = ""
 
 
 class DiagnosticsReported(Event, frozen=True, kw_only=True, tag="diagnostics.reported"):

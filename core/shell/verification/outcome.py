@@ -1,4 +1,4 @@
-"""What the clean run of a check proves: its exit code, and the tests that it counted.
+"""The proof in the clean run of a check: its exit code, and the tests that it counted.
 
 Passing is an exit code of 0 with no test failed; of what runs tests, with at least one passed. A run that was missing
 what commands of the session left in ignored files proves nothing against the text either.
@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from core.protocol.documents import Todo
 from core.protocol.events import AnyEvent, TodoVerified, VerificationRecorded
+from core.protocol.events.verification import Verification, VerificationOutcome
 from core.protocol.review import Change, CheckKind
-from core.protocol.verification import Verification, VerificationOutcome
 from core.sandbox.results import CommandResult
 from core.shell.check_detection import CheckResult, detect_checks
 from core.shell.command_host import CommandHost

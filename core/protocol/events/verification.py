@@ -10,6 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from core.protocol.events.base import Event, LossyEvent
 from core.protocol.review import Check, CheckKind, FileState
 
 # "unclear": it could not be run, or it failed where files that only the session's commands left were missing.
@@ -56,3 +57,24 @@ class Verification(Struct, frozen=True, kw_only=True):
             is_verified=self.is_proof,
             changed_here=self.changed_here if self.outcome == "passed" else (),
         )
+
+
+class VerificationRecorded(Event, frozen=True, kw_only=True, tag="check.verified"):
+    """The program ran a check again, alone, in a clean layer."""
+
+    result: Verification
+
+
+class VerificationProgressed(LossyEvent, frozen=True, kw_only=True, tag="verification.progressed"):
+    """Lossy: the check that runs now ("" = none any more), and what it has printed since the last such event."""
+
+    command: str
+    text: str = ""
+
+
+class VerificationFinished(Event, frozen=True, kw_only=True, tag="verification.finished"):
+    """All checks of a `changes.verify` have ended. `accepted`: the paths that were written to the project by it;
+    `reason`: why others, or all, were left, as sentences, "" = none was."""
+
+    accepted: tuple[str, ...] = ()
+    reason: str = ""
