@@ -178,7 +178,7 @@ async def test_n27_a_todo_is_completed_only_by_a_run_of_its_command_in_a_clean_l
         assert found.status == status
         proof = engine.state(session).verifications["a"]
         assert proof.has_passed is (status == "completed")
-        assert proof.is_clean
+        assert not proof.is_unboxed
 
 
 async def test_n27_the_question_before_a_verification_names_commands_and_files(project):

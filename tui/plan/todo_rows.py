@@ -146,7 +146,7 @@ def _format_verification(todo: Todo, proof: TodoVerified | None, width: int) -> 
     if proof.has_passed and proof.changed_here:
         return f"{INDENT}✓ verified, by tests or settings changed here: {command}", "$text-warning"
     if proof.has_passed:
-        return f"{INDENT}✓ verified: {command}", "$text-success"
+        return f"{INDENT}✓ {'passed, not verified' if proof.is_unboxed else 'verified'}: {command}", "$text-success"
     how = "did not end" if proof.exit_code is None else f"exit code {proof.exit_code}"
     how = "it proves nothing" if proof.exit_code == 0 else how
     return f"{INDENT}✗ verify failed ({how}): {command}", "$text-error"

@@ -251,4 +251,8 @@ class CapabilityFactory(Struct, frozen=True):
 
     def build_prover(self, origin: Origin, lease: CallLease) -> Callable[[Todo], Awaitable[str]]:
         """Build a function that returns why a todo is not proved by its command, "" = it is."""
-        return build_prover(self.approver, origin, lease.check)
+
+        def run(approval: Approval) -> CommandRunner:
+            return CommandRunner(self.python, self.approver.permissions, origin, approval, lease)
+
+        return build_prover(self.approver, origin, run)

@@ -111,8 +111,10 @@ async def run_verify(terminal: Terminal, hooks: SessionHooks, plan: str, todo: T
 
 def build_not_proved(todo: Todo, verified: TodoVerified | None) -> CommandRejected:
     """Return the error for a todo whose command did not pass."""
-    why = verified.problem if verified is not None else "it did not come to an end."
-    output = (verified.output.strip() if verified else "") or "(no output)"
+    code = verified.exit_code if verified is not None else None
+    how = "it did not come to an end" if code is None else f"exit code {code}"
+    output = (verified.output.strip() if verified is not None else "") or "(no output)"
+    why = f"{verified.problem}\n" if verified is not None and verified.problem else ""
     return CommandRejected(
-        f"{todo.id} is not completed: `{todo.verify}` did not pass: {why}", hint=output, code="not_proved"
+        f"{todo.id} is not completed: `{todo.verify}` did not pass ({how}).", hint=f"{why}{output}", code="not_proved"
     )

@@ -160,7 +160,7 @@ def list_evidence(state: SessionState) -> tuple[list[str], list[str]]:
     committed = state.review.committed
     found = [each for each in state.review.verdicts if each.id in committed]
     passed = [each.check for each in found if each.check is not None and each.check.has_passed]
-    proofs = [each for each in state.verifications.values() if each.has_passed and each.is_clean]
+    proofs = [each for each in state.verifications.values() if each.has_passed and not each.is_unboxed]
     verified = dict.fromkeys(each.command for each in passed if each.is_verified)
     verified |= dict.fromkeys(each.command for each in proofs if not each.changed_here and parse_check(each.command))
     others = dict.fromkeys(each.command for each in passed if each.command not in verified)

@@ -29,7 +29,8 @@ class PlanCommented(Event, frozen=True, kw_only=True, tag="plan.commented"):
 
 class TodoVerified(IdEvent, frozen=True, kw_only=True, tag="todo.verified"):
     """The command of a todo was run, alone in a clean layer; `exit_code` None = it did not end. `output` is its last
-    part. `problem`: why it proves nothing, as a sentence; `changed_here`: pending files that decide what it does."""
+    part. `problem`: why it proves nothing, as a sentence; `changed_here`: pending files that decide what it does.
+    `is_unboxed`: there is no box, and it ran in the project itself, which verifies nothing."""
 
     command: str
     exit_code: int | None
@@ -38,7 +39,7 @@ class TodoVerified(IdEvent, frozen=True, kw_only=True, tag="todo.verified"):
     duration_ms: int = 0
     problem: str = ""
     changed_here: tuple[str, ...] = ()
-    is_clean: bool = False  # logs of older programs hold runs in the agent's own shell
+    is_unboxed: bool = False
 
     @property
     def has_passed(self) -> bool:

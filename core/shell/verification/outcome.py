@@ -105,19 +105,23 @@ def verify_todo_run(
     if check is not None:
         is_failure = found.outcome == "unclear" and bool(result.exit_code)
         emit(VerificationRecorded(result=replace(found, outcome="failed") if is_failure else found))
-    verified = TodoVerified(
+    run = record_todo_run(todo, plan=plan, result=result)
+    verified = replace(run, problem=found.problem, changed_here=found.changed_here)
+    emit(verified)
+    return verified
+
+
+def record_todo_run(todo: Todo, *, plan: str, result: CommandResult, is_unboxed: bool = False) -> TodoVerified:
+    """Return the plain record of a run of a todo's command."""
+    return TodoVerified(
         id=todo.id,
         plan=plan,
         command=todo.verify,
         exit_code=result.exit_code,
-        output=found.output,
+        output=result.output[-MAX_OUTPUT:],
         duration_ms=result.duration_ms,
-        problem=found.problem,
-        changed_here=found.changed_here,
-        is_clean=True,
+        is_unboxed=is_unboxed,
     )
-    emit(verified)
-    return verified
 
 
 def list_missing(review: ReviewState) -> list[str]:
