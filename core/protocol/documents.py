@@ -97,6 +97,8 @@ class TerminalCommandMetadata(DocumentMetadata, frozen=True, kw_only=True):
 
     `effects` says in one line what it changed. `permissions`: what it was granted beside running, asked for
     (`requested_permissions`) or not: "network", "git_write", a service, "all". `working_directory` is absolute.
+    `tests`: what tests it counted, if it is a check that ran here (`12 passed`). `is_reported`: an agent of others
+    told of it; how it ended and what it printed is that agent's word.
     """
 
     command: str
@@ -108,6 +110,8 @@ class TerminalCommandMetadata(DocumentMetadata, frozen=True, kw_only=True):
     requested_permissions: tuple[str, ...] = ()
     tool_call_id: str = ""
     effects: str = ""
+    tests: str = ""
+    is_reported: bool = False
 
 
 class Todo(Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from fnmatch import fnmatchcase
 from typing import Final, Literal
 
@@ -155,16 +156,23 @@ CheckKind = Literal["tests", "types", "build", "lint", "syntax", "check"]
 
 class Check(Struct, frozen=True, kw_only=True):
     """The latest command that ran over a change as it is pending, and its exit code. None: untested. `kind`: the most
-    that it can prove; `syntax` only that the text can be parsed, `check` if that is not known. `is_verified`: the
-    program ran it again, alone, in a clean layer; `changed_here`: that run was decided by these files of the change."""
+    that it can prove; `syntax` only that the text can be parsed, `check` if that is not known. `tests`: what
+    tests it counted (`12 passed`), "" = none; `directory`: where it ran. `is_verified`: the program ran it
+    again, alone, in a clean layer; `changed_here`: that run was decided by these files of the change."""
 
     call: str
     command: str
     exit_code: int
     paths: tuple[str, ...] = ()  # the files and directories that it looked at; () = the project
     kind: CheckKind = "check"
+    tests: str = ""
+    directory: str = "."
     is_verified: bool = False
     changed_here: tuple[str, ...] = ()
+
+    def build_command(self) -> str:
+        """Return the command as it is run from the project's top."""
+        return self.command if self.directory == "." else f"cd {shlex.quote(self.directory)} && {self.command}"
 
     @property
     def has_passed(self) -> bool:

@@ -12,8 +12,9 @@ class CommandResult(Struct, frozen=True, kw_only=True):
 
     `output`: stdout and stderr as they came, decoded, without control sequences. `truncated`: its middle is missing.
     `ended`: as a box reports it, or "running" when it goes on as `job`. `directory`: where it ran, relative to the
-    workspace; `effects`: one line on what it changed; `notes`: for whoever reads the result; `spilled_path`: the file
-    with the whole output ("": nothing is missing); `permissions`: what it was granted beside running.
+    workspace; `effects`: one line on what it changed; `tests`: what tests it counted as a check (`12 passed`), "" =
+    it was none or counted none; `notes`: for whoever reads the result; `spilled_path`: the file with the whole
+    output ("": nothing is missing); `permissions`: what it was granted beside running.
     """
 
     exit_code: int | None
@@ -24,6 +25,7 @@ class CommandResult(Struct, frozen=True, kw_only=True):
     ended: str = "exited"
     directory: str = "."
     effects: str = ""
+    tests: str = ""
     notes: tuple[str, ...] = ()
     spilled_path: str = ""
     job: str = ""

@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
+from itertools import dropwhile
 from posixpath import join, normpath
 
 from msgspec import Struct
@@ -63,13 +64,35 @@ _KINDS: tuple[tuple[CheckKind, str], ...] = (
     ("syntax", "compileall py_compile node"),
 )
 _LAUNCHERS = (
-    ("env",), ("time",), ("nice",), ("command",), ("exec",), ("uv", "run"), ("poetry", "run"), ("pdm", "run"),
+    ("env",), ("time",), ("nice",), ("uv", "run"), ("poetry", "run"), ("pdm", "run"),
     ("hatch", "run"), ("pipenv", "run"), ("rye", "run"), ("npx",), ("pnpm", "exec"), ("pnpm", "dlx"), ("bunx",),
     ("yarn", "exec"), ("bundle", "exec"), ("xvfb-run",),
 )  # fmt: skip
 _PYTHON = re.compile(r"(?:.*/)?python(?:\d(?:\.\d+)?)?")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
-_NO_CHECK_OPTION = re.compile(r"--?(?:version|help|h|V|collect-only|co|dry-run|list|n)\b.*")
+_NO_CHECK_OPTION = re.compile(
+    r"--?(?:version|help|h|V|collect-only|co|dry-run|list|list-?tests|markers|fixtures|fixtures-per-test|setup-plan"
+    r"|setup-only|no-run|exit-zero|passWithNoTests|if-present|showConfig|show-files|show-settings|just-print|recon"
+    r"|ignore-errors|touch|question|DskipTests|Dmaven\.test\.skip)(?:=.*|\b)"
+)
+# Single letters mean something else to each program: these let one end well without having checked.
+_EMPTYING_LETTERS: tuple[tuple[str, str], ...] = (
+    ("make", "-[A-Za-z]*[nitqfWo][A-Za-z]*"), ("ninja", "-[A-Za-z]*[ntf].*"), ("go", "-(?:n|c|exec|list|toolexec)"),
+    ("ctest", "-N"), ("tox", "-l"), ("nox", "-l"), ("gradle", "-[mx]"), ("./gradlew", "-[mx]"), ("just", "-[nl]"),
+    ("mvn", "-[vh]"), ("vitest", "list|init|bench"),
+)  # fmt: skip
+# What stands before a check and may decide how it ends, whatever the check says.
+_DECIDES_THE_END_TEXT = """
+    trap eval source . set shopt alias unalias unset hash enable builtin exec exit return break continue function { }"""
+_DECIDES_THE_END = frozenset(_DECIDES_THE_END_TEXT.split())
+_EXPORTS = frozenset({"export", "declare", "typeset", "readonly", "local"})
+_STEERING_VARIABLE = re.compile(
+    r"(?:PATH|BASH_ENV|ENV|SHELL|SHELLOPTS|HOME|XDG_\w+|LD_\w+|PYTEST_\w+|PYTHON(?:HOME|STARTUP|INSPECT|OPTIMIZE)|NODE_\w+"
+    r"|NPM_\w+|MAKE\w*|GOFLAGS|CARGO\w*|RUSTC\w*|JAVA_\w+|MAVEN_\w+|GRADLE_\w+|RUBY\w+|PERL\w+|TOX_\w+)\+?=.*",
+    re.DOTALL,
+)
+_ACTIVATION = re.compile(r"(?:[\w.-]+/)*bin/activate")
+_SHELL_STRICTNESS = re.compile(r"-[eux]+o?|pipefail")  # `set -euo pipefail` only makes a command fail sooner
 _SUBSHELL = re.compile(r"\s*\((?P<inner>[^()]*)\)\s*")  # its exit code is that of what it holds
 _DURATION = re.compile(r"\d+(?:\.\d+)?[smhd]?")
 
@@ -98,11 +121,15 @@ def detect_checks(
     kinds: list[CheckKind] = []
     scopes: list[tuple[str, ...]] = []
     place = "."
-    for number, (pipeline, _) in enumerate(pipelines):
+    for number, (pipeline, mark) in enumerate(pipelines):
+        if any(_may_decide_the_end(words, mark) for words in pipeline):
+            return None
+        if mark == "||":
+            continue  # nobody knows whether it ran
         if len(pipeline) == 1 and len(pipeline[0]) == 2 and pipeline[0][0] == "cd":
             place = join(place, pipeline[0][1])
         code = _resolve_exit_code(pipeline, exit_code, statuses, is_last=number == len(pipelines) - 1)
-        if code is None or any(mark != "&&" for _, mark in pipelines[number + 1 :]):
+        if code is None or any(after != "&&" for _, after in pipelines[number + 1 :]):
             continue
         for part in pipeline:
             if is_check(part, extra) and not _has_run_nothing(part, code):
@@ -114,6 +141,27 @@ def detect_checks(
     paths = () if () in scopes else tuple(dict.fromkeys(path for scope in scopes for path in scope))
     found = CheckResult(next((code for code in codes if code), 0), paths)
     return next((replace(found, kind=kind) for kind, _ in _KINDS if kind in kinds), found)
+
+
+def _may_decide_the_end(words: Sequence[str], mark: str) -> bool:
+    """True for what can end the whole command, or make another one of what follows it: traps, functions, variables.
+
+    `cd x || exit` is none: the exit code stays that of what failed.
+    """
+    names = list(dropwhile(_ASSIGNMENT.fullmatch, words))
+    if any(_STEERING_VARIABLE.fullmatch(word) for word in words[: len(words) - len(names)]):
+        return True
+    if not names or (names == ["exit"] and mark == "||"):
+        return False
+    match names[0]:
+        case name if name in _EXPORTS:
+            return any(word.startswith("-f") or _STEERING_VARIABLE.fullmatch(word) for word in names[1:])
+        case "source" | ".":
+            return len(names) != 2 or not _ACTIVATION.fullmatch(names[1])
+        case "set":
+            return not all(_SHELL_STRICTNESS.fullmatch(word) for word in names[1:])
+        case name:
+            return name in _DECIDES_THE_END or any(word.startswith("(") for word in names[1:])
 
 
 def _resolve_exit_code(
@@ -192,13 +240,33 @@ def is_check(words: Sequence[str], extra: Sequence[str]) -> bool:
 
 def _find_pattern(words: Sequence[str], extra: Sequence[str]) -> str:
     """Return the pattern that these words match, "" = none."""
+    written = " ".join(dropwhile(_ASSIGNMENT.fullmatch, words))
+    if configured := next((pattern for pattern in extra if _is_match(written, pattern)), ""):
+        return configured  # as the user has written it: `python tests/run.py`
     words = _strip_launchers(list(words))
-    if not words or any(_NO_CHECK_OPTION.fullmatch(word) for word in words[1:]):
+    if not words or _has_emptying_option(words):
         return ""
+    words = _drop_place(words)
     text = " ".join(words)
     plain = " ".join(word for word in words if not word.startswith("-"))  # `mvn -q test` is `mvn test`
     patterns = (*CHECK_PATTERNS, *extra)
     return next((pattern for pattern in patterns if any(_is_match(each, pattern) for each in (text, plain))), "")
+
+
+def _has_emptying_option(words: Sequence[str]) -> bool:
+    letters = next((pattern for program, pattern in _EMPTYING_LETTERS if words[0] == program), "(?!)")
+    return any(_NO_CHECK_OPTION.fullmatch(word) or re.fullmatch(letters, word) for word in words[1:])
+
+
+def _drop_place(words: list[str]) -> list[str]:
+    """Drop where make works, and how much it does at a time: `make -C src -j 4 test` is `make test`."""
+    while (
+        words[0] in {"make", "ninja"}
+        and len(words) > 2
+        and (words[1] == "-C" or (words[1] == "-j" and words[2].isdigit()))
+    ):
+        words = [words[0], *words[3:]]
+    return words
 
 
 def _find_kind(words: Sequence[str], extra: Sequence[str]) -> CheckKind:
@@ -211,6 +279,8 @@ def _find_kind(words: Sequence[str], extra: Sequence[str]) -> CheckKind:
 
 def _is_match(text: str, pattern: str) -> bool:
     """True if `text` begins with the pattern's words; a bare `make` or `ninja` matches only without a target."""
+    if pattern.startswith("make") and any(_ASSIGNMENT.fullmatch(word) for word in text.split(" ")[1:]):
+        return False  # `make SHELL=true test` runs what the variable says
     if pattern in {"make", "ninja"}:
         return text == pattern or re.fullmatch(rf"{pattern}(?: -\S+)+", text) is not None
     count = pattern.count(" ") + 1

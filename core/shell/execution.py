@@ -32,6 +32,8 @@ from core.shell.command_host import CommandHost, CommandRequest
 from core.shell.command_output import CommandOutput
 from core.shell.disk_guard import DiskGuard
 from core.shell.shell_state import ShellState, ShellTracker, replace_undecodable
+from core.shell.verification.single_check import NotACheck, parse_checks
+from core.state.test_counts import CountedTests, find_test_counts
 from core.workspace.secret_values import SecretMasker, find_secret_values
 from core.workspace.withheld_paths import WithheldPaths
 
@@ -71,6 +73,7 @@ class Execution:
         self._pending_before: dict[str, FileState] = {}
         self._withheld = WithheldPaths()
         self._repository = RepositoryView()
+        self._tests = ""
         self.running: RunningCommand | None = None
 
     def _add_output(self, on_output: Callable[[str], None], text: str) -> None:
@@ -216,14 +219,27 @@ class Execution:
         if ended.exit_code is None or order.overlays or _list_pending(ground) != self._pending_before:
             return
         found = detect_checks(order.command, ended.exit_code, self.tracker.statuses, extra=ground.checks())
-        if found is None:
-            return
+        counts = self._count_tests()
+        if found is None or (not found.exit_code and counts is not None and (counts.failed or not counts.passed)):
+            return  # a runner that ends with 0 and tells of failures, or of no test at all, has shown nothing
+        self._tests = counts.format() if counts is not None else ""
         here = ground.workspace.root / self._start_directory
         paths = tuple(os.path.relpath(here / each, ground.workspace.root) for each in found.paths)
         check = Check(
-            call=order.origin.call, command=order.command, exit_code=found.exit_code, paths=paths, kind=found.kind
+            call=order.origin.call,
+            command=order.command,
+            exit_code=found.exit_code,
+            paths=paths,
+            kind=found.kind,
+            tests=self._tests,
+            directory=self._start_directory,
         )
         ground.emit(CheckRecorded(check=check))
+
+    def _count_tests(self) -> CountedTests | None:
+        """Return what the tests counted, if nothing but checks could have printed it; see `parse_checks`."""
+        checks = parse_checks(self.request.command, patterns=self._host.checks())
+        return None if isinstance(checks, NotACheck) else find_test_counts(self.output.render_text())
 
     def _build_result(self, ended: BoxResult, effects: str) -> CommandResult:
         return CommandResult(
@@ -235,6 +251,7 @@ class Execution:
             ended=ended.end_reason,
             directory=self._shell.directory,
             effects=effects,
+            tests=self._tests,
             notes=(*ended.notes, *self._withheld.notes, *([SECRETS_HIDDEN] if self._veil.masked_count else ())),
             spilled_path=self.output.spilled_path,
         )

@@ -111,6 +111,7 @@ class UserCommand:
             duration_ms=result.duration_ms,
             tool_call_id=self.call,
             effects=result.effects,
+            tests=result.tests,
             permissions=("all",) if self._is_on_machine else (),
         )
         self._emit(DocumentFinished(document=TerminalCommandDocument(id=self._document, sequence=0, metadata=metadata)))

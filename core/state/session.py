@@ -30,10 +30,12 @@ def refuse_recall(wanted: Sequence[int]) -> Iterable[ev.Envelope]:
 
 @dataclass(frozen=True, slots=True)
 class CheckRun:
-    """A command that checks (tests, a build, a linter), as it ended; `told`: what tests it counted, "" = none."""
+    """A command that checks (tests, a build, a linter), as it ended; `told`: what tests it counted, "" = none; `call`:
+    the call that ran it."""
 
     exit_code: int
     told: str = ""
+    call: str = ""
 
 
 @dataclass(slots=True, kw_only=True)

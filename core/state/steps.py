@@ -27,7 +27,6 @@ from core.state.session import (
     TurnState,
     UnreportedAnswer,
 )
-from core.state.test_counts import find_test_counts
 from core.state.usage import add_usage
 
 
@@ -160,22 +159,22 @@ def finish_document(state: SessionState, envelope: ev.Envelope, event: ev.Docume
     if state.turns and not _is_outside_turn(state, envelope):
         state.turns[-1].documents[document.id] = document
         if isinstance(document, TerminalCommandDocument):
-            _note_tests(state.turns[-1], document.metadata)
+            _drop_older_run(state.turns[-1], document.metadata)
 
 
-def _note_tests(turn: TurnState, run: TerminalCommandMetadata) -> None:
-    counts = find_test_counts(run.output) if run.exit_code is not None else None
-    if run.exit_code is not None and counts is not None:
-        turn.checks.pop(run.command, None)  # the last run is the last one in order, too
-        turn.checks[run.command] = CheckRun(run.exit_code, counts.format())
+def _drop_older_run(turn: TurnState, run: TerminalCommandMetadata) -> None:
+    """Drop what an earlier run of a command has shown, if its last run has shown nothing: it did not end, say."""
+    known = turn.checks.get(run.command)
+    if known is not None and known.call and known.call != run.tool_call_id:
+        del turn.checks[run.command]
 
 
 def record_check(state: SessionState, _: ev.Envelope, event: ev.CheckRecorded) -> None:
-    """Note that a command checked; its document says what it counted."""
+    """Note that a command checked. Only this event makes a check of a command: what a command prints does not."""
     if (turn := state.current_turn) is not None:
-        known, code = turn.checks.get(event.check.command), event.check.exit_code
-        if known is None or known.exit_code != code:
-            turn.checks[event.check.command] = CheckRun(code)
+        check = event.check
+        turn.checks.pop(check.command, None)  # the last run is the last one in order, too
+        turn.checks[check.command] = CheckRun(check.exit_code, check.tests, check.call)
 
 
 def start_call(state: SessionState, envelope: ev.Envelope, event: ev.ToolRequested) -> None:

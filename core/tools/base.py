@@ -56,6 +56,7 @@ class TerminalDetail(Struct, frozen=True, kw_only=True):
     output: str
     timed_out: bool = False
     effects: str = ""
+    tests: str = ""
     permissions: tuple[str, ...] = ()
     requested: tuple[str, ...] = ()
 

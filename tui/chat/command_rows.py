@@ -9,7 +9,6 @@ from rich.cells import cell_len
 
 from core.protocol import documents
 from core.state.call_words import describe_call
-from core.state.test_counts import find_test_counts
 from core.text.counting import count
 from tui.block import TranscriptBlock
 from tui.chat.tool_call_rows import (
@@ -99,8 +98,9 @@ def _render_subject(block: TranscriptBlock, run: documents.TerminalCommandMetada
 
 def _render_outcome(run: documents.TerminalCommandMetadata) -> list[Piece]:
     """Return what the tests counted, if any ran, or else how the command ended; and how long it took."""
-    counts = find_test_counts(run.output)
-    told = counts.format() if counts else ""
+    told = run.tests
+    if run.is_reported:
+        return [(f" · {_describe_report(run)}", "muted"), *format_details(format_duration(run.duration_ms))]
     came: list[Piece] = []
     if run.exit_code:
         came = [(f" · exit {run.exit_code}", "bad")]
@@ -108,6 +108,11 @@ def _render_outcome(run: documents.TerminalCommandMetadata) -> list[Piece]:
         came = [(" · ok", "ok")]
     came += [(f" · {told}", "bad" if run.exit_code else "ok")] if told else []
     return [*came, *format_details(format_duration(run.duration_ms))]
+
+
+def _describe_report(run: documents.TerminalCommandMetadata) -> str:
+    """Describe how an agent of others says that a command ended: nothing of that was seen here."""
+    return f"exit {run.exit_code}, as the agent reports" if run.exit_code else "ended, as the agent reports"
 
 
 def _format_effects(effects: str, room: int) -> str:

@@ -230,6 +230,7 @@ def _build_terminal_document(finished: FinishedCall, terminal: TerminalDetail) -
         output=shorten(terminal.output),
         duration_ms=finished.duration_ms,
         effects=terminal.effects,
+        tests=terminal.tests,
         permissions=terminal.permissions,
         requested_permissions=terminal.requested,
         tool_call_id=finished.call,

@@ -192,6 +192,7 @@ class UpdateReader:
             output=call.read_text(),
             duration_ms=call.shown.measure_duration_ms(),
             tool_call_id=call.id,
+            is_reported=True,
         )
         return d.TerminalCommandDocument(id=call.shown.id, sequence=call.shown.sequence, metadata=metadata)
 

@@ -7,7 +7,7 @@ names as whole commands judge all of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -17,27 +17,20 @@ from core.protocol.queries import VerificationAnswer, VerificationQuery
 from core.protocol.renames import list_changes
 from core.protocol.review import Change
 from core.shadow.review.change_groups import group_changes
-from core.shell.check_detection import CheckResult, detect_checks
+from core.shell.verification.single_check import NotACheck, SingleCheck, parse_checks
 from core.state.session import SessionState
 
 MAX_CHECKS: Final = 4
 NOTHING = "Nothing waits that a check could verify: what is red, in conflict or broken is decided on by itself."
 NO_CHECK = "No check has passed over what waits as it is now, so there is none to run again."
-NOT_ALONE = "{} is not a check alone, so it is not run again: a command that counts is one check and nothing else."
-
-
-class PlannedCheck(Struct, frozen=True, kw_only=True):
-    """A command to run again, and what it says of the text: its kind, and what it looks at."""
-
-    command: str
-    result: CheckResult
+NOT_ALONE = "{command} is not run again: it {reason}. What counts is a check and nothing else."
 
 
 class VerificationPlan(Struct, frozen=True, kw_only=True):
     """`chosen`: the changes to be judged, as a list shows them; `text`: all paths that belong to them. `refused`: why
     nothing can be verified, as a sentence."""
 
-    checks: tuple[PlannedCheck, ...] = ()
+    checks: tuple[SingleCheck, ...] = ()
     chosen: tuple[Change, ...] = ()
     text: dict[str, Change] = {}
     refused: str = ""
@@ -58,15 +51,17 @@ def plan_verification(
         return VerificationPlan(refused=NOTHING)
     checked = [each for each in able if each.check is not None and each.check.has_passed]
     commands = _list_commands(state, checked) if checked else [each for each in patterns if not _has_wildcard(each)]
-    checks = [PlannedCheck(command=each, result=found) for each in commands if (found := parse_check(each, patterns))]
     if not commands:
         return VerificationPlan(refused=NO_CHECK)
+    parsed = {each: parse_checks(each, patterns=patterns) for each in commands}
+    checks = [check for found in parsed.values() if not isinstance(found, NotACheck) for check in found]
     if not checks:
-        return VerificationPlan(refused=NOT_ALONE.format(f"`{' '.join(commands[0].split())}`"))
+        return VerificationPlan(refused=_explain_refusal(parsed))
     if wanted.tests_only and all(each.result.kind != "tests" for each in checks):
         return VerificationPlan(refused="No tests have passed over what waits as it is now; other checks prove less.")
     chosen = checked or able
     text = {each.path: each for each in group_changes(state.changes, chosen, accepts=True)}
+    checks = list({each.command: each for each in checks}.values())
     return VerificationPlan(checks=tuple(checks[:MAX_CHECKS]), chosen=tuple(chosen), text=text)
 
 
@@ -77,17 +72,23 @@ def _may_be_accepted(change: Change, deletions: bool) -> bool:
 
 def _list_commands(state: SessionState, checked: Sequence[Change]) -> list[str]:
     """List the checks of these changes, and the last tests that passed in the session, which later checks hide."""
-    found = dict.fromkeys(each.check.command for each in checked if each.check is not None)
+    found = dict.fromkeys(each.check.build_command() for each in checked if each.check is not None)
     passed = (
         name for turn in reversed(state.turns) for name, run in reversed(turn.checks.items()) if not run.exit_code
     )
-    tests = next((each for each in passed if (known := parse_check(each)) and known.kind == "tests"), "")
+    tests = next((each for each in passed if _is_of_tests(each)), "")
     return list(dict.fromkeys(([tests] if tests else []) + list(found)))
 
 
-def parse_check(command: str, patterns: Sequence[str] = ()) -> CheckResult | None:
-    """Return what a command proves that is one check and nothing else; None = it is not."""
-    return detect_checks(command, 0, extra=patterns)
+def _is_of_tests(command: str) -> bool:
+    checks = parse_checks(command)
+    return not isinstance(checks, NotACheck) and any(each.result.kind == "tests" for each in checks)
+
+
+def _explain_refusal(parsed: Mapping[str, tuple[SingleCheck, ...] | NotACheck]) -> str:
+    reasons = [(name, found.reason) for name, found in parsed.items() if isinstance(found, NotACheck)]
+    command, reason = reasons[0]
+    return NOT_ALONE.format(command=f"`{' '.join(command.split())}`", reason=reason)
 
 
 def _has_wildcard(pattern: str) -> bool:

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from core.engine.session.session import Session
-from core.engine.verification.selection import PlannedCheck, VerificationPlan, plan_verification
+from core.engine.verification.selection import VerificationPlan, plan_verification
 from core.errors import AgentTuiError
 from core.protocol.commands import ChangesVerify
 from core.protocol.events import Notice, VerificationFinished, VerificationProgressed, VerificationRecorded
@@ -25,6 +25,7 @@ from core.shadow.paths import format_paths
 from core.shell.verification.clean_run import NO_BOX, CleanRun
 from core.shell.verification.disk_digest import DiskDigest
 from core.shell.verification.outcome import build_verification, list_missing
+from core.shell.verification.single_check import SingleCheck
 from core.text.counting import count
 
 MOVED: Final = "What waits, or the project on disk, changed while the checks ran, so nothing was accepted. Try again."
@@ -86,7 +87,7 @@ class Verifier:
 
     # one check
 
-    async def _check(self, check: PlannedCheck, plan: VerificationPlan) -> Verification:
+    async def _check(self, check: SingleCheck, plan: VerificationPlan) -> Verification:
         """Return the result of one check over this very content: the known one, or that of a run."""
         digest = self._digest_content(check.command, plan)
         known = self._session.review.verifications.get(check.command)
@@ -104,7 +105,7 @@ class Verifier:
         environment = sorted(self._session.terminal.host.build_environment().items())
         return hashlib.sha256(repr((command, text, environment, self._disk_before)).encode()).hexdigest()
 
-    async def _run_check(self, check: PlannedCheck, plan: VerificationPlan, digest: str) -> Verification:
+    async def _run_check(self, check: SingleCheck, plan: VerificationPlan, digest: str) -> Verification:
         command, session = check.command, self._session
 
         def tell(text: str) -> None:

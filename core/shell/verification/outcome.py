@@ -20,6 +20,7 @@ from core.sandbox.results import CommandResult
 from core.shell.check_detection import CheckResult, detect_checks
 from core.shell.command_host import CommandHost
 from core.shell.verification.clean_run import list_whole_text
+from core.shell.verification.single_check import NotACheck, parse_checks
 from core.shell.verification.steering import find_steering
 from core.state.review import ReviewState
 from core.state.test_counts import CountedTests, find_test_counts
@@ -99,7 +100,8 @@ def verify_todo_run(
 ) -> TodoVerified:
     """Record what the clean run of a todo's `verify` command proves, of the todo and of what is pending."""
     text = list_whole_text(host.state.changes)
-    check = detect_checks(todo.verify, 0, extra=host.checks())
+    is_alone = not isinstance(parse_checks(todo.verify, patterns=host.checks()), NotACheck)
+    check = detect_checks(todo.verify, 0, extra=host.checks()) if is_alone else None
     known = check if check is not None else CheckResult(exit_code=0)
     found = build_verification(todo.verify, known, text=text, result=result, missing=list_missing(host.state.review))
     if check is not None:

@@ -51,7 +51,7 @@ def test_a_check_at_the_head_of_the_last_pipeline_ends_as_the_pipeline_would():
 
 
 def test_the_user_may_name_more():
-    assert detect_checks("bin/verify --fast", 3, extra=("bin/verify",)) is None
+    assert scope_of(detect_checks("bin/verify --fast", 3, extra=("bin/verify",))) == (3, ())
     assert scope_of(detect_checks("verify --fast", 3, extra=("verify",))) == (3, ())
     assert scope_of(detect_checks("nix flake check .", 0, extra=("nix flake check",))) == (0, ())
 
@@ -113,3 +113,38 @@ def test_a_check_proves_no_more_than_its_strongest_command_can(command, kind):
 def test_the_exit_codes_of_a_runner_of_the_users_own_prove_what_its_name_says():
     assert detect_checks("./run test", 0, extra=["./run test"]) == CheckResult(0, (), "tests")
     assert detect_checks("./prove", 0, extra=["./prove"]) == CheckResult(0, (), "check")
+
+
+def test_n27_the_user_s_command_is_matched_as_it_is_written():
+    named = ("python tests/runtests.py",)
+    assert scope_of(detect_checks("python tests/runtests.py basic", 0, extra=named)) == (0, ())
+    assert detect_checks("python tests/other.py", 0, extra=named) is None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "trap 'exit 0' EXIT; pytest", "true || pytest", "exit 0; pytest", "false || exit 0; pytest", "eval x; pytest",
+        "pytest() { true; }; pytest", "alias pytest=true; pytest", "PATH=.:$PATH pytest", "export PATH=.; pytest",
+        "PYTEST_ADDOPTS=--co pytest", "export PYTEST_ADDOPTS=--co\npytest", "source x.sh; pytest", "set +e; pytest",
+        "exec true; pytest", "hash -p /bin/true pytest; pytest", "make -i", "make -t test", "make test SHELL=/bin/true",
+        "pytest --markers", "pytest --fixtures", "cargo test --no-run", "jest --passWithNoTests", "ruff check --exit-zero",
+        "mvn test -DskipTests", "gradle test -x test", "go test -exec true ./...", "command -v pytest", "cat ci.log",
+        "echo '12 passed'",
+    ],
+)  # fmt: skip
+def test_n26_what_may_not_have_checked_gets_no_tick(command):
+    assert detect_checks(command, 0, (0,)) is None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "source .venv/bin/activate && pytest",
+        "set -euo pipefail; pytest",
+        "export DEBUG=1 && make test",
+        "pytest -n auto",
+    ],
+)
+def test_n26_what_people_do_before_a_check_leaves_it_one(command):
+    assert detect_checks(command, 0) is not None

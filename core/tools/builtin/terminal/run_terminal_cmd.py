@@ -100,6 +100,7 @@ def format_outcome(command: str, result: CommandResult, requested: Sequence[Requ
         output=result.output,
         timed_out=result.timed_out,
         effects=f"goes on as {result.job}" if result.job else result.effects,
+        tests=result.tests,
         permissions=result.permissions,
         requested=list_requested(requested),
     )

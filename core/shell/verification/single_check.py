@@ -1,0 +1,285 @@
+"""One check and nothing else: the commands whose exit code, when the program runs them itself, is evidence.
+
+A command counts if all of it is known to leave the verdict to the tools that it names: plain words, `cd` into the
+project before them, readers of their output behind them (which are not run again). Whatever could decide the end by
+itself (traps, functions, `||`, substitution, variables, options that empty or forgive a run, programs from elsewhere)
+is refused with the reason. What is not known is refused, too: a forged check costs more than a repeated question.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import unicodedata
+from collections.abc import Iterator, Sequence, Set
+from posixpath import join, normpath
+from typing import Final
+
+from msgspec import Struct
+
+from core.shell.check_detection import CheckResult, detect_checks, is_check
+from core.shell.verification.check_options import NARROWING, get_options
+
+
+class SingleCheck(Struct, frozen=True, kw_only=True):
+    """A check that can be run alone: `command` is what is to be run, from the project's top. `result`: what it says
+    if it ends with 0. `narrowed_by`: the words that leave a part of the tests out, () = none does."""
+
+    command: str
+    result: CheckResult
+    narrowed_by: tuple[str, ...] = ()
+
+
+class NotACheck(Struct, frozen=True):
+    """A command that proves nothing; `reason`: why, as the end of a sentence that begins with the command."""
+
+    reason: str
+
+
+_REDIRECTIONS: Final = frozenset({">", ">&", "&>", ">>"})
+_READERS: Final = frozenset({"tail", "head", "cat", "grep", "tee", "less", "more"})
+_LONE: Final = re.compile(r"[$`\\{}!]|\(|\)|<|^~|(?:^|\s)[*?\[]")
+_VARIABLES: Final = re.compile(
+    r"(?:CI|NO_COLOR|FORCE_COLOR|PY_COLORS|CLICOLOR|CLICOLOR_FORCE|PYTHONDONTWRITEBYTECODE|PYTHONUNBUFFERED|PYTHONUTF8"
+    r"|PYTHONHASHSEED|PYTHONWARNINGS|RUST_BACKTRACE|CARGO_TERM_COLOR|TERM|TZ|LANG|LC_ALL|COLUMNS|VERBOSE|V|CGO_ENABLED)"
+    r"=[\w.:,/@+-]*|PYTHONPATH=(?:\.|src|lib|\./src|\./lib)(?::(?:\.|src|lib))*|NODE_ENV=test|RAILS_ENV=test|MIX_ENV=test"
+)
+_ASSIGNMENT: Final = re.compile(r"\w+\+?=.*", re.DOTALL)
+_ACTIVATION: Final = re.compile(r"(?:\./)?\.?v?env[\w-]*/bin/activate")
+_DURATION: Final = re.compile(r"\d+(?:\.\d+)?[smhd]?")
+_PYTHON: Final = re.compile(r"(?:(?:\./)?\.?v?env\w*/bin/|/usr/bin/|/usr/local/bin/)?python(?:\d(?:\.\d+)?)?")
+_PYTHON_OPTIONS: Final = re.compile(r"-[BEIPsubdqv]+|-[WX]\S+")
+_RUN_OPTIONS: Final = {  # of launchers: flags, and (with "=") those that take a value
+    "uv run": """--frozen --locked --no-sync --active --all-extras --all-groups -q --quiet --dev --extra= --group= -p=
+        --python=""",
+    "poetry run": "-q",
+    "pdm run": "",
+    "pipenv run": "",
+    "rye run": "",
+    "hatch run": "",
+    "npx": "--no-install --no -y --yes",
+    "pnpm exec": "",
+    "yarn exec": "",
+    "bunx": "",
+    "bundle exec": "",
+    "xvfb-run": "-a --auto-servernum",
+    "time": "-p",
+    "nice": "-n=",
+    "env": "",
+}
+_BIN: Final = re.compile(
+    r"(?:\./)?(?:\.?v?env\w*/bin|node_modules/\.bin|vendor/bin|bin)/(?=[^/]+$)|/(?:usr/(?:local/)?)?bin/(?=[^/]+$)"
+)
+
+
+def parse_single_check(command: str, *, patterns: Sequence[str] = ()) -> SingleCheck | NotACheck:
+    """Return the one check that a command is; `patterns`: further commands that check, as the user configured them."""
+    checks = parse_checks(command, patterns=patterns)
+    if isinstance(checks, NotACheck):
+        return checks
+    return checks[0] if len(checks) == 1 else NotACheck("is more than one check")
+
+
+def parse_checks(command: str, *, patterns: Sequence[str] = ()) -> tuple[SingleCheck, ...] | NotACheck:
+    """Return the checks that a command consists of, each to be run alone: `cd x && ruff check . && pytest` is two."""
+    try:
+        parts = list(_split_chain(command))
+    except ValueError as error:
+        return NotACheck(str(error))
+    checks: list[SingleCheck] = []
+    directory, prefix = ".", ""
+    for words in parts:
+        try:
+            if words[:1] == ["cd"] and not checks:
+                directory = _change_directory(directory, words)
+                prefix += f"cd {shlex.quote(words[1])} && "
+            elif words[0] in {"source", "."} and _ACTIVATION.fullmatch("".join(words[1:])) and not checks:
+                prefix += f". {words[1]} && "
+            else:
+                checks.append(_build_check(words, prefix, patterns))
+        except ValueError as error:
+            return NotACheck(str(error))
+    return tuple(checks) if checks else NotACheck("runs no check")
+
+
+def _change_directory(directory: str, words: list[str]) -> str:
+    if len(words) != 2 or words[1].startswith(("/", "-")):
+        raise ValueError("changes the directory in a way that is not followed")
+    target = normpath(join(directory, words[1]))
+    if target.split("/")[0] == "..":
+        raise ValueError("leaves the project")
+    return target
+
+
+def _split_chain(command: str) -> Iterator[list[str]]:
+    """Yield the words of the commands that `&&` joins, without readers and harmless redirections. Raises ValueError."""
+    words: list[str] = []
+    readers: list[list[str]] = []
+    for token in [*_list_tokens(command), "&&"]:
+        if token == "|":
+            readers.append([])
+        elif token == "&&":
+            if not words:
+                raise ValueError("can't be parsed")
+            if any(reader[:1] == [] or reader[0] not in _READERS for reader in readers):
+                raise ValueError("hands its output to another program")
+            yield words
+            words, readers = [], []
+        else:
+            (readers[-1] if readers else words).append(_read_word(token))
+
+
+def _list_tokens(command: str) -> Iterator[str]:
+    """Yield words, `|` and `&&`, as they are written. Raises ValueError for everything else that a shell knows."""
+    line = command.strip().replace("\\\n", " ")
+    if any(character != "\t" and unicodedata.category(character) == "Cc" for character in line):
+        raise ValueError("is more than one line, or holds control characters")
+    lexer = shlex.shlex(line, posix=False, punctuation_chars="|&;<>()")
+    lexer.whitespace_split, lexer.commenters = True, ""
+    try:
+        tokens = list(lexer)
+    except ValueError:
+        raise ValueError("can't be parsed") from None
+    is_target = False
+    for token, following in zip(tokens, [*tokens[1:], ""], strict=False):
+        if is_target and token not in {"/dev/null", "1", "2"}:
+            raise ValueError("writes its output to a file")
+        if is_target or token in _REDIRECTIONS or (token.isdigit() and following in _REDIRECTIONS):
+            is_target = token in _REDIRECTIONS
+        elif set(token) <= set("|&;<>()") and token not in {"|", "&&"}:
+            raise ValueError(f"has `{token}`, by which something else may decide how it ends")
+        else:
+            yield token
+
+
+def _read_word(token: str) -> str:
+    """Return a word as the shell would. Raises ValueError for one that the shell would expand."""
+    bare = re.sub(r"'[^']*'", "", token)
+    if _LONE.search(bare.replace('"', "")) or (bare != token and _ASSIGNMENT.match(token)):
+        raise ValueError("has words that the shell replaces by others")
+    try:
+        pieces = shlex.split(token)
+    except ValueError:
+        raise ValueError("can't be parsed") from None
+    return pieces[0] if pieces else ""
+
+
+def _build_check(words: list[str], prefix: str, patterns: Sequence[str]) -> SingleCheck:
+    """Raises ValueError with the reason if the words are no check, or one that another thing may decide."""
+    text = shlex.join(words)
+    result = detect_checks(f"{prefix}{text}", 0, extra=patterns)
+    if result is None:
+        raise ValueError("is no check that is known")
+    is_configured = any(text == each or text.startswith(f"{each} ") for each in patterns if not set(each) & set("*?["))
+    narrowed_by: tuple[str, ...] = ()
+    if not is_configured:
+        bare = _strip_launchers(words)
+        if not is_check(bare, ()):
+            raise ValueError("is no check that is known")
+        narrowed_by = tuple(_list_narrowing(bare))
+    return SingleCheck(command=f"{prefix}{text}", result=result, narrowed_by=narrowed_by)
+
+
+def _strip_launchers(words: list[str]) -> list[str]:
+    """Return the words of the check itself. Raises ValueError where what stands before it may decide its end."""
+    while words:
+        if _ASSIGNMENT.fullmatch(words[0]):
+            if not _VARIABLES.fullmatch(words[0]):
+                raise ValueError(f"sets {words[0].partition('=')[0].rstrip('+')}, which can decide how it ends")
+            words = words[1:]
+        elif words[0] == "timeout" and len(words) > 2 and _DURATION.fullmatch(words[1]):
+            words = words[2:]
+        elif (
+            name := next((each for each in _RUN_OPTIONS if words[: each.count(" ") + 1] == each.split()), None)
+        ) is not None:
+            words = _drop_options(words[name.count(" ") + 1 :], name)
+        elif _PYTHON.fullmatch(words[0]):
+            return _strip_python(words[1:])
+        else:
+            return [_strip_directory(words[0]), *words[1:]]
+    raise ValueError("is no check that is known")
+
+
+def _drop_options(words: list[str], launcher: str) -> list[str]:
+    flags = _RUN_OPTIONS[launcher].split()
+    while words and words[0].startswith("-"):
+        name = words[0].partition("=")[0]
+        if f"{name}=" in flags:
+            words = words[1:] if "=" in words[0] else words[2:]
+        elif words[0] in flags:
+            words = words[1:]
+        else:
+            raise ValueError(f"gives `{launcher}` the option {name}, which is not known to leave a check as it is")
+    return words
+
+
+def _strip_python(words: list[str]) -> list[str]:
+    while words and words[0] != "-m" and words[0].startswith("-"):
+        if not _PYTHON_OPTIONS.fullmatch(words[0]):
+            raise ValueError(f"gives Python the option {words[0]}, which is not known to leave a check as it is")
+        words = words[1:]
+    if words[:1] != ["-m"]:
+        return words
+    if words[1:2] == ["coverage"]:
+        return words[1:]
+    return (
+        ["python", *words]
+        if words[1:2] and words[1] in {"unittest", "doctest", "compileall", "py_compile"}
+        else words[1:]
+    )
+
+
+def _strip_directory(program: str) -> str:
+    name = _BIN.sub("", program)
+    if name.startswith(("/", "~")) or ".." in name.split("/"):
+        raise ValueError("starts a program from outside of the project")
+    return name
+
+
+def _list_narrowing(words: list[str]) -> Iterator[str]:
+    """Yield the words that leave a part out. Raises ValueError for an option that is not known to leave it whole."""
+    options = get_options(words)
+    value_of = ""
+    arguments = _drop_program(words)
+    for word, following in zip(arguments, [*arguments[1:], ""], strict=False):
+        if value_of or not word.startswith("-"):
+            _check_value(words[0], value_of, word)
+            value_of = ""
+        elif word != "--":
+            name, value, is_next = _read_option(word, options)
+            value_of = name if is_next else ""
+            if not is_next:
+                _check_value(words[0], name, value)
+            if name in NARROWING and (words[0], name) != ("node", "--test") and not following.startswith("no:"):
+                yield f"{word} {following}" if is_next else word
+
+
+def _drop_program(words: list[str]) -> list[str]:
+    if words[:3] == ["coverage", "run", "-m"]:
+        return words[4:]
+    return words[3:] if words[:2] == ["python", "-m"] else words[1:]
+
+
+def _read_option(word: str, options: Set[str]) -> tuple[str, str, bool]:
+    """Return an option's name, its value, and whether that is the next word. Raises ValueError if it is not known."""
+    name, equals, value = word.partition("=")
+    if word in options:
+        return word, "", False
+    if f"{name}=" in options:
+        return name, value, not equals
+    if f"{word[:2]}=" in options and word[1] != "-":
+        return word[:2], word[2:], False
+    if len(word) > 2 and word[1] != "-" and all(f"-{letter}" in options for letter in word[1:]):
+        return word, "", False  # `-xvs` is `-x -v -s`
+    raise ValueError(f"has the option {name}, which is not known to leave a check whole")
+
+
+def _check_value(program: str, option: str, value: str) -> None:
+    """Raise ValueError for a value, or a target (`option` ""), by which something else decides."""
+    if program in {"pytest", "py.test"} and option == "-p" and not value.startswith("no:"):
+        raise ValueError("loads a plugin by `-p`, which can decide how it ends")
+    if program == "make" and not option and "=" in value:
+        raise ValueError(f"sets {value.partition('=')[0]}, which can decide how it ends")
+    path = value.partition("::")[0]
+    if path.startswith(("/", "~")) or ".." in path.split("/"):
+        raise ValueError("looks at a path outside of the project")
