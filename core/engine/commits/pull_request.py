@@ -23,7 +23,6 @@ from core.agent.turn.turn_context import TurnContext
 from core.engine.commits.side_models import ask_side_models
 from core.engine.prompt_sources import build_session_reader, may_show
 from core.engine.session.session import Session
-from core.engine.verification.selection import parse_check
 from core.errors import CommandRejected
 from core.git.branch_diff import find_base, render_branch_diff
 from core.git.repository import (
@@ -44,6 +43,7 @@ from core.protocol import queries as q
 from core.sandbox.results import CommandResult
 from core.sandbox.unboxed_run import run_unboxed
 from core.shell.outside.machine_run import build_machine_environment
+from core.shell.verification.single_check import parse_check
 from core.state.receipt import describe_checks
 from core.state.session import SessionState
 

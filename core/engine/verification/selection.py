@@ -17,7 +17,8 @@ from core.protocol.queries import VerificationAnswer, VerificationQuery
 from core.protocol.renames import list_changes
 from core.protocol.review import Change
 from core.shadow.review.change_groups import group_changes
-from core.shell.check_detection import CheckResult, detect_checks
+from core.shell.check_detection import CheckResult
+from core.shell.verification.single_check import parse_check
 from core.state.session import SessionState
 
 MAX_CHECKS: Final = 4
@@ -83,11 +84,6 @@ def _list_commands(state: SessionState, checked: Sequence[Change]) -> list[str]:
     )
     tests = next((each for each in passed if (known := parse_check(each)) and known.kind == "tests"), "")
     return list(dict.fromkeys(([tests] if tests else []) + list(found)))
-
-
-def parse_check(command: str, patterns: Sequence[str] = ()) -> CheckResult | None:
-    """Return what a command proves that is one check and nothing else; None = it is not."""
-    return detect_checks(command, 0, extra=patterns)
 
 
 def _has_wildcard(pattern: str) -> bool:
