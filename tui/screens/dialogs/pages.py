@@ -101,16 +101,16 @@ def build_preview_page(found: CommandPreviewAnswer) -> PageDialog:
 def build_proof_page(check: Check, blocks: Sequence[TranscriptBlock], again: Verification | None = None) -> PageDialog:
     """Build the page that shows what a check said, and what that proves. `again`: what came of it when the program ran
     it again, in a clean layer."""
-    ran = _find_run(check, blocks)
+    again = None if check.call else again  # the check that is shown is a run of the session
+    ran = again or _find_run(check, blocks)
     _, words, style = PROOFS[check.kind]
     verdict = (f"✓ {words.removesuffix(':')}", style) if check.has_passed else ("✗ failing", "bold $text-error")
     where = ", ".join(format_path(each, 60) for each in check.paths[:MAX_CHECKED]) or "the project"
     said = Content.styled(OUTPUT_GONE, MUTED)
-    is_again = again is not None and not check.call  # it has no call of the session
-    if is_again or ran is not None:
-        output = again.output if again is not None and is_again else ran.output if ran is not None else ""
-        said = to_content(clean(output).strip() or "It printed nothing.")
-        where = f"{where}, when the program ran it again alone in a clean layer" if is_again else where
+    if ran is not None:
+        said = to_content(clean(ran.output).strip() or "It printed nothing.")
+    if again is not None:
+        where = f"{where}, when the program ran it again, alone in a clean layer"
     parts = [
         Content.styled(*verdict),
         Content.styled(f" · exit code {check.exit_code} · looked at {where}\n\n", MUTED),
