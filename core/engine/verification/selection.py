@@ -1,8 +1,9 @@
 """The subject of a verification: the changes that may be accepted by it, and the checks that judge them.
 
 The judged text is exactly what would be written to the project: changes over which a check of the session passed as
-they are now, without what is protected, in conflict or broken. Where no check ran, the checks that the configuration
-names as whole commands judge all of them.
+they are now, without what is protected, in conflict or broken. Where all were edited since, the last tests
+that passed judge all of them; where no check ran, or none that is one check alone, those that the configuration names as
+whole commands do.
 """
 
 from __future__ import annotations
@@ -58,9 +59,11 @@ def plan_verification(
     if not able:
         return VerificationPlan(refused=NOTHING)
     checked = [each for each in able if each.check is not None and each.check.has_passed]
-    commands = _list_commands(state, checked) if checked else [each for each in patterns if not _has_wildcard(each)]
-    checks = [PlannedCheck(command=each, result=found) for each in commands if (found := parse_check(each, patterns))]
-    if not commands:
+    commands = _list_commands(state, checked)
+    checks = _plan_checks(commands, patterns) or _plan_checks(
+        [each for each in patterns if not _has_wildcard(each)], patterns
+    )
+    if not checks and not commands:
         return VerificationPlan(refused=NO_CHECK)
     if not checks:
         return VerificationPlan(refused=NOT_ALONE.format(f"`{' '.join(commands[0].split())}`"))
@@ -69,6 +72,11 @@ def plan_verification(
     chosen = checked or able
     text = {each.path: each for each in group_changes(state.changes, chosen, accepts=True)}
     return VerificationPlan(checks=tuple(checks[:MAX_CHECKS]), chosen=tuple(chosen), text=text)
+
+
+def _plan_checks(commands: Sequence[str], patterns: Sequence[str]) -> list[PlannedCheck]:
+    found = ((each, parse_check(each, patterns)) for each in commands)
+    return [PlannedCheck(command=each, result=result) for each, result in found if result is not None]
 
 
 def _may_be_accepted(change: Change, deletions: bool) -> bool:
