@@ -1,9 +1,9 @@
 """The subject of a verification: the changes that may be accepted by it, and the checks that judge them.
 
 The judged text is exactly what would be written to the project: changes over which a check of the session passed as
-they are now, without what is protected, in conflict or broken. Where all were edited since, the last tests
-that passed judge all of them; where no check ran, or none that is one check alone, those that the configuration names as
-whole commands do.
+they are now, without what is protected, in conflict or broken. Where all were edited since, the last tests that passed
+judge all of them; where no check ran, or none that is one check alone, those that the configuration names as whole
+commands do.
 """
 
 from __future__ import annotations
