@@ -151,6 +151,7 @@ class Origin(Struct, frozen=True, kw_only=True):
         )
 
 
+PROSE: Final = (".md", ".markdown", ".rst", ".adoc", ".asciidoc", ".org", ".pod", ".texi")
 CheckKind = Literal["tests", "types", "build", "lint", "syntax", "check"]
 
 
@@ -180,7 +181,10 @@ class Check(Struct, frozen=True, kw_only=True):
         return self.exit_code == 0
 
     def covers(self, path: str) -> bool:
-        """True if the command looked at this file; `paths` may be shell patterns."""
+        """True if the result may be said of this file: the command looked at it, as far as is known, and it is not
+        prose, which no test is about. `paths` may be shell patterns."""
+        if self.kind == "tests" and path.lower().endswith(PROSE):
+            return False
         return not self.paths or any(
             each in {".", path} or path.startswith(f"{each}/") or fnmatchcase(path, each) for each in self.paths
         )

@@ -33,6 +33,7 @@ from core.shell.command_output import CommandOutput
 from core.shell.disk_guard import DiskGuard
 from core.shell.shell_state import ShellState, ShellTracker, replace_undecodable
 from core.shell.verification.single_check import NotACheck, parse_checks
+from core.shell.verification.steering import find_steering
 from core.state.test_counts import CountedTests, find_test_counts
 from core.workspace.secret_values import SecretMasker, find_secret_values
 from core.workspace.withheld_paths import WithheldPaths
@@ -233,6 +234,7 @@ class Execution:
             kind=found.kind,
             tests=self._tests,
             directory=self._start_directory,
+            changed_here=find_steering(self._pending_before, order.command) if not found.exit_code else (),
         )
         ground.emit(CheckRecorded(check=check))
 

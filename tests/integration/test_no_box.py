@@ -74,3 +74,16 @@ def test_s12_box_run_and_doctor_say_why_and_what_would_help(project):
     assert "[EPERM]" in refused["T1:"]
     assert "[ENOSYS]" in refused["T3:"]
     assert "Linux 6.2 or newer has it" in refused["T3:"]
+
+
+def test_n27_without_a_box_nothing_is_verified_and_that_is_said(project, tmp_path):
+    config = get_config_dir() / "config.toml"
+    config.write_text('[commands]\npolicy = "auto"\nchecks = ["true"]\n')
+    place = tmp_path / "script.yaml"
+    edit = {"name": "write", "arguments": {"file_path": "b.py", "contents": "y = 2\n"}}
+    place.write_text(json.dumps({"turns": [{"steps": [{"tool_calls": [edit]}, "Done."]}]}))
+    said = ("-p", "Do it", "--trust", "--accept", "verified", "--model", f"scripted/{place}")
+    ended = on_a_bare_machine(project, *said)
+    assert ended.returncode == ExitCode.REFUSED, ended.stderr
+    assert "so nothing is verified here" in ended.stderr
+    assert sorted(path.name for path in project.iterdir()) == ["a.py"]

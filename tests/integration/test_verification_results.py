@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from core.engine.verification.verifier import MOVED, STOPPED, Verifier
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
+from core.shell.verification.clean_run import CleanRun
 from tests.support.agent_case import Step, calls, says
 from tests.support.checked import AUTO, GOOD, PRICE, TEST, WRONG, make_checked_project, run, write
 from tests.support.configured import configured
@@ -190,15 +190,16 @@ async def test_n27_the_question_before_a_verification_names_commands_and_files(p
         assert nothing == answer
 
 
-async def test_n27_a_clean_run_costs_little_more_than_its_command(project):
-    from core.shell.verification.clean_run import CleanRun
-
+async def test_n27_nothing_of_a_clean_run_is_left_and_the_next_command_sees_none_of_it(project):
     async with after_turn(project, write("shop/price.py", GOOD)) as (engine, session):
         host = engine._find_session(session).terminal.host
-        text = dict(engine.state(session).changes)
-        await CleanRun(host, text, "true", lambda _: None).run()
-        begun = time.perf_counter()
-        for _ in range(5):
-            result = await CleanRun(host, text, "cat shop/price.py", lambda _: None).run()
-            assert result.output == GOOD
-        print(f"clean run: {(time.perf_counter() - begun) / 5 * 1000:.0f} ms")
+        places = set(host.shadow.layers.place.iterdir())
+        command = "rm -r docs; echo spoiled > shop/price.py; mkdir -p build ~/.cache; touch build/x ~/.cache/x; umask"
+        result = await CleanRun(host, dict(engine.state(session).changes), command, lambda _: None).run()
+        assert (result.exit_code, result.output) == (0, "0022\n")
+        assert set(host.shadow.layers.place.iterdir()) == places
+        assert host.shadow.read("shop/price.py") == GOOD.encode()
+        assert (project / "docs/guide.md").is_file()
+        again = await CleanRun(host, {}, "ls build ~/.cache; cat shop/price.py", lambda _: None).run()
+        assert again.output.endswith(PRICE)
+        assert "x" not in again.output.removesuffix(PRICE).split()

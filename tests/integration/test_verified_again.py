@@ -178,3 +178,10 @@ def test_n27_checks_of_the_configuration_judge_what_no_check_of_the_session_ran_
     configured(AUTO + 'checks = ["python -m pytest -q"]\n')
     assert accept_verified(project, write("shop/price.py", GOOD)) == ExitCode.DONE
     assert (project / "shop/price.py").read_text() == GOOD
+
+
+@pytest.mark.parametrize(("text", "code"), [(GOOD, ExitCode.DONE), (WRONG, ExitCode.REFUSED)])
+def test_n27_what_was_edited_after_the_tests_is_judged_by_them_again(project, text, code):
+    steps = (write("shop/price.py", f"{GOOD}\n"), run("python -m pytest -q"), write("shop/price.py", text))
+    assert accept_verified(project, *steps) == code
+    assert (project / "shop/price.py").read_text() == (text if code == ExitCode.DONE else PRICE)

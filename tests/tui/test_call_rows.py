@@ -172,13 +172,17 @@ def texts(block: TranscriptBlock, *, is_open: bool = False) -> list[str]:
 
 
 def test_the_row_of_a_test_run_says_what_was_counted():
-    run = d.TerminalCommandMetadata(command="pytest", exit_code=0, output="....\n12 passed in 3.0s\n", duration_ms=3100)
+    run = d.TerminalCommandMetadata(
+        command="pytest", exit_code=0, output="....\n12 passed in 3.0s\n", tests="12 passed", duration_ms=3100
+    )
     assert texts(command_block(run)) == ["▸ Ran pytest · 12 passed · 3.1 s"]
 
 
 def test_a_command_that_failed_shows_the_last_three_lines_and_opened_all_of_them_below_the_command():
     output = "collected 3\n.F.\n\nE  assert 1 == 2\nFAILED test_a.py::test_one\n1 failed, 2 passed in 0.5s\n"
-    run = d.TerminalCommandMetadata(command="pytest -q", exit_code=1, output=output, duration_ms=600)
+    run = d.TerminalCommandMetadata(
+        command="pytest -q", exit_code=1, output=output, tests="1 failed, 2 passed", duration_ms=600
+    )
     assert texts(command_block(run)) == [
         "✕ Ran pytest -q · exit 1 · 1 failed, 2 passed · 600 ms",
         "E  assert 1 == 2",

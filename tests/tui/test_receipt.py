@@ -23,9 +23,12 @@ ACCEPTED = VerdictRecord(
 
 
 async def test_a_turn_ends_in_a_receipt_that_follows_the_verdicts_and_is_copied_as_markdown(stage, monkeypatch):
-    run = d.TerminalCommandMetadata(command="pytest -q", exit_code=0, output="3 passed in 1s\n", tool_call_id="c")
+    run = d.TerminalCommandMetadata(
+        command="pytest -q", exit_code=0, output="3 passed in 1s\n", tests="3 passed", tool_call_id="c"
+    )
     events = [
         e.TurnStarted(prompt="Fix it", mode="agent", model="openai/m"),
+        e.CheckRecorded(check=Check(call="c", command="pytest -q", exit_code=0, tests="3 passed")),
         e.DocumentFinished(document=d.TerminalCommandDocument(id="t", sequence=1, metadata=run)),
         e.ChangeProposed(change=CHANGE),
         e.TurnFinished(reason="done", steps=2, duration_ms=1500),

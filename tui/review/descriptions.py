@@ -41,7 +41,7 @@ PROTECTED_BADGE: Final[Part] = (" ! red ", "bold $text-error on $error-muted")
 MUTED: Final = "$foreground 55%"
 # What a check that passed proves: on a badge, before its command, and how bright. Only tests are as good as tests.
 PROOFS: Final[Mapping[CheckKind, tuple[str, str, str]]] = {
-    "tests": ("tested", "tests passed:", "$text-success"),
+    "tests": ("tests passed", "tests passed since:", "$text-success"),
     "types": ("types", "types checked:", "$foreground 75%"),
     "build": ("built", "built, not tested:", "$foreground 75%"),
     "lint": ("linted", "linted, not tested:", "$foreground 75%"),
@@ -105,7 +105,8 @@ def build_check_badges(change: Change) -> list[Part]:
     if change.check is None:
         return []
     badge, _, style = PROOFS[change.check.kind]
-    badge = f"{badge}, verified" if change.check.is_verified else badge
+    badge = "verified" if change.check.is_verified else badge
+    style = "$text-warning" if change.check.changed_here else style
     return [(f" ✓ {badge} ", style) if change.check.has_passed else (" ✗ failing ", "bold $text-error")]
 
 

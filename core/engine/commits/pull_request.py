@@ -43,7 +43,7 @@ from core.protocol import queries as q
 from core.sandbox.results import CommandResult
 from core.sandbox.unboxed_run import run_unboxed
 from core.shell.outside.machine_run import build_machine_environment
-from core.shell.verification.single_check import NotACheck, parse_checks
+from core.shell.verification.single_check import parse_check
 from core.state.receipt import describe_checks
 from core.state.session import SessionState
 
@@ -162,7 +162,7 @@ def list_evidence(state: SessionState) -> tuple[list[str], list[str]]:
     passed = [each.check for each in found if each.check is not None and each.check.has_passed]
     proofs = [each for each in state.verifications.values() if each.has_passed and not each.is_unboxed]
     verified = dict.fromkeys(each.command for each in passed if each.is_verified)
-    verified |= dict.fromkeys(each.command for each in proofs if not each.changed_here and _is_alone(each.command))
+    verified |= dict.fromkeys(each.command for each in proofs if not each.changed_here and parse_check(each.command))
     others = dict.fromkeys(each.command for each in passed if each.command not in verified)
     by_own_tests = {each.command for each in passed if each.changed_here}
     told = [f"{each}, run again in a clean layer" for each in describe_checks(state, verified, "`")]
@@ -171,10 +171,6 @@ def list_evidence(state: SessionState) -> tuple[list[str], list[str]]:
     wanted = {hunk.todo for each in found for hunk in each.hunks}
     todos = [each.content for each in state.todos if each.id in wanted]
     return told, todos
-
-
-def _is_alone(command: str) -> bool:
-    return not isinstance(parse_checks(command), NotACheck)
 
 
 def write_body(subjects: Sequence[str], checks: Sequence[str], todos: Sequence[str]) -> str:

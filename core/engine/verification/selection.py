@@ -1,8 +1,9 @@
 """The subject of a verification: the changes that may be accepted by it, and the checks that judge them.
 
 The judged text is exactly what would be written to the project: changes over which a check of the session passed as
-they are now, without what is protected, in conflict or broken. Where no check ran, the checks that the configuration
-names as whole commands judge all of them.
+they are now, without what is protected, in conflict or broken. Where all were edited since, the last tests that passed
+judge all of them; where no check ran, or none that is one check alone, those that the configuration names as whole
+commands do.
 """
 
 from __future__ import annotations
@@ -50,11 +51,13 @@ def plan_verification(
     if not able:
         return VerificationPlan(refused=NOTHING)
     checked = [each for each in able if each.check is not None and each.check.has_passed]
-    commands = _list_commands(state, checked) if checked else [each for each in patterns if not _has_wildcard(each)]
-    if not commands:
-        return VerificationPlan(refused=NO_CHECK)
+    commands = _list_commands(state, checked)
     parsed = {each: parse_checks(each, patterns=patterns) for each in commands}
     checks = [check for found in parsed.values() if not isinstance(found, NotACheck) for check in found]
+    if not checks:
+        checks = [check for each in patterns if not _has_wildcard(each) for check in _parse_configured(each, patterns)]
+    if not checks and not commands:
+        return VerificationPlan(refused=NO_CHECK)
     if not checks:
         return VerificationPlan(refused=_explain_refusal(parsed))
     if wanted.tests_only and all(each.result.kind != "tests" for each in checks):
@@ -63,6 +66,11 @@ def plan_verification(
     text = {each.path: each for each in group_changes(state.changes, chosen, accepts=True)}
     checks = list({each.command: each for each in checks}.values())
     return VerificationPlan(checks=tuple(checks[:MAX_CHECKS]), chosen=tuple(chosen), text=text)
+
+
+def _parse_configured(command: str, patterns: Sequence[str]) -> tuple[SingleCheck, ...]:
+    checks = parse_checks(command, patterns=patterns)
+    return () if isinstance(checks, NotACheck) else checks
 
 
 def _may_be_accepted(change: Change, deletions: bool) -> bool:

@@ -29,6 +29,7 @@ from core.shell.verification.single_check import SingleCheck
 from core.text.counting import count
 
 MOVED: Final = "What waits, or the project on disk, changed while the checks ran, so nothing was accepted. Try again."
+NOT_WRITTEN: Final = "The checks passed, and what was told before kept these from being written:"
 STOPPED: Final = "The checks were stopped before they ended, so nothing was accepted."
 FindRefusal = Callable[[str], Awaitable[str]]
 
@@ -88,10 +89,11 @@ class Verifier:
     # one check
 
     async def _check(self, check: SingleCheck, plan: VerificationPlan) -> Verification:
-        """Return the result of one check over this very content: the known one, or that of a run."""
+        """Return the result of one check over this very content: the known one if it passed, or that of a run. What did
+        not pass is tried again: a program may have been installed since."""
         digest = self._digest_content(check.command, plan)
         known = self._session.review.verifications.get(check.command)
-        if known is not None and digest and known.content == digest:
+        if known is not None and known.outcome == "passed" and digest and known.content == digest:
             return known
         result = await self._run_check(check, plan, digest)
         self._session.emit_outside_turn(VerificationRecorded(result=result))
@@ -148,7 +150,8 @@ class Verifier:
 
         session.tasks.schedule(settle)
         await done.wait()
-        return reasons
+        left = [path for path in paths if path not in self._accepted]
+        return reasons or ([f"{NOT_WRITTEN} {format_paths(left)}."] if left else [])
 
     async def _has_moved(self, plan: VerificationPlan) -> bool:
         """True if what would be accepted, or what the checks read on disk, is not what they ran over."""

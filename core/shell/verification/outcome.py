@@ -17,10 +17,10 @@ from core.protocol.events import AnyEvent, TodoVerified, VerificationRecorded
 from core.protocol.events.verification import Verification, VerificationOutcome
 from core.protocol.review import Change, CheckKind
 from core.sandbox.results import CommandResult
-from core.shell.check_detection import CheckResult, detect_checks
+from core.shell.check_detection import CheckResult
 from core.shell.command_host import CommandHost
 from core.shell.verification.clean_run import list_whole_text
-from core.shell.verification.single_check import NotACheck, parse_checks
+from core.shell.verification.single_check import parse_check
 from core.shell.verification.steering import find_steering
 from core.state.review import ReviewState
 from core.state.test_counts import CountedTests, find_test_counts
@@ -100,8 +100,7 @@ def verify_todo_run(
 ) -> TodoVerified:
     """Record what the clean run of a todo's `verify` command proves, of the todo and of what is pending."""
     text = list_whole_text(host.state.changes)
-    is_alone = not isinstance(parse_checks(todo.verify, patterns=host.checks()), NotACheck)
-    check = detect_checks(todo.verify, 0, extra=host.checks()) if is_alone else None
+    check = parse_check(todo.verify, host.checks())
     known = check if check is not None else CheckResult(exit_code=0)
     found = build_verification(todo.verify, known, text=text, result=result, missing=list_missing(host.state.review))
     if check is not None:

@@ -81,7 +81,12 @@ def parse_single_check(command: str, *, patterns: Sequence[str] = ()) -> SingleC
 
 
 def parse_checks(command: str, *, patterns: Sequence[str] = ()) -> tuple[SingleCheck, ...] | NotACheck:
-    """Return the checks that a command consists of, each to be run alone: `cd x && ruff check . && pytest` is two."""
+    """Return the checks that a command consists of, each to be run alone: `cd x && ruff check . && pytest` is two.
+
+    A command that the user's configuration names whole is taken as it is written.
+    """
+    if command in patterns:
+        return (SingleCheck(command=command, result=detect_checks(command, 0, extra=patterns) or CheckResult(0)),)
     try:
         parts = list(_split_chain(command))
     except ValueError as error:
@@ -100,6 +105,14 @@ def parse_checks(command: str, *, patterns: Sequence[str] = ()) -> tuple[SingleC
         except ValueError as error:
             return NotACheck(str(error))
     return tuple(checks) if checks else NotACheck("runs no check")
+
+
+def parse_check(command: str, patterns: Sequence[str] = ()) -> CheckResult | None:
+    """Return what a command proves that consists of checks and nothing else; None = it does not."""
+    checks = parse_checks(command, patterns=patterns)
+    if isinstance(checks, NotACheck):
+        return None
+    return detect_checks(command, 0, extra=patterns) or checks[0].result
 
 
 def _change_directory(directory: str, words: list[str]) -> str:

@@ -55,8 +55,8 @@ def test_a_receipt_tells_files_with_the_verdicts_that_stand_and_the_last_run_of_
         change("a.py", one, two),
         change("b.py", hunk("3", 1, 0)),
         change("other.py", hunk("4", 9, 9), origin=Origin(turn="t0")),
+        ev.CheckRecorded(check=Check(call="c3", command="pytest", exit_code=0, tests="3 passed")),
         command("c3", "pytest", 0, "3 passed in 1s\n"),
-        ev.CheckRecorded(check=Check(call="c3", command="pytest", exit_code=0)),
         ev.CheckRecorded(check=Check(call="c4", command="ruff check", exit_code=0)),
         verdict("a.py", "accept", one),
         change("a.py", two),
@@ -69,7 +69,23 @@ def test_a_receipt_tells_files_with_the_verdicts_that_stand_and_the_last_run_of_
         ReceiptFile("c.py", 4, 0, rejected=1),
     )
     assert [each.verdict for each in receipt.files] == ["1 accepted, 1 to review", "to review", "rejected"]
-    assert receipt.checks == (("pytest", CheckRun(0, "3 passed")), ("ruff check", CheckRun(0)))
+    assert receipt.checks == (("pytest", CheckRun(0, "3 passed", "c3")), ("ruff check", CheckRun(0, "", "c4")))
+
+
+def test_n26_what_a_command_prints_makes_no_check_of_it():
+    state = folded(
+        command("c1", "cat ci.log", 0, "12 passed in 1s\n"),
+        command("c2", "echo '== 9 passed in 1s =='", 0, "== 9 passed in 1s ==\n"),
+    )
+    assert build_receipt(state, state.turns[-1]).checks == ()
+
+
+def test_n26_a_run_that_did_not_end_takes_the_tick_of_the_one_before():
+    passed = ev.CheckRecorded(check=Check(call="c1", command="pytest", exit_code=0, tests="3 passed"))
+    stopped = d.TerminalCommandMetadata(command="pytest", exit_code=None, output="", tool_call_id="c2")
+    ended = ev.DocumentFinished(document=d.TerminalCommandDocument(id="d2", sequence=1, metadata=stopped))
+    state = folded(passed, command("c1", "pytest", 0, "3 passed in 1s\n"), ended)
+    assert build_receipt(state, state.turns[-1]).checks == ()
 
 
 def test_a_rename_is_one_file_with_both_names_before_and_after_its_verdict():
@@ -87,7 +103,8 @@ def test_a_rename_is_one_file_with_both_names_before_and_after_its_verdict():
 
 
 def test_a_receipt_is_markdown_in_which_foreign_text_is_only_text():
-    state = folded(change("a`|b.py", hunk("1", 3, 1)), command("c1", "pytest | tee `x`", 1, "1 failed in 1s\n"))
+    check = Check(call="c1", command="pytest | tee `x`", exit_code=1, tests="1 failed")
+    state = folded(change("a`|b.py", hunk("1", 3, 1)), ev.CheckRecorded(check=check))
     assert render_receipt(build_receipt(state, state.turns[-1])) == (
         "> Fix the rate\n> please\n\n"
         "| file | lines | |\n|:--|--:|:--|\n| `aˋ¦b.py` | +3 −1 | to review |\n\n"

@@ -125,7 +125,8 @@ class ReviewController(Controller):
             hint = "Tests, a type check, a build or a linter that the agent or you (!) run over it are its proof."
             self.context.notify_user(f"Nothing has checked {format_path(event.change.path, 100)} as it is.", hint)
         else:
-            self.context.show(build_proof_page(event.change.check, self.context.state.blocks))
+            state, check = self.context.state, event.change.check
+            self.context.show(build_proof_page(check, state.blocks, state.review.verifications.get(check.command)))
 
     def offer_commit(self) -> None:
         """Say after the last verdict that what was accepted can be committed, unless the review itself says so."""

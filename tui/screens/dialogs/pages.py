@@ -13,6 +13,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from core.protocol.documents import TerminalCommandDocument, TerminalCommandMetadata
+from core.protocol.events import Verification
 from core.protocol.queries import CommandPreviewAnswer, ConfigAnswer, ManualAnswer
 from core.protocol.review import Check
 from tui.block import TranscriptBlock
@@ -97,15 +98,19 @@ def build_preview_page(found: CommandPreviewAnswer) -> PageDialog:
     return PageDialog("What is sent", said)
 
 
-def build_proof_page(check: Check, blocks: Sequence[TranscriptBlock]) -> PageDialog:
-    """Build the page that shows what a check said, and what that proves."""
-    ran = _find_run(check, blocks)
+def build_proof_page(check: Check, blocks: Sequence[TranscriptBlock], again: Verification | None = None) -> PageDialog:
+    """Build the page that shows what a check said, and what that proves. `again`: what came of it when the program ran
+    it again, in a clean layer."""
+    again = None if check.call else again  # the check that is shown is a run of the session
+    ran = again or _find_run(check, blocks)
     _, words, style = PROOFS[check.kind]
     verdict = (f"✓ {words.removesuffix(':')}", style) if check.has_passed else ("✗ failing", "bold $text-error")
     where = ", ".join(format_path(each, 60) for each in check.paths[:MAX_CHECKED]) or "the project"
     said = Content.styled(OUTPUT_GONE, MUTED)
     if ran is not None:
         said = to_content(clean(ran.output).strip() or "It printed nothing.")
+    if again is not None:
+        where = f"{where}, when the program ran it again, alone in a clean layer"
     parts = [
         Content.styled(*verdict),
         Content.styled(f" · exit code {check.exit_code} · looked at {where}\n\n", MUTED),

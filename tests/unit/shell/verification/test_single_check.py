@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.shell.verification.single_check import NotACheck, SingleCheck, parse_checks, parse_single_check
+from core.shell.verification.single_check import NotACheck, SingleCheck, parse_check, parse_checks, parse_single_check
 
 FORGERIES = [
     "trap 'exit 0' EXIT; pytest", "trap 'exit 0' EXIT && pytest", "true || pytest", "pytest || true", "pytest; true",
@@ -122,6 +122,12 @@ def test_n27_a_run_of_a_part_of_the_tests_says_which_words_left_the_others_out(c
     check = parse_single_check(command)
     assert isinstance(check, SingleCheck)
     assert check.narrowed_by == words
+
+
+def test_n27_a_command_that_the_configuration_names_whole_counts_whatever_it_is():
+    whole = "./verify --all && ./verify --docs"
+    assert parse_check(whole, (whole,)) is not None
+    assert parse_check("./verify; true", ("./verify",)) is None
 
 
 def test_n27_a_command_of_the_user_s_configuration_is_taken_as_it_is_written():

@@ -31,8 +31,8 @@ COMMAND_TIMEOUT: Final = 10.0  # seconds that the user's command for a notificat
 
 
 class Situation(NamedTuple):
-    """The state as the title tells it: whether something runs, hunks that wait and those of them whose checks have
-    passed, open questions."""
+    """The state as the title tells it: whether something runs, hunks that wait and those of them that are
+    verified, open questions."""
 
     is_working: bool = False
     verified: int = 0
@@ -41,7 +41,7 @@ class Situation(NamedTuple):
 
     @classmethod
     def read(cls, state: ViewState) -> Situation:
-        checked = [each for each in list_changes(state.changes) if each.check is not None and each.check.has_passed]
+        checked = [each for each in list_changes(state.changes) if each.check is not None and each.check.is_verified]
         return cls(
             is_working=state.is_running or state.is_running_command,
             verified=sum(max(len(each.hunks), 1) for each in checked),
