@@ -44,17 +44,20 @@ class Verifier:
         self._disk = DiskDigest(session.workspace)
         self._disk_before = ""
         self._accepted: tuple[str, ...] = ()
+        self._is_over = False
 
     async def run(self) -> None:
         """Run the checks and accept what they prove. Every end is told by `verification.finished`."""
         session, reason = self._session, STOPPED
+        if session.is_verifying:  # two were asked for at once: the end of the other answers both
+            return
         session.is_verifying = True
         try:
             reason = await self._verify()
         except AgentTuiError as problem:
             reason = problem.format_with_hint()
         finally:
-            session.is_verifying = False
+            session.is_verifying, self._is_over = False, True
             session.emit_outside_turn(VerificationProgressed(command=""))
             if reason:
                 session.emit_outside_turn(Notice(level="warning", message=reason))
@@ -132,7 +135,8 @@ class Verifier:
         paths = tuple(each.path for each in proven)
 
         async def accept() -> None:
-            if await self._has_moved(plan):
+            has_moved = await self._has_moved(plan)
+            if has_moved or self._is_over:  # what was stopped meanwhile accepts nothing
                 reasons.append(MOVED)
                 return
             session.log.sync()
