@@ -32,6 +32,7 @@ from core.shell.command_host import CommandHost, CommandRequest
 from core.shell.command_output import CommandOutput
 from core.shell.disk_guard import DiskGuard
 from core.shell.shell_state import ShellState, ShellTracker, replace_undecodable
+from core.shell.verification.steering import find_steering
 from core.workspace.secret_values import SecretMasker, find_secret_values
 from core.workspace.withheld_paths import WithheldPaths
 
@@ -223,7 +224,8 @@ class Execution:
         check = Check(
             call=order.origin.call, command=order.command, exit_code=found.exit_code, paths=paths, kind=found.kind
         )
-        ground.emit(CheckRecorded(check=check))
+        judges = find_steering(sorted(self._pending_before), order.command)
+        ground.emit(CheckRecorded(check=replace(check, changed_here=judges)))
 
     def _build_result(self, ended: BoxResult, effects: str) -> CommandResult:
         return CommandResult(
