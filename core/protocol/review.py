@@ -151,8 +151,15 @@ class Origin(Struct, frozen=True, kw_only=True):
         )
 
 
-PROSE: Final = (".md", ".markdown", ".rst", ".adoc", ".asciidoc", ".org", ".pod", ".texi")
 CheckKind = Literal["tests", "types", "build", "lint", "syntax", "check"]
+_PROSE_ENDINGS: Final = (".md", ".markdown", ".rst", ".adoc", ".asciidoc", ".textile", ".org")
+_PROSE_NAMES: Final = frozenset({"license", "licence", "copying", "notice", "authors", "contributors", "changelog"})
+
+
+def is_prose(path: str) -> bool:
+    """True for a file that people read and no check runs over, by its name."""
+    name = path.rpartition("/")[2].lower()
+    return name.endswith(_PROSE_ENDINGS) or name in _PROSE_NAMES
 
 
 class Check(Struct, frozen=True, kw_only=True):
@@ -181,10 +188,10 @@ class Check(Struct, frozen=True, kw_only=True):
         return self.exit_code == 0
 
     def covers(self, path: str) -> bool:
-        """True if the result may be said of this file: the command looked at it, as far as is known, and it is not
-        prose, which no test is about. `paths` may be shell patterns."""
-        if self.kind == "tests" and path.lower().endswith(PROSE):
-            return False
+        """True if the command may have looked at this file; `paths` may be shell patterns. It says nothing of prose that
+        it did not name."""
+        if is_prose(path):
+            return path in self.paths
         return not self.paths or any(
             each in {".", path} or path.startswith(f"{each}/") or fnmatchcase(path, each) for each in self.paths
         )

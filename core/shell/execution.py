@@ -234,7 +234,7 @@ class Execution:
             kind=found.kind,
             tests=self._tests,
             directory=self._start_directory,
-            changed_here=find_steering(self._pending_before, order.command) if not found.exit_code else (),
+            changed_here=find_steering(sorted(self._pending_before), order.command) if not found.exit_code else (),
         )
         ground.emit(CheckRecorded(check=check))
 

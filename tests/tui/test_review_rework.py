@@ -219,7 +219,7 @@ async def test_keys_that_ask_the_screen_say_what_they_are_about(key, kind):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"origin": Origin(tool="write", turn="t1")}, ["by write", "turn 3", "untested"]),
+        ({"origin": Origin(tool="write", turn="t1")}, ["by write", "turn 3", "no check since"]),
         (
             {"origin": Origin(tool="you", todo="d", over="write")},
             ["edited by you · by write", "todo “Round half up”"],
@@ -229,14 +229,14 @@ async def test_keys_that_ask_the_screen_say_what_they_are_about(key, kind):
                 "origin": Origin(command="npm  run\nbuild", tool="run_terminal_cmd"),
                 "check": Check(call="c", command="pytest -q", exit_code=0, kind="tests"),
             },
-            ["by `npm run build`", "✓ tests passed: `pytest -q`"],
+            ["by `npm run build`", "✓ tests passed since: `pytest -q`"],
         ),
         (
             {
                 "origin": Origin(tool="write"),
                 "check": Check(call="c", command="python -m compileall .", exit_code=0, kind="syntax"),
             },
-            ["✓ compiled, not tested: `python -m compileall .`"],
+            ["✓ compiled since, not tested: `python -m compileall .`"],
         ),
         (
             {"origin": Origin(tool="write"), "check": Check(call="c", command="make [x]", exit_code=2)},

@@ -207,7 +207,7 @@ async def test_capital_p_asks_for_what_tests_have_proven_and_p_for_the_proof():
         assert [[each.path for each in one.changes] for one in asked] == [[PRICES.change.path]]
         proofs = [each.change.path for each in app.posted if isinstance(each, messages.ProofRequested)]
         assert proofs == [PRICES.change.path]
-        assert "✓ tests passed" in view.render_line(0).text
+        assert "✓ tests passed since" in view.render_line(0).text
         assert "✓ compiled" in text_of(view)
 
 

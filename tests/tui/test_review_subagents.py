@@ -17,7 +17,7 @@ async def test_what_a_subagent_did_is_named_by_its_task_and_judged_as_one(stage,
     async with stage(proposed(change("a", origin=made)), answers={q.DiffQuery: diff("a")}) as on:
         await reviewing(on, clock)
         said = "".join(text for text, _ in describe_change(change("a", origin=made), {}, {}, 80))
-        assert said == " untested · by subagent “Rename the changelog”"
+        assert said == " no check since · by subagent “Rename the changelog”"
         offered = on.screen.controllers.review.build_origin_options(change("a", origin=made))
         assert offered[0].label == "accept all of subagent “Rename the changelog”"
 

@@ -9,7 +9,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from core.protocol.events import DiagnosticsReported
-from core.protocol.review import Bulk, Change, CheckKind, FileState, Origin
+from core.protocol.review import Bulk, Change, Check, FileState, Origin
+from core.state.check_words import FAILING, NO_CHECK, can_be_marked, describe_changed_judge, get_check_words
 from core.text.counting import count
 from tui.keymap import insert_keys
 from tui.quantities import format_size
@@ -39,15 +40,6 @@ SIGNS: Final = {
 CONFLICT_BADGE: Final[Part] = (" ! conflict ", "bold $text-warning on $warning-muted")
 PROTECTED_BADGE: Final[Part] = (" ! red ", "bold $text-error on $error-muted")
 MUTED: Final = "$foreground 55%"
-# What a check that passed proves: on a badge, before its command, and how bright. Only tests are as good as tests.
-PROOFS: Final[Mapping[CheckKind, tuple[str, str, str]]] = {
-    "tests": ("tests passed", "tests passed since:", "$text-success"),
-    "types": ("types", "types checked:", "$foreground 75%"),
-    "build": ("built", "built, not tested:", "$foreground 75%"),
-    "lint": ("linted", "linted, not tested:", "$foreground 75%"),
-    "syntax": ("compiled", "compiled, not tested:", "$foreground 75%"),
-    "check": ("checked", "checked by", "$foreground 75%"),
-}
 COMMAND_LENGTH: Final = 48  # characters of a command that are shown
 EMPTY: Final = (
     "Nothing to review\n\n"
@@ -102,12 +94,18 @@ def build_badges(change: Change, report: DiagnosticsReported | None = None) -> l
 
 def build_check_badges(change: Change) -> list[Part]:
     """Return the badge of the last check that ran over a change, if one did."""
-    if change.check is None:
+    if change.check is None or not can_be_marked(change):
         return []
-    badge, _, style = PROOFS[change.check.kind]
-    badge = "verified" if change.check.is_verified else badge
-    style = "$text-warning" if change.check.changed_here else style
-    return [(f" ✓ {badge} ", style) if change.check.has_passed else (" ✗ failing ", "bold $text-error")]
+    badge, style = get_check_words(change.check).mark, get_check_style(change.check)
+    badge = f"{badge}, verified" if change.check.is_verified else badge
+    return [(f" ✓ {badge} ", style) if change.check.has_passed else (f" ✗ {FAILING} ", "bold $text-error")]
+
+
+def get_check_style(check: Check) -> str:
+    """Return the style of a check that passed: only tests are as good as tests, unless they came with it."""
+    if check.changed_here:
+        return "$text-warning"
+    return "$text-success" if check.kind == "tests" else "$foreground 75%"
 
 
 def format_command(text: str, length: int = COMMAND_LENGTH) -> str:
@@ -137,17 +135,19 @@ def describe_origin(
 
 def describe_check(change: Change, shown: int = COMMAND_LENGTH) -> Part:
     """Return the result of the last check that ran over this very state."""
+    if not can_be_marked(change):
+        return "", MUTED
     if change.check is None:
-        return "untested", MUTED
+        return NO_CHECK, MUTED
     ran = format_command(change.check.command, shown)
     if change.check.has_passed:
-        _, words, style = PROOFS[change.check.kind]
+        words, style = get_check_words(change.check).sentence, get_check_style(change.check)
         if change.check.changed_here:
             named = format_path(change.check.changed_here[0], 40)
-            return f"✓ {words} {ran}, by tests or settings changed here ({named})", "$text-warning"
+            return f"✓ {words}: {ran}, {describe_changed_judge(change.check, named)}", style
         again = ", run again in a clean layer" if change.check.is_verified else ""
-        return f"✓ {words} {ran}{again}", style
-    return f"✗ failing: {ran} ended with {change.check.exit_code}", "$text-error"
+        return f"✓ {words}: {ran}{again}", style
+    return f"✗ {FAILING}: {ran} ended with {change.check.exit_code}", "$text-error"
 
 
 def describe_change(change: Change, turns: Mapping[str, int], todos: Mapping[str, str], room: int) -> list[Part]:
@@ -161,7 +161,9 @@ def describe_change(change: Change, turns: Mapping[str, int], todos: Mapping[str
         came = "".join(f" · {each}" for each in pieces[: max(len(pieces) - left_out, 0)])
         if measure_text(broken) + 1 + measure_text(says) + measure_text(came) <= room:
             break
-    return [(broken, "$text-error"), (f" {says}", style), (came, MUTED)]
+    if not says:
+        came = came.removeprefix(" ·")
+    return [(broken, "$text-error"), (f" {says}" if says else "", style), (came, MUTED)]
 
 
 def _find_origin(change: Change) -> Origin | None:

@@ -16,10 +16,11 @@ from core.protocol.documents import TerminalCommandDocument, TerminalCommandMeta
 from core.protocol.events import Verification
 from core.protocol.queries import CommandPreviewAnswer, ConfigAnswer, ManualAnswer
 from core.protocol.review import Check
+from core.state.check_words import FAILING, get_check_words
 from tui.block import TranscriptBlock
 from tui.input.visibility import is_fully_visible
 from tui.keymap import format_first_key, get_bindings, get_keymap
-from tui.review.descriptions import PROOFS
+from tui.review.descriptions import get_check_style
 from tui.screens.dialogs.dialog import Dialog
 from tui.text import clean, expose_controls, fit_line, format_path, to_content
 from tui.widgets.status_facts import PAGE, StatusFact
@@ -103,8 +104,8 @@ def build_proof_page(check: Check, blocks: Sequence[TranscriptBlock], again: Ver
     it again, in a clean layer."""
     again = None if check.call else again  # the check that is shown is a run of the session
     ran = again or _find_run(check, blocks)
-    _, words, style = PROOFS[check.kind]
-    verdict = (f"✓ {words.removesuffix(':')}", style) if check.has_passed else ("✗ failing", "bold $text-error")
+    passed = (f"✓ {get_check_words(check).sentence}", get_check_style(check))
+    verdict = passed if check.has_passed else (f"✗ {FAILING}", "bold $text-error")
     where = ", ".join(format_path(each, 60) for each in check.paths[:MAX_CHECKED]) or "the project"
     said = Content.styled(OUTPUT_GONE, MUTED)
     if ran is not None:
