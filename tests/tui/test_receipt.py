@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from core.protocol import documents as d
 from core.protocol import events as e
-from core.protocol.review import FileState, Origin, VerdictRecord
+from core.protocol.review import Check, FileState, Origin, VerdictRecord
 from tests.support import recorded
 
 CHANGE = replace(recorded.change("shop/tax.py", 1), origin=Origin(turn="trn_1", call="c", tool="search_replace"))
