@@ -85,7 +85,8 @@ class ViewState(SessionState):
     left, as are `turn_prompts`; `review_verdicts`: ids of those given since a turn began with an empty review;
     `refusals`: verdicts that failed, by path, until the review has shown them; `index`: how far it is;
     `client_count`: how many screens and other clients have the session open; `background`: the agents there;
-    `commits`: the one at work; `stale_receipts`: turns whose receipt is to be made anew."""
+    `commits`: the one at work; `stale_receipts`: turns whose receipt is to be made anew; `loss`: why the session is no
+    longer kept, "" = it is."""
 
     transcript: TranscriptState = field(default_factory=TranscriptState)
     steering: SteeringQueue = field(default_factory=SteeringQueue)
@@ -105,6 +106,7 @@ class ViewState(SessionState):
     background: tuple[BackgroundAgentInfo, ...] = ()
     commits: CommitProgress = field(default_factory=CommitProgress)
     stale_receipts: set[str] = field(default_factory=set)
+    loss: str = ""
 
     @property
     def blocks(self) -> list[TranscriptBlock]:
