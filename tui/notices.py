@@ -26,6 +26,8 @@ def format_exit_summary(state: ViewState, directory: Path, *, goes_on: bool = Fa
         return f"Private: nothing of the conversation was kept.{kept if state.is_pending_kept else ''}\n"
     if not (state.turn_numbers or waiting):
         return ""
+    if state.loss:
+        return f"{fit_line(state.loss[:1].upper() + state.loss[1:], 600)} It can't be gone on with.\n"
     where = [] if _is_current_directory(directory) else [str(directory)]
     last = [*_find_program_name(), *(["--demo"] if state.is_demo else where), "-c"]
     lines = [f"Go on: {fit_line(shlex.join(last), 400)}   (this session: --resume {state.session_id})"]

@@ -16,6 +16,7 @@ from typing import ClassVar, Literal
 from core.cli.box import bulk_line, find_kept_session
 from core.cli.parsing import Arguments, Front, Parser, add_directory, build_parser, parse_count, parse_directory
 from core.cli.print_mode.printer import escape_hidden, format_rename
+from core.cli.review_output.left_paths import collect_errors, format_left, format_unknown, list_left
 from core.cli.review_output.patch_text import render_git_preview, render_links, render_patch
 from core.cli.review_output.suggestions import build_findings_review, build_github_review
 from core.engine import Engine, EngineOptions
@@ -52,7 +53,8 @@ exit codes:
   0   done (also when nothing waits)
   1   failed; the message says why
   2   wrong arguments
-  4   something was left: a conflict, or protected and only accepted by its name"""
+  4   something was left, and each path is named with the reason: a conflict, protected
+      and only accepted by its name, nothing waits there, it could not be written"""
 
 
 NO_FINDINGS = "the last session holds no code review."
@@ -144,7 +146,10 @@ async def _go(arguments: ReviewArguments) -> int:
         raise CommandRejected(NO_FINDINGS, hint=REVIEW_HINT, code="no_code_review")
     if not session:
         sys.stdout.write("there is no session to take a candidate from.\n" if is_taking else NOTHING)
-        return ExitCode.FAILED if is_taking else ExitCode.DONE
+        unknown = [each for each in arguments.paths if each != "all"]
+        for name in unknown:
+            _say(format_unknown(name))
+        return ExitCode.FAILED if is_taking else ExitCode.REFUSED if unknown else ExitCode.DONE
     engine = Engine(
         arguments.directory, options=EngineOptions(interactive=False, watch=False, preload=False, private=False)
     )
@@ -156,7 +161,7 @@ async def _go(arguments: ReviewArguments) -> int:
         if arguments.take is not None:
             return await _Taking(engine, view, heard).take(arguments.take)
         if arguments.verdict:
-            return await _Verdicts(engine, view, arguments).give()
+            return await _Verdicts(engine, view, arguments, heard).give()
         if arguments.findings:
             _print_findings(view.state, arguments)
             return ExitCode.DONE
@@ -226,11 +231,13 @@ def _ends_check(command: str, event: ev.AnyEvent) -> bool:
 
 @dataclass
 class _Verdicts:
-    """Verdicts on what the command line names, through the same commands that the screen sends."""
+    """Verdicts on what the command line names, through the same commands that the screen sends. `heard`: the events of
+    the session."""
 
     _engine: Engine
     _view: SessionView
     _arguments: ReviewArguments
+    _heard: list[ev.AnyEvent]
     _left: int = 0
 
     @property
@@ -240,26 +247,36 @@ class _Verdicts:
     async def give(self) -> int:
         state = self._view.state
         before, rows, bulks = dict(state.changes), list_changes(state.changes), state.review.bulks
+        since = len(self._heard)
         for command in self._commands(state):
             if isinstance(command, cmd.HunkResolve) and command.path in before.keys() - state.changes.keys():
                 continue  # it went with its rename
             reply = await self._engine.submit(command)
             if isinstance(reply, cmd.Reject):
                 self._left += 1
-                _say(f"agent-tui: {reply.message} {reply.hint}".rstrip())
+                _say(
+                    format_unknown(command.path)
+                    if isinstance(command, cmd.HunkResolve) and reply.code == "change_unknown"
+                    else f"agent-tui: {reply.message} {reply.hint}".rstrip()
+                )
             await self._view.settle()
         verb = "accepted" if self._arguments.verdict == "accept" else "rejected"
         done = [format_change_path(each) for each in rows if not {each.path, each.renamed_from} & state.changes.keys()]
         still = {each.root for each in state.review.bulks}
         for path in sorted([*done, *(display_name(bulk.root) for bulk in bulks if bulk.root not in still)]):
             _say(f"{verb}  {path}")
-        left = self._list_left(state)
-        wanted = self._list_wanted()
+        wanted, errors = self._list_wanted(), collect_errors(self._heard[since:])
+        left = list_left(state.changes, tuple(wanted), errors, self._verdict)
         for bulk in state.review.bulks:
             if bulk.root in wanted or (bulk.needs_verdict and "all" in wanted):
-                left.append((display_name(bulk.root), await self._why_left(bulk) or AS_A_WHOLE))
+                left.append(
+                    (display_name(bulk.root), errors.get(bulk.root) or await self._why_left(bulk) or AS_A_WHOLE)
+                )
         for path, why in left:
-            _say(f"left      {path}{f' ({why})' if why else ''}")
+            _say(format_left(path, why))
+        if "" in errors and not any(errors[""] in why for _, why in left):
+            self._left += 1
+            _say(f"agent-tui: {errors['']}")
         return ExitCode.REFUSED if left or self._left else ExitCode.DONE
 
     async def _why_left(self, bulk: Bulk) -> str:
@@ -271,8 +288,12 @@ class _Verdicts:
     def _list_wanted(self) -> set[str]:
         return {self._relative(name) for name in self._arguments.paths}
 
+    @property
+    def _verdict(self) -> Verdict:
+        return "accept" if self._arguments.verdict == "accept" else "reject"
+
     def _commands(self, state: SessionState) -> Iterator[cmd.AnyCommand]:
-        verdict: Verdict = "accept" if self._arguments.verdict == "accept" else "reject"
+        verdict = self._verdict
         roots = {bulk.root for bulk in state.review.bulks}
         for name in self._arguments.paths:
             if name == "all":
@@ -287,14 +308,6 @@ class _Verdicts:
         if path.is_absolute() and path.is_relative_to(self._arguments.directory):
             return path.relative_to(self._arguments.directory).as_posix()
         return path.as_posix()
-
-    def _list_left(self, state: SessionState) -> list[tuple[str, str]]:
-        wanted = self._list_wanted()
-        return [
-            (format_change_path(change), change.conflict or ("protected" if change.protected else ""))
-            for change in list_changes(state.changes)
-            if "all" in wanted or wanted & {change.path, change.renamed_from}
-        ]
 
 
 def _print_findings(state: SessionState, arguments: ReviewArguments) -> None:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 class EngineServices(Struct, eq=False, kw_only=True):
     """Made when the first session of a workspace is opened. `settings` may be replaced between turns. `bounds`:
-    settings of the project that can't be widened. `options`: those of the run. `notices` wait for the next session."""
+    settings of the project that can't be widened. `options`: those of the run. `notices` wait for the next session.
+    `has_looked_around`: for what killed programs left half done in other sessions."""
 
     workspace: Workspace
     settings: Settings
@@ -41,6 +42,7 @@ class EngineServices(Struct, eq=False, kw_only=True):
     options: EngineOptions = EngineOptions()
     bounds: Mapping[tuple[str, str], Any] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
+    has_looked_around: bool = False
     _search: ProjectSearch | None = None
 
     @property

@@ -21,9 +21,17 @@ _PREFIX: Final = "agent-tui-git-"
 @contextmanager
 def make_temporary_directory() -> Iterator[Path]:
     """Make an empty directory for this user alone, removed afterwards. Raises OSError."""
+    with hold_temporary_directory() as (directory, _):
+        yield directory
+
+
+@contextmanager
+def hold_temporary_directory() -> Iterator[tuple[Path, int]]:
+    """Do the same, and yield the descriptor of its lock too: a program that inherits it uses the directory for as long
+    as it runs, also when this process was killed. Raises OSError."""
     directory, lock = _make_locked()
     try:
-        yield directory
+        yield directory, lock
     finally:
         with suppress(OSError):
             remove_tree(directory)
@@ -40,6 +48,21 @@ def _make_locked() -> tuple[Path, int]:
             if directory.is_dir():
                 return directory, lock
             os.close(lock)
+
+
+def is_in_use(directory: Path) -> bool:
+    """True if a process holds a temporary directory of this module."""
+    try:
+        lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(lock)
+    return False
 
 
 def remove_abandoned() -> None:

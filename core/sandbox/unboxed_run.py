@@ -44,14 +44,21 @@ def find_shell() -> str:
 
 
 async def run_unboxed(
-    command: str, *, cwd: Path, env: Mapping[str, str], time_limit: float, on_output: Callable[[str], None]
+    command: str,
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    time_limit: float,
+    on_output: Callable[[str], None],
+    inherited: tuple[int, ...] = (),
 ) -> CommandResult:
     """Run `command` in a shell in `cwd`, for at most `time_limit` seconds, with exactly the environment `env`.
 
-    Ends the command after 10 MB of output. Raises `ToolFailed` if it can't be started. Cancelling ends it at once.
+    It inherits the descriptors `inherited`. Ends the command after 10 MB of output. Raises `ToolFailed` if it can't be
+    started. Cancelling ends it at once.
     """
     running = UnboxedProcess(on_output, limit=OUTPUT_LIMIT)
-    await running.start(command, cwd, env, stdin=asyncio.subprocess.DEVNULL)
+    await running.start(command, cwd, env, stdin=asyncio.subprocess.DEVNULL, inherited=inherited)
     try:
         timed_out = not await wait_within(running.wait_ended(), time_limit)
     finally:
@@ -81,7 +88,13 @@ class UnboxedProcess:
         self.reader = OutputReader(source, on_output, limit=limit, on_limit=self._flooded.set)
 
     async def start(
-        self, command: str, cwd: Path, env: Mapping[str, str], *, stdin: int = asyncio.subprocess.PIPE
+        self,
+        command: str,
+        cwd: Path,
+        env: Mapping[str, str],
+        *,
+        stdin: int = asyncio.subprocess.PIPE,
+        inherited: tuple[int, ...] = (),
     ) -> None:
         """Start it. Raises `ToolFailed` if it can't be started."""
         try:
@@ -97,6 +110,7 @@ class UnboxedProcess:
                 stdout=self._sink,
                 stderr=self._sink,
                 start_new_session=True,
+                pass_fds=inherited,
             )
         except BaseException as error:
             self.reader.stop()
@@ -159,7 +173,7 @@ async def _kill_all(process: asyncio.subprocess.Process, mark: str) -> None:
     for each in family:
         _kill(each)
     end = monotonic() + _REAP_SECONDS
-    while found := list(_find_marked(mark)):  # some may be forking meanwhile, or dying
+    while found := list(_find_marked(MARK_VARIABLE, mark)):  # some may be forking meanwhile, or dying
         for each in found:
             _kill(each)
         if monotonic() > end:
@@ -194,13 +208,20 @@ def _list_descendants(pid: int) -> Iterator[psutil.Process]:
         yield from psutil.Process(pid).children(recursive=True)
 
 
-def _find_marked(mark: str) -> Iterator[psutil.Process]:
+def end_left_processes(variable: str, value: str) -> None:
+    """End the processes that have a variable with this value in their environment: what a killed program of ours had
+    started. They had their time to end by themselves before."""
+    for each in _find_marked(variable, value):
+        _kill(each)
+
+
+def _find_marked(variable: str, value: str) -> Iterator[psutil.Process]:
     import psutil
 
     for pid in psutil.pids():
         with contextlib.suppress(psutil.Error, OSError):
             each = psutil.Process(pid)
-            if each.environ().get(MARK_VARIABLE) == mark and each.status() != psutil.STATUS_ZOMBIE:
+            if each.environ().get(variable) == value and each.status() != psutil.STATUS_ZOMBIE:
                 yield each
 
 

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from core.errors import StateError
 from core.filesystem.atomic_write import stream_replacement
+from core.filesystem.displacement import explain_displaced
 from core.protocol import events as ev
 from core.protocol.events import Envelope
 from core.sessions import record_format as records
@@ -35,6 +36,7 @@ SKIPPED_WHEN_BRIEF: Final = (
     ev.ToolFinished,
 )
 NEVER_SKIPPED: Final = 5_000  # records that are never left out
+STATE_LOST: Final = "state_lost"
 TakeEnvelope = Callable[[Envelope], object]
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
@@ -139,12 +141,13 @@ def _save_damaged_spans(path: Path, spans: Sequence[tuple[int, int]]) -> Path:
 
 
 class SessionLog:
-    """An open log, which its one writer appends to."""
+    """An open log, which its one writer appends to. `check_lock` raises `StateError` if others may write, too."""
 
     def __init__(self, path: Path, extent: LogExtent | None = None) -> None:
         self.path = path
         self.extent = extent or LogExtent()
         self._deferred: list[Envelope] = []
+        self.check_lock: Callable[[], None] = lambda: None
         try:
             self._fd = os.open(path, _FLAGS, 0o600)
         except OSError as problem:
@@ -251,14 +254,47 @@ class SessionLog:
                 )
             yield envelope
 
+    def check_place(self) -> None:
+        """Raise `StateError` (code `state_lost`) if what is written here is no longer the log of the session: its file
+        is gone from its place, or others write to it."""
+        what = explain_displaced(self._fd, self.path)
+        if not what and (size := os.fstat(self._fd).st_size) != self.extent.size:
+            what = f"was {'cut short' if size < self.extent.size else 'written to'} by another program"
+        if what:
+            raise StateError(
+                f"this session is no longer kept: {self.path} {what}.",
+                hint="It goes on in memory, and nothing more is written to your project. Save the conversation with "
+                "/export FILE, then start anew.",
+                code=STATE_LOST,
+            )
+        self.check_lock()
+
+    def find_loss(self) -> StateError | None:
+        """Return why the session is no longer kept, None = it is."""
+        try:
+            self.check_place()
+        except StateError as problem:
+            return problem
+        return None
+
     def sync(self) -> None:
-        """Flush to the disk: until here, a power cut loses nothing. Raises `StateError`."""
+        """Flush to the disk: until here, a power cut loses nothing. Raises `StateError`, also if the file is no longer
+        where the next start looks for it."""
+        self.check_place()
         try:
             os.fsync(self._fd)
         except OSError as problem:
             raise StateError(
                 f"the session log can't be written: {problem.strerror}.", code="state_unwritable"
             ) from problem
+
+    def read_all(self, take: TakeEnvelope) -> None:
+        """Have `take` get each record, also of a log whose file has no name any more."""
+        at = 0
+        while envelopes := self.read(after=at):
+            for each in envelopes:
+                take(each)
+            at += len(envelopes)
 
     def close(self) -> None:
         """Write deferred records if possible, and close. Safe to call twice."""

@@ -14,10 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from core.errors import StateError
+from core.filesystem.displacement import explain_displaced
 from core.filesystem.removal import remove_tree
 from core.ids import new_id
+from core.sessions.log import STATE_LOST
 from core.user_dirs import get_state_dir
 
+LOG_FILE, JOURNAL_FILE = "log.jsonl", "journal.jsonl"
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 
 
@@ -38,7 +41,7 @@ class SessionDirectory:
     def __init__(self, path: Path, cache: Path | None = None) -> None:
         self.path = path
         self.id = path.name
-        self.log_path, self.journal_path = path / "log.jsonl", path / "journal.jsonl"
+        self.log_path, self.journal_path = path / LOG_FILE, path / JOURNAL_FILE
         self.blobs_path, self.outputs_path = path / "blobs", path / "outputs"
         self.subagents_path = path / "children"
         self._cache = cache
@@ -69,6 +72,16 @@ class SessionDirectory:
 
     def get_subagent_log(self, name: str) -> Path:
         return self.subagents_path / name / "log.jsonl"
+
+    def check_lock(self) -> None:
+        """Raise `StateError` (code `state_lost`) if the lock of this session is no longer ours to see: another program
+        may have opened it meanwhile."""
+        if what := explain_displaced(self._lock, self.path / "lock"):
+            raise StateError(
+                f"this session is no longer this program's alone: {self.path / 'lock'} {what}.",
+                hint="Save the conversation with /export FILE, then start anew.",
+                code=STATE_LOST,
+            )
 
     def discard(self) -> None:
         """Remove the session's directory, as far as that is possible."""

@@ -50,6 +50,7 @@ WRITERS: dict[str, str] = {
     "core.engine.subagents.sessions": STATE,
     "core.engine.file_list": STARTS,
     "core.engine.session.fork": STATE,
+    "core.engine.session.opening": "the time of a session's log, in the state directory",
     "core.engine.session.restore": STATE,
     "core.engine.session.session": STATE,
     "core.engine.privacy": "private sessions: their directory in memory, or below the state directory",
@@ -64,6 +65,8 @@ WRITERS: dict[str, str] = {
     "core.background.postgres_store": "tables of its own in the database that the user names",
     "core.background.worker_process": "a lock and a log in the state directory; starts this program again",
     "core.worker.pushing": "commits in the clone of an agent, in the state directory; starts git",
+    "core.git.index_lock": "project: the index of its repository and its lock, for a commit",
+    "core.shadow.commits.pending_commit": STATE,
     "core.git.repository": "a room of its own in the temporary directory; starts git",
     "core.permissions.audit": STATE,
     "core.permissions.directory_identity": KERNEL,
@@ -191,6 +194,7 @@ PROJECT: dict[str, frozenset[str]] = {
         "_copy_tree _link_at _restore_metadata copy_file copy_into_layer make_room"
     ),
     "core.engine.export.documents": words("write_export"),
+    "core.git.index_lock": words("_link_lock _unlink install_draft take_lock"),
     "core.workspace.plan_folder": words("PlanFolder.remove_abandoned PlanFolder.write"),
     "core.filesystem.renaming": words("move_to_free_name"),
     "core.filesystem.atomic_write": words("create_file rename_over replace_file stream_replacement"),
@@ -209,6 +213,7 @@ CHANGING = {
     },
     "create_file": {
         "core.filesystem.atomic_write",
+        "core.git.index_lock",
         "core.shadow.layers.layer_files",
         "core.shadow.promotion.file_swap",
         "core.workspace.tree",

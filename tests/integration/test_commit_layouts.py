@@ -95,7 +95,8 @@ async def test_while_another_git_holds_the_index_nothing_is_committed(project):
 
 
 async def test_an_index_that_is_held_when_the_commit_is_made_is_told_of(project):
-    add_hook(project, "post-commit", 'touch "$(git rev-parse --git-dir)/index.lock"')
+    lock = '"$(git rev-parse --git-dir)/index.lock"'
+    add_hook(project, "post-commit", f"rm {lock}; touch {lock}")
     async with session_in(project, access([writes("a.txt", edited(2)), says("Done.")])) as (engine, session):
         (made,) = await commit(engine, session, await accept_all(engine, session), hooks="machine")
         assert isinstance(made, ev.CommitMade), made

@@ -240,10 +240,10 @@ def _set_todos(view: ViewState, _: events.Envelope, event: events.TodoChanged) -
 
 
 def _show_repair(view: ViewState, envelope: events.Envelope, event: events.SessionResumed) -> Topics | None:
-    if not event.repaired:
-        return NOTHING
-    view.transcript.add_notice(envelope, event.repaired)
-    return None
+    view.loss = ""
+    if event.repaired:
+        view.transcript.add_notice(envelope, event.repaired)
+    return None if event.repaired else NOTHING
 
 
 def _show_restore(view: ViewState, envelope: events.Envelope, event: events.CheckpointRestored) -> None:
@@ -276,6 +276,7 @@ def _show_notice(view: ViewState, envelope: events.Envelope, event: events.Notic
 
 def _show_error(view: ViewState, envelope: events.Envelope, event: events.ErrorRaised) -> Topics | None:
     view.commits.ends.append(event)
+    view.loss = event.message if event.code == "state_lost" else view.loss
     if view.transcript.has_shown(event.message):
         return _COMMITS
     view.transcript.add_error(envelope, event)

@@ -86,7 +86,8 @@ class ViewState(SessionState):
     `refusals`: verdicts that failed, by path, until the review has shown them; `index`: how far it is;
     `client_count`: how many screens and other clients have the session open; `background`: the agents there;
     `commits`: the one at work; `stale_receipts`: turns whose receipt is to be made anew; `verifying`: the check that is
-    run again now, "" = none, and `verifying_line` the last line that it printed."""
+    run again now, "" = none, and `verifying_line` the last line that it printed; `loss`: why the session is no longer
+    kept, "" = it is."""
 
     transcript: TranscriptState = field(default_factory=TranscriptState)
     steering: SteeringQueue = field(default_factory=SteeringQueue)
@@ -108,6 +109,7 @@ class ViewState(SessionState):
     stale_receipts: set[str] = field(default_factory=set)
     verifying: str = ""
     verifying_line: str = ""
+    loss: str = ""
 
     def show_verification(self, _: events.Envelope, event: events.VerificationProgressed) -> None:
         """Take in how far the check is that is run again."""

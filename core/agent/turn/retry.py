@@ -20,6 +20,7 @@ LONGEST_PAUSE: Final = 20.0
 FLOOR: Final = 0.5  # seconds that lie between two attempts whatever a server says
 BUDGET: Final = 90.0  # seconds from the first failure of a step to the last attempt
 UNREACHABLE_BUDGET: Final = 2.5  # the same for a server that has not answered yet
+UNANSWERED: Final = frozenset({"unreachable", "tls_failed"})  # nothing that knows a model has said anything
 PAID_CODES: Final = frozenset({"stream_cut", "stalled", "stream_invalid", "call_malformed"})
 MAX_PAID_ATTEMPTS: Final = 6
 
@@ -35,9 +36,9 @@ class Backoff(Struct, eq=False, kw_only=True):
 
     def compute_pause(self, error: ProviderError) -> float | None:
         """Return the seconds to wait before the next attempt, or None to give up; the error's hint then says why."""
-        now, absent = monotonic(), error.code == "unreachable" and not self.has_answered
+        now, absent = monotonic(), error.code in UNANSWERED and not self.has_answered
         left = self._first_failures.setdefault(absent, now) + (UNREACHABLE_BUDGET if absent else self.budget) - now
-        self.has_answered = self.has_answered or error.code != "unreachable"
+        self.has_answered = self.has_answered or error.code not in UNANSWERED
         self._paid_count += error.code in PAID_CODES
         pause = min(FIRST_PAUSE * 2.0 ** (self.attempt - 1), LONGEST_PAUSE) * random.uniform(0.75, 1.25)
         pause = max(pause, FLOOR, error.retry_after or 0.0)

@@ -17,6 +17,7 @@ from typing import Final, TextIO
 from core.cli.arguments import PrintArguments
 from core.cli.print_mode.json_answer import RETRIES, JsonAnswer, JsonAnswerPrinter, merge_responses, read_schema
 from core.cli.print_mode.printer import JsonPrinter, Printer, StreamPrinter, TextPrinter
+from core.cli.review_output.left_paths import collect_errors, explain_left, format_left
 from core.clock import monotonic, now_ms, pause
 from core.engine import Engine
 from core.engine.configuration.doubts import InterfaceCheck, find_interface_doubts
@@ -26,8 +27,9 @@ from core.exits import ExitCode
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.documents import ErrorDocument
-from core.protocol.renames import list_changes
+from core.protocol.renames import format_change_path, list_changes
 from core.protocol.review import Change
+from core.sessions.log import STATE_LOST
 from core.state.session import SessionState, TurnState
 from core.tasks import TaskOwner
 from core.text.display_names import to_one_line
@@ -111,6 +113,8 @@ class _PrintRun:
         self._interrupts = 0
         self._tasks = TaskOwner()
         self._counting: asyncio.Task[None] | None = None
+        self._opened = 0  # the seq of the session when it was opened
+        self._errors: list[ev.ErrorRaised] = []
         self._labels: tuple[str, ...] = ()
         self._attached: AttachedLabels | None = None
 
@@ -130,7 +134,7 @@ class _PrintRun:
         opened = await self._open()
         if isinstance(opened, cmd.Reject):
             return self._print_refusal(opened)
-        self._session = opened.session
+        self._session, self._opened = opened.session, opened.seq
         self._printed = opened.seq - self._is_resumed  # `session.resumed` says what was mended
         view = SessionView(self._engine, self._session, self._take_in)
         try:
@@ -227,6 +231,8 @@ class _PrintRun:
         """Print an event, and note whether something was refused since nobody could be asked."""
         if self._attached is not None:
             self._attached.take_in(envelope.event)
+        if isinstance(envelope.event, ev.ErrorRaised) and envelope.seq > self._opened:
+            self._errors.append(envelope.event)
         if not isinstance(envelope.event, ev.LossyEvent) and envelope.seq <= self._printed:
             return
         self._stop_count_down()
@@ -257,11 +263,17 @@ class _PrintRun:
         response = build_response(turn, state, accepted=accepted)
         if self._answer is not None:
             response = merge_responses([*self._parts, response], self._answer)
+        if not accepted:
+            await view.settle()  # what is found out at the end of a turn
+        loss = next((each for each in self._errors if each.code == STATE_LOST), None)
         self._printer.end(response)
         if state.is_private:
             await self._keep_pending(state)
         if not self._is_resumed and _lacks_key(turn):  # nothing to go on with, and `-c` would open it
             await self._engine.submit(cmd.SessionClose(session=self._session, discard=True))
+        if loss is not None and not has_failed:
+            sys.stderr.write(f"! {to_one_line(f'{loss.message} It can not be gone on with.')}\n")
+            return ExitCode.FAILED
         if has_failed:
             return ENDS.get(turn.reason, ExitCode.FAILED)
         left = _has_left(state, self._arguments.accept)
@@ -274,7 +286,19 @@ class _PrintRun:
         self._printed = sys.maxsize  # the turn is over: what it still had to tidy is not printed
         await view.settle()
         self._printed = view.state.seq
-        return await _accept_edits(self._engine, view, self._arguments.accept)
+        since = len(self._errors)
+        accepted = await _accept_edits(self._engine, view, self._arguments.accept)
+        self._report_left(view.state, self._errors[since:])
+        return accepted
+
+    def _report_left(self, state: SessionState, events: Sequence[ev.AnyEvent]) -> None:
+        """Name what `--accept` was to write and did not, each with its reason. `events`: what went wrong."""
+        errors = collect_errors(events)
+        wanted = self._arguments.accept
+        for change in list_changes(state.changes):
+            if ACCEPT_ALL in wanted or _is_wanted(change, wanted):
+                left = format_left(format_change_path(change), explain_left(change, errors, "accept"))
+                sys.stderr.write(f"! {to_one_line(left)}\n")
 
     async def _keep_pending(self, state: SessionState) -> None:
         """Keep what waits for a review without the conversation: it is work that nobody could be asked about."""

@@ -33,7 +33,9 @@ def prepare_tag(session: Session, command: cmd.SessionTag) -> Effect:
 async def prepare_export(session: Session, command: cmd.SessionExport) -> Effect:
     """Write the session to a new file. Raises `StateError`."""
     session.log.flush()
-    await asyncio.to_thread(export_kept, session.services.store, command)
+    await asyncio.to_thread(
+        export_kept, session.services.store, command, session.log if session.log.find_loss() else None
+    )
     return lambda: None
 
 

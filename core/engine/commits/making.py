@@ -1,7 +1,9 @@
 """Make commits of accepted hunks: hooks in the box first, then the user's own git, then the user's index follows.
 
 Git commits an index of its own that holds the last commit and the accepted hunks; the user's index is touched only
-where the commit changed a path, and keeps what was staged there.
+where the commit changed a path, and keeps what was staged there. So that a kill comes between nothing, the commit is
+noted, and the next index stands ready as the lock of the index, before git runs (`pending_commit`); the shell that runs
+git gives it the index's name, also when this process is gone by then.
 """
 
 from __future__ import annotations
@@ -9,35 +11,47 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import shutil
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.engine.commits.basis import NOT_COMMITTABLE, CommitBasis, open_basis
+from core.engine.commits.cut_off import INDEX_VARIABLE, forget_commit
 from core.engine.commits.hook_trial import TIME_LIMIT, HookTrial, try_commit
 from core.engine.session.session import Session
-from core.errors import AgentTuiError, CommandRejected
-from core.git.history import MISSING_MODE, GitEntry, diff_trees, update_index
-from core.git.repository import GitFailed, find_git
-from core.git.temporary_directories import make_temporary_directory
+from core.errors import AgentTuiError, CommandRejected, StateError
+from core.git.history import GitEntry, update_index
+from core.git.index_lock import LOCK, build_draft, take_lock
+from core.git.repository import find_git
+from core.git.temporary_directories import hold_temporary_directory
 from core.git.tree_entries import list_index_entries, write_index
-from core.git.work_state import read_head
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.review import Origin
+from core.sandbox.results import CommandResult
 from core.sandbox.unboxed_run import run_unboxed
 from core.shadow.commits.commit_content import CommitContent, plan_index, store_entry
 from core.shadow.commits.path_version import AcceptedEdit
+from core.shadow.commits.pending_commit import PendingCommit, save_pending_commit, settle_commit
 from core.shell.outside.machine_run import build_machine_environment
 
 _ON_MACHINE: Final = "If they need what the box does not have (the network, a cache), run them on this machine."
 _HOOK_TOOL: Final = "git_hook"
+_SCRIPT: Final = """\
+{commit}
+code=$?
+if [ {lock} -ef {draft} ] && [ "$({git} rev-parse --verify --quiet 'HEAD^{{tree}}')" = {tree} ]; then
+  mv -f -- {lock} {index} && rm -f -- {draft}
+fi
+exit "$code"
+"""
 _LOCKED: Final = "another git is at work here: there is {}."
 _NO_GIT_RUNS: Final = "Commit again when it is done; if none runs, delete that file."
-_LEFT_BEHIND: Final = "Your index did not follow ({}). This brings it up: git reset -q -- {}"
 
 
 class CommitProblem(AgentTuiError, code="commit_failed"):
@@ -49,11 +63,35 @@ class CommitProblem(AgentTuiError, code="commit_failed"):
 
 
 class _Prepared(Struct, frozen=True):
-    """A commit whose objects are stored. `index`: entries by which the user's index follows."""
+    """A commit whose objects are stored, and the name of its tree."""
 
     contents: list[CommitContent]
     entries: dict[bytes, GitEntry]
-    index: dict[bytes, GitEntry]
+    tree: str
+
+
+class _GitRun(Struct, frozen=True, kw_only=True):
+    """A run of the user's git. `place`: the temporary directory with index and message; `lock`: its descriptor."""
+
+    place: Path
+    lock: int
+    pending: PendingCommit
+    skips_hooks: bool
+
+    def render_script(self, git: str, own: Path) -> str:
+        """Render what the shell runs: the commit, and right behind it the index that follows, unless a hook changed the
+        commit. What it comes to is seen in the repository, not by an exit code."""
+        skipped = ("--no-verify",) if self.skips_hooks else ()
+        words = (git, "commit", "--quiet", "--cleanup=whitespace", f"--file={self.place / 'message'}", *skipped)
+        draft = self.pending.draft.name
+        return _SCRIPT.format(
+            commit=shlex.join(words),
+            git=shlex.quote(git),
+            lock=shlex.quote(str(own / LOCK)),
+            draft=shlex.quote(str(own / draft)),
+            index=shlex.quote(str(own / "index")),
+            tree=self.pending.tree,
+        )
 
 
 async def make_commits(session: Session, command: cmd.CommitMake) -> None:
@@ -61,20 +99,18 @@ async def make_commits(session: Session, command: cmd.CommitMake) -> None:
     head = command.head
     for planned in command.commits:
         try:
-            made = await _make_commit(session, planned, command.hooks, head)
+            head = (await _make_commit(session, planned, command.hooks, head)).id
         except CommitProblem as problem:
             session.emit_outside_turn(problem.failed)
             return
         except AgentTuiError as problem:
             session.emit_outside_turn(ev.CommitFailed(stage="check", message=problem.message, hint=problem.hint))
             return
-        head = made.id
-        session.emit_outside_turn(made)
 
 
 async def _make_commit(session: Session, planned: cmd.PlannedCommit, hooks: cmd.HookPlace, head: str) -> ev.CommitMade:
     with ExitStack() as stack:
-        place = stack.enter_context(make_temporary_directory())
+        place, lock = stack.enter_context(hold_temporary_directory())
         basis = await asyncio.to_thread(stack.enter_context, open_basis(session))
         if basis.head.commit != head:
             raise CommandRejected("there is a new commit since this one was planned.", hint="Look again: /commit")
@@ -83,12 +119,25 @@ async def _make_commit(session: Session, planned: cmd.PlannedCommit, hooks: cmd.
         (place / "message").write_text(planned.message.strip() + "\n", encoding="utf-8", errors="surrogateescape")
         if hooks == "box" and basis.hooks:
             await _try_hooks(session, basis, prepared, place)
-        output = await _run_git(session, basis, place, skips_hooks=hooks == "none")
-        return await asyncio.to_thread(_finish, basis, prepared, edits, planned, output)
+        pending, next_index = await asyncio.to_thread(_plan, basis, prepared, edits, planned, place)
+        await asyncio.to_thread(_begin, session, basis, pending, next_index)
+        run = _GitRun(place=place, lock=lock, pending=pending, skips_hooks=hooks == "none")
+        ended, output = None, ""
+        try:
+            ended, output = await _run_git(session, basis, run)
+        finally:  # also where the session is closed meanwhile: git may have moved the branch by then
+            made = settle_commit(session.workspace.root, pending)
+            if made is not None:
+                made = replace(made, output=output)
+                session.recorder.emit(made, in_turn=False, surely=True)
+            forget_commit(session)
+        if made is None:
+            raise CommitProblem(_describe_end(ended, output))
+        return made
 
 
 def _prepare(basis: CommitBasis, edits: Sequence[AcceptedEdit], place: Path) -> _Prepared:
-    lock = basis.places.own / "index.lock"
+    lock = basis.places.own / LOCK
     if lock.exists():  # the user's index could not follow
         raise CommandRejected(_LOCKED.format(lock), hint=_NO_GIT_RUNS, code=NOT_COMMITTABLE)
     contents = basis.compute(edits)
@@ -98,19 +147,75 @@ def _prepare(basis: CommitBasis, edits: Sequence[AcceptedEdit], place: Path) -> 
     if not contents:
         raise CommandRejected("the last commit has all of it already.", code=NOT_COMMITTABLE)
     entries = {each.name: store_entry(basis.repository, each) for each in contents}
-    followed = plan_index(basis.repository, contents, entries)
-    with suppress(FileNotFoundError):
-        (place / "index").write_bytes((basis.places.own / "index").read_bytes())
+    plan_index(basis.repository, contents, entries)  # refused before hooks run, where the index could not follow
+    _copy_index(basis, place / "index")
     write_index(basis.repository, place / "index", basis.head.commit, entries.values())
-    return _Prepared(contents, entries, {each.path: each for each in followed})
+    tree = basis.repository.run("write-tree", more={"GIT_INDEX_FILE": str(place / "index")}, seconds=60.0)
+    return _Prepared(contents, entries, tree.decode().strip())
+
+
+def _copy_index(basis: CommitBasis, target: Path) -> None:
+    """Copy the user's index with its time, by which git tells what it has to compare."""
+    with suppress(FileNotFoundError):
+        shutil.copy2(basis.places.own / "index", target)
+
+
+def _plan(
+    basis: CommitBasis, prepared: _Prepared, edits: Sequence[AcceptedEdit], planned: cmd.PlannedCommit, place: Path
+) -> tuple[PendingCommit, bytes]:
+    """Return the commit as it is noted, and the index that follows it."""
+    names = [each.name for each in prepared.contents]
+    before = list_index_entries(basis.repository, names)
+    followed = plan_index(basis.repository, prepared.contents, prepared.entries)
+    _copy_index(basis, place / "next")
+    if not (place / "next").exists():
+        basis.repository.run("read-tree", "--empty", more={"GIT_INDEX_FILE": str(place / "next")})
+    update_index(basis.repository, followed, str(place / "next"))
+    next_index = (place / "next").read_bytes()
+    pending = PendingCommit(
+        head=basis.head.commit,
+        branch=basis.head.branch,
+        tree=prepared.tree,
+        subject=planned.message.strip().partition("\n")[0],
+        edits=tuple(each.id for each in edits),
+        files=tuple(each.path for each in prepared.contents),
+        entries=tuple(prepared.entries.values()),
+        before=tuple(entry for name in names for entry in before[name]),
+        after=tuple(followed),
+        draft=build_draft(basis.places.own, next_index),
+        place=str(place),
+    )
+    return pending, next_index
+
+
+def _begin(session: Session, basis: CommitBasis, pending: PendingCommit, next_index: bytes) -> None:
+    """Note the commit, and take the lock of the index. Raises `CommandRejected`: then nothing has begun."""
+    try:
+        session.log.flush()
+        session.log.sync()
+        save_pending_commit(session.directory.path, pending)
+    except (OSError, StateError) as error:
+        why = error.message if isinstance(error, StateError) else f"{session.directory.path}: {error.strerror}."
+        raise CommandRejected(
+            f"nothing was committed, as it can't be noted: {why}",
+            hint="Mend that, then commit again: without its note, a kill could leave half of a commit.",
+            code=NOT_COMMITTABLE,
+        ) from error
+    try:
+        take_lock(basis.places.own, pending.draft, next_index)
+    except OSError as error:
+        forget_commit(session)
+        raise CommandRejected(
+            f"nothing was committed: {basis.places.own} can't be written: {error.strerror}.", code=NOT_COMMITTABLE
+        ) from error
+    except BaseException:
+        forget_commit(session)
+        raise
 
 
 async def _try_hooks(session: Session, basis: CommitBasis, prepared: _Prepared, place: Path) -> None:
     """Run the hooks in the box. Raises `CommitProblem` if they refuse, or want the commit otherwise."""
     paths = [each.path for each in prepared.contents if each.after.kind == "file"]
-    expected = await asyncio.to_thread(
-        basis.repository.run, "write-tree", more={"GIT_INDEX_FILE": str(place / "index")}, seconds=60.0
-    )
     trial_place = place / "trial"
     trial_place.mkdir()
     for name in ("index", "message"):
@@ -118,7 +223,7 @@ async def _try_hooks(session: Session, basis: CommitBasis, prepared: _Prepared, 
     own = basis.places.common / "hooks"
     folder = next((each.parent for each in basis.hooks.values() if each.parent != own), None)
     trial = await try_commit(session.terminal.host, trial_place, paths, folder, _tell(session))
-    is_other = trial.has_passed and trial.tree != expected.decode().strip()
+    is_other = trial.has_passed and trial.tree != prepared.tree
     if trial.has_passed and not is_other and not trial.changed:
         return
     changed = _propose(session, trial.changed, basis)
@@ -155,12 +260,11 @@ def _propose(session: Session, changed: dict[str, bytes], basis: CommitBasis) ->
     return tuple(proposed)
 
 
-async def _run_git(session: Session, basis: CommitBasis, place: Path, *, skips_hooks: bool) -> str:
-    """Commit by the user's git in their environment: their identity, signature and hooks. Return what was printed."""
+async def _run_git(session: Session, basis: CommitBasis, run: _GitRun) -> tuple[CommandResult, str]:
+    """Commit by the user's git in their environment: their identity, signature and hooks. Return how it ended, and what
+    was printed."""
     git = await asyncio.to_thread(find_git, basis.places.root)
-    skipped = ("--no-verify",) if skips_hooks else ()
-    words = (git, "commit", "--quiet", "--cleanup=whitespace", f"--file={place / 'message'}", *skipped)
-    environment = build_machine_environment(os.environ) | {"GIT_INDEX_FILE": str(place / "index")}
+    environment = build_machine_environment(os.environ) | {INDEX_VARIABLE: str(run.place / "index")}
     heard: list[str] = []
 
     def take(text: str) -> None:
@@ -168,60 +272,20 @@ async def _run_git(session: Session, basis: CommitBasis, place: Path, *, skips_h
         session.emit_outside_turn(ev.CommitProgressed(text=text))
 
     ended = await run_unboxed(
-        shlex.join(words), cwd=basis.places.root, env=environment, time_limit=TIME_LIMIT, on_output=take
+        run.render_script(git, basis.places.own),
+        cwd=basis.places.root,
+        env=environment,
+        time_limit=TIME_LIMIT,
+        on_output=take,
+        inherited=(run.lock,),
     )
-    output = "".join(heard).strip()
-    if ended.exit_code != 0:
-        how = "took too long" if ended.timed_out else f"ended with {ended.exit_code}"
-        raise CommitProblem(ev.CommitFailed(stage="git", message=f"git commit {how}.", output=output))
-    return output
+    return ended, "".join(heard).strip()
 
 
-def _finish(
-    basis: CommitBasis,
-    prepared: _Prepared,
-    edits: Sequence[AcceptedEdit],
-    planned: cmd.PlannedCommit,
-    output: str,
-) -> ev.CommitMade:
-    """Let the user's index follow the new commit; return what it is."""
-    repository, old = basis.repository, basis.head.commit
-    head = (basis.places.own / "HEAD").read_bytes()
-    (repository.directory / "HEAD").write_bytes(head)
-    now = read_head(repository)
-    if not now.commit or now.commit == old:
-        raise GitFailed("git commit ended well, and there is no new commit.")
-    problem, files = "", tuple(each.path for each in prepared.contents)
-    try:
-        _follow_commit(basis, prepared, diff_trees(repository, old, now.commit))
-    except GitFailed as failed:
-        problem = _LEFT_BEHIND.format(failed.message, shlex.join(files))
-    subject = planned.message.strip().partition("\n")[0]
-    return ev.CommitMade(
-        id=now.commit,
-        branch=now.branch,
-        subject=subject,
-        edits=tuple(each.id for each in edits),
-        files=files,
-        output=output,
-        problem=problem,
-    )
-
-
-def _follow_commit(basis: CommitBasis, prepared: _Prepared, changed: Sequence[GitEntry]) -> None:
-    """Set the user's index where the commit (and its hooks) changed something and nothing else is staged."""
-    known = list_index_entries(basis.repository, [each.path for each in changed])
-    found = []
-    for entry in changed:
-        planned, staged = prepared.index.get(entry.path), known[entry.path]
-        now = (staged[0].mode, staged[0].oid) if staged else (MISSING_MODE, "")
-        was = (entry.old_mode, entry.old if entry.old_mode != MISSING_MODE else "")
-        if planned is not None and (entry.mode, entry.oid) == _key(prepared.entries[entry.path]):
-            found.append(planned)
-        elif now == was:
-            found.append(entry)
-    update_index(basis.repository, found, str(basis.places.own / "index"))
-
-
-def _key(entry: GitEntry) -> tuple[str, str]:
-    return entry.mode, entry.oid
+def _describe_end(ended: CommandResult | None, output: str) -> ev.CommitFailed:
+    if ended is not None and ended.exit_code == 0:
+        message = "git commit ended well, and there is no new commit."
+    else:
+        how = "took too long" if ended is None or ended.timed_out else f"ended with {ended.exit_code}"
+        message = f"git commit {how}."
+    return ev.CommitFailed(stage="git", message=message, output=output)

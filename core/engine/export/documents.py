@@ -8,11 +8,12 @@ from typing import assert_never
 from core.engine.export.record import format_json, read_export
 from core.errors import StateError
 from core.protocol.queries import ExportAnswer, ExportFormat, build_export_name
+from core.sessions.log import SessionLog
 
 
-def export_session(directory: Path, wanted: ExportFormat) -> ExportAnswer:
-    """Return the session in a directory as a document. Raises `StateError`."""
-    session = read_export(directory)
+def export_session(directory: Path, wanted: ExportFormat, log: SessionLog | None = None) -> ExportAnswer:
+    """Return the session in a directory, or from its open log, as a document. Raises `StateError`."""
+    session = read_export(directory, log)
     match wanted:
         case "json":
             text = format_json(session)

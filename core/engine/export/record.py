@@ -21,7 +21,7 @@ from core.protocol.messages import Usage
 from core.protocol.review import Change, Check, DiffLine, FileState, Operation, Verdict, VerdictRecord
 from core.records import convert
 from core.secrets import redact
-from core.sessions.log import read_log
+from core.sessions.log import SessionLog, read_log
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.content.contents import Contents
 from core.shadow.diff.diff_lines import build_diff
@@ -108,10 +108,13 @@ class _Reader(Struct, eq=False):
         return tuple(found or self.documents.get(seq, []))
 
 
-def read_export(directory: Path) -> ExportedSession:
-    """Read the session in a directory. Raises `StateError`."""
+def read_export(directory: Path, log: SessionLog | None = None) -> ExportedSession:
+    """Read the session in a directory, or from its open log, whose file may be gone. Raises `StateError`."""
     reader = _Reader(SessionState(session_id=directory.name))
-    read_log(directory / "log.jsonl", reader.take)
+    if log is None:
+        read_log(directory / "log.jsonl", reader.take)
+    else:
+        log.read_all(reader.take)
     state, contents = reader.state, Contents(BlobStore(directory / "blobs"))
     turns = (
         ExportedTurn(

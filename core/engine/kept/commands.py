@@ -14,6 +14,7 @@ from core.engine.kept.changes import clean_title, delete_session, record_change
 from core.errors import CommandRejected
 from core.protocol import commands as cmd
 from core.protocol.events import SessionRenamed, SessionTagged
+from core.sessions.log import SessionLog
 from core.sessions.store import SessionStore
 
 
@@ -34,11 +35,12 @@ def delete_kept(store: SessionStore, command: cmd.SessionDelete) -> None:
     delete_session(store, command.session, confirmed=command.confirmed)
 
 
-def export_kept(store: SessionStore, command: cmd.SessionExport) -> None:
-    """Write a session, be it open or not, to a new file. Raises `StateError`."""
-    if not store.has_session(command.session):
+def export_kept(store: SessionStore, command: cmd.SessionExport, log: SessionLog | None = None) -> None:
+    """Write a session, be it open or not, to a new file: from its open `log`, if its file is gone.
+    Raises `StateError`."""
+    if log is None and not store.has_session(command.session):
         store.open(command.session)  # which says that there is none
-    made = export_session(store.sessions_path / command.session, command.format)
+    made = export_session(store.sessions_path / command.session, command.format, log)
     write_export(made, store.workspace / Path(command.path).expanduser())
 
 

@@ -114,10 +114,11 @@ async def answer_export(source: QuerySource, query: q.ExportQuery) -> q.ExportAn
     """Return a session as a document, be it open or not. Raises `StateError`."""
     from core.engine.export.documents import export_session
 
-    store = source.services.store
-    if not store.has_session(query.session):
+    store, session = source.services.store, source.find_session(query.session)
+    log = session.log if session is not None and session.log.find_loss() else None
+    if log is None and not store.has_session(query.session):
         store.open(query.session)  # which says that there is none
-    return await asyncio.to_thread(export_session, store.sessions_path / query.session, query.format)
+    return await asyncio.to_thread(export_session, store.sessions_path / query.session, query.format, log)
 
 
 async def answer_jobs(source: QuerySource, query: q.JobsQuery) -> q.JobsAnswer:

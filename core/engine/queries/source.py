@@ -18,6 +18,10 @@ class QuerySource:
         self.sessions = sessions
         self.ignore = IgnoreRules(services.workspace)
 
+    def find_session(self, session: str) -> Session | None:
+        """Return an open session, None = it is not open."""
+        return self.sessions.get(session)
+
     def require_session(self, session: str) -> Session:
         """Return an open session. Raises `CommandRejected` if it is not open."""
         if (found := self.sessions.get(session)) is None:

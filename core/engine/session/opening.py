@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 
 from core.engine.services import EngineServices
 from core.engine.session.probe_cleanup import prune_killed_runs, remove_probes
@@ -15,15 +18,19 @@ from core.git.temporary_directories import remove_abandoned
 from core.protocol.events import BranchChanged, SessionResumed, SessionStarted
 from core.sessions.log import SessionLog
 from core.sessions.snapshot import open_session
-from core.sessions.store import SessionDirectory
+from core.sessions.store import JOURNAL_FILE, LOG_FILE, SessionDirectory
+from core.shadow.commits.pending_commit import NOTE_FILE
+from core.shadow.promotion.journal import Journal
 from core.state.session import SessionState
 
 
 def create_session(directory: SessionDirectory, services: EngineServices, first: SessionStarted) -> Session:
     """Create a session that begins with `first`. Raises `StateError`."""
     prune_killed_runs(directory)
+    finish_others(directory, services)
     remove_abandoned()
     log = SessionLog(directory.log_path)
+    log.check_lock = directory.check_lock
     state = SessionState(session_id=directory.id, recall=log.read_records)
     session = Session(directory, log, state, services)
     session.emit(first)
@@ -42,12 +49,20 @@ def fill_directory(directory: SessionDirectory, create: Callable[[SessionDirecto
 
 def resume_session(directory: SessionDirectory, services: EngineServices) -> Session:
     """Open a session from its log, with promotions and the turn that it left open ended. Raises `StateError`."""
+    finish_others(directory, services)
+    return _repair_session(directory, services)[0]
+
+
+def _repair_session(directory: SessionDirectory, services: EngineServices) -> tuple[Session, str]:
+    """Open a session; return what was repaired, too ("" = nothing)."""
     prune_killed_runs(directory)
     remove_abandoned()
     log, state, mended = open_session(directory.path, SessionState)
+    log.check_lock = directory.check_lock
     state.session_id = directory.id
     session = Session(directory, log, state, services)
     repaired = [mended, *session.shadow.recover(), finish_pending_restore(session)]
+    repaired.append(_finish_own_commit(session))
     session.recorder.turn_id = state.current_turn.id if state.current_turn is not None else ""
     repaired.append(close_open_turn(state, session.emit, reopened=True))
     session.recorder.turn_id = ""
@@ -55,7 +70,49 @@ def resume_session(directory: SessionDirectory, services: EngineServices) -> Ses
     told, unattended = " ".join(filter(None, repaired)), not services.options.interactive
     session.emit(SessionResumed(repaired=told, branch=read_branch(services.workspace.root), unattended=unattended))
     session.check_disk()  # the project may have moved on meanwhile
-    return session
+    return session, told
+
+
+def _finish_own_commit(session: Session) -> str:
+    if not (session.directory.path / NOTE_FILE).exists():
+        return ""
+    from core.engine.commits.cut_off import finish_own_commit
+
+    return finish_own_commit(session)
+
+
+def finish_others(directory: SessionDirectory, services: EngineServices) -> None:
+    """Look after what killed programs left half done in this workspace, once; the session that is about to be opened in
+    `directory` says it, and looks after itself."""
+    if services.has_looked_around:
+        return
+    services.has_looked_around = True
+    with suppress(OSError):
+        for each in directory.path.parent.iterdir():
+            if each != directory.path:
+                _finish_other(each, services)
+
+
+def _finish_other(path: Path, services: EngineServices) -> None:
+    if (path / NOTE_FILE).exists():
+        from core.engine.commits.cut_off import finish_other_commit
+
+        services.notices += filter(None, [finish_other_commit(path, services.workspace.root)])
+    if Journal(path / JOURNAL_FILE).has_ended:
+        return
+    with suppress(StateError):  # it is open elsewhere, or can't be read: who opens it is told
+        dated = (path / LOG_FILE).stat()
+        directory = SessionDirectory(path)
+        try:
+            session, told = _repair_session(directory, services)
+            session.syntax_checker.close()
+            session.save_summary()
+            session.recorder.bus.close()
+            session.log.close()
+        finally:
+            directory.close()
+        os.utime(path / LOG_FILE, ns=(dated.st_atime_ns, dated.st_mtime_ns))  # it is not the latest by that
+        services.notices += filter(None, [told])
 
 
 def note_branch(session: Session) -> None:

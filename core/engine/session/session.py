@@ -80,8 +80,7 @@ class Session:
     def __init__(
         self, directory: SessionDirectory, log: SessionLog, state: SessionState, services: EngineServices
     ) -> None:
-        self.id = directory.id
-        self.directory = directory
+        self.id, self.directory = directory.id, directory
         self.log, self.state = log, state
         self.services = services
         self.workspace, self.review = services.workspace, state.review
@@ -215,6 +214,8 @@ class Session:
         }
 
     def _on_turn_started(self, event: ev.TurnStarted) -> None:
+        if (loss := self.log.find_loss()) is not None:
+            self.report_error(loss)
         if not self.state.title:
             self.emit(ev.SessionRenamed(title=derive_title(event.prompt)))
         self.create_checkpoint(event.prompt)

@@ -17,7 +17,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from core.errors import AgentTuiError, ContextOverflow, ProviderError
-from core.providers.connection.refusals import QUOTA, Refusal, find_refusal, is_too_large
+from core.providers.connection.refusals import QUOTA, Refusal, drop_echoes, find_refusal, is_too_large
 from core.secrets import redact
 
 MAX_DETAIL: Final = 300
@@ -31,6 +31,16 @@ _DAILY: Final = re.compile(r"PerDay|free-models-per-day")
 _TIMEOUTS: Final = frozenset({"ReadTimeout", "WriteTimeout", "PoolTimeout", "ConnectTimeout", "TimeoutException"})
 _CONNECTING: Final = frozenset({"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol"})
 _CUT: Final = frozenset({"RemoteProtocolError", "ReadError", "WriteError", "CloseError", "IncompleteRead"})
+# What TLS says of bytes that are none of it, and what servers of TLS say of a request that came without it:
+# the last row is what the HTTP library makes of an alert of TLS.
+_NO_TLS: Final = re.compile(
+    r"wrong[ _]version[ _]number|record[ _]layer[ _]failure|\[SSL: HTTP_REQUEST\]|unknown protocol", re.IGNORECASE
+)
+_WANTS_TLS: Final = re.compile(
+    r"plain HTTP request was sent to HTTPS port|HTTP request to an HTTPS server|plain HTTP to an SSL-enabled server"
+    r"|illegal request line|illegal status line: bytearray\(b'\\x1[56]\\x03",
+    re.IGNORECASE,
+)
 _TYPES: Final = {
     "authentication_error": 401,
     "invalid_api_key": 401,
@@ -91,12 +101,16 @@ def build_status_error(status: int, body: object, headers: Mapping[str, str], ap
     from core.providers.connection.retry_delay import parse_wait  # its patterns are compiled when something went wrong
 
     detail = extract_detail(body)
-    whole = f"{detail} {json.dumps(body) if isinstance(body, (dict, list)) else body or ''}"
+    own = drop_echoes(body, api.model)
+    whole = f"{extract_detail(own)} {json.dumps(own) if isinstance(own, (dict, list)) else own or ''}"
     if is_too_large(status, whole):
         return build_overflow_error(api, detail)
+    match = _WANTS_TLS.search(whole) if status == 400 else None
+    if match and (other := _build_scheme_error(api, "http://", match[0])) is not None:
+        return other
     wait = parse_wait(headers, body, whole) if status == 429 or status >= 498 else None
     passes = status == 429 and wait is not None and not _DAILY.search(whole)  # the quota of a minute comes back
-    if isinstance(body, str) and _PAGE.search(body) and 400 <= status < 500:
+    if isinstance(own, str) and _PAGE.search(own) and 400 <= status < 500:
         # Another server answers there, or something stands in between.
         if status in {404, 405}:
             return _build_not_found_error(status, detail, "", api)
@@ -207,18 +221,38 @@ def build_exception_error(error: BaseException, api: Api, *, started: bool = Fal
 
 def _build_transport_error(chain: list[BaseException], api: Api, *, started: bool) -> ProviderError:
     names = {name for each in chain for name in (kind.__name__ for kind in type(each).__mro__)}
+    words = " ".join(str(each) for each in chain)
+    for pattern, scheme in ((_NO_TLS, "https://"), (_WANTS_TLS, "http://")):
+        match = pattern.search(words)
+        if match and not started and (other := _build_scheme_error(api, scheme, match[0])) is not None:
+            return other
     if names & _CONNECTING or any(isinstance(each, ConnectionRefusedError) for each in chain):
         return _build_unreachable_error(chain, api)
     if names & _TIMEOUTS or "TimeoutError" in names:
         silent = next((each for each in chain if isinstance(each, SilentTooLong)), SilentTooLong(api.stall_seconds))
         return ProviderError(f"{api.full_label} sent {silent}.", code="stalled", retryable=True, hint="Try again.")
     if names & _CUT or isinstance(chain[0], ConnectionError):
-        return build_cut_error(api, started=started)
+        error = build_cut_error(api, started=started)
+        if "without sending a response" in words and redact(api.base_url).lower().startswith("http://"):
+            error.hint = "Try again. If that server wants https, write it so in the base URL."
+        return error
     reason = to_one_line(f"{type(chain[0]).__name__}: {chain[0]}")
     if names & {"JSONDecodeError", "UnicodeDecodeError"}:
         text = f"{api.label} sent something that is not a stream of JSON events ({reason})."
         return ProviderError(text, code="stream_invalid", retryable=True, hint=f"Check the base URL ({api.base_url}).")
     return ProviderError(f"{api.label} can't be used: {reason}.", code="provider_failed", hint="Try again.")
+
+
+def _build_scheme_error(api: Api, scheme: str, sign: str) -> ProviderError | None:
+    """The error for a server that speaks the other one of http and https, by a `sign` of that; None if the base URL has
+    not this `scheme`."""
+    base, other = redact(api.base_url), "http://" if scheme == "https://" else "https://"
+    if not base.lower().startswith(scheme):
+        return None
+    spoken, reason = scheme.removesuffix("://"), to_one_line(sign.strip("[]").replace("_", " ").lower())
+    text = f"{api.label} can't be reached at {base}: what answers there does not speak {spoken} ({reason})."
+    hint = f"Write {other}{base[len(scheme) :]} as its base URL (and look at the proxy, if you have one)."
+    return ProviderError(text, code="tls_failed", retryable=False, hint=hint)
 
 
 def _build_unreachable_error(chain: list[BaseException], api: Api) -> ProviderError:

@@ -1,13 +1,15 @@
 """The reasons for which model APIs refuse requests, as a table: by the words that servers really use, since their codes
 differ.
 
-The first row that speaks of an answer wins. `{who}` is the provider with its model, `{label}` the provider alone.
+The first row that speaks of an answer wins, among those that its status allows. Words count from their beginning on,
+and only the server's own: what it repeats of the request (`drop_echoes`) may say anything. `{who}` is the provider with
+its model, `{label}` the provider alone.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -15,13 +17,14 @@ _ANOTHER: Final = "choose another model with /model"
 
 
 class Refusal(Struct, frozen=True):
-    """One reason. `words`: a pattern, searched for in the body in any case; `statuses` () = any of 300 and above."""
+    """One reason. `words`: a pattern, searched for in the body in any case from the beginning of a word on; `statuses`:
+    those that it can come with (an error within a stream that has none counts as 500)."""
 
     code: str
     what: str
     hint: str
     words: str
-    statuses: tuple[int, ...] = ()
+    statuses: tuple[int, ...]
     retryable: bool = False
 
 
@@ -35,6 +38,16 @@ TOO_LARGE: Final = (
 )
 TOO_LARGE_STATUSES: Final = (400, 413, 422, 429, 500)
 
+_SERVER_FAULTS: Final = tuple(range(500, 600))
+
+# Of the validators and gateways that repeat the request in what they say: keys of a body, and its beginning in a text.
+_ECHO_KEYS: Final = frozenset({"input", "ctx", "body", "request", "messages", "prompt", "failed_generation"})
+_ECHO_TEXT: Final = re.compile(
+    r"['\"]input['\"]: |input_value=|\bReceived Messages="
+    r"|\b(?:messages|prompt)=[\[{'\"]|['\"](?:messages|prompt)['\"]: ",
+)
+MAX_DEPTH: Final = 8
+
 NEEDS_RESPONSES: Final = r"\bv1/responses\b"
 
 QUOTA: Final = Refusal(
@@ -43,7 +56,8 @@ QUOTA: Final = Refusal(
     f"Look at the billing page of the account, or {_ANOTHER}.",
     r"insufficient_quota|exceeded your current quota|exceeded_current_quota|credit balance is too low"
     r"|insufficient (balance|credits|funds)|(requires|need) more credits|billing_(error|hard_limit|not_active)"
-    r"|payment required|spend_limit|specified api usage limits|extra usage is required|free-models-per-day|PerDay",
+    r"|payment required|spend_limit|specified api usage limits|extra usage is required|free-models-per-day|\w*PerDay",
+    (400, 402, 403, 429, 500, 503),
 )
 REFUSALS: Final = (
     Refusal(
@@ -63,6 +77,7 @@ REFUSALS: Final = (
         "Use a provider that serves it; /model lists those that you have a key for.",
         r"unsupported_country_region_territory|country, region, or territory not supported"
         r"|user location is not supported",
+        (400, 403, 451, 500),
     ),
     QUOTA,
     Refusal(
@@ -78,6 +93,7 @@ REFUSALS: Final = (
         f"Look at the account's settings (verification, model access, organization, project), or {_ANOTHER}.",
         r"organization (must be verified|has been disabled)|does not have access to model"
         r"|endpoints found matching your (data|guardrail)|access to this model is (not|denied)",
+        (400, 403, 404),
     ),
     Refusal(
         "content_filtered",
@@ -98,6 +114,7 @@ REFUSALS: Final = (
         r"|requires --enable-auto-tool-choice|tools param requires --jinja|unsupported param: tools"
         r"|[`'\"]?tools[`'\"]? (is|are) not supported|tool (use|calls?) (is|are) not supported"
         r"|endpoints found that support the provided .{0,3}tool",
+        (400, 404, 405, 422, 500, 501),
     ),
     Refusal(
         "schema_refused",
@@ -112,13 +129,15 @@ REFUSALS: Final = (
         "{who} wrote a tool call that its own server could not read",
         "Try again.",
         r"tool_use_failed|failed to call a function|failed to parse tool call",
+        (400, 422, 500),
         retryable=True,
     ),
     Refusal(
         "out_of_memory",
         "{label} has not enough memory for {model}",
         "Choose a smaller model with /model, or give its server more memory.",
-        r"requires more system memory|insufficient (system )?resources|out of memory|OOM\b",
+        r"requires more system memory|insufficient (system )?resources|out of memory\b|OutOfMemory(Error)?\b|OOM\b",
+        _SERVER_FAULTS,
     ),
     Refusal(
         "model_loading",
@@ -136,20 +155,43 @@ REFUSALS: Final = (
         r"|no endpoints found for",
         (400, 403, 404),
     ),
-    Refusal("address_unknown", "{label} has no such address", "{check_address}", r"unexpected endpoint or method"),
+    Refusal(
+        "address_unknown",
+        "{label} has no such address",
+        "{check_address}",
+        r"unexpected endpoint or method",
+        (400, 404, 405, 500),
+    ),
 )
 
 
 def is_said(words: str, text: str) -> bool:
-    """Return True if a pattern fits somewhere in what a server said, in any case."""
-    return re.search(words, text, re.IGNORECASE | re.DOTALL) is not None
+    """Return True if a pattern fits in what a server said, in any case, from the beginning of a word on."""
+    return re.search(rf"(?<![A-Za-z0-9])(?:{words})", text, re.IGNORECASE | re.DOTALL) is not None
+
+
+def drop_echoes(body: Any, model: str = "", depth: int = 0) -> Any:
+    """Return a body, JSON or text, without what it repeats of the request: nobody's prompt is a reason of the server's.
+    The name of the `model` is one thing that is repeated, and may be any words, too."""
+    if depth > MAX_DEPTH:
+        return None
+    if isinstance(body, dict):
+        own = {key: value for key, value in body.items() if key not in _ECHO_KEYS}
+        return {key: drop_echoes(value, model, depth + 1) for key, value in own.items()}
+    if isinstance(body, list):
+        return [drop_echoes(each, model, depth + 1) for each in body]
+    if not isinstance(body, str):
+        return body
+    echo = _ECHO_TEXT.search(body)
+    text = body[: echo.start()] if echo else body
+    return re.sub(rf"(?<!\w){re.escape(model)}(?!\w)", "MODEL", text) if len(model) > 2 else text
 
 
 def find_refusal(status: int, text: str) -> Refusal | None:
     """The reason that a body names; None: none that is known."""
     if is_said(NEEDS_RESPONSES, text):
         return None  # another wire of the same API is asked for
-    rows = (each for each in REFUSALS if not each.statuses or status in each.statuses)
+    rows = (each for each in REFUSALS if status in each.statuses)
     return next((each for each in rows if is_said(each.words, text)), None)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -14,6 +15,8 @@ from core.errors import StateError
 from core.protocol.events import AnyEvent
 from core.protocol.review import FileState
 from core.records import decode_json
+
+_END_BYTES: Final = 200  # more than a record has that ends a transaction
 
 
 class PathWrite(Struct, frozen=True, kw_only=True):
@@ -112,6 +115,18 @@ class Journal(Struct, eq=False):
                 case AbortRecord(id=name) | DoneRecord(id=name):
                     found.pop(name, None)
         return list(found.values())
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the last transaction was brought to its end, as far as the last line tells: that is read alone."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(0, os.SEEK_END)
+                file.seek(max(file.tell() - _END_BYTES, 0))
+                lines = file.read().rstrip(b"\n").split(b"\n")
+        except OSError:
+            return True
+        return lines == [b""] or isinstance(_decode_record(lines[-1]), AbortRecord | DoneRecord)
 
     def clear(self) -> None:
         """Empty the journal; for when all transactions have ended. Raises OSError."""

@@ -20,6 +20,8 @@ from core.transports.acp.tool_calls import build_text
 ACCEPT, REJECT, ACCEPT_REST = "accept", "reject", "accept_rest"
 _SAID: Final = {ACCEPT: "Accepted.", REJECT: "Rejected.", "": "Not decided: it waits for your review."}
 
+_NOT_DONE: Final = "That could not be done: nothing was written, and it still waits for your review."
+
 
 async def review_turn(session: FollowedSession, turn: str) -> None:
     """Review what a turn changed, as the session is set. Ends early when the prompt is cancelled."""
@@ -97,11 +99,13 @@ async def _review_one(
             cmd.HunkResolve(session=session.id, path=change.path, hunks=hunks, verdict=verdict, confirmed=True)
         )
         await session.settle()
-    said = _SAID[ACCEPT if chosen == ACCEPT_REST else chosen]
+    still = session.state.changes.get(change.path)
+    is_left = still is not None and (not hunk or hunk in {each.id for each in still.hunks})
+    said = _NOT_DONE if chosen and is_left else _SAID[ACCEPT if chosen == ACCEPT_REST else chosen]
     session.notify(
         ToolCallChanged(
             tool_call_id=asked.tool_call_id,
-            status="completed" if chosen in {ACCEPT, ACCEPT_REST} else "failed",
+            status="completed" if chosen in {ACCEPT, ACCEPT_REST} and said != _NOT_DONE else "failed",
             content=(*(asked.content or ()), build_text(said)),
         )
     )

@@ -1,0 +1,99 @@
+"""Commits that a killed program had begun: finished or undone at the next start, whichever session that opens.
+
+The repository is put right at once. The event belongs into the log of the session that made the commit, so its note
+waits there, with the outcome, until that session is opened.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from msgspec.structs import replace
+
+from core.clock import monotonic
+from core.engine.session.session import Session
+from core.errors import AgentTuiError, StateError
+from core.git.repository import GitFailed
+from core.git.temporary_directories import is_in_use
+from core.sandbox.unboxed_run import end_left_processes
+from core.sessions.store import SessionDirectory
+from core.shadow.commits.pending_commit import (
+    PendingCommit,
+    load_pending_commit,
+    remove_pending_commit,
+    save_pending_commit,
+    settle_commit,
+)
+
+INDEX_VARIABLE: Final = "GIT_INDEX_FILE"
+_GRACE_SECONDS: Final = 2.0
+_POLL_SECONDS: Final = 0.02
+_FINISHED: Final = "A commit that was cut off is in the repository: {} {}."
+_UNDONE: Final = "A commit that was cut off was not made, and nothing of it is left: {}."
+_UNKNOWN: Final = "A commit that was cut off can't be looked after ({}); compare git status with your files: {}."
+
+
+def forget_commit(session: Session) -> None:
+    """Remove the note of a commit once the log on the disk tells of it; else it waits for the next start."""
+    if not session.log.deferred_count:
+        remove_pending_commit(session.directory.path)
+
+
+def finish_own_commit(session: Session) -> str:
+    """Finish or undo the commit that a session had begun, and record it. Return a sentence, "" = there was none."""
+    directory = session.directory.path
+    pending, sentence = _settle(directory, session.workspace.root)
+    if pending is None:
+        return ""
+    if (made := pending.made) is not None and made.id not in {each.id for each in session.state.review.commits}:
+        session.emit_outside_turn(made)
+        session.log.sync()
+    remove_pending_commit(directory)
+    return sentence
+
+
+def finish_other_commit(session: Path, root: Path) -> str:
+    """Finish or undo the commit that another session had begun, if nobody has it open. Return a sentence, "" = none."""
+    try:
+        directory = SessionDirectory(session)
+    except StateError:
+        return ""  # it is open elsewhere: the commit is that program's
+    try:
+        pending, sentence = _settle(session, root)
+        if pending is not None and pending.made is None:
+            remove_pending_commit(session)
+        return sentence
+    finally:
+        directory.close()
+
+
+def _settle(session: Path, root: Path) -> tuple[PendingCommit | None, str]:
+    """Return the noted commit with its outcome, and what there is to say of it: that is said once."""
+    try:
+        pending = load_pending_commit(session)
+        if pending is None or pending.made is not None:
+            return pending, ""
+        _end_left_git(Path(pending.place))
+        made = settle_commit(root, pending)
+    except (AgentTuiError, OSError) as error:
+        why = error.message if isinstance(error, GitFailed) else str(error)
+        return None, _UNKNOWN.format(why.rstrip("."), session.name)
+    if made is None:
+        return pending, _UNDONE.format(pending.subject)
+    settled = replace(pending, made=made)
+    with suppress(OSError):  # else the next start comes to the same end
+        save_pending_commit(session, settled)
+    return settled, " ".join(filter(None, (_FINISHED.format(made.id[:10], made.subject), made.problem)))
+
+
+def _end_left_git(place: Path) -> None:
+    """Let the git of a killed program end, which may be about to commit; end it if that takes too long."""
+    end = monotonic() + _GRACE_SECONDS
+    while is_in_use(place):
+        if monotonic() > end:
+            end_left_processes(INDEX_VARIABLE, str(place / "index"))
+            end += _GRACE_SECONDS
+        time.sleep(_POLL_SECONDS)

@@ -1,0 +1,124 @@
+"""The next index of a work tree, put where git's own lock stands, so that no git changes the index meanwhile.
+
+Git itself does it so for `git commit -- PATH`: the lock holds the next index while hooks run and the branch moves, and
+then takes the index's name in one step. A kill leaves the old index behind a lock, or the new one; with the lock there,
+git refuses to stage anything over an index that has not followed yet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from core.filesystem.atomic_write import create_file, sync_directory
+from core.filesystem.open_beneath import DIRECTORY
+from core.git.repository import GitFailed
+
+LOCK: Final = "index.lock"
+_INDEX: Final = "index"
+_PLAIN: Final = 0o644
+
+
+class IndexDraft(Struct, frozen=True, kw_only=True):
+    """The next index of a work tree. `name`: of a second name of the lock, beside it; `digest` and `replaces`: SHA-256
+    of the draft and of the index that it was made from ("" = there was none)."""
+
+    name: str
+    digest: str
+    replaces: str
+
+
+def build_draft(own: Path, data: bytes) -> IndexDraft:
+    """Return a draft with `data` for the index in the directory `own`. Nothing is written. Raises OSError."""
+    name = f"{_INDEX}.{secrets.token_hex(8)}.agent-tui"
+    return IndexDraft(name=name, digest=_hash(data), replaces=digest_index(own))
+
+
+def digest_index(own: Path, name: str = _INDEX) -> str:
+    """Return the SHA-256 of an index, "" = there is none. Raises OSError."""
+    try:
+        return _hash((own / name).read_bytes())
+    except FileNotFoundError:
+        return ""
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def take_lock(own: Path, draft: IndexDraft, data: bytes) -> None:
+    """Write the draft, and make it the lock of the index. Raises `GitFailed` if another git holds the index or changed
+    it since the draft was made, and OSError; then nothing of it is left."""
+    try:
+        mode = (own / _INDEX).stat().st_mode
+    except FileNotFoundError:
+        mode = _PLAIN
+    directory = os.open(own, DIRECTORY)
+    try:
+        with create_file(directory, draft.name.encode(), mode) as file:
+            file.write(data)
+        _link_lock(directory, draft, mode, data)
+        sync_directory(directory)
+        if digest_index(own) != draft.replaces:
+            raise GitFailed("the index was changed by another git just now.", hint="Commit again.")
+    except FileExistsError:
+        _unlink(own / draft.name)
+        raise GitFailed(
+            f"another git is at work here: there is {own / LOCK}.",
+            hint="Commit again when it is done; if none runs, delete that file.",
+        ) from None
+    except BaseException:
+        release_lock(own, draft)
+        raise
+    finally:
+        os.close(directory)
+
+
+def _link_lock(directory: int, draft: IndexDraft, mode: int, data: bytes) -> None:
+    try:
+        os.link(draft.name, LOCK, src_dir_fd=directory, dst_dir_fd=directory)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        with create_file(directory, LOCK.encode(), mode) as file:
+            file.write(data)
+
+
+def is_lock_ours(own: Path, draft: IndexDraft) -> bool:
+    """True if the lock of the index is this draft."""
+    with suppress(OSError):
+        return digest_index(own, LOCK) == draft.digest
+    return False
+
+
+def install_draft(own: Path, draft: IndexDraft) -> bool:
+    """Let the lock become the index. False: that can't be done, as one of them is another's. Raises OSError."""
+    if digest_index(own) == draft.digest:
+        return True
+    if not is_lock_ours(own, draft) or digest_index(own) != draft.replaces:
+        return False
+    directory = os.open(own, DIRECTORY)
+    try:
+        os.rename(LOCK, _INDEX, src_dir_fd=directory, dst_dir_fd=directory)
+        sync_directory(directory)
+    finally:
+        os.close(directory)
+    return True
+
+
+def release_lock(own: Path, draft: IndexDraft) -> None:
+    """Remove the draft, and the lock if it is the draft."""
+    if is_lock_ours(own, draft):
+        _unlink(own / LOCK)
+    _unlink(own / draft.name)
+
+
+def _unlink(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink(missing_ok=True)

@@ -1,0 +1,183 @@
+"""A commit that has begun, as it is noted in the session's directory before the repository is touched, and its end.
+
+The branch and the index are two files, so a kill can come between them. `settle_commit` brings both to one of two ends,
+by what it finds in the repository: the same for a commit that just ran and for one that a kill cut off.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from core.filesystem.atomic_write import replace_file
+from core.git.history import MISSING_MODE, GitEntry, diff_trees, update_index
+from core.git.index_lock import IndexDraft, install_draft, is_lock_ours, release_lock
+from core.git.layout import RepositoryLayout
+from core.git.repository import GitFailed, GitRepository, find_believed_repository, open_repository
+from core.git.tree_entries import list_index_entries
+from core.git.work_state import HeadState, read_head
+from core.protocol.events import CommitMade
+from core.records import decode_json
+
+NOTE_FILE: Final = "commit.json"
+_LEFT_BEHIND: Final = "Your index did not follow ({}). This brings it up: git reset -q -- {}"
+_MOVED_ON: Final = "the branch has moved on since"
+_STAGED_SINCE: Final = "what is staged there was changed meanwhile"
+
+
+class PendingCommit(Struct, frozen=True, kw_only=True):
+    """A commit that has begun. `head`, `branch`: where it was made on; `tree`: its own, if no hook changes it.
+    `entries`: what it changes; `before`, `after`: these paths in the user's index, now and when it has followed.
+    `place`: the temporary directory that git uses while it runs. `made`: how it ended, once that is known."""
+
+    head: str
+    branch: str
+    tree: str
+    subject: str
+    edits: tuple[str, ...]
+    files: tuple[str, ...]
+    entries: tuple[GitEntry, ...]
+    before: tuple[GitEntry, ...]
+    after: tuple[GitEntry, ...]
+    draft: IndexDraft
+    place: str
+    made: CommitMade | None = None
+
+
+def save_pending_commit(directory: Path, pending: PendingCommit) -> None:
+    """Note a commit in its session's directory, synced. Raises OSError."""
+    replace_file(directory / NOTE_FILE, msgspec.json.encode(pending))
+
+
+def load_pending_commit(directory: Path) -> PendingCommit | None:
+    """Return the commit that was noted last and has not come to its end. Raises OSError."""
+    try:
+        return decode_json((directory / NOTE_FILE).read_bytes(), PendingCommit)
+    except FileNotFoundError:
+        return None
+    except msgspec.MsgspecError:
+        remove_pending_commit(directory)  # it is written whole or not at all, so this is none of ours
+        return None
+
+
+def remove_pending_commit(directory: Path) -> None:
+    """Forget the commit: all of it is in the repository and in the log."""
+    with suppress(OSError):
+        (directory / NOTE_FILE).unlink(missing_ok=True)
+
+
+def settle_commit(root: Path, pending: PendingCommit) -> CommitMade | None:
+    """Bring index and branch to one of two ends. Return the commit (with a `problem` if the index can't follow it),
+    None if there is none: then the index is as it was. What others did since is left. Raises `GitFailed`, OSError."""
+    places = find_believed_repository(root)
+    with open_repository(root, may_be_above=True) as repository:
+        if places is None or repository is None:
+            raise GitFailed("the repository is not this project's own any more.")
+        now = read_head(repository)
+        commit = _find_commit(repository, pending, now)
+        problem = ""
+        if commit:
+            is_latest = commit == now.commit and now.branch == pending.branch
+            problem = _follow_commit(repository, places, pending, commit) if is_latest else _MOVED_ON
+        release_lock(places.own, pending.draft)
+    if not commit:
+        return None
+    if problem:
+        problem = _LEFT_BEHIND.format(problem, shlex.join(pending.files))
+    return CommitMade(
+        id=commit,
+        branch=pending.branch,
+        subject=pending.subject,
+        edits=pending.edits,
+        files=pending.files,
+        problem=problem,
+    )
+
+
+def _find_commit(repository: GitRepository, pending: PendingCommit, now: HeadState) -> str:
+    """Return the commit that was made of `pending`, "" = there is none: the first one on top of its base, if it has the
+    tree, or the subject and the files (hooks and the user may have changed more)."""
+    tips = [now.commit] if now.branch == pending.branch else [f"refs/heads/{pending.branch}", now.commit]
+    for tip in filter(None, tips):
+        commit = _find_child(repository, tip, pending.head)
+        if commit and _is_made_of(repository, pending, commit):
+            return commit
+    return ""
+
+
+def _find_child(repository: GitRepository, tip: str, head: str) -> str:
+    beyond = (f"^{head}",) if head else ()
+    with suppress(GitFailed):
+        lines = repository.run("rev-list", "--first-parent", "--parents", tip, *beyond, seconds=30.0).split(b"\n")
+        words = lines[-2].decode().split(" ") if len(lines) > 1 else []
+        if words[1:2] == ([head] if head else []):
+            return "".join(words[:1])
+    return ""
+
+
+def _is_made_of(repository: GitRepository, pending: PendingCommit, commit: str) -> bool:
+    told = repository.run("log", "-1", "--no-show-signature", "--format=%T%n%s", commit).decode("utf-8", "replace")
+    tree, _, subject = told.rstrip("\n").partition("\n")
+    if tree == pending.tree:
+        return True
+    changed = {entry.path for entry in diff_trees(repository, pending.head, commit)}
+    return subject.strip() == pending.subject.strip() and changed.issuperset(entry.path for entry in pending.entries)
+
+
+def _follow_commit(repository: GitRepository, places: RepositoryLayout, pending: PendingCommit, commit: str) -> str:
+    """Bring the user's index up to the commit. Return why it did not follow, "" = it did."""
+    try:
+        changed = diff_trees(repository, pending.head, commit)
+        is_as_planned = {_key(each) for each in changed} == {_key(each) for each in pending.entries}
+        if is_as_planned and install_draft(places.own, pending.draft):
+            return ""
+        if is_lock_ours(places.own, pending.draft):
+            release_lock(places.own, pending.draft)
+        known = list_index_entries(repository, [each.path for each in changed])
+        entries, is_whole = _select_entries(pending, changed, known)
+        update_index(repository, entries, str(places.own / "index"))
+    except (GitFailed, OSError) as error:
+        return error.message if isinstance(error, GitFailed) else str(error.strerror)
+    return "" if is_whole else _STAGED_SINCE
+
+
+def _select_entries(
+    pending: PendingCommit, changed: Iterable[GitEntry], known: dict[bytes, list[GitEntry]]
+) -> tuple[list[GitEntry], bool]:
+    """Select what the index has to take over. It follows where it is as it was when the commit began; False: somewhere
+    else is staged by now what was not then."""
+    planned = {each.path: each for each in pending.entries}
+    before = {each.path: each for each in pending.before}
+    after = {each.path: each for each in pending.after}
+    entries, is_whole = [], True
+    for entry in changed:
+        staged = _find_staged(known[entry.path])
+        if entry.path not in planned or _key(planned[entry.path]) != _key(entry):  # a hook's doing
+            wanted, was = entry, (entry.old_mode, entry.old if entry.old_mode != MISSING_MODE else "")
+        else:
+            wanted, was = (
+                after.get(entry.path, entry),
+                _find_staged([before[entry.path]] if entry.path in before else []),
+            )
+        if staged == was:
+            entries.append(wanted)
+        elif entry.path in planned and staged != _find_staged([wanted]):
+            is_whole = False
+    return entries, is_whole
+
+
+def _find_staged(entries: Sequence[GitEntry]) -> tuple[str, str]:
+    """Return mode and object of a path in an index; without an entry, or with one that says so, it has none."""
+    if not entries or entries[0].mode == MISSING_MODE:
+        return MISSING_MODE, ""
+    return entries[0].mode, entries[0].oid
+
+
+def _key(entry: GitEntry) -> tuple[bytes, str, str]:
+    return entry.path, entry.mode, entry.oid
