@@ -53,9 +53,9 @@ _STRANGE_SCRIPTS: Final = frozenset(
     {"CHEROKEE", "LISU", "COPTIC", "DESERET", "OSAGE", "CARIAN", "LYCIAN", "LYDIAN", "GOTHIC", "OLD"}
 )
 _CALM = re.compile(
-    "[ -~\t\n\u00a1-\u00a9\u00ab\u00ac\u00ae-\u00b9\u00bb-\u017e\u0180-\u01bf\u01c4-\u024f\u2013\u2014\u2018-\u201e"
-    "\u2020-\u2022\u2026\u20ac\u2190-\u21e4\u2500-\u25ff\u3001-\u3011\u3041-\u3096\u30a1-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
-    "\uac00-\ud7a3\uff01\uff08-\uff0c\uff1a\uff1b\uff1f]*"
+    "[ -~\t\n\u00a1-\u00a9\u00ab\u00ac\u00ae-\u00b9\u00bb-\u0131\u0134-\u017e\u0180-\u01bf\u01cd-\u01f0\u01f4-\u024f"
+    "\u2013\u2014\u2018-\u201e\u2020-\u2022\u2026\u20ac\u2190-\u21e4\u2500-\u25ff\u3001-\u3011\u3041-\u3096"
+    "\u30a1-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01\uff08-\uff0c\uff1a\uff1b\uff1f]*"
 )
 _PIECES = re.compile(r"([^\W\d_]+)|(.)", re.DOTALL)
 _KEYCAP = re.compile("[0-9#*]\ufe0f\u20e3")
@@ -223,8 +223,9 @@ def _group_letter(letter: str) -> str:
     """Return the script of a letter; "?": it is named by itself, as it can't be seen or is another form of ASCII."""
     if letter.isascii():
         return "LATIN"
-    is_form = letter in _SIGN_LETTERS or unicodedata.normalize("NFKC", letter).isascii()
-    return "?" if is_form or not _is_seen(letter) else find_script(letter)
+    is_raised = unicodedata.decomposition(letter).startswith(("<super>", "<sub>"))
+    is_form = letter.isalpha() and not is_raised and unicodedata.normalize("NFKC", letter).isascii()
+    return "?" if is_form or letter in _SIGN_LETTERS or not _is_seen(letter) else find_script(letter)
 
 
 def _stands_in_its_language(pieces: list[re.Match[str]], at: int) -> bool:
