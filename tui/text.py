@@ -107,7 +107,7 @@ def shorten_lines(text: str, limit: int = LINE_LIMIT) -> str:
 def fit_line(text: str, width: int = 200) -> str:
     """Fit prose on one line of `width` characters: white space is one space, an ellipsis ends it if it is cut."""
     line = _BLANKS.sub(" ", render_prose(text[: 8 * width])).strip(" ")
-    is_cut = len(line) > width or len(text) > 8 * width
+    is_cut = len(line) > width or len(text) > 8 * width > 0
     return line[: max(width - 1, 0)] + ELLIPSIS if is_cut else line
 
 

@@ -13,9 +13,10 @@ from core.protocol import documents
 from core.protocol.messages import Usage
 from core.state.call_words import describe_call, describe_edit
 from core.text.counting import count
+from core.text.lookalikes import mark_lookalikes
 from tui.block import TranscriptBlock
 from tui.quantities import format_cost, format_duration
-from tui.text import expose_line, expose_text, fit_line, format_path, render_output, render_prose, shorten_lines
+from tui.text import expose_text, fit_line, format_path, render_output, render_prose, shorten_lines
 from tui.widgets.text_rows import GUTTER, INDENT, Piece, TextRow, measure_pieces, wrap_pieces
 
 LIVE_ROWS: Final = 8
@@ -91,13 +92,13 @@ def _format_subject(block: TranscriptBlock, call: documents.ToolCallMetadata | N
     pattern = next((arguments[key] for key in ("query", "pattern") if isinstance(arguments.get(key), str)), "")
     if pattern and subject.startswith(pattern):
         subject = f'"{pattern}"{subject.removeprefix(pattern)}'
-    return expose_line(subject, 300, is_strict=True)
+    return fit_line(mark_lookalikes(subject), 300)
 
 
 def _format_values(arguments: dict[str, Any]) -> str:
     """Return the plain values of a call's arguments, a part of each."""
     values = (str(each) for each in arguments.values() if isinstance(each, str | int | float) and str(each).strip())
-    return ", ".join(expose_line(each, _SHOWN_VALUE, is_strict=True) for each in values)
+    return ", ".join(fit_line(mark_lookalikes(each), _SHOWN_VALUE) for each in values)
 
 
 def render_tool_call(block: TranscriptBlock, width: int, is_open: bool) -> list[TextRow]:

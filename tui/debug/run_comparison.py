@@ -15,7 +15,7 @@ from core.protocol.debug import ComparedLocation, ProbeRecord, ProbeRun
 from core.protocol.queries import ProbeLogAnswer
 from core.text.counting import count
 from tui.debug.log_rows import BOLD, HEAD, LINE, MUTED, PLAIN, BoardRow, Piece, flow_pieces, format_fields
-from tui.text import fit_line, render_prose
+from tui.text import fit_line, render_output
 from tui.widgets.text_rows import measure_pieces
 
 SIDES: Final[Mapping[str, tuple[str, str]]] = {
@@ -72,7 +72,7 @@ def format_comparison(log: ProbeLogAnswer, runs: Runs) -> str:
         where = _quote(f"{place.location} {place.message}".strip())
         lines += ["", f"{SIDES[place.side][0]} {who}{where} ({_count_lines(place)})"]
         if place.side != "same":
-            records = [f"{sign} {render_prose(each.data or each.message)}" for sign, each in _list_records(place)]
+            records = [f"{sign} {render_output(each.data or each.message)}" for sign, each in _list_records(place)]
             fence = "`" * max([3, *(len(found) + 1 for found in _FENCES.findall("\n".join(records)))])
             lines += [f"{fence}diff", *records, fence]
     return "\n".join(lines) + "\n"
