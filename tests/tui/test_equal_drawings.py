@@ -46,6 +46,7 @@ PROGRAM_OUTPUT = {
     "tui.chat.command_rows",
     "tui.chat.tool_call_rows",
     "tui.commit.draft_dialog",
+    "tui.debug.log_rows",
     "tui.debug.run_comparison",
     "tui.screens.dialogs.listings.servers",
     "tui.screens.dialogs.pages",

@@ -116,7 +116,7 @@ def _render_place(place: ComparedLocation, width: int) -> Iterator[BoardRow]:
     sign, colour = SIDES[place.side]
     who = fit_line(place.hypothesis, 20)
     where: list[Piece] = [(f" {sign} ", colour), (f"{who} " if who else "", BOLD)]
-    where += [(fit_line(f"{place.location} {place.message}", max(width - 16 - len(who), 12)), PLAIN)]
+    where += [(fit_line(f"{place.location} {render_output(place.message)}", max(width - 16 - len(who), 12)), PLAIN)]
     yield (*where, (f"  {_count_lines(place)}", MUTED))
 
 
@@ -128,7 +128,7 @@ def _format_record(record: ProbeRecord | None, other: ProbeRecord | None) -> lis
     if record is None:
         return []
     if not record.data:
-        return [(fit_line(record.message, 400), PLAIN)]
+        return [(fit_line(render_output(record.message), 400), PLAIN)]
     return format_fields(record.data, other.data if other is not None else None)
 
 
