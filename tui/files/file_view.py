@@ -95,7 +95,9 @@ class FileView(CodeView):
 
     def show_text(self, file: FileAnswer, *, keeps_place: bool = False) -> None:
         """Show a file from its top; `keeps_place`: it is the same file, so place and cursor stay with their lines."""
-        lines = shorten_lines(file.text.replace("\r\n", "\n"), MAX_LINE_LENGTH).split("\n")
+        is_crlf = file.text.count("\r\n") == file.text.count("\n")  # of mixed ends each "\r" is seen
+        text = file.text.replace("\r\n", "\n") if is_crlf else file.text
+        lines = shorten_lines(text, MAX_LINE_LENGTH).split("\n")
         if len(lines) > 1 and not lines[-1]:
             lines.pop()
         top, had_text = self.scroll_offset.y, self.has_text
