@@ -231,7 +231,8 @@ class FilePreview(StatePane):
         if file is None:
             return
         gone = "  - deleted, once you accept that" if self._is_gone(self._path) else ""
-        size = f"  {file.size:,} bytes{', CRLF' if '\r\n' in file.text else ''}" if file.size else ""
+        ends = ", CRLF" if "\r\n" in file.text else ""
+        size = f"  {file.size:,} bytes{ends}" if file.size else ""
         found = (
             f"  “{fit_line(cursor.pattern, 20)}” {cursor.match_number or '–'}/{len(cursor.matches)}"
             if cursor.pattern
