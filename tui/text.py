@@ -1,52 +1,97 @@
 """The one entry for foreign text: models, tools, files, paths and errors are sanitized here, and only here.
 
-No text that leaves this module can move the cursor, reorder or hide text, or mean anything to a markup parser.
+No text that leaves this module can move the cursor, reorder or hide text, or mean anything to a markup parser. There
+are three doors. What somebody decides by (code, commands, questions, names) goes through `expose_text` or
+`expose_line`: all of it is seen, and what differs is drawn differently. What is read (answers, notices, errors) goes
+through `render_prose`: nothing is removed either, but blanks are blanks. Only what a program printed goes through
+`render_output`, which does what a terminal would do with it: there, and nowhere else, sequences are taken out.
 `guard_renderer` is the second check behind it: it looks at what is about to be written to the terminal.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from textual.content import Content
 from textual.strip import Strip
 
 from core.text import display_names as names
+from core.text import exposure
 from core.text.display_names import ELLIPSIS, HIDDEN
+from core.text.exposure import BLANK_SIGN, TAB_SIGN, TAB_SIZE
 
-TAB_SIZE: Final = 4
 LINE_LIMIT: Final = 2_000
-expose_controls: Final = names.expose_controls
 
 # CSI, the string commands (OSC, DCS, APC, PM, SOS; only when they end, so that none can swallow a page), two-byte ones.
 _TERMINAL_SEQUENCE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)|\x1b[ -/]+[0-~]"
     r"|\x1b[0-OQ-WYZ\\`-~]|\x9b[0-?]*[ -/]*[@-~]"
 )
-_EMOJI_JOINT = re.compile("(?<=[^\x00-\u1fff])\u200d(?=[^\x00-\u1fff])")
+_EXPOSED = re.compile(rf"‹(?:. )?U\+[0-9A-F]+(?:×\d+)?›|‹[^‹›·]+·[A-Z][A-Za-z-]+›|[{exposure.OWN_SIGNS}]")
+_BLANKS = re.compile("[ \t\n]+")
 _NEVER_WRITTEN = re.compile(f"[{HIDDEN}\n\t]")
 _NEVER_DRAWN = re.compile(f"[{HIDDEN}]")
 
 
-def clean(text: str) -> str:
-    """Remove terminal sequences (colours, titles, links), expand tabs, and expose the other controls."""
+def expose_text(text: str, *, keeps_blanks: bool = False) -> str:
+    """Return what somebody decides by: all of it is seen, tabs and blanks at the end of a line too, unless they are to
+    be kept for a reader of Markdown. Texts that differ are drawn differently."""
+    if text.isascii() and text.isprintable() and text[-1:] != " ":
+        return text
+    shown = exposure.expose_text(text)
+    return shown if keeps_blanks else "\n".join(map(exposure.expose_blanks, shown.split("\n")))
+
+
+def expose_line(text: str, width: int = 400, *, is_strict: bool = False) -> str:
+    """Return what somebody decides by as one line of at most `width` characters, with a sign for each line end.
+    `is_strict`: as a command or a name is judged, where no word of prose is expected."""
+    line = exposure.expose_line(text, is_strict=is_strict)
+    return line if len(line) <= width else line[: max(width - 1, 0)] + ELLIPSIS
+
+
+def expose_content(text: str, style: str = "") -> Content:
+    """Return what somebody decides by as literal content, its long lines shortened. `style` is ours."""
+    return Content.styled(expose_text(shorten_lines(text)), style)
+
+
+def restore_blanks(shown: str, start: int, end: int) -> str:
+    """Return the characters [start, end) of an exposed line as they are copied: with its tabs and blanks."""
+    if TAB_SIGN not in shown and BLANK_SIGN not in shown:
+        return shown[start:end]
+    copied, at = list[str](), start
+    while at < min(end, len(shown)):
+        is_tab = shown[at] == TAB_SIGN
+        copied.append("\t" if is_tab else " " if shown[at] == BLANK_SIGN else shown[at])
+        at = at + TAB_SIZE - at % TAB_SIZE if is_tab else at + 1
+    return "".join(copied)
+
+
+def find_exposed(shown: str) -> Iterator[tuple[int, int, bool]]:
+    """Yield the places [start, end) of an exposed line that stand for something else; True for tabs and blanks."""
+    if not shown.isascii():
+        for match in _EXPOSED.finditer(shown):
+            yield match.start(), match.end(), match[0] in {TAB_SIGN, BLANK_SIGN}
+
+
+def render_prose(text: str) -> str:
+    """Return text that is read: nothing of it is removed, controls and hidden characters are seen, tabs are blanks."""
     if text.isascii() and text.isprintable():
         return text
-    if "\x1b" in text or "\x9b" in text:
-        text = _TERMINAL_SEQUENCE.sub("", text)
-    if "\u200d" in text:
-        text = _EMOJI_JOINT.sub("", text)
-    text = expose_controls(text)
+    text = names.expose_controls(text)
     return text.expandtabs(TAB_SIZE) if "\t" in text else text
 
 
-def render_carriage_returns(text: str) -> str:
-    """Clean the output of a program as a terminal would leave it: carriage returns overwrite their line."""
+def render_output(text: str) -> str:
+    """Return the output of a program as a terminal would leave it: carriage returns overwrite their line, sequences
+    (colours, titles, links) are not shown."""
     if "\r" in text:
         lines = text.replace("\r\n", "\n").split("\n")
         text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
-    return clean(text)
+    if "\x1b" in text or "\x9b" in text:
+        text = _TERMINAL_SEQUENCE.sub("", text)
+    return render_prose(text)
 
 
 def shorten_lines(text: str, limit: int = LINE_LIMIT) -> str:
@@ -60,9 +105,10 @@ def shorten_lines(text: str, limit: int = LINE_LIMIT) -> str:
 
 
 def fit_line(text: str, width: int = 200) -> str:
-    """Clean `text` and fit it on one line of `width` characters: white space is one space, an ellipsis ends it."""
-    line = " ".join(clean(text[: 8 * width]).split())
-    return line if len(line) <= width else line[: max(width - 1, 0)] + ELLIPSIS
+    """Fit prose on one line of `width` characters: white space is one space, an ellipsis ends it if it is cut."""
+    line = _BLANKS.sub(" ", render_prose(text[: 8 * width])).strip(" ")
+    is_cut = len(line) > width or len(text) > 8 * width > 0
+    return line[: max(width - 1, 0)] + ELLIPSIS if is_cut else line
 
 
 def format_path(path: str, width: int = 400) -> str:
@@ -82,8 +128,8 @@ def replace_hidden(text: str) -> str:
 
 
 def to_content(text: str, style: str = "") -> Content:
-    """Return foreign text as literal content: brackets are brackets. `style` is ours."""
-    return Content.styled(shorten_lines(clean(text)), style)
+    """Return prose as literal content: brackets are brackets. `style` is ours."""
+    return Content.styled(shorten_lines(render_prose(text)), style)
 
 
 def _replace_control(text: str) -> str:

@@ -31,6 +31,7 @@ from core.protocol import commands as cmd
 from core.protocol.queries import HookRow
 from core.sandbox.plain_text import strip_escapes
 from core.text.display_names import to_one_line
+from core.text.exposure import expose_line
 from core.workspace import Workspace
 
 HOOKS_USAGE = "agent-tui hooks list [DIR] [--json] | test EVENT [--file INPUT.json] [DIR]"
@@ -104,7 +105,7 @@ def format_hooks(rows: Sequence[HookRow], table: HookTable) -> Iterator[str]:
         notes = [f"{row.timeout:g} s", *(["fails closed"] if row.fails_closed else []), to_one_line(row.source)]
         which = f" [{to_one_line(row.matcher)}]" if row.matcher else ""
         mark = "-" if row.trust == "held" else " "
-        yield f"{mark} {row.event}{which}  {to_one_line(row.command)}  ({', '.join(notes)})"
+        yield f"{mark} {row.event}{which}  {expose_line(row.command)}  ({', '.join(notes)})"
     for problem in table.problems:
         yield f"  ! {to_one_line(problem.source)}: {to_one_line(problem.message)}"
 
@@ -139,7 +140,7 @@ async def _test(directory: Path, table: HookTable, event: HookEvent, fields: Map
     chosen = select_hooks(hooks, _list_subjects(fields), _list_texts(fields))
     for hook in table.held:
         if hook.event is event:
-            sys.stdout.write(f"not run, as nobody trusts it yet: {to_one_line(hook.command)}\n")
+            sys.stdout.write(f"not run, as nobody trusts it yet: {expose_line(hook.command)}\n")
     if not chosen:
         sys.stdout.write(f"No hook runs at {event}{f' for {_list_subjects(fields)[0]}' if fields else ''}.\n")
         return ExitCode.DONE
@@ -168,7 +169,7 @@ def _build_scene(session: str, workspace: Workspace) -> HookScene:
 
 
 def _format_test(hook: Hook, stdin: bytes, found: HookRun, answer: HookAnswer) -> Iterator[str]:
-    yield f"{hook.event}  {to_one_line(hook.command)}  ({to_one_line(hook.source)})"
+    yield f"{hook.event}  {expose_line(hook.command)}  ({to_one_line(hook.source)})"
     yield f"  stdin   {stdin.decode('utf-8', 'replace').strip()[:MAX_SHOWN]}"
     code = "none" if found.exit_code is None else found.exit_code
     yield f"  exit    {code} after {found.duration_ms} ms"

@@ -22,7 +22,8 @@ from core.protocol.documents import Todo, TodoStatus
 from core.protocol.events import Envelope
 from core.protocol.plans import Plan
 from core.records import convert
-from core.text.display_names import display_name, expose_controls, to_one_line
+from core.text.display_names import display_name, to_one_line
+from core.text.exposure import expose_line, expose_text
 from core.text.well_formed import encode_record
 from core.workspace import Workspace
 from core.workspace.file_names import PLAN_SUFFIX, PLANS
@@ -168,17 +169,17 @@ def _show(plan: Plan, *, json: bool) -> int:
         return ExitCode.DONE
     _write(f"{to_one_line(plan.name)}  {_progress(plan)}\n{display_name(plan.path)}")
     if plan.overview:
-        _write(expose_controls(plan.overview).replace("\n", "\n  "))
+        _write(expose_text(plan.overview).replace("\n", "\n  "))
     for todo in plan.todos:
         _write(_row(todo, waits.get(todo.id, ()), is_ready=todo.id in free))
     if plan.body:
-        _write(f"\n{expose_controls(plan.body)}")
+        _write(f"\n{expose_text(plan.body)}")
     return ExitCode.DONE
 
 
 def _row(todo: Todo, waits: tuple[str, ...], *, is_ready: bool) -> str:
     more = f"  (waits for {', '.join(map(display_name, waits))})" if waits else "  (ready)" if is_ready else ""
-    proof = f"\n        verify: {to_one_line(todo.verify)}" if todo.verify else ""
+    proof = f"\n        verify: {expose_line(todo.verify)}" if todo.verify else ""
     return f"{MARKS[todo.status]} {display_name(todo.id)}: {to_one_line(todo.content)}{more}{proof}"
 
 

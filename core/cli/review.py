@@ -1,6 +1,6 @@
 """`agent-tui review`: what waits for a review, printed as a unified diff, and verdicts from the command line.
 
-Names and lines come from commands and models: what a terminal would act on is taken out of them.
+Names and lines come from commands and models: what a terminal would act on is written as what it is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 
 from core.cli.box import bulk_line, find_kept_session
 from core.cli.parsing import Arguments, Front, Parser, add_directory, build_parser, parse_count, parse_directory
-from core.cli.print_mode.printer import escape_hidden, format_rename
+from core.cli.print_mode.printer import escape_hidden, format_rename, plain
 from core.cli.review_output.left_paths import collect_errors, format_left, format_unknown, list_left
 from core.cli.review_output.patch_text import render_git_preview, render_links, render_patch
 from core.cli.review_output.suggestions import build_findings_review, build_github_review
@@ -32,6 +32,7 @@ from core.sessions.store import SessionStore
 from core.shadow.content.blob_store import BlobStore
 from core.state.session import SessionState
 from core.text.display_names import display_name, to_one_line
+from core.text.exposure import expose_text
 from core.transports.session_view import SessionView, require_ack
 
 REVIEW_USAGE = """\
@@ -349,12 +350,13 @@ async def _print(engine: Engine, state: SessionState, blobs: BlobStore) -> None:
     if not state.changes and not any(bulk.needs_verdict for bulk in bulks):
         sys.stdout.write(f"# {NOTHING}")
     waiting = list_changes(state.changes)
+    show = expose_text if sys.stdout.isatty() else plain  # what `git apply` is given stays as near to it as can be
     sys.stdout.writelines(f"# {format_rename(each)}\n" for each in group_renames(waiting))
     for change in waiting:
         path = change.path
         answer = await engine.query(q.DiffQuery(session=session, path=path))
         if isinstance(answer, q.DiffAnswer) and answer.diff is not None:
-            for line in (*render_patch(answer.diff), *render_links(change, blobs)):
+            for line in (*render_patch(answer.diff, show), *render_links(change, blobs)):
                 sys.stdout.write(f"{line}\n")
         else:
             sys.stdout.write(f"# {display_name(path)}: {change.operation}\n")

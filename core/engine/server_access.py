@@ -30,9 +30,9 @@ from core.protocol.documents import Option, Question, QuestionAnswer
 from core.protocol.events import Notice, QuestionAsked, ToolOutput
 from core.protocol.review import Origin
 from core.protocol.tools import ToolRow
-from core.sandbox.plain_text import strip_escapes
 from core.shell.command_host import CommandHost
 from core.shell.terminal import Terminal
+from core.text.display_names import expose_controls
 from core.tools.base import ToolOutcome, ToolType
 from core.tools.external import build_external_tool
 from core.tools.toolset import Toolset
@@ -104,7 +104,7 @@ class ServerCaller(Struct, eq=False):
         if self._lease.is_over:
             return
         part = f"{progress:g}/{total:g}" if total else f"{progress:g}"
-        text = strip_escapes(f"{part} {(message or '')[:200]}".strip())
+        text = expose_controls(f"{part} {(message or '')[:200]}".strip())
         self._host.emit(ToolOutput(call=self._origin.call, text=f"{text}\n"))
 
 

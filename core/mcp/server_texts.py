@@ -14,7 +14,7 @@ from msgspec import Struct
 from core.errors import ToolFailed
 from core.mcp.tool_lists import PromptDefinition, ServerTexts
 from core.mcp.wire.sdk_connection import CallAnswer, ContentBlock, SdkConnection
-from core.sandbox.plain_text import strip_escapes
+from core.text.display_names import expose_controls
 
 MAX_LISTED: Final = 1_000  # resources, and prompts, of a server
 MAX_PAGES: Final = 20
@@ -52,14 +52,14 @@ async def list_texts(connection: SdkConnection) -> ServerTexts:
 
 
 def _name(found: Mapping[str, Any]) -> str:
-    return " ".join(strip_escapes(str(found.get("title") or found.get("name") or "")).split())[:200]
+    return " ".join(expose_controls(str(found.get("title") or found.get("name") or "")).split())[:200]
 
 
 def _read_prompt(found: Mapping[str, Any]) -> PromptDefinition:
     arguments = [each for each in found.get("arguments") or () if isinstance(each, dict)]
     return PromptDefinition(
         name=str(found.get("name", "")),
-        description=" ".join(strip_escapes(str(found.get("description") or _name(found))).split())[:500],
+        description=" ".join(expose_controls(str(found.get("description") or _name(found))).split())[:500],
         arguments=tuple(str(each.get("name", "")) for each in arguments),
         required=tuple(str(each.get("name", "")) for each in arguments if each.get("required")),
     )
@@ -100,7 +100,7 @@ async def get_prompt(connection: SdkConnection, name: str, arguments: Mapping[st
     found = await connection.request("get_prompt", _PromptAnswer, name=name, arguments=dict(arguments))
     parts = [(each.role, _get_text(each.content)) for each in found.messages]
     lines = [text for _, text in parts] if len(parts) == 1 else [f"{role}: {text}" for role, text in parts]
-    return strip_escapes("\n\n".join(lines))[:MAX_PROMPT]
+    return expose_controls("\n\n".join(lines))[:MAX_PROMPT]
 
 
 def _get_text(block: ContentBlock) -> str:

@@ -43,7 +43,8 @@ SINGLE_LOOKALIKES: Final = frozenset(
 _PIECES: Final = re.compile(r"([^\W\d_]+)|.", re.DOTALL)
 
 
-def _find_script(letter: str) -> str:
+def find_script(letter: str) -> str:
+    """Return the alphabet of a letter in capitals, by the first word of its name."""
     script = unicodedata.name(letter, "").partition(" ")[0]
     return _SCRIPT_ALIASES.get(script, script)
 
@@ -60,8 +61,8 @@ def is_compatibility_form(character: str) -> bool:
         0x250 <= code < 0x300 or 0x1D00 <= code < 0x1DC0 or 0xA640 <= code < 0xA6A0 or 0xA720 <= code < 0xAB70
     )
     is_jamo = 0x1100 <= code < 0x1200 or 0xA960 <= code < 0xA980 or 0xD7B0 <= code < 0xD800
-    is_old = code >= 0x10000 and _find_script(character) != "CJK"
-    latin = is_technical and _find_script(character) in {"LATIN", "CYRILLIC", "GREEK", "MODIFIER"}
+    is_old = code >= 0x10000 and find_script(character) != "CJK"
+    latin = is_technical and find_script(character) in {"LATIN", "CYRILLIC", "GREEK", "MODIFIER"}
     return latin or is_jamo or is_old or unicodedata.normalize("NFKC", character) != character
 
 
@@ -93,7 +94,7 @@ def mark_word(word: str) -> Iterator[str]:
     if word.isascii():
         yield word
         return
-    scripts = {_find_script(each) for each in word if not _is_odd(each)}
+    scripts = {find_script(each) for each in word if not _is_odd(each)}
     mixed = len(scripts) > 1 and not any(scripts <= each for each in _MIXED_SCRIPTS)
     twins = all(each in LATIN_LOOKALIKES or each in _KANA_LOOKALIKES for each in word)
     for script, letters in groupby(word, _group_script):
@@ -115,4 +116,4 @@ def mark_word(word: str) -> Iterator[str]:
 
 def _group_script(letter: str) -> str:
     """Return the script of a letter; "": it is named by itself, whatever it stands beside."""
-    return "" if _is_odd(letter) else _find_script(letter)
+    return "" if _is_odd(letter) else find_script(letter)

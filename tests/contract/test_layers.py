@@ -76,6 +76,7 @@ SEEN_BY_TUI = (
     "core.errors",
     "core.text.counting",
     "core.text.display_names",
+    "core.text.exposure",
     "core.text.lookalikes",
 )
 SLOW = (

@@ -149,7 +149,7 @@ async def test_what_is_known_of_a_name_is_shown_until_the_cursor_moves(reading):
         await at_name(on)
         await on.pilot.press("i")
         await on.until(lambda: hover(on))
-        assert hover(on) == "def item_5(self) -> int\nThe **fifth** item."
+        assert hover(on) == "def item_5(self) -> int\nThe **fifth** item.␛[2J"
         await on.pilot.press("i")
         assert hover(on) == ""
         await on.pilot.press("i")

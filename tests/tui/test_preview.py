@@ -82,7 +82,7 @@ async def test_hostile_text_shows_as_text_t1_t4():
     async with app.run_test(size=(80, 20)) as pilot:
         rows = await shown(pilot, "[/p]\x1b[2J")
         assert all(row.isprintable() for row in rows)
-        assert rows[0].endswith("[@click=app.quit]x[/]‹U+202E›")
+        assert rows[0].endswith("[@click=app.quit]x[/]␛]52;c;x␇‹U+202E›")
         assert rows[2].startswith("   3  [/nope]")
         await pilot.click(FileView, offset=(12, 0))
         await pilot.resize_terminal(20, 5)
@@ -269,7 +269,7 @@ async def test_what_is_wrong_is_marked_beside_its_line_and_told_at_the_cursor():
         assert not panel.display
         preview.focus()
         await pilot.press(":", "8", "enter")
-        assert (panel.display, str(panel.content)) == (True, "✗ no [b]int[/b]  (ty)")
+        assert (panel.display, str(panel.content)) == (True, "✗ no [b]int[/b]␛[2J  (ty)")
         preview.set_diagnostics({})
         assert not panel.display
         assert "✗" not in "".join(await shown(pilot))

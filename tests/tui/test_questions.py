@@ -248,7 +248,7 @@ async def test_what_the_model_writes_badly_is_shown_and_does_nothing(put):
         await up(on)
         rows = on.screen.query_one(QuestionBody)
         text = "\n".join(rows.get_row_text(row) for row in range(rows.count_rows()))
-        assert "[@click=app.quit]x[/] red" in text
+        assert "[@click=app.quit]x[/] ␛[31mred␛[0m" in text
         assert "\x1b" not in text
         assert "\u202e" not in text
         await on.pilot.press("9", "9", *"free", "enter")  # it was out of sight

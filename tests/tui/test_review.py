@@ -252,7 +252,7 @@ async def test_a_change_that_is_gone_or_unreadable_is_told_in_words():
         app.pane.set_changes(tuple(replace(each, added=each.added + 1) for each in changes))
         await settle(pilot)
         assert "The change can't be shown" in text_of(view)
-        assert "the engine ended" in text_of(view)
+        assert "the engine ␛[31mended" in text_of(view)
 
 
 async def test_a_conflict_says_why_and_what_to_do():

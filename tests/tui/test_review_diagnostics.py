@@ -69,7 +69,7 @@ def test_a_flood_of_diagnostics_is_bounded_and_long_ones_are_wrapped():
 def test_what_a_server_says_is_text():
     hostile = format_diagnostic(diagnostic(1, "[red]no\x1b[2J\n\u202eway[/]", code="\x07", source="a\nb"))
     assert hostile.isprintable()
-    assert hostile.startswith("[red]no ‹U+202E›way[/]")
+    assert hostile.startswith("[red]no␛[2J ‹U+202E›way[/]")
 
 
 def test_badges_count_what_is_not_listed_as_well():

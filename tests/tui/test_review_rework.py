@@ -196,7 +196,7 @@ async def test_a_comment_stands_below_its_hunk_as_text_and_the_cursor_stays_in_v
         await settle(pilot)
         assert view.current == 2
         assert view.scroll_offset.y <= view.find_hunk_rows(2)[0] < view.scroll_offset.y + view.size.height
-        assert [row.text for row in view.page._layout.rows if row.kind == "comment"] == ["one [/red]", "two "]
+        assert [row.text for row in view.page._layout.rows if row.kind == "comment"] == ["one [/red]", "two ␛[2J"]
 
 
 @pytest.mark.parametrize(

@@ -263,7 +263,7 @@ async def test_a_refusal_and_an_index_that_is_off_are_told(indexed, monkeypatch)
         await on.until(lambda: isinstance(on.app.screen, SearchDialog))
         await on.pilot.press("x")
         await on.until(lambda: on.app.screen._shown is not None)
-        assert "The index is locked. Try again." in " ".join(" ".join(rows(on.app.screen)).split())
+        assert "The index is locked.␛[2J Try again." in " ".join(" ".join(rows(on.app.screen)).split())
 
 
 @pytest.mark.parametrize("words", ["/search item_11", "/search"])
@@ -290,7 +290,7 @@ async def test_the_index_is_told_in_words(indexed):
         (BUILDING, ("Indexing 1,204 of 2,900 files. Searches find what is indexed so far.", "")),
         (
             IndexStatus(state="failed", problem="the disk is full\x1b[2J"),
-            ("The index failed: the disk is full.", "`agent-tui index build` builds it anew."),
+            ("The index failed: the disk is full␛[2J.", "`agent-tui index build` builds it anew."),
         ),
         (
             IndexStatus(state="ready", files=1, indexed=1, chunks=8, embedded=2),

@@ -9,11 +9,12 @@ from rich.style import Style
 from textual.strip import Strip
 
 from tui.text import (
-    clean,
-    expose_controls,
+    expose_line,
+    expose_text,
     fit_line,
     guard_renderer,
-    render_carriage_returns,
+    render_output,
+    render_prose,
     replace_hidden,
     shorten_lines,
     to_content,
@@ -51,9 +52,10 @@ HIDDEN = [
 @pytest.mark.parametrize("text", SEQUENCES.values(), ids=SEQUENCES)
 def test_t1_no_control_code_survives(text):
     for door in (
-        clean,
-        expose_controls,
-        render_carriage_returns,
+        expose_text,
+        expose_line,
+        render_prose,
+        render_output,
         fit_line,
         lambda each: to_content(each).plain,
         replace_hidden,
@@ -63,18 +65,19 @@ def test_t1_no_control_code_survives(text):
 
 @pytest.mark.parametrize("letter", HIDDEN, ids=ascii)
 def test_t4_hidden_characters_become_visible_escapes(letter):
-    assert f"U+{ord(letter):04X}" in clean(f"a{letter}b")
-    assert clean(f"a{letter}b").encode()
+    for door in (expose_text, render_prose, render_output):
+        assert f"U+{ord(letter):04X}" in door(f"a{letter}b")
+        assert door(f"a{letter}b").encode()
 
 
 def test_t4_ten_thousand_combining_marks_become_a_few_and_a_count():
-    flood = clean("a" + "\u0301" * 10_000)
+    flood = render_prose("a" + "\u0301" * 10_000)
     assert len(flood) < 40
     assert "9996" in flood
 
 
 def test_accents_tabs_newlines_and_emoji_are_left_in_peace():
-    assert clean("e\u0301a 👍🏽\n\tx\r\ny") == "e\u0301a 👍🏽\n    x\ny"
+    assert render_prose("e\u0301a 👍🏽\n\tx\r\ny") == "e\u0301a 👍🏽\n    x\ny"
 
 
 def test_t2_brackets_are_brackets():
@@ -84,11 +87,11 @@ def test_t2_brackets_are_brackets():
 
 
 def test_m8_what_has_to_be_judged_keeps_its_escapes_in_sight():
-    assert expose_controls("rm \x1b[31mx") == "rm ␛[31mx"
+    assert expose_text("rm \x1b[31mx") == "rm ␛[31mx"
 
 
 def test_a_carriage_return_shows_what_a_terminal_would_show():
-    assert render_carriage_returns("10%\r50%\r100%\ndone\r\n") == "100%\ndone\n"
+    assert render_output("10%\r50%\r100%\ndone\r\n") == "100%\ndone\n"
 
 
 def test_a_long_line_is_shortened_and_says_by_how_much():

@@ -10,7 +10,7 @@ from textual.content import Content
 from core.protocol.queries import TriedCandidate
 from core.text.counting import count
 from tui.quantities import format_cost, format_duration
-from tui.text import clean, fit_line, format_path
+from tui.text import expose_text, fit_line, format_path
 from tui.widgets.text_rows import Piece
 
 CARD_ROWS: Final = 5
@@ -57,7 +57,7 @@ def list_rows(candidate: TriedCandidate) -> list[ComparedRow]:
                 rows.append(ComparedRow(head, "", keys[at], is_head=True))
             sign, style = _LINES[line.kind]
             key = keys[line.hunk] if 0 <= line.hunk < len(keys) else None
-            rows.append(ComparedRow(f"{sign} {clean(line.text)}", style, key))
+            rows.append(ComparedRow(f"{sign} {expose_text(line.text)}", style, key))
         for key in [] if shown else keys:  # nothing of it can be shown as text
             rows.append(ComparedRow("the whole file", "", key, is_head=True))
     return rows

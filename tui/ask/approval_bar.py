@@ -21,11 +21,11 @@ from textual.widgets import Input, Static
 
 from core.protocol.events import ApprovalDecision, ApprovalRequested
 from core.protocol.queries import PatternAnswer
-from core.text.lookalikes import mark_lookalikes
+from core.text import exposure
 from tui.ask import messages
 from tui.input.visibility import GracePeriod, GuardedWidget, is_fully_visible
 from tui.keymap import format_first_key, get_bindings, get_keymap
-from tui.text import expose_controls, fit_line, format_path
+from tui.text import expose_line, fit_line, format_path
 from tui.themes.building import SYNTAX
 from tui.widgets.highlight import HighlightedText
 from tui.widgets.key_hints import arrange_choices
@@ -60,7 +60,8 @@ _PATTERN_ROWS: Final = 4  # a pattern, and what it would allow
 
 def format_subject(subject: str) -> str:
     """Return a command for judging: hidden characters are named, long runs of blanks and those at its end counted."""
-    return _BLANKS.sub(_count_blanks, expose_controls(mark_lookalikes(subject).replace("\r", "‹CR›"))).expandtabs(4)
+    shown = _BLANKS.sub(_count_blanks, exposure.expose_text(subject, is_strict=True))
+    return "\n".join(map(exposure.expose_blanks, shown.split("\n")))
 
 
 def _count_blanks(blanks: re.Match[str]) -> str:
@@ -235,12 +236,12 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
             return
         self._can_save = not preview.problem
         if preview.problem:
-            parts = [(fit_line(expose_controls(preview.problem), 300), "$error")]
+            parts = [(fit_line(preview.problem, 300), "$error")]
         else:
-            others = f" and {fit_line(expose_controls(preview.example), 120)}" if preview.example else " alone"
+            others = f" and {expose_line(preview.example, 120, is_strict=True)}" if preview.example else " alone"
             parts = [("allows this command", "$success"), (others, "")]
             if preview.also:
-                also = fit_line(expose_controls("; ".join(preview.also)), 300)
+                also = expose_line("; ".join(preview.also), 300, is_strict=True)
                 parts.append((f"\nand of this session: {also}", _DIM))
             parts.append(("\nenter keeps it and runs the command · escape goes back", _DIM))
         self.query_one("#approval-preview", Static).update(Content.assemble(*parts))
@@ -289,7 +290,7 @@ def _list_facts(request: ApprovalRequested) -> list[tuple[str, str]]:
     if reason is not None and has_targets:
         about.append(reason)
     if request.network and request.kind != "host":  # its subject says it
-        about.append((f"can reach: {fit_line(expose_controls(', '.join(request.network)))}", "$warning"))
+        about.append((f"can reach: {expose_line(', '.join(request.network), 200, is_strict=True)}", "$warning"))
     if request.permissions and request.kind != "machine":  # its title says it
         about.append((f"asks for: {', '.join(request.permissions)}", "$warning"))
     if request.containment:
@@ -298,7 +299,7 @@ def _list_facts(request: ApprovalRequested) -> list[tuple[str, str]]:
         where = "the project's directory" if request.directory in {"", "."} else format_path(request.directory)
         about.append((f"in {where}", _DIM))
     if request.environment:
-        names = fit_line(expose_controls(", ".join(request.environment)))
+        names = expose_line(", ".join(request.environment), 200)
         about.append((f"variables set by commands: {names}", _DIM))
     if reason is not None and not has_targets:
         about.append(reason)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from core.protocol.documents import Question, QuestionAnswer
 from core.protocol.events import QuestionAsked
-from tui.text import clean, fit_line, shorten_lines
+from tui.text import expose_line, expose_text, fit_line, shorten_lines
 from tui.widgets.text_rows import Piece, measure_pieces, wrap_pieces, wrap_text
 
 MUTED: Final = "$foreground 60%"
@@ -90,7 +90,7 @@ def _fit_tabs(widths: Sequence[int], at: int, room: int) -> tuple[int, int]:
 def render_body(question: Question, draft: AnswerDraft, title: str, width: int) -> list[QuestionRow]:
     """Return the text of the question, then its options."""
     lines = [QuestionRow([(fit_line(title, max(width, 8)), MUTED)])] if title else []
-    lines += [QuestionRow(row.pieces) for row in wrap_text(shorten_lines(clean(question.text.strip())), width, "bold")]
+    lines += [QuestionRow(row.pieces) for row in wrap_text(expose_text(shorten_lines(question.text)), width, "bold")]
     for at, option in enumerate(question.options):
         here = at == draft.marked
         tick = ("☑ " if option.id in draft.ticked else "☐ ") if question.allow_multiple else ""
@@ -98,7 +98,7 @@ def render_body(question: Question, draft: AnswerDraft, title: str, width: int) 
         style = "bold $accent" if here else ""
         first: list[Piece] = [("❯ " if here else "  ", "bold $accent"), (f"{at + 1} {tick}", style)]
         pieces: list[Piece] = [("★ ", "$success")] if option.recommended else []
-        pieces += [(fit_line(option.label, 400), style)]
+        pieces += [(expose_line(option.label), style)]
         pieces += [("  recommended", "$success")] if option.recommended else []
         pieces += [("  ✓", "$success")] if taken else []
         rest: list[Piece] = [(" " * measure_pieces(first), "")]

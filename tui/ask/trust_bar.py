@@ -10,7 +10,7 @@ from textual.widgets import Static
 from core.protocol.events import TrustStated
 from tui.input.visibility import GracePeriod, GuardedWidget, is_fully_visible
 from tui.keymap import format_first_key, get_keymap
-from tui.text import expose_controls, format_path
+from tui.text import expose_line, format_path
 
 GRACE: Final = 0.4
 _DIM: Final = "$foreground 60%"
@@ -32,7 +32,7 @@ _MAX_HOOK: Final = 200
 
 def _describe_project(stated: TrustStated) -> tuple[str, str, str, str]:
     """Return the question, what the project holds, what an answer means, and the label for yes."""
-    held = f" It has {', '.join(map(expose_controls, stated.holds))}." if stated.holds else ""
+    held = f" It has {', '.join(map(expose_line, stated.holds))}." if stated.holds else ""
     return f"Do you trust the project in {format_path(stated.directory, 160)}?", held, _CONSEQUENCES, "trust it"
 
 
@@ -49,7 +49,7 @@ def _describe_hooks(stated: TrustStated, most: int) -> list[tuple[str, str]]:
     if not stated.hooks:
         return []
     lines = [
-        each if len(each) <= _MAX_HOOK else f"{each[:_MAX_HOOK]}…" for each in map(expose_controls, stated.hooks[:most])
+        each if len(each) <= _MAX_HOOK else f"{each[:_MAX_HOOK]}…" for each in map(expose_line, stated.hooks[:most])
     ]
     more = len(stated.hooks) - most
     lines += [f"and {more} more: agent-tui hooks list"] if more > 0 else []

@@ -23,7 +23,7 @@ from tui.chat.tool_call_rows import (
     render_tool_call,
 )
 from tui.quantities import format_duration
-from tui.text import clean, fit_line, format_path, shorten_lines
+from tui.text import expose_text, fit_line, format_path, render_prose, shorten_lines
 from tui.widgets.text_rows import GUTTER, INDENT, Piece, TextRow, wrap_pieces, wrap_text
 
 READING_WIDTH: Final = 110
@@ -69,7 +69,7 @@ def copy_text(block: TranscriptBlock) -> str:
     document = block.document
     match document:
         case None if block.receipt is not None:
-            return clean(render_receipt(block.receipt))
+            return render_prose(render_receipt(block.receipt))
         case None:
             acts = "\n".join(act.text for act in block.acts)
             text = block.text or acts or block.live or block.output or block.title
@@ -84,7 +84,7 @@ def copy_text(block: TranscriptBlock) -> str:
             text = "\n".join(question.text for question in asked.questions)
         case _:
             text = document.content or block.text or block.title
-    return clean(text)
+    return render_prose(text)
 
 
 def preload_markdown() -> None:
@@ -100,7 +100,7 @@ def _render_text(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
         return []  # it is streamed
     from tui.widgets.markdown_rows import render_markdown
 
-    text = shorten_lines(clean(block.document.content or ""), 20_000)
+    text = shorten_lines(render_prose(block.document.content or ""), 20_000)
     return indent_answer(render_markdown(text, text_width - 2, highlight_code))
 
 
@@ -114,7 +114,7 @@ def indent_answer(rows: list[TextRow]) -> list[TextRow]:
 
 def _render_prompt(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
     sign = "❯ " if block.kind == "prompt" else "↳ "
-    text = shorten_lines(clean(block.text.strip("\n")))
+    text = shorten_lines(render_prose(block.text.strip("\n")))
     rows = wrap_text(text, width, "strong", first=[(sign, "accent")], rest=[GUTTER], fill="prompt")
     for each in block.attachments:
         if describe_attachment(each) not in block.text:  # else its label says the same
@@ -134,11 +134,11 @@ def _render_reasoning(block: TranscriptBlock, width: int, opened: bool) -> list[
         label, content = "thinking…", block.live
     sign = "▾" if opened else "▸"
     if opened:
-        told = wrap_text(shorten_lines(clean(content)).strip("\n"), width, "muted", first=INDENT, rest=INDENT)
+        told = wrap_text(shorten_lines(render_prose(content)).strip("\n"), width, "muted", first=INDENT, rest=INDENT)
         return [render_head(sign, [(label, "muted")], width), *told]
     if block.is_running and content:  # its end, in the one row that it keeps
         room = max(width - len(label) - 6, 8)
-        label += f" {' '.join(clean(content[-LIVE_REASONING:]).split())[-room:]}"
+        label += f" {' '.join(render_prose(content[-LIVE_REASONING:]).split())[-room:]}"
     return [render_head(sign, [(label, "muted")], width)]
 
 
@@ -148,7 +148,7 @@ def _render_plan(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
         return [render_head("◌", [("plan", "tool"), (f" {fit_line(block.title)}", "muted")], width)]
     plan = document.metadata
     rows = wrap_pieces([(fit_line(plan.title), "heading")], width, first=[("  ◆ ", "accent")], rest=INDENT)
-    rows += wrap_text(clean(plan.overview).strip(), min(width, READING_WIDTH), "", first=INDENT, rest=INDENT)
+    rows += wrap_text(render_prose(plan.overview).strip(), min(width, READING_WIDTH), "", first=INDENT, rest=INDENT)
     for todo in plan.todos:
         sign = _TODO_SIGNS[todo.status]
         after = f"← {', '.join(todo.dependencies)}" if todo.dependencies else ""
@@ -179,18 +179,20 @@ def _render_clarification(block: TranscriptBlock, width: int, opened: bool) -> l
     answers = {answer.question: answer for answer in document.metadata.answers}
     rows: list[TextRow] = []
     for question in document.metadata.questions:
-        text = wrap_text(shorten_lines(clean(question.text)), width, "", first=[("  ? ", "warn")], rest=INDENT)
+        text = wrap_text(expose_text(shorten_lines(question.text)), width, "", first=[("  ? ", "warn")], rest=INDENT)
         if not opened and len(text) > CLOSED_QUESTION_ROWS:
             text[CLOSED_QUESTION_ROWS - 1 :] = [TextRow([*INDENT, ("…", "muted")])]
         rows += text
         labels = {option.id: option.label for option in question.options}
         if answer := answers.get(question.id):
             said = ", ".join([*(labels.get(each, each) for each in answer.options), *filter(None, [answer.text])])
-            rows += wrap_text(shorten_lines(clean(said)), width, "strong", first=[("  ↳ ", "accent")], rest=INDENT)
+            rows += wrap_text(
+                expose_text(shorten_lines(said)), width, "strong", first=[("  ↳ ", "accent")], rest=INDENT
+            )
         elif opened:
             for option in question.options:
                 told = f"· {option.label}{' (recommended)' if option.recommended else ''}"
-                rows += wrap_text(clean(told), width, "muted", first=INDENT, rest=INDENT)
+                rows += wrap_text(expose_text(told), width, "muted", first=INDENT, rest=INDENT)
     if not answers:
         words = "not answered yet" if block.status == "cancelled" else "not answered"
         rows.append(TextRow([*INDENT, (words, "muted")], lead=4))
@@ -202,9 +204,9 @@ def _render_error(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
     text, hint = block.text, block.hint
     if isinstance(document, documents.ErrorDocument):
         text, hint = document.content or document.metadata.error_code, document.metadata.details
-    rows = wrap_text(shorten_lines(clean(text)), width, "bad", first=[("  ✕ ", "bad")], rest=INDENT)
+    rows = wrap_text(shorten_lines(render_prose(text)), width, "bad", first=[("  ✕ ", "bad")], rest=INDENT)
     if hint:
-        rows += wrap_text(shorten_lines(clean(hint)), width, "muted", first=INDENT, rest=INDENT)
+        rows += wrap_text(shorten_lines(render_prose(hint)), width, "muted", first=INDENT, rest=INDENT)
     return rows
 
 
@@ -213,7 +215,7 @@ def _render_notice(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]
     told = block.text or block.title
     text = (" " if told.endswith((".", "!", "?", ":")) else " · ").join(filter(None, (told, block.hint)))
     sign = "  ! " if role == "warn" else "  · "
-    return wrap_text(shorten_lines(clean(text)), width, role, first=[(sign, role)], rest=INDENT)
+    return wrap_text(shorten_lines(render_prose(text)), width, role, first=[(sign, role)], rest=INDENT)
 
 
 _RENDERERS: Final[dict[str, BlockRenderer]] = {

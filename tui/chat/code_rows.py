@@ -9,7 +9,7 @@ from core.protocol import documents
 from core.text.counting import count
 from tui.block import TranscriptBlock
 from tui.chat.tool_call_rows import render_head
-from tui.text import clean, fit_line, format_path
+from tui.text import fit_line, format_path, render_prose
 from tui.widgets.text_rows import INDENT, Piece, TextRow, wrap_pieces
 
 REFERENCE_ROWS: Final = 12  # of a reference that is closed
@@ -53,7 +53,7 @@ def render_code(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
     if not isinstance(document, documents.CodeBlockDocument):
         return []  # it is streamed
     rows = render_code_label(document.metadata.language)
-    for line in highlight_code(clean(document.content or "").strip("\n"), document.metadata.language):
+    for line in highlight_code(render_prose(document.content or "").strip("\n"), document.metadata.language):
         rows += render_code_line(line, width)
     return rows
 
@@ -79,7 +79,7 @@ def render_code_reference(block: TranscriptBlock, width: int, opened: bool) -> l
     where = document.metadata
     name = f"{format_path(where.file_path, 200)}:{where.start_line}–{where.end_line}"
     rows = [render_head("▾" if opened else "▸", [(name, "link")], width)]
-    lines = highlight_code(clean(document.content or "").strip("\n"), where.language or where.file_path)
+    lines = highlight_code(render_prose(document.content or "").strip("\n"), where.language or where.file_path)
     for number, line in enumerate(lines if opened else lines[:REFERENCE_ROWS], where.start_line):
         gutter: list[Piece] = [(f"  {number:>5} ", "muted")]
         rows += wrap_pieces(line, width, first=gutter, rest=[("        ", "")], fill="code_block")

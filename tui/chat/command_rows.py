@@ -22,7 +22,7 @@ from tui.chat.tool_call_rows import (
 )
 from tui.keymap import format_first_key
 from tui.quantities import format_duration
-from tui.text import expose_controls, fit_line
+from tui.text import expose_line, expose_text, fit_line, render_output, render_prose
 from tui.widgets.text_rows import INDENT, Piece, TextRow, measure_pieces
 
 USER_COMMAND_ROWS: Final = 20  # of what a command of the user's own wrote; it was typed to be read
@@ -70,14 +70,16 @@ def render_command(block: TranscriptBlock, width: int, is_open: bool) -> list[Te
     sign = "✕" if run and run.exit_code and not is_open else choose_sign(block, is_open)
     rows = [render_head(sign, pieces, width, outcome=came)]
     if is_open and run:
-        rows += render_lines(expose_controls(run.command), width, "strong", OPEN_ROWS)
-        rows += render_lines(run.output, width, "", OPEN_ROWS)
-        rows += render_lines(run.effects, width, "muted", OPEN_ROWS)
+        rows += render_lines(expose_text(run.command), width, "strong", OPEN_ROWS)
+        rows += render_lines(render_output(run.output), width, "", OPEN_ROWS)
+        rows += render_lines(render_prose(run.effects), width, "muted", OPEN_ROWS)
     elif mine := as_user_command(block):
         rows += _render_user_output(mine, width)
     elif run and run.exit_code:
         lines = [line for line in run.output.splitlines() if line.strip()]
-        rows += [row for line in lines[-FAILED_ROWS:] for row in render_lines(line, width, "muted", 1)[:1]]
+        rows += [
+            row for line in lines[-FAILED_ROWS:] for row in render_lines(render_output(line), width, "muted", 1)[:1]
+        ]
     elif block.is_running and block.output:
         rows += render_live_output(block, width)
     return rows
@@ -85,7 +87,7 @@ def render_command(block: TranscriptBlock, width: int, is_open: bool) -> list[Te
 
 def _render_subject(block: TranscriptBlock, run: documents.TerminalCommandMetadata | None) -> list[Piece]:
     """Return who ran what, and where that is worth saying."""
-    command: Piece = (fit_line(expose_controls(run.command if run else block.subject or block.title), 300), "")
+    command: Piece = (expose_line(run.command if run else block.subject or block.title, 300), "")
     if block.title == "machine_command" or (run and "all" in run.permissions):
         return [("on your machine ", "warn"), ("$ ", "accent"), command]
     if block.title == "user_command" or as_user_command(block):
@@ -130,7 +132,7 @@ def _format_effects(effects: str, room: int) -> str:
 
 def _render_user_output(run: documents.TerminalCommandMetadata, width: int) -> list[TextRow]:
     """Return the end of what the user's own command wrote, and how to see the rest."""
-    rows = render_lines(run.output, width, "", -USER_COMMAND_ROWS)
+    rows = render_lines(render_output(run.output), width, "", -USER_COMMAND_ROWS)
     if len(rows) <= USER_COMMAND_ROWS:
         return rows
     hidden = _count_lines(run) - USER_COMMAND_ROWS

@@ -16,7 +16,7 @@ from textual.widget import Widget
 
 from core.protocol.queries import ContextItem, ContextProblem
 from tui.keymap import get_bindings
-from tui.text import clean, fit_line
+from tui.text import fit_line
 
 LABEL_LENGTHS: Final = (44, 32, 24, 20)  # characters of a chip at most: as many as let all of them be in view
 CROWDED_LENGTH: Final = 24  # where nothing lets them
@@ -39,7 +39,7 @@ class _Chip:
 
 def fit_label(label: str, length: int) -> str:
     """Return a label for a chip; of one that is too long, its beginning and its end."""
-    text = fit_line(clean(label), 400)
+    text = fit_line(label, 400)
     half = (length - 1) // 2
     return text if len(text) <= length else f"{text[:half]}…{text[-half:]}"
 

@@ -11,7 +11,7 @@ from core.text.display_names import shorten_model
 from tui.block import TranscriptBlock
 from tui.chat.tool_call_rows import format_details, format_usage, render_head
 from tui.quantities import format_duration
-from tui.text import expose_controls, fit_line, format_path
+from tui.text import expose_line, fit_line, format_path
 from tui.widgets.text_rows import INDENT, Piece, TextRow, wrap_pieces
 
 SHOWN_FILES: Final = 6
@@ -53,7 +53,7 @@ def _render_file(file: ReceiptFile, width: int) -> TextRow:
 def _render_check(command: str, run: CheckRun, width: int) -> TextRow:
     sign: Piece = ("✓ ", "ok") if run.exit_code == 0 else ("✕ ", "bad")
     told = run.told or ("passed" if run.exit_code == 0 else f"exit {run.exit_code}")
-    return _fit([sign, (fit_line(expose_controls(command)), "")], [(" · ", "muted"), (told, sign[1])], width)
+    return _fit([sign, (expose_line(command, 200), "")], [(" · ", "muted"), (told, sign[1])], width)
 
 
 def _fit(pieces: list[Piece], outcome: list[Piece], width: int) -> TextRow:

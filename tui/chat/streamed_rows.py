@@ -21,7 +21,7 @@ from tui.chat.code_rows import (
     render_more_lines,
 )
 from tui.chat.tool_call_rows import render_head
-from tui.text import clean, format_path, shorten_lines
+from tui.text import format_path, render_prose, shorten_lines
 from tui.widgets.text_rows import Piece, TextRow, wrap_pieces
 
 LONG_PARAGRAPH: Final = 8_000  # characters: a longer one is cut at a line, so that a frame stays short
@@ -81,7 +81,7 @@ class StreamedMarkdown(StreamedRows):
 
         tail = text[self._seen :]
         del self.rows[self.final_rows :]
-        cleaned = self._count_on(clean(tail))
+        cleaned = self._count_on(render_prose(tail))
         last = find_units(complete_markdown(cleaned))[-1:]
         if last and cleaned.count("\n") == tail.count("\n"):  # else a line of it is none of what is shown
             cut = _find_line(tail, last[0].line)
@@ -99,7 +99,9 @@ class StreamedMarkdown(StreamedRows):
         from tui.widgets.markdown_rows import render_markdown
 
         width = min(self.width, READING_WIDTH) - 2
-        rows = indent_answer(render_markdown(shorten_lines(self._count_on(clean(text)), 20_000), width, highlight))
+        rows = indent_answer(
+            render_markdown(shorten_lines(self._count_on(render_prose(text)), 20_000), width, highlight)
+        )
         if rows and self.rows and not self._is_inside_list:
             self.rows += indent_answer([TextRow([])])
         self.rows += rows
@@ -130,7 +132,7 @@ class StreamedCode(StreamedRows):
         return self.rows
 
     def _add(self, code: str) -> None:
-        for line in self._color(clean(code)):
+        for line in self._color(render_prose(code)):
             self.rows += render_code_line(line, self.width)
 
 
@@ -147,7 +149,7 @@ class StreamedReference(StreamedRows):
         lines = text.strip("\n").split("\n")
         for line in lines[:REFERENCE_ROWS]:
             self.rows += wrap_pieces(
-                [(clean(line), "")], self.width, first=_NUMBERLESS, rest=_NUMBERLESS, fill="code_block"
+                [(render_prose(line), "")], self.width, first=_NUMBERLESS, rest=_NUMBERLESS, fill="code_block"
             )
         self.rows += render_more_lines(len(lines) - REFERENCE_ROWS)
         return self.rows

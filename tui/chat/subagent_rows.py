@@ -9,7 +9,7 @@ from core.text.counting import count
 from tui.block import TranscriptBlock
 from tui.chat.tool_call_rows import choose_sign, format_details, format_usage, render_head
 from tui.quantities import format_duration
-from tui.text import clean, fit_line, shorten_lines
+from tui.text import fit_line, render_prose, shorten_lines
 from tui.widgets.text_rows import INDENT, Piece, TextRow, wrap_pieces, wrap_text
 
 ACT_SIGNS: Final = {
@@ -51,13 +51,13 @@ def _format_activity(block: TranscriptBlock) -> str:
 
 
 def _render_details(block: TranscriptBlock, width: int) -> list[TextRow]:
-    rows = wrap_text(clean(block.title), width, "strong", first=INDENT, rest=INDENT)
+    rows = wrap_text(render_prose(block.title), width, "strong", first=INDENT, rest=INDENT)
     for act in block.acts[-MAX_ACTS:]:
         rows += _render_act(act, width)
     if block.hint:
         role = "bad" if block.status == "failed" else "warn"
-        rows += wrap_text(shorten_lines(clean(block.hint)), width, role, first=INDENT, rest=INDENT)
-    for line in shorten_lines(clean(block.output)).splitlines():
+        rows += wrap_text(shorten_lines(render_prose(block.hint)), width, role, first=INDENT, rest=INDENT)
+    for line in shorten_lines(render_prose(block.output)).splitlines():
         rows += wrap_pieces([(line, "muted")], width, first=[*INDENT, ("→ ", "accent")], rest=[*INDENT, ("  ", "")])
     parts = [count("step", block.steps) if block.steps else "", *format_usage(block.usage)]
     if any(parts):
@@ -67,5 +67,5 @@ def _render_details(block: TranscriptBlock, width: int) -> list[TextRow]:
 
 def _render_act(act: SubagentAction, width: int) -> list[TextRow]:
     sign, role = ACT_SIGNS[act.status]
-    text: Piece = (clean(act.text), "muted" if act.status == "said" else "")
+    text: Piece = (render_prose(act.text), "muted" if act.status == "said" else "")
     return wrap_pieces([text], width, first=[*INDENT, (f"{sign} ", role)], rest=[*INDENT, ("  ", "")])

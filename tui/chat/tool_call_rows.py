@@ -16,7 +16,7 @@ from core.text.counting import count
 from core.text.lookalikes import mark_lookalikes
 from tui.block import TranscriptBlock
 from tui.quantities import format_cost, format_duration
-from tui.text import clean, fit_line, format_path, render_carriage_returns, shorten_lines
+from tui.text import expose_text, fit_line, format_path, render_output, render_prose, shorten_lines
 from tui.widgets.text_rows import GUTTER, INDENT, Piece, TextRow, measure_pieces, wrap_pieces
 
 LIVE_ROWS: Final = 8
@@ -118,9 +118,9 @@ def render_tool_call(block: TranscriptBlock, width: int, is_open: bool) -> list[
     pieces += format_details(format_duration(took) if took >= NOTED_DURATION else "")
     rows = [render_head(choose_sign(block, is_open), pieces, width)]
     if is_open and call:
-        rows += render_lines(format_json(call.arguments), width, "muted", OPEN_ROWS)
+        rows += render_lines(render_prose(format_json(call.arguments)), width, "muted", OPEN_ROWS)
         role = "bad" if call.result and call.result.status == "error" else ""
-        rows += render_lines(format_result(call), width, role, OPEN_ROWS)
+        rows += render_lines(render_prose(format_result(call)), width, role, OPEN_ROWS)
     elif block.output:
         rows += render_live_output(block, width)
     return rows
@@ -140,12 +140,12 @@ def format_result(call: documents.ToolCallMetadata) -> str:
 
 def render_live_output(block: TranscriptBlock, width: int) -> list[TextRow]:
     """Return the end of what a running call has printed so far."""
-    return render_lines(block.output, width, "muted", -LIVE_ROWS)
+    return render_lines(render_output(block.output), width, "muted", -LIVE_ROWS)
 
 
 def render_lines(text: str, width: int, role: str, limit: int) -> list[TextRow]:
-    """Return at most `limit` lines of `text` from its start (its end if negative); the rest is counted."""
-    lines = shorten_lines(render_carriage_returns(text).strip("\n"), 500).split("\n") if text.strip() else []
+    """Return at most `limit` lines of a rendered text from its start (its end if negative); the rest is counted."""
+    lines = shorten_lines(text.strip("\n"), 500).split("\n") if text.strip() else []
     hidden = len(lines) - abs(limit)
     shown = (lines[:limit] if limit > 0 else lines[limit:]) if hidden > 0 else lines
     rows = [row for line in shown for row in wrap_pieces([(line, role)], width, first=INDENT, rest=INDENT)]
@@ -179,7 +179,7 @@ def render_edit(block: TranscriptBlock, width: int, is_open: bool) -> list[TextR
         for each in (*folded, edit):
             rows += _render_diff(each, width)
     if is_open and document.content and (failed or edit.diff is None):
-        rows += render_lines(document.content, width, "bad" if failed else "muted", OPEN_ROWS)
+        rows += render_lines(render_prose(document.content), width, "bad" if failed else "muted", OPEN_ROWS)
     return rows
 
 
@@ -198,7 +198,9 @@ def diff_lines(edit: documents.FileEditMetadata) -> list[tuple[str, str]]:
         return []
     from difflib import unified_diff
 
-    old, new = (clean(text).removesuffix("\n").split("\n") for text in (edit.diff.old_string, edit.diff.new_string))
+    old, new = (
+        expose_text(text).removesuffix("\n").split("\n") for text in (edit.diff.old_string, edit.diff.new_string)
+    )
     old, new = old[:2_000], new[:2_000]
     if not edit.diff.old_string:
         return [("+", line) for line in new]

@@ -13,7 +13,7 @@ from textual.widgets import Static, TextArea
 from core.protocol.commands import AnyCommand
 from core.protocol.events import AnyEvent, CommitFailed, ErrorRaised
 from tui.screens.dialogs.dialog import Dialog
-from tui.text import clean, to_content
+from tui.text import render_output, to_content
 from tui.widgets.key_hints import Hint, KeyHints
 
 Submit = Callable[[AnyCommand], None]
@@ -89,7 +89,7 @@ class DraftDialog(Dialog[None]):
         """Show what hooks or git print, from its end."""
         log = self.query_one("#draft-log", VerticalScroll)
         log.display = bool(text.strip())
-        self.query_one("#draft-output", Static).update(to_content(clean(text[-MAX_OUTPUT:]).rstrip()))
+        self.query_one("#draft-output", Static).update(to_content(render_output(text[-MAX_OUTPUT:]).rstrip()))
         log.scroll_end(animate=False)
 
     def show_end(self, event: AnyEvent) -> None:

@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from tui.keymap import get_bindings
 from tui.screens.dialogs.dialog import Dialog
-from tui.text import clean, fit_line, shorten_lines
+from tui.text import expose_text, fit_line, restore_blanks, shorten_lines
 from tui.widgets.key_hints import Hint, KeyHints
 from tui.widgets.row_view import RowView
 from tui.widgets.text_rows import measure_text
@@ -35,12 +35,15 @@ class PatchView(RowView):
 
     def __init__(self, patch: str) -> None:
         super().__init__()
-        self._lines = [clean(shorten_lines(line, MAX_LINE)) for line in patch.removesuffix("\n").split("\n")]
+        self._lines = [expose_text(shorten_lines(line, MAX_LINE)) for line in patch.removesuffix("\n").split("\n")]
         self._styles = list(_style_lines(self._lines))
         self.virtual_size = Size(max(map(measure_text, self._lines)) + 1, len(self._lines))
 
     def get_row_text(self, row: int) -> str:
         return self._lines[row] if row < len(self._lines) else ""
+
+    def copy_span(self, text: str, start: int, end: int) -> str:
+        return restore_blanks(text, start, end)
 
     def render_row(self, row: int, width: int, shift: int) -> Strip:
         base = self.resolve_style(self._styles[row])

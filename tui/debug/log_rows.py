@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from core.protocol.debug import ProbeRecord
-from tui.text import fit_line
+from tui.text import fit_line, render_output
 from tui.widgets.text_rows import measure_pieces, measure_text
 
 Piece = tuple[str, str]
@@ -90,7 +90,7 @@ def format_fields(data: str, other: str | None = None) -> list[Piece]:
         differs = there is not None and there.get(name) != value
         style = CHANGED if differs else MUTED if there is not None else PLAIN
         label = f"{fit_line(name, 60)}=" if name else ""
-        pieces += [(label, CHANGED if differs else MUTED), (f"{fit_line(value, 600)} ", style)]
+        pieces += [(label, CHANGED if differs else MUTED), (f"{fit_line(render_output(value), 600)} ", style)]
     return pieces
 
 
@@ -114,5 +114,8 @@ def _render_record(run: str, each: ProbeRecord, width: int) -> list[BoardRow]:
     who = fit_line(each.hypothesis_id, 20)
     pieces: list[Piece] = [(f" {run}:{each.line} ", "$accent"), (f"{who} " if who else "", BOLD)]
     pieces += [(f"{fit_line(each.location, 60)} " if each.location else "", MUTED)]
-    pieces += [(f"{fit_line(each.message, 400)}  " if each.message else "", PLAIN), *format_fields(each.data)]
+    pieces += [
+        (f"{fit_line(render_output(each.message), 400)}  " if each.message else "", PLAIN),
+        *format_fields(each.data),
+    ]
     return flow_pieces(pieces, width, indent=6, max_rows=RECORD_ROWS)

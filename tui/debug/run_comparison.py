@@ -15,7 +15,7 @@ from core.protocol.debug import ComparedLocation, ProbeRecord, ProbeRun
 from core.protocol.queries import ProbeLogAnswer
 from core.text.counting import count
 from tui.debug.log_rows import BOLD, HEAD, LINE, MUTED, PLAIN, BoardRow, Piece, flow_pieces, format_fields
-from tui.text import clean, fit_line
+from tui.text import fit_line, render_output
 from tui.widgets.text_rows import measure_pieces
 
 SIDES: Final[Mapping[str, tuple[str, str]]] = {
@@ -72,7 +72,7 @@ def format_comparison(log: ProbeLogAnswer, runs: Runs) -> str:
         where = _quote(f"{place.location} {place.message}".strip())
         lines += ["", f"{SIDES[place.side][0]} {who}{where} ({_count_lines(place)})"]
         if place.side != "same":
-            records = [f"{sign} {clean(each.data or each.message)}" for sign, each in _list_records(place)]
+            records = [f"{sign} {render_output(each.data or each.message)}" for sign, each in _list_records(place)]
             fence = "`" * max([3, *(len(found) + 1 for found in _FENCES.findall("\n".join(records)))])
             lines += [f"{fence}diff", *records, fence]
     return "\n".join(lines) + "\n"
@@ -116,7 +116,7 @@ def _render_place(place: ComparedLocation, width: int) -> Iterator[BoardRow]:
     sign, colour = SIDES[place.side]
     who = fit_line(place.hypothesis, 20)
     where: list[Piece] = [(f" {sign} ", colour), (f"{who} " if who else "", BOLD)]
-    where += [(fit_line(f"{place.location} {place.message}", max(width - 16 - len(who), 12)), PLAIN)]
+    where += [(fit_line(f"{place.location} {render_output(place.message)}", max(width - 16 - len(who), 12)), PLAIN)]
     yield (*where, (f"  {_count_lines(place)}", MUTED))
 
 
@@ -128,7 +128,7 @@ def _format_record(record: ProbeRecord | None, other: ProbeRecord | None) -> lis
     if record is None:
         return []
     if not record.data:
-        return [(fit_line(record.message, 400), PLAIN)]
+        return [(fit_line(render_output(record.message), 400), PLAIN)]
     return format_fields(record.data, other.data if other is not None else None)
 
 

@@ -17,7 +17,7 @@ from core.protocol.language import Diagnostic
 from core.protocol.queries import FileAnswer
 from tui.files.text_cursor import TextCursor, TextMatch, compare_lines
 from tui.keymap import get_bindings
-from tui.text import clean, shorten_lines
+from tui.text import expose_text, shorten_lines
 from tui.widgets.code_view import CodeView
 from tui.widgets.diagnostics import SEVERITY_SIGNS, group_by_line
 from tui.widgets.highlight import HighlightedText
@@ -57,7 +57,7 @@ class CleanLines(Sequence[str]):
     def __getitem__(self, at: slice) -> list[str]: ...
 
     def __getitem__(self, at: int | slice) -> str | list[str]:
-        return clean(self._raw[at]) if isinstance(at, int) else [clean(each) for each in self._raw[at]]
+        return expose_text(self._raw[at]) if isinstance(at, int) else [expose_text(each) for each in self._raw[at]]
 
     def measure_widest(self) -> int:
         """Return the cells of the widest line, which is one of those with the most characters or tabs."""
@@ -65,7 +65,7 @@ class CleanLines(Sequence[str]):
             *nlargest(MEASURED, self._raw, key=len),
             *nlargest(MEASURED, self._raw, key=lambda each: each.count("\t")),
         }
-        return max((measure_text(clean(each)) for each in longest), default=0)
+        return max((measure_text(expose_text(each)) for each in longest), default=0)
 
 
 class FileView(CodeView):
@@ -95,7 +95,9 @@ class FileView(CodeView):
 
     def show_text(self, file: FileAnswer, *, keeps_place: bool = False) -> None:
         """Show a file from its top; `keeps_place`: it is the same file, so place and cursor stay with their lines."""
-        lines = shorten_lines(file.text.replace("\r\n", "\n"), MAX_LINE_LENGTH).split("\n")
+        is_crlf = file.text.count("\r\n") == file.text.count("\n")  # of mixed ends each "\r" is seen
+        text = file.text.replace("\r\n", "\n") if is_crlf else file.text
+        lines = shorten_lines(text, MAX_LINE_LENGTH).split("\n")
         if len(lines) > 1 and not lines[-1]:
             lines.pop()
         top, had_text = self.scroll_offset.y, self.has_text
@@ -172,13 +174,13 @@ class FileView(CodeView):
     def _to_shown(self, line: int, column: int) -> int:
         """Return the place on screen of a column of the file."""
         text = self.cursor.lines[line]
-        return column if text.isascii() and text.isprintable() else len(clean(text[:column]))
+        return column if text.isascii() and text.isprintable() else len(expose_text(text[:column]))
 
     def _from_shown(self, line: int, place: int) -> int:
         text = self.cursor.lines[line]
         if text.isascii() and text.isprintable():
             return place
-        return bisect_right(range(len(text)), place, key=lambda at: len(clean(text[: at + 1])))
+        return bisect_right(range(len(text)), place, key=lambda at: len(expose_text(text[: at + 1])))
 
     def _show_cursor(self) -> None:
         """Draw the cursor, with what is found in its line in view."""

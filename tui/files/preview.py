@@ -20,7 +20,7 @@ from tui.files.file_view import FileView, TextPlace
 from tui.files.messages import BackRequested, LookupRequested, MentionRequested, RenameRequested
 from tui.keymap import get_bindings, get_keymap, insert_keys
 from tui.panes import PaneSource, StatePane
-from tui.text import clean, fit_line, format_path, to_content
+from tui.text import fit_line, format_path, render_prose, to_content
 from tui.widgets.diagnostics import NO_REPORTS, SEVERITY_SIGNS, DiagnosticReports, format_diagnostic
 from tui.widgets.input_line import InputLine, InputPurpose
 from tui.workers import start_worker
@@ -80,7 +80,7 @@ class DelayedLoad:
             await load()
         except Exception as error:  # whatever failed is shown in the place of what was to be seen
             self.finish()
-            self.show_failure(clean(str(error)))
+            self.show_failure(render_prose(str(error)))
 
 
 class FilePreview(StatePane):
@@ -204,7 +204,7 @@ class FilePreview(StatePane):
     def _show_file(self, file: FileAnswer) -> None:
         before, self._file = self._file, file
         if file.problem:
-            self._view.show_message(f"No preview{' any more' if before else ''}\n\n{clean(file.problem)}")
+            self._view.show_message(f"No preview{' any more' if before else ''}\n\n{render_prose(file.problem)}")
         elif before != file:
             self._view.show_text(file, keeps_place=before is not None)
         self._show_diagnostics()
@@ -231,7 +231,8 @@ class FilePreview(StatePane):
         if file is None:
             return
         gone = "  - deleted, once you accept that" if self._is_gone(self._path) else ""
-        size = f"  {file.size:,} bytes" if file.size else ""
+        ends = ", CRLF" if "\r\n" in file.text else ""
+        size = f"  {file.size:,} bytes{ends}" if file.size else ""
         found = (
             f"  “{fit_line(cursor.pattern, 20)}” {cursor.match_number or '–'}/{len(cursor.matches)}"
             if cursor.pattern

@@ -10,7 +10,7 @@ from core.state.findings import SEVERITIES, CodeReview
 from core.state.receipt import build_receipt
 from core.text.counting import count
 from tui.state import ViewState
-from tui.text import clean, fit_line, format_path, shorten_path
+from tui.text import expose_text, fit_line, format_path, render_prose, shorten_path
 from tui.widgets.text_rows import Piece, measure_text
 
 SIGNS: Final[dict[Severity, tuple[str, str]]] = {
@@ -41,7 +41,7 @@ def render_finding(finding: Finding, standing: Piece, line: int, width: int) -> 
     sign, style = SIGNS[finding.severity]
     is_settled = standing[0] == "dismissed"
     if line == 0:
-        title = fit_line(clean(finding.title), max(width - _WORD - 5, 4))
+        title = fit_line(finding.title, max(width - _WORD - 5, 4))
         return [
             (f" {sign} ", style),
             (f"{finding.severity:<{_WORD}} ", style),
@@ -87,9 +87,9 @@ def describe_finding(finding: Finding, standing: str, width: int) -> Sequence[Pi
     if standing:
         parts.append((f"{standing}\n", MUTED))
     if finding.text:
-        parts += [("\n", ""), *render_styled_markdown(clean(finding.text), width)]
+        parts += [("\n", ""), *render_styled_markdown(render_prose(finding.text), width)]
     if finding.suggestion is not None:
         parts.append(("\nsuggested in place of these lines:\n", MUTED))
-        parts += [(f"- {clean(line)}\n", "$text-error") for line in finding.quote.split("\n") if finding.quote]
-        parts += [(f"+ {clean(line)}\n", "$text-success") for line in finding.suggestion.split("\n")]
+        parts += [(f"- {expose_text(line)}\n", "$text-error") for line in finding.quote.split("\n") if finding.quote]
+        parts += [(f"+ {expose_text(line)}\n", "$text-success") for line in finding.suggestion.split("\n")]
     return parts

@@ -21,7 +21,7 @@ from core.protocol.plans import Plan
 from core.protocol.review import Comment
 from core.text.counting import count as count_things
 from tui.keymap import get_bindings, insert_keys
-from tui.text import clean, fit_line, shorten_lines
+from tui.text import expose_text, fit_line, render_prose, shorten_lines
 from tui.widgets.key_hints import NOTHING_HINTS, Hint
 from tui.widgets.row_view import CursorView
 from tui.widgets.text_rows import Piece, wrap_text
@@ -117,13 +117,13 @@ def _list_words(text: str) -> list[str]:
 def _layout_body(body: str, width: int) -> tuple[PlanTextRow, ...]:
     from tui.widgets.markdown_rows import render_markdown
 
-    text = shorten_lines(clean(body), MAX_LINE_LENGTH)
+    text = expose_text(shorten_lines(body, MAX_LINE_LENGTH), keeps_blanks=True).expandtabs(4)
     found = render_markdown(text, width, lambda code, _: [[(each, "code")] for each in code.split("\n")])
     return tuple(PlanTextRow(row.pieces, row.lines[0] + 1 if row.lines[1] else 0, row.lines[1]) for row in found)
 
 
 def _layout_comment(comment: Comment, width: int) -> list[PlanTextRow]:
-    laid_out = wrap_text(clean(comment.text), width, "comment", first=[("  ▸ ", "comment")], rest=[("    ", "")])
+    laid_out = wrap_text(render_prose(comment.text), width, "comment", first=[("  ▸ ", "comment")], rest=[("    ", "")])
     return [PlanTextRow(row.pieces, comment=comment) for row in laid_out]
 
 

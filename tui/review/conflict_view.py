@@ -12,7 +12,7 @@ from textual.geometry import Size
 from textual.strip import Strip
 
 from core.protocol.review import ConflictChoice, ConflictRegion
-from tui.text import clean, shorten_lines
+from tui.text import expose_text, shorten_lines
 from tui.widgets.row_view import RowView
 from tui.widgets.text_rows import measure_text
 
@@ -107,7 +107,7 @@ class ConflictView(RowView):
             text = f" {'✓ ' if is_ticked else ''}{cell.text}"
             strip = self.render_pieces([(text, style + parse(f"bold {colour}"))])
             return strip.adjust_cell_length(width, style.rich_style)
-        text = clean(shorten_lines(cell.text, 2_000)).replace("\n", "␊")
+        text = expose_text(shorten_lines(cell.text, 2_000)).replace("\n", "␊")
         is_faint = not cell.side and not cell.is_result
         ink = style + parse(COLOURS["base"] if cell.side == "base" or is_faint else "")
         return self.render_pieces([(f" {text}", ink)]).adjust_cell_length(width, style.rich_style)
@@ -116,5 +116,5 @@ class ConflictView(RowView):
 def _fold_cell(cell: ConflictCell, width: int) -> list[ConflictCell]:
     """Split a line into as many cells as show all of it."""
     room = max(width - 2, 10)
-    text = clean(shorten_lines(cell.text, 2_000)).replace("\n", "␊")
+    text = expose_text(shorten_lines(cell.text, 2_000)).replace("\n", "␊")
     return [cell._replace(text=part.plain) for part in Content(text).fold(room)] or [cell]

@@ -21,7 +21,7 @@ from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.screens.dialogs.dialog import Dialog
 from tui.search.hit_list import HitList
 from tui.search.progress import describe_meaning, describe_progress
-from tui.text import clean, fit_line
+from tui.text import fit_line, render_prose
 from tui.widgets.input_line import SteadyInput
 from tui.widgets.key_hints import Hint, KeyHints
 from tui.workers import start_worker
@@ -120,7 +120,7 @@ class HitDialog(Dialog[HitChoice]):
         if (file := self._files.get(hit.path)) is None:
             file = self._files[hit.path] = await self._load_file(hit.path)
         if file.problem:
-            view.show_message(f"No preview\n\n{clean(file.problem)}")
+            view.show_message(f"No preview\n\n{render_prose(file.problem)}")
         else:
             view.show_text(file)
             view.go_to(hit.start, end=hit.end)
@@ -261,7 +261,7 @@ class SearchDialog(HitDialog):
         answer = await self._search(wanted.text, wanted.kind)
         keeps_place, self._shown = wanted == self._shown, wanted
         if isinstance(answer, str):
-            self.hit_list.show((), "", message="The search can't be answered\n\n" + clean(answer))
+            self.hit_list.show((), "", message="The search can't be answered\n\n" + render_prose(answer))
             self.show_status("")
             return
         self._status = answer.status

@@ -15,7 +15,7 @@ from textual.style import Style
 
 from core.protocol.queries import SearchHit
 from tui.keymap import get_bindings
-from tui.text import clean, fit_line, shorten_lines, shorten_path
+from tui.text import expose_text, fit_line, shorten_lines, shorten_path
 from tui.widgets.row_view import CursorView, Mark
 from tui.widgets.text_rows import Piece, measure_pieces
 
@@ -152,7 +152,7 @@ class HitList(CursorView):
         return self.render_text_pieces([*head, gap, *tail], base, row=row)
 
     def _render_line(self, at: int, row: int, base: Style) -> Strip:
-        text = clean(shorten_lines(self._lines[at][1].strip(), MAX_LINE_LENGTH))
+        text = expose_text(shorten_lines(self._lines[at][1].strip(), MAX_LINE_LENGTH))
         words = compile_words(self._query)
         marks: list[Mark] = [(0, len(text), "$foreground 70%")]
         marks += [(*each.span(), FOUND_STYLE) for each in (words.finditer(text) if words is not None else ())]

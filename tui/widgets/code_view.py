@@ -10,12 +10,15 @@ from typing import Final
 from textual.strip import Strip
 from textual.style import Style
 
+from tui.text import find_exposed, restore_blanks
 from tui.themes.building import SYNTAX
 from tui.widgets.highlight import HighlightedText, Span
 from tui.widgets.row_view import Mark, RowView
 from tui.widgets.text_rows import measure_text
 from tui.workers import start_worker
 
+EXPOSED: Final = "bold $text-warning"  # what can't be seen, and is written instead
+FAINT_SIGN: Final = "$foreground 25%"  # of a tab, or of a blank at the end of a line
 SCROLL_REST: Final = 0.03  # seconds of rest before rows are coloured: while they fly past it would only cost frames
 
 
@@ -32,7 +35,11 @@ class CodeView(RowView):
     ) -> Strip:
         """Render one line of code. `spans` carry roles of `SYNTAX`, `marks` carry styles and lie above them."""
         colours = [(start, end, SYNTAX[role]) for start, end, role in spans]
-        return self.render_text(text, style, row=row, marks=[*colours, *marks])
+        signs = [(start, end, FAINT_SIGN if is_blank else EXPOSED) for start, end, is_blank in find_exposed(text)]
+        return self.render_text(text, style, row=row, marks=[*colours, *marks, *signs])
+
+    def copy_span(self, text: str, start: int, end: int) -> str:
+        return restore_blanks(text, start, end)
 
     def get_syntax_spans(self, painting: HighlightedText | None, index: int) -> Sequence[Span]:
         """Return the syntax colours of a line as far as known; a missing chunk is requested."""

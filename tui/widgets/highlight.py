@@ -11,11 +11,14 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
 
+from core.text.exposure import BLANK_SIGN, TAB_SIGN
+
 Span = tuple[int, int, str]
 
 CHUNK_LINES: Final = 200
 LEAD_LINES: Final = 60  # lines before a chunk that are lexed with it, so that it starts in the right state
 MAX_LINE_LENGTH: Final = 600
+_BLANKS: Final = dict.fromkeys(map(ord, (TAB_SIGN, BLANK_SIGN)), " ")
 
 _ROLES: Final = (
     ("Token.Comment.Preproc", "syntax_keyword"),
@@ -62,12 +65,17 @@ class HighlightedText:
         start = self._starts[chunk]
         end = self._starts[chunk + 1] if chunk + 1 < len(self._starts) else len(self._lines)
         lead = max(self._floors[chunk], start - LEAD_LINES)
-        lines = [line if len(line) <= MAX_LINE_LENGTH else "" for line in self._lines[lead:end]]
+        lines = [_restore_signs(line) if len(line) <= MAX_LINE_LENGTH else "" for line in self._lines[lead:end]]
         if (lexer := _find_lexer(self._language.strip().lower(), self._path)) is not None:
             for offset, spans in enumerate(_lex_lines(lexer, lines)):
                 if lead + offset >= start and spans:
                     self._spans[lead + offset] = spans
         self._highlighted.add(chunk)
+
+
+def _restore_signs(line: str) -> str:
+    """Return a line as it is lexed: the signs for tabs and blanks are no code."""
+    return line if line.isascii() else line.translate(_BLANKS)
 
 
 def _split_chunks(count: int, breaks: Iterable[int]) -> tuple[list[int], list[int]]:

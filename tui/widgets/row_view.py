@@ -175,8 +175,12 @@ class RowView(ScrollView, can_focus=True):
         for row in range(max(first, 0), min(last + 1, self.count_rows())):
             text = self.get_row_text(row)
             if self.is_row_copied(row) and (span := find_selected_span(selection, row, len(text))) is not None:
-                parts.append(text[slice(*span)])
+                parts.append(self.copy_span(text, *span))
         return "\n".join(parts), "\n"
+
+    def copy_span(self, text: str, start: int, end: int) -> str:
+        """Return the characters [start, end) of a row's text as copying them gives them."""
+        return text[start:end]
 
     def is_row_copied(self, row: int) -> bool:
         """True if a row is text; others are left out of a copy."""

@@ -17,7 +17,7 @@ from core.text.counting import count
 from tui.quantities import format_count
 from tui.search.progress import describe_progress, format_progress
 from tui.state import ViewState
-from tui.text import clean, fit_line
+from tui.text import fit_line, render_prose
 
 METER_WIDTH: Final = 8
 MUTED: Final = "$foreground 60%"
@@ -117,7 +117,7 @@ def _describe_containment(state: ViewState) -> StatusFact:
     if state.box is None:
         told = "Commands wait for your yes" if commands == "ask" else "No command runs in this mode"
         return StatusFact(2, [(f"commands: {commands}", MUTED)], told, "/policy")
-    tier, why = state.box.tier, clean(" ".join(filter(None, (state.box.reason, state.box.cure))))
+    tier, why = state.box.tier, render_prose(" ".join(filter(None, (state.box.reason, state.box.cure))))
     told = f"Box {tier}: {TIERS.get(tier[:2], tier)}{f'. {why}' if why else ''}"
     if tier == "T4":
         return StatusFact(5, [(f"no box, commands: {commands}", "$warning")], told)
@@ -130,7 +130,7 @@ def _list_costs(state: ViewState) -> Iterator[StatusFact]:
     turn = state.turns[-1].usage if state.turns else Usage()
     if usage.cached_tokens and turn.prompt_tokens:
         share = min(turn.cached_tokens / turn.prompt_tokens, 1.0)
-        missed = f"; it was missed: {clean(state.cache_miss)}" if state.cache_miss else ""
+        missed = f"; it was missed: {render_prose(state.cache_miss)}" if state.cache_miss else ""
         told = f"Cache: {share:.0%} of what the last turn sent was read from the provider's{missed}"
         yield StatusFact(1, [(f"cache {share:.0%}", MUTED)], told, "/models")
     most = state.limits.max_cost

@@ -27,6 +27,7 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.text.display_names import display_name, to_one_line
+from core.text.exposure import expose_text
 
 COMMIT_USAGE: Final = """\
 agent-tui commit [DIR] [-m MESSAGE | --draft] [--split todo | prompt | topic]
@@ -126,7 +127,7 @@ def _show_commits(arguments: CommitArguments, found: q.CommitAnswer, messages: S
     hooks = f", with the hooks {', '.join(found.hooks)}" if found.hooks else ""
     lines = [f"on {found.branch or 'a detached HEAD'}{hooks}"]
     for text, group in zip(messages, found.groups, strict=True):
-        lines += ["", *(f"    {line}".rstrip() for line in text.strip().split("\n")), ""]
+        lines += ["", *(f"    {line}".rstrip() for line in expose_text(text.strip()).split("\n")), ""]
         lines += [
             f"  {each.operation:<7} {display_name(each.path)}  +{each.added} -{each.removed}" for each in group.files
         ]

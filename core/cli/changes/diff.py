@@ -10,11 +10,11 @@ from typing import ClassVar, Final, Literal
 
 from core.cli.changes.work import ChangesArguments, ChangesWork, open_work, print_json, relate_path, say
 from core.cli.parsing import Front, build_parser, parse_directory, parse_session_id
-from core.cli.print_mode.printer import plain
 from core.cli.review import session_to_review
 from core.exits import ExitCode
 from core.protocol import queries as q
 from core.text.display_names import display_name, to_one_line
+from core.text.exposure import expose_text
 
 DIFF_USAGE: Final = "agent-tui diff [PATH ...] [--accepted] [--dir DIR] [--session ID] [--json]"
 
@@ -84,9 +84,9 @@ async def _print(work: ChangesWork, arguments: DiffArguments) -> int:
     if arguments.json:
         print_json(found)
         return ExitCode.DONE
-    if sys.stdout.isatty():  # what a terminal would act on is taken out; other programs get every byte
+    if sys.stdout.isatty():  # what would act or hide is written as what it is; other programs get every byte
         text = found.patch.decode("utf-8", "replace")
-        sys.stdout.writelines(f"{plain(line)}\n" for line in text.split("\n")[:-1])
+        sys.stdout.writelines(f"{expose_text(line)}\n" for line in text.split("\n")[:-1])
     else:
         sys.stdout.buffer.write(found.patch)
     sys.stdout.flush()

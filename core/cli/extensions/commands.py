@@ -19,6 +19,7 @@ from core.permissions.trust import TrustStore
 from core.permissions.trusted_files import TrustCheck
 from core.protocol.queries import CommandsAnswer
 from core.text.display_names import to_one_line
+from core.text.exposure import expose_line, expose_text
 from core.workspace import Workspace
 
 COMMANDS_USAGE = """\
@@ -108,8 +109,8 @@ def _explain(workspace: Workspace, check: TrustCheck | None, arguments: Commands
     if arguments.json:
         _write_json(shown)
         return ExitCode.DONE
-    runs = "".join(f"! would run, in the box and with nothing of it kept: {to_one_line(each)}\n" for each in shown.runs)
-    sys.stdout.write(f"{to_one_line(str(Path(shown.path)))}\n{runs}\n{shown.text}\n")
+    runs = "".join(f"! would run, in the box and with nothing of it kept: {expose_line(each)}\n" for each in shown.runs)
+    sys.stdout.write(f"{to_one_line(str(Path(shown.path)))}\n{runs}\n{expose_text(shown.text)}\n")
     return ExitCode.DONE
 
 

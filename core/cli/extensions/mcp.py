@@ -27,8 +27,8 @@ from core.mcp.server_rows import list_rows
 from core.permissions.trust import TrustStore
 from core.protocol import commands as cmd
 from core.protocol.queries import ServersAnswer
-from core.sandbox.plain_text import strip_escapes
 from core.text.display_names import to_one_line
+from core.text.exposure import expose_line
 from core.user_dirs import get_config_dir
 from core.workspace import Workspace
 
@@ -194,7 +194,7 @@ def format_servers(found: ServersAnswer) -> Iterator[str]:
         tools = f", {len(each.tools)} tools" if each.tools else ""
         state = _STATES.get(each.state, "")
         yield f"{SIGNS.get(each.state, '+')} {each.name}  [{to_one_line(each.source)}{tools}]{state}"
-        yield from (f"    {to_one_line(line)}" for line in each.entry.splitlines())
+        yield from (f"    {expose_line(line)}" for line in each.entry.splitlines())
         off = [to_one_line(tool.name) for tool in each.tools if not tool.is_on]
         if off:
             yield f"    off: {', '.join(off)}"
@@ -255,9 +255,9 @@ async def _test(arguments: McpArguments) -> int:
         await engine.close()
     sys.stdout.write(f"{arguments.name} started and named {len(tools)} tool{'' if len(tools) == 1 else 's'}:\n")
     for tool in tools:
-        about = next(iter(strip_escapes(tool.description or "").strip().splitlines()), "")
+        about = next(iter((tool.description or "").strip().split("\n")), "")
         reads = "  (says that it changes nothing)" if tool.is_reading else ""
-        sys.stdout.write(f"  {to_one_line(tool.name)}{reads}\n")
+        sys.stdout.write(f"  {expose_line(tool.name)}{reads}\n")
         shown = about if len(about) <= _SHOWN else f"{about[:_SHOWN]}…"
-        sys.stdout.write(f"    {to_one_line(shown)}\n" if shown else "")
+        sys.stdout.write(f"    {expose_line(shown)}\n" if shown else "")
     return ExitCode.DONE

@@ -16,16 +16,12 @@ from core.protocol.renames import RenamedDirectory, format_change_path, group_re
 from core.state.findings import SEVERITIES
 from core.text.counting import count
 from core.text.display_names import HIDDEN, display_name, to_one_line
+from core.text.exposure import expose_text
 from core.text.well_formed import encode_record
 from core.transports.response import PendingBulk, PendingChange, Response, ResponseCheck, ResponseFinding
 
-# What a terminal would act on, and what hides: control characters but tab and line feed, marks that reorder text, what
-# has no width (but joiners, which scripts and emoji need), tags.
-_UNSAFE = dict.fromkeys(
-    [code for code in (*range(0x20), *range(0x7F, 0xA0)) if code not in {0x09, 0x0A}]
-    + [0x061C, 0x200B, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF]
-    + list(range(0xE0000, 0xE1000))
-)
+# What a terminal would act on, and what hides, but for joiners, which scripts and emoji need.
+_UNSAFE = re.compile(f"(?![\u200c\u200d])[{HIDDEN}]")
 # Everything that is there and not seen, for JSON, whose value stays.
 _HIDDEN = re.compile(f"[{HIDDEN}]")
 
@@ -41,22 +37,28 @@ class Printer(Protocol):
 
 
 def plain(text: str) -> str:
-    """Text that does nothing to a terminal but appear on it."""
-    return text.translate(_UNSAFE)
+    """Text that does nothing to a terminal but appear on it: what would act or hide is written as what it is."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _UNSAFE.sub(lambda sign: expose_text(sign[0]), text.replace("\r\n", "\n"))
 
 
 def format_questions(asked: d.ClarificationMetadata) -> list[str]:
     """Return the lines of what the model asked, with the answers there were to choose from, and what was answered."""
     answers, lines = {answer.question: answer for answer in asked.answers}, list[str]()
     for question in asked.questions:
-        lines.append(f"? {' '.join(question.text.split())}")
+        lines.append(f"? {_join_lines(question.text)}")
         answer = answers.get(question.id)
         for option in question.options:
             mark = "x" if answer and option.id in answer.options else "-"
-            label = " ".join(option.label.split())
-            lines.append(f"  {mark} {label}{' (recommended)' if option.recommended else ''}")
+            lines.append(f"  {mark} {_join_lines(option.label)}{' (recommended)' if option.recommended else ''}")
         lines += [f"  > {answer.text}"] if answer and answer.text else []
     return lines if answers else [*lines, "  Nobody answered."]
+
+
+def _join_lines(text: str) -> str:
+    """Return what is chosen by as one line in which all of it is seen."""
+    return " ".join(line for each in text.split("\n") if (line := expose_text(each).strip()))
 
 
 def review_notice(response: Response) -> list[str]:

@@ -1,11 +1,11 @@
 """Pending changes as a unified diff that `git apply` takes.
 
-Names and lines come from commands and models: what a terminal would act on is taken out of them.
+Names and lines come from commands and models: what a terminal would act on is written as what it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from core.cli.print_mode.printer import plain
@@ -13,6 +13,7 @@ from core.errors import PathRefused
 from core.protocol.review import Change, ChangeDiff, DiffLine, GitPreview
 from core.shadow.content.blob_store import BlobStore
 from core.text.display_names import display_name, to_one_line
+from core.text.exposure import expose_line
 from core.workspace.file_names import to_os_name
 
 
@@ -28,7 +29,7 @@ def render_git_preview(preview: GitPreview) -> Iterator[str]:
         yield "… there is more"
 
 
-def render_patch(found: ChangeDiff) -> Iterator[str]:
+def render_patch(found: ChangeDiff, show: Callable[[str], str] = plain) -> Iterator[str]:
     """Render one change as git writes it. What else there is to say comes before it: within, git would take it for an
     end."""
     change = found.change
@@ -49,7 +50,7 @@ def render_patch(found: ChangeDiff) -> Iterator[str]:
     yield from _sides(change)
     for is_gap, group in groupby(found.lines, key=lambda line: line.kind == "gap"):
         if not is_gap:
-            yield from _hunk(list(group))
+            yield from _hunk(list(group), show)
 
 
 def _only_moved(change: Change) -> bool:
@@ -98,7 +99,7 @@ def render_links(change: Change, blobs: BlobStore) -> Iterator[str]:
     yield f"@@ -{old} +{new} @@"
     for sign, state in (("-", change.base), ("+", change.pending)):
         if state.kind == "symlink":
-            yield f"{sign}{plain(blobs.get(state.blob).decode('utf-8', 'replace'))}"
+            yield f"{sign}{expose_line(blobs.get(state.blob).decode('utf-8', 'replace'))}"
             yield "\\ No newline at end of file"
 
 
@@ -120,7 +121,7 @@ def _modes(change: Change) -> Iterator[str]:
         yield f"rename to {_bare(change.path)}"
 
 
-def _hunk(lines: Sequence[DiffLine]) -> Iterator[str]:
+def _hunk(lines: Sequence[DiffLine], show: Callable[[str], str]) -> Iterator[str]:
     if not any(line.kind in {"added", "removed"} for line in lines):
         return
     old = [line.old for line in lines if line.kind != "added"]
@@ -128,6 +129,6 @@ def _hunk(lines: Sequence[DiffLine]) -> Iterator[str]:
     yield f"@@ -{old[0] if old else 0},{len(old)} +{new[0] if new else 0},{len(new)} @@"
     signs = {"added": "+", "removed": "-", "context": " "}
     for line in lines:
-        yield f"{signs[line.kind]}{plain(line.text)}"
+        yield f"{signs[line.kind]}{show(line.text)}"
         if line.eol == "none":
             yield "\\ No newline at end of file"

@@ -13,8 +13,9 @@ from core.languages import detect_language
 from core.protocol.review import Change, FileState, Hunk, Operation, Origin
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.diff.hunks import build_whole_hunk, compute_hunks, is_divisible
-from core.shadow.diff.text_lines import is_binary, split_lines
+from core.shadow.diff.text_lines import detect_encoding, is_binary, split_lines
 from core.shadow.diff.three_way_merge import MergeChunk, is_mergeable, merge_three_way, split_chunks
+from core.text.unseen_text import describe_unseen
 from core.workspace.protected_files import FileRisk, find_file_risk, find_link_risk
 
 _NOT_PROTECTED = FileRisk("")
@@ -107,6 +108,8 @@ class Contents(Struct, eq=False):
         found = assign_todo(found, earlier)
         lever = find_link_risk(path, new) if sides.pending.kind == "symlink" else None
         lever = lever or find_file_risk(path, b"" if moved else old, new) or _NOT_PROTECTED
+        if not lever.is_protected and (unseen := _find_unseen(old, new)):
+            lever = FileRisk(unseen, is_protected=True)
         if not lever.is_protected and path in self.risks_by_path:
             lever = FileRisk(self.risks_by_path[path], is_protected=True)
         return Change(
@@ -125,6 +128,11 @@ class Contents(Struct, eq=False):
             risk=lever.risk,
             origin=origin,
         )
+
+
+def _find_unseen(old: bytes, new: bytes) -> str:
+    """Return what the new text holds that can't be seen, as a risk; "": nothing, or no text."""
+    return "" if is_binary(new) else describe_unseen(old, new, detect_encoding(new))
 
 
 def assign_todo(found: tuple[Hunk, ...], known: Iterable[Hunk], todo: str = "") -> tuple[Hunk, ...]:

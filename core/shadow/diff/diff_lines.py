@@ -27,7 +27,7 @@ class _Side(Struct, frozen=True):
 
     def read_line(self, number: int) -> tuple[str, str]:
         """Return line `number` (from 1) as shown, and its ending where that is worth showing."""
-        text, ending = decode_line(self.lines[number - 1], self.encoding)
+        text, ending = decode_line(self.lines[number - 1], self.encoding, is_first=number == 1)
         return _clip_text(text), "" if ending == self.usual_ending else ending
 
 
@@ -96,6 +96,8 @@ def _describe_states(change: Change, old: bytes, new: bytes) -> Iterator[str]:
             yield f"symbolic link {name} {data.decode('utf-8', 'replace')}"
     if old and new and has_bom(old) != has_bom(new):
         yield "byte order mark " + ("added" if has_bom(new) else "removed")
+    if new and not old and has_bom(new) and detect_encoding(new) == "utf-8":
+        yield "begins with a byte order mark"
     if old and new and detect_encoding(old) != detect_encoding(new):
         yield f"encoding {detect_encoding(old)} → {detect_encoding(new)}"
     if change.operation in {"create", "delete"} and not (old or new) and not change.binary:

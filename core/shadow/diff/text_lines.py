@@ -60,13 +60,14 @@ def has_bom(data: bytes) -> bool:
     return data.startswith(_BOMS[detect_encoding(data)])
 
 
-def decode_line(line: bytes, encoding: Encoding) -> tuple[str, str]:
-    """Return the text of a line and its ending ("crlf", "lf", "none"); what is no UTF-8 is read as Latin-1."""
+def decode_line(line: bytes, encoding: Encoding, *, is_first: bool = True) -> tuple[str, str]:
+    """Return the text of a line and its ending ("crlf", "lf", "none"); what is no UTF-8 is read as Latin-1. Only the
+    first line of a file has a byte order mark, which is none of its text."""
     try:
         text = line.decode(encoding)
     except UnicodeDecodeError:
         text = line.decode("latin-1") if encoding == "utf-8" else line.decode(encoding, "replace")
-    text = text.removeprefix("\ufeff")
+    text = text.removeprefix("\ufeff") if is_first else text
     if text.endswith("\r\n"):
         return text[:-2], "crlf"
     return (text[:-1], "lf") if text.endswith("\n") else (text, "none")

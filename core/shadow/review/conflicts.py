@@ -183,7 +183,7 @@ class Conflicts(ReviewPart):
 
 
 def _decode_lines(lines: Sequence[bytes], encoding: Encoding) -> tuple[str, ...]:
-    texts = tuple(decode_line(line, encoding)[0] for line in lines[:MAX_SIDE_LINES])
+    texts = tuple(decode_line(line, encoding, is_first=not at)[0] for at, line in enumerate(lines[:MAX_SIDE_LINES]))
     return texts if len(lines) <= MAX_SIDE_LINES else (*texts, f"… {len(lines) - MAX_SIDE_LINES:,} more lines")
 
 

@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 from core.protocol.language import Diagnostic
 from core.protocol.review import Change, ChangeDiff, DiffLine, FileState, Hunk
 from tui.review.descriptions import describe_kind
-from tui.text import clean, fit_line, format_path, shorten_lines
+from tui.text import expose_text, fit_line, format_path, render_prose, shorten_lines
 from tui.widgets import text_rows
 from tui.widgets.diagnostics import MAX_PER_LINE, format_diagnostic, group_by_line
 from tui.widgets.highlight import HighlightedText
@@ -103,10 +103,10 @@ def clean_lines(diff: ChangeDiff) -> list[CleanLine]:
 
 def _clean_line(line: DiffLine) -> CleanLine:
     raw = line.text
-    if len(raw) <= MAX_LINE_LENGTH and raw.isascii() and raw.isprintable():
+    if len(raw) <= MAX_LINE_LENGTH and raw.isascii() and raw.isprintable() and raw[-1:] != " ":
         return CleanLine(line.kind, line.old, line.new, raw, line.hunk, line.eol, line.marks)
     raw = shorten_lines(raw, MAX_LINE_LENGTH)
-    text = clean(raw).replace("\n", "␊")
+    text = expose_text(raw).replace("\n", "␊")
     marks: Sequence[tuple[int, int]] = line.marks[:MAX_MARKS]
     if text != raw:
         marks = [_move_mark(raw, mark, len(text)) for mark in marks]
@@ -114,7 +114,7 @@ def _clean_line(line: DiffLine) -> CleanLine:
 
 
 def _move_mark(raw: str, mark: tuple[int, int], limit: int) -> tuple[int, int]:
-    start, end = (min(len(clean(raw[:edge])), limit) for edge in mark)
+    start, end = (min(len(expose_text(raw[:edge])), limit) for edge in mark)
     return start, end
 
 
@@ -209,7 +209,7 @@ class _LayoutBuilder:
             return
         if self._open >= 0:
             text = self.comments.get(self._diff.change.hunks[self._open].id, "")
-            lines = clean(text).split("\n") if text else []
+            lines = render_prose(text).split("\n") if text else []
             self.rows += [DiffRow("comment", self._open, text=part) for line in lines for part in self._wrap_text(line)]
             self._tails[self._open] = len(self.rows)
         self._open = hunk

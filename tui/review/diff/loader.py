@@ -9,7 +9,7 @@ from core.protocol.review import ChangeDiff
 from tui.keymap import get_keymap, insert_keys
 from tui.review.diff.page import DiffPage
 from tui.review.diff.view import DiffView
-from tui.text import clean
+from tui.text import render_prose
 from tui.workers import start_worker
 
 LoadLines = Callable[[str, int], Awaitable[ChangeDiff | None]]
@@ -43,7 +43,7 @@ class PageLoader:
         try:
             diff = await self.load(page.path, page.context)
         except Exception as error:  # whatever failed is shown in the place of what was to be seen
-            page.problem = f"The change can't be shown\n\n{clean(str(error))}"
+            page.problem = f"The change can't be shown\n\n{render_prose(str(error))}"
             view.lay_out_again([page])
             return
         if page.change != asked and (diff is None or diff.change != page.change):

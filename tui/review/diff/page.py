@@ -24,7 +24,7 @@ from tui.review.diff.layout import (
     find_seen_targets,
     layout_diff,
 )
-from tui.text import clean
+from tui.text import expose_text, render_prose
 from tui.widgets.diagnostics import group_by_line
 from tui.widgets.text_rows import find_line_breaks, measure_text
 
@@ -161,7 +161,7 @@ class DiffPage:
     def find_character(self, index: int, column: int) -> int:
         """Return where a character of a line, from 0, stands in what is shown of it."""
         raw, shown = self.get_source_line(index).text, self.lines[index].text
-        return column if raw == shown else len(clean(raw[:column]))
+        return column if raw == shown else len(expose_text(raw[:column]))
 
 
 def _estimate_height(change: Change) -> int:
@@ -170,5 +170,5 @@ def _estimate_height(change: Change) -> int:
 
 
 def _wrap(text: str, room: int) -> list[str]:
-    lines = [line for line in clean(text).split("\n") if line]
+    lines = [line for line in render_prose(text).split("\n") if line]
     return [line[start:end] for line in lines for start, end in find_line_breaks(line, room or len(line))]

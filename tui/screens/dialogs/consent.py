@@ -18,7 +18,7 @@ from tui.input.visibility import get_visibility
 from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.review.diff.view import DiffView
 from tui.screens.dialogs.pages import ConfirmDialog
-from tui.text import clean, fit_line, format_path, to_content
+from tui.text import expose_text, fit_line, format_path, to_content
 
 GIT_RISK: Final = (
     "Accepting the state of git writes commits, branches and the index of your repository. "
@@ -148,10 +148,10 @@ class GitConsentDialog(ConfirmDialog):
 
 
 def _render_preview(preview: GitPreview) -> Content:
-    parts: list[tuple[str, str]] = [(f"{clean(line)}\n", "") for line in preview.moves]
-    parts += [(f"! {clean(line)}\n", "$text-warning") for line in preview.notes]
+    parts: list[tuple[str, str]] = [(f"{expose_text(line)}\n", "") for line in preview.moves]
+    parts += [(f"! {expose_text(line)}\n", "$text-warning") for line in preview.notes]
     parts += [("\n", "")] if parts and preview.text else []
-    parts += [(f"{line}\n", _style_line(line)) for line in clean(preview.text).splitlines()]
+    parts += [(f"{line}\n", _style_line(line)) for line in expose_text(preview.text).split("\n") if preview.text]
     parts += [("… there is more; git shows it once it is accepted\n", "$foreground 60%")] if preview.clipped else []
     return Content.assemble(*parts)
 

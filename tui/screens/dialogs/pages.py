@@ -22,7 +22,7 @@ from tui.input.visibility import is_fully_visible
 from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.review.descriptions import get_check_style
 from tui.screens.dialogs.dialog import Dialog
-from tui.text import clean, expose_controls, fit_line, format_path, to_content
+from tui.text import expose_line, expose_text, fit_line, format_path, render_output, render_prose, to_content
 from tui.widgets.status_facts import PAGE, StatusFact
 from tui.widgets.text_rows import find_line_breaks
 
@@ -95,7 +95,9 @@ class PageDialog(Dialog[None]):
 def build_preview_page(found: CommandPreviewAnswer) -> PageDialog:
     """Build the page of what a command of the user's own would send."""
     runs = "".join(f"runs when it is sent, in the box, and nothing of it stays: {each}\n" for each in found.runs)
-    said = Content.assemble((f"{clean(found.path)}\n{clean(runs)}\n", "$foreground 60%"), to_content(found.text))
+    said = Content.assemble(
+        (f"{expose_text(found.path)}\n{expose_text(runs)}\n", "$foreground 60%"), to_content(found.text)
+    )
     return PageDialog("What is sent", said)
 
 
@@ -109,13 +111,13 @@ def build_proof_page(check: Check, blocks: Sequence[TranscriptBlock], again: Ver
     where = ", ".join(format_path(each, 60) for each in check.paths[:MAX_CHECKED]) or "the project"
     said = Content.styled(OUTPUT_GONE, MUTED)
     if ran is not None:
-        said = to_content(clean(ran.output).strip() or "It printed nothing.")
+        said = to_content(render_output(ran.output).strip() or "It printed nothing.")
     if again is not None:
         where = f"{where}, when the program ran it again, alone in a clean layer"
     parts = [
         Content.styled(*verdict),
         Content.styled(f" · exit code {check.exit_code} · looked at {where}\n\n", MUTED),
-        to_content(f"$ {fit_line(check.command, 2_000)}\n\n", "bold"),
+        Content.styled(f"$ {expose_line(check.command, 2_000)}\n\n", "bold"),
         said,
     ]
     return PageDialog("Proof", Content.assemble(*parts))
@@ -132,7 +134,7 @@ def _find_run(check: Check, blocks: Iterable[TranscriptBlock]) -> TerminalComman
 def build_machine_dialog(command: str) -> ConfirmDialog:
     """Return the question before a command of the user's own runs on their machine."""
     note = "It runs as you, outside of the shadow: what it changes is changed, and waits for no review."
-    about = f"$ {expose_controls(command)}\n\n{note}"
+    about = f"$ {expose_text(command)}\n\n{note}"
     return ConfirmDialog("Run this on your real files?", "run it", about=about, no="back to the prompt")
 
 
@@ -141,8 +143,8 @@ def build_settings_page(found: ConfigAnswer) -> PageDialog:
     one all that is known."""
     parts: list[tuple[str, str]] = []
     for each in found.problems:
-        parts += [(f"{'✗' if each.level == 'error' else '!'} {clean(each.message)}\n", "$text-warning")]
-        parts += [(f"  {clean(each.hint)}\n", "$foreground 60%")] if each.hint else []
+        parts += [(f"{'✗' if each.level == 'error' else '!'} {render_prose(each.message)}\n", "$text-warning")]
+        parts += [(f"  {render_prose(each.hint)}\n", "$foreground 60%")] if each.hint else []
     parts += [("\n", "")] if parts else []
     column = max((min(len(row.key), LONGEST_KEY) for row in found.settings), default=0)
     for row in found.settings:
@@ -154,7 +156,7 @@ def build_settings_page(found: ConfigAnswer) -> PageDialog:
     if len(found.settings) == 1:
         row = found.settings[0]
         told = (("means", row.meaning), ("valid", row.valid), ("default", _format_value(row.default)))
-        parts += [(f"\n{name}: {clean(text)}\n", "") for name, text in told]
+        parts += [(f"\n{name}: {render_prose(text)}\n", "") for name, text in told]
     parts.append(("\nagent-tui config edit opens your config.toml, and checks it.\n", "$foreground 60%"))
     return PageDialog("Settings", Content.assemble(*parts))
 
@@ -172,7 +174,7 @@ def build_status_page(facts: Iterable[StatusFact], keymap: Mapping[str, str]) ->
     for each in facts:
         way = each.way if each.way.startswith("/") else format_first_key(each.way, keymap)
         more = f"  {way}" if each.way != PAGE else ""
-        parts += [(clean(each.told), ""), (f"{more}\n", "$accent")]
+        parts += [(render_prose(each.told), ""), (f"{more}\n", "$accent")]
     return PageDialog("Status", Content.assemble(*parts))
 
 

@@ -15,7 +15,7 @@ from core.protocol.queries import ModelsAnswer
 from tui.bridge import SessionRequest
 from tui.keymap import get_bindings
 from tui.screens.dialogs.dialog import Dialog
-from tui.text import clean, fit_line
+from tui.text import fit_line
 from tui.widgets.input_line import SteadyInput
 
 LAW: Final = (
@@ -86,7 +86,7 @@ class WelcomeDialog(Dialog[WelcomeAnswer]):
         for usable, what, provider in sorted(shown, key=lambda each: not each[0]):
             parts.append(("✓ " if usable else "· ", "$success" if usable else "$foreground 60%"))
             parts.append((fit_line(provider.label, 22).ljust(22), "" if usable else "$foreground 60%"))
-            parts.append((f"{fit_line(clean(what), 60)}\n", "$foreground 60%"))
+            parts.append((f"{fit_line(what, 60)}\n", "$foreground 60%"))
         return Content.assemble(*parts or [("Nothing was found to work with yet.\n", "$foreground 60%")])
 
     def _describe_provider(self, provider: ProviderStatus) -> tuple[bool, str]:

@@ -25,7 +25,7 @@ _KINDS: Final = {  # litestar adds the charset of text
     ".js": "text/javascript",
     ".ttf": "font/ttf",
 }
-_OWN: Final = ("api.js", "review.js", "style.css", "terminal.css", "terminal.js")
+_OWN: Final = ("api.js", "review.js", "style.css", "terminal.css", "terminal.js", "visible.js")
 # Of the front end of textual-serve: it draws the terminal (xterm.js).
 _XTERM: Final = ("css/xterm.css", "fonts/RobotoMono-VariableFont_wght.ttf", "js/textual.js")
 _POLICY: Final = (

@@ -58,6 +58,14 @@ def test_p8_utf_16_and_byte_order_marks(review):
     assert review.shadow.diff("bom").note == "byte order mark removed"
 
 
+def test_n21_a_mark_within_a_file_is_a_part_of_its_line(review):
+    review.shadow.write("within", "a\n\ufeffb\n".encode())
+    assert [line.text for line in review.shadow.diff("within").lines] == ["a", "\ufeffb"]
+    review.shadow.write("first", "\ufeffa\n".encode())
+    diff = review.shadow.diff("first")
+    assert ([line.text for line in diff.lines], "byte order mark" in diff.note) == (["a"], True)
+
+
 def test_long_lines_are_clipped_and_modes_noted(review):
     review.put("a", b"x" * 5000 + b"\n", 0o644)
     review.shadow.write("a", b"y" * 5000 + b"\n", None, 0o755)

@@ -35,6 +35,17 @@ def test_n9_a_directory_becomes_a_repository_with_its_last_part(review, place):
     assert review.disk("src/a.py") == b""
 
 
+def test_n21_an_edit_that_adds_what_cannot_be_seen_is_red_and_left_by_accept_all(review):
+    review.shadow.write("shop.py", b'NAME = "shop"\x1b]0;";evil()#\x07\n')
+    review.shadow.write("plain.py", "x = 1  # ⚠️ naïve отчёт 👨\u200d💻\n".encode())
+    review.shadow.write("filler.js", "const {a, \u3164} = b\n".encode())
+    assert red(review) == {"shop.py", "filler.js"}
+    assert review.state.changes["shop.py"].risk == "holds characters that can't be seen: U+001B, U+0007"
+    accept_everything(review.shadow)
+    assert review.disk("shop.py") is None
+    assert review.disk("plain.py") is not None
+
+
 def test_n9_a_repository_that_is_there_keeps_what_is_changed_in_it_red(review):
     git(review, "init", "-q", "--bare", "fixture.git")
     review.shadow.write("fixture.git/config", b"[core]\n\tfsmonitor = evil\n")

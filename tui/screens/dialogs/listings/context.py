@@ -13,7 +13,7 @@ from textual.content import Content
 from core.protocol.queries import ContextAnswer, ContextPart
 from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.screens.dialogs.listings.listing import ListingDialog
-from tui.text import clean, fit_line
+from tui.text import fit_line
 from tui.workers import start_worker
 
 KEY_HINTS: Final = (("context.drop", "leave it out"), ("context.leave", "back"))
@@ -79,7 +79,7 @@ class ContextDialog(ListingDialog[None]):
 
 
 def _format_part(part: ContextPart) -> Content:
-    detail = f"  {fit_line(clean(part.detail), 60)}" if part.detail else ""
+    detail = f"  {fit_line(part.detail, 60)}" if part.detail else ""
     sign = " " if part.problem or not part.id else "·"
-    name = fit_line(clean(part.name), 60)
+    name = fit_line(part.name, 60)
     return Content.assemble((f"{part.tokens:>9,} ", "$accent"), f"{sign} {name}", (detail, "$foreground 60%"))

@@ -10,7 +10,7 @@ from core.protocol.queries import HookRow, HooksAnswer
 from core.text.counting import count
 from tui.keymap import get_bindings
 from tui.screens.dialogs.listings.listing import ListingDialog
-from tui.text import clean, fit_line
+from tui.text import expose_line, fit_line
 
 KEY_HINTS: Final = (("hooks.open", "read its file"), ("hooks.leave", "back"))
 TRUST: Final = {"yours": "yours", "trusted": "the project's, trusted", "held": "not trusted, so it does not run"}
@@ -72,13 +72,13 @@ def _format_row(hook: HookRow, width: int) -> Content:
     last = hook.last
     ended = "not run yet" if last is None else f"{last.outcome} · {last.duration_ms:,} ms"
     is_bad = hook.trust == "held" or bool(hook.problem) or (last is not None and last.outcome == "failed")
-    matcher = f" {clean(hook.matcher)}" if hook.matcher else ""
+    matcher = f" {expose_line(hook.matcher)}" if hook.matcher else ""
     return Content.assemble(
         (" ! " if is_bad else "   ", "$text-warning"),
         (
-            fit_line(f"{clean(hook.event)}{matcher}", 30).ljust(30),
+            fit_line(f"{hook.event}{matcher}", 30).ljust(30),
             "$accent" if hook.trust != "held" else "$foreground 60%",
         ),
         (f" {fit_line(ended, 20).ljust(20)} ", "$foreground 60%"),
-        (fit_line(clean(hook.command), width), ""),
+        (expose_line(hook.command, width), ""),
     )

@@ -11,7 +11,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from tui.screens.dialogs.dialog import Dialog, T
-from tui.text import clean, fit_line
+from tui.text import fit_line
 from tui.widgets.key_hints import Hint, KeyHints
 
 _LONGEST_NOTE = 200
@@ -39,11 +39,11 @@ class ListingDialog(Dialog[T]):
     def show_rows(self, total: str, rows: Sequence[Content], notes: Sequence[str], at: int = 0) -> None:
         """Show rows with the mark on one of them, or on the last."""
         options = self.query_one(OptionList)
-        self.query_one("#listing-sum", Static).update(Content.styled(fit_line(clean(total), 200), "bold"))
+        self.query_one("#listing-sum", Static).update(Content.styled(fit_line(total, 200), "bold"))
         options.set_options(Option(row) for row in rows)
         options.highlighted = min(at, len(rows) - 1) if rows else None
         shown = self.query_one("#listing-notes", Static)
-        shown.update(Content("\n".join(fit_line(clean(note), _LONGEST_NOTE) for note in notes)))
+        shown.update(Content("\n".join(fit_line(note, _LONGEST_NOTE) for note in notes)))
         shown.display = bool(notes)
         self.show_reason()
 
@@ -67,7 +67,7 @@ class ListingDialog(Dialog[T]):
         """Say of the marked row what is to be known about it."""
 
     def tell(self, text: str, style: str = "$foreground 60%") -> None:
-        self.query_one("#listing-reason", Static).update(Content.styled(fit_line(clean(text), _LONGEST_REASON), style))
+        self.query_one("#listing-reason", Static).update(Content.styled(fit_line(text, _LONGEST_REASON), style))
 
     def action_move(self, step: int) -> None:
         options = self.query_one(OptionList)

@@ -19,7 +19,7 @@ from core.protocol.queries import MemoryNote
 from core.text.counting import count
 from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.screens.dialogs.listings.listing import ListingDialog
-from tui.text import clean, fit_line
+from tui.text import expose_line, render_prose
 from tui.widgets.input_line import InputLine, InputPurpose
 from tui.workers import start_worker
 
@@ -101,7 +101,7 @@ class MemoryDialog(ListingDialog[None]):
     def action_edit(self) -> None:
         if (note := self._note) is not None:
             line = self.query_one(NoteInput)
-            line.ask("note", clean(note.text))
+            line.ask("note", render_prose(note.text))
             self.show_keys(line.hints)
 
     @on(Input.Submitted)
@@ -134,4 +134,4 @@ def _sort(notes: Sequence[MemoryNote]) -> list[MemoryNote]:
 
 def _format(note: MemoryNote) -> Content:
     mark = ("✓ ", "$text-success") if note.is_kept else ("? ", "$text-warning")
-    return Content.assemble(mark, fit_line(clean(note.text), _LONGEST_ROW))
+    return Content.assemble(mark, expose_line(note.text, _LONGEST_ROW))

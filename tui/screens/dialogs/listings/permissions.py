@@ -10,7 +10,7 @@ from textual.content import Content
 from core.protocol.queries import PermissionsAnswer, SavedPermission
 from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.screens.dialogs.listings.listing import ListingDialog
-from tui.text import expose_controls, fit_line
+from tui.text import expose_line, expose_text
 from tui.workers import start_worker
 
 KEY_HINTS: Final = (("permissions.remove", "take back"), ("permissions.leave", "back"))
@@ -37,8 +37,8 @@ class PermissionsDialog(ListingDialog[None]):
 
     def _show(self, at: int) -> None:
         trust = "This project is trusted" if self._found.trusted else "This project is not trusted"
-        hosts = f"hosts: {', '.join(map(expose_controls, self._found.hosts)) or 'none'}"
-        services = ", ".join(map(expose_controls, self._found.services)) or "none"
+        hosts = f"hosts: {', '.join(map(expose_text, self._found.hosts)) or 'none'}"
+        services = ", ".join(map(expose_text, self._found.services)) or "none"
         notes = [f"Commands can reach {hosts} · services of your machine: {services}"]
         self.show_rows(f"{trust}.", [_format(each) for each in self._found.kept], notes, at)
 
@@ -73,12 +73,12 @@ class PermissionsDialog(ListingDialog[None]):
 
 
 def _format(permission: SavedPermission) -> Content:
-    where = f" in {expose_controls(permission.directory)}" if permission.directory != "." else ""
-    rule = fit_line(expose_controls(permission.rule), _LONGEST)
+    where = f" in {expose_text(permission.directory)}" if permission.directory != "." else ""
+    rule = expose_line(permission.rule, _LONGEST)
     what = f"exactly {rule}{where}" if permission.exactly else rule
     source = permission.source or "for good"
     return Content.assemble(
         (f"{permission.choice:<6}", _ROLES.get(permission.choice, "")),
         f"{what}  ",
-        (expose_controls(source), "$foreground 60%"),
+        (expose_text(source), "$foreground 60%"),
     )

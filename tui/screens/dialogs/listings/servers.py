@@ -20,7 +20,7 @@ from core.text.counting import count
 from tui.keymap import get_bindings
 from tui.screens.dialogs.listings.listing import ListingDialog
 from tui.screens.dialogs.pages import ConfirmDialog, PageDialog
-from tui.text import clean, fit_line, to_content
+from tui.text import expose_content, expose_line, expose_text, render_output, render_prose
 from tui.workers import start_worker
 
 _WIDE: Final = 80  # columns, from which there is room for these, too
@@ -205,7 +205,7 @@ class ServerConsentDialog(ConfirmDialog):
             yield Static(self._title, classes="dialog-title")
             with VerticalScroll():
                 about = f"{server.source} names it:\n\n{server.entry}\n{given}\n{REMOTE if server.is_remote else BOXED}"
-                yield Static(to_content(about))
+                yield Static(expose_content(about))
             yield self._build_keys()
 
     def set_up(self) -> None:
@@ -215,11 +215,11 @@ class ServerConsentDialog(ConfirmDialog):
 def build_server_page(server: ServerRow) -> PageDialog:
     """Build the page of a server: its entry, what is wrong with it, and the end of its log."""
     parts = [
-        (f"{STATES[server.state]}, {clean(server.source)}\n\n", "$foreground 60%"),
-        (f"{clean(server.entry)}\n", ""),
+        (f"{STATES[server.state]}, {render_prose(server.source)}\n\n", "$foreground 60%"),
+        (f"{expose_text(server.entry)}\n", ""),
     ]
-    parts += [(f"\n! {clean(server.problem)}\n", "$text-warning")] if server.problem else []
-    log = clean(server.log).strip()
+    parts += [(f"\n! {render_prose(server.problem)}\n", "$text-warning")] if server.problem else []
+    log = render_output(server.log).strip()
     parts += [("\nIts log ends:\n", "bold"), (log, "")] if log else [("\nIts log is empty.", "$foreground 60%")]
     return PageDialog(f"MCP server {server.name}", Content.assemble(*parts))
 
@@ -228,9 +228,9 @@ def build_tool_page(tool: ServerToolRow) -> PageDialog:
     """Build the page of a tool: what the model is told of it, and what that was where it changed."""
     now = [(f"! {', '.join(tool.flags)}\n\n", "$text-warning")] if tool.flags else []
     now += [("Now:\n", "bold")] if tool.is_held else []
-    parts = [*now, (clean(tool.text), "")]
+    parts = [*now, (expose_text(tool.text), "")]
     if tool.is_held:
-        parts += [("\n\nBefore:\n", "bold"), (clean(tool.before) or "That was not kept.", "$foreground 60%")]
+        parts += [("\n\nBefore:\n", "bold"), (expose_text(tool.before) or "That was not kept.", "$foreground 60%")]
     return PageDialog(f"Tool {tool.name}", Content.assemble(*parts))
 
 
@@ -244,7 +244,7 @@ def _format_server(server: ServerRow, width: int) -> Content:
     waits = server.state in {"unasked", "failed"}
     return Content.assemble(
         (f"{SIGNS.get(server.state, '+')} ", "$text-warning" if waits else "$accent" if is_used else "$foreground 60%"),
-        (fit_line(clean(server.name), width).ljust(width + 2), "" if is_used or waits else "$foreground 60%"),
+        (expose_line(server.name, width).ljust(width + 2), "" if is_used or waits else "$foreground 60%"),
         (f"{STATES[server.state]:<16}", "$text-warning" if waits else "$foreground 60%"),
         (size, "" if is_used else "$foreground 60%"),
     )
@@ -262,7 +262,7 @@ def _format_tool(tool: ServerToolRow) -> Content:
     return Content.assemble(
         ("    ", ""),
         (sign, colour),
-        (fit_line(clean(tool.name), 28).ljust(28), style),
+        (expose_line(tool.name, 28).ljust(28), style),
         (f" {tool.tokens:>6,} tokens", "$foreground 60%"),
         ("  changed" if tool.is_held else "" if tool.is_on else "  off", "$foreground 60%"),
     )

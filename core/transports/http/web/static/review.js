@@ -2,6 +2,7 @@
 // Whatever comes from the project or a model becomes a text node: nothing of it is ever markup.
 
 import { Refused, follow, get, post } from "./api.js";
+import { visible } from "./visible.js";
 
 const main = document.querySelector("#main");
 const title = document.querySelector("#title");
@@ -16,13 +17,6 @@ function node(tag, properties = {}, ...children) {
   const made = Object.assign(document.createElement(tag), properties);
   made.append(...children);
   return made;
-}
-
-// What is not seen must not hide in what is shown: marks that reorder text, and what has no width, are spelled.
-function visible(text) {
-  return String(text).replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, (sign) =>
-    `<U+${sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}>`,
-  );
 }
 
 function say(problem) {

@@ -1,0 +1,249 @@
+"""Text that somebody decides by, written so that what is seen is all there is: no two texts have the same form.
+
+Nothing is ever removed. A character that can't be seen, acts on a terminal, or is drawn like another one is written as
+`‹U+200B›` or as a control picture (`␛`), a letter that passes for a Latin one with its alphabet (`‹х·Cyrillic›`). Signs
+of the text itself that could be taken for one of these marks are written as marks, too. ASCII and the languages of the
+world stay as they are: letters with their own accents and vowels, punctuation, emoji.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import groupby
+from typing import Final
+
+from core.text.display_names import HIDDEN
+from core.text.lookalikes import find_script, format_code_point, is_compatibility_form, mark_word
+
+TAB_SIZE: Final = 4
+TAB_SIGN: Final = "⇥"
+BLANK_SIGN: Final = "␣"
+NO_NEWLINE_SIGN: Final = "⊘"
+
+# Beside `HIDDEN` and by their category: what has no ink (Braille's blank, a musical note without a head, a Khitan
+# filler), Hangul's parts, which are drawn joined, and all variation selectors.
+UNSEEN: Final = f"{HIDDEN}\u2800\U0001d159\U00016fe4\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff\ufe00-\ufe0f"
+# Pictures of controls and the other signs that stand for something else in what is shown.
+OWN_SIGNS: Final = f"\u2400-\u2426{TAB_SIGN}{NO_NEWLINE_SIGN}"
+# Emoji that are drawn as text, in one column, unless U+FE0F follows.
+EMOJI_BASES: Final = (
+    "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2194-\u2199\u21a9\u21aa\u2328\u23cf\u23ed-\u23ef\u23f1\u23f2\u23f8-\u23fa"
+    "\u24c2\u25aa\u25ab\u25b6\u25c0\u25fb\u25fc\u2600-\u2604\u260e\u2611\u2618\u261d\u2620\u2622\u2623\u2626\u262a"
+    "\u262e\u262f\u2638-\u263a\u2640\u2642\u265f\u2660\u2663\u2665\u2666\u2668\u267b\u267e\u2692\u2694-\u2697\u2699"
+    "\u269b\u269c\u26a0\u26a7\u26b0\u26b1\u26c8\u26cf\u26d1\u26d3\u26e9\u26f0\u26f1\u26f4\u26f7-\u26f9\u2702\u2708"
+    "\u2709\u270c\u270d\u270f\u2712\u2714\u2716\u271d\u2721\u2733\u2734\u2744\u2747\u2763\u2764\u27a1\u2934\u2935"
+    "\u2b05-\u2b07\u3030\u303d\u3297\u3299\U0001f170\U0001f171\U0001f17e\U0001f17f\U0001f202\U0001f237\U0001f321"
+    "\U0001f324-\U0001f32c\U0001f336\U0001f37d\U0001f396\U0001f397\U0001f399-\U0001f39b\U0001f39e\U0001f39f"
+    "\U0001f3cb-\U0001f3ce\U0001f3d4-\U0001f3df\U0001f3f3\U0001f3f5\U0001f3f7\U0001f43f\U0001f441\U0001f4fd"
+    "\U0001f549\U0001f54a\U0001f56f\U0001f570\U0001f573-\U0001f579\U0001f587\U0001f58a-\U0001f58d\U0001f590"
+    "\U0001f5a5\U0001f5a8\U0001f5b1\U0001f5b2\U0001f5bc\U0001f5c2-\U0001f5c4\U0001f5d1-\U0001f5d3\U0001f5dc-\U0001f5de"
+    "\U0001f5e1\U0001f5e3\U0001f5e8\U0001f5ef\U0001f5f3\U0001f5fa\U0001f6cb\U0001f6cd-\U0001f6cf\U0001f6e0-\U0001f6e5"
+    "\U0001f6e9\U0001f6f0\U0001f6f3"
+)
+UNSEEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
+MAX_MARKS: Final = 4  # accents and vowels on one letter
+
+# Letters of other alphabets that are drawn as a Latin one is, and letters that are drawn as signs are.
+_TWINS: Final = frozenset("аеорсухіјѕһԁԛԝӏАВЕЗКМНОРСТУХЅІЈԌҮοΑΒΕΖΗΙΚΜΝΟΡΤΥΧνͿϹϲօոսհՏՍՕ")
+_SIGN_LETTERS: Final = frozenset("ǀǁǂǃʹʻʼˈˌː꞉ꞌꓸꓹꓻꓽɑɡ")
+_STRANGE_SCRIPTS: Final = frozenset(
+    {"CHEROKEE", "LISU", "COPTIC", "DESERET", "OSAGE", "CARIAN", "LYCIAN", "LYDIAN", "GOTHIC", "OLD"}
+)
+_CALM = re.compile(
+    "[ -~\t\n\u00a1-\u00a9\u00ab\u00ac\u00ae-\u00b9\u00bb-\u0131\u0134-\u017e\u0180-\u01bf\u01cd-\u01f0\u01f4-\u024f"
+    "\u2013\u2014\u2018-\u201e\u2020-\u2022\u2026\u20ac\u2190-\u21e4\u2500-\u25ff\u3001-\u3011\u3041-\u3096"
+    "\u30a1-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01\uff08-\uff0c\uff1a\uff1b\uff1f]*"
+)
+_PIECES = re.compile(r"([^\W\d_]+)|(.)", re.DOTALL)
+_KEYCAP = re.compile("[0-9#*]\ufe0f\u20e3")
+_UNSEEN_SIGN = re.compile(f"[{UNSEEN}]")
+_OWN_SIGN = re.compile(f"[{OWN_SIGNS}]")
+_LAST_BLANKS = re.compile(r"[ \t]+\Z")
+_EMOJI_BASE = re.compile(f"[{EMOJI_BASES}]")
+_OWN_MARK = re.compile("U\\+|·")
+_BETWEEN_WORDS = re.compile(r"[\s,;:.!?…—–\-\"'«»()№]+")
+_SKIN = range(0x1F3FB, 0x1F400)
+
+
+def expose_text(text: str, *, is_strict: bool = False) -> str:
+    """Return a text with everything in it made visible; newlines and tabs stay, so that the caller lays them out.
+
+    `is_strict`: of a command or a name all is marked that is another form of something, as `display_name` does.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    if not is_strict and _CALM.fullmatch(text):
+        return text
+    return "\n".join(_expose_line(line, is_strict=is_strict) for line in text.split("\n"))
+
+
+def expose_line(text: str, *, is_strict: bool = False) -> str:
+    """Return a text as one line with everything in it made visible, line ends, tabs and blanks at its end too."""
+    return "␊".join(map(expose_blanks, expose_text(text, is_strict=is_strict).split("\n")))
+
+
+def expose_blanks(line: str) -> str:
+    """Return an exposed line with a sign for each tab, before the blanks up to its stop, and for each blank at its
+    end."""
+    if line[-1:] in {" ", "\t"}:
+        line = _LAST_BLANKS.sub(lambda blanks: blanks[0].replace(" ", BLANK_SIGN), line)
+    if "\t" not in line:
+        return line
+    *parts, last = line.split("\t")
+    width, shown = 0, list[str]()
+    for part in parts:
+        width += len(part)
+        shown.append(f"{part}{TAB_SIGN}{' ' * (TAB_SIZE - 1 - width % TAB_SIZE)}")
+        width += TAB_SIZE - width % TAB_SIZE
+    return "".join((*shown, last))
+
+
+def _expose_line(line: str, *, is_strict: bool) -> str:
+    if line.isascii() and line.isprintable():
+        return line
+    has_own_mark = "‹" in line and (is_strict or _OWN_MARK.search(line) is not None)
+    shown, last_seen, count = list[str](), "", 0
+    for mark, code in _mark_pieces(line, has_own_mark=has_own_mark, is_strict=is_strict):
+        if code and code == last_seen:
+            count += 1
+            continue
+        _end_run(shown, count)
+        shown.append(mark)
+        last_seen, count = code, 1
+    _end_run(shown, count)
+    return "".join(shown)
+
+
+def _end_run(shown: list[str], count: int) -> None:
+    """Say how often the last mark stands there, if more than once."""
+    if count > 1:
+        shown[-1] = f"{shown[-1][:-1]}×{count}›"
+
+
+def _mark_pieces(line: str, *, has_own_mark: bool, is_strict: bool) -> Iterator[tuple[str, str]]:
+    """Yield the pieces of a line as they are shown; of what can't be seen, a mark and the character."""
+    pieces = list(_PIECES.finditer(line))
+    cluster, keycap_end = "", 0  # a letter with the marks on it
+    for at, piece in enumerate(pieces):
+        if word := piece[1]:
+            yield from _mark_strictly(word) if is_strict else _mark_word(word, pieces, at)
+            cluster = word[-1]
+            continue
+        sign = piece[2]
+        if keycap := _KEYCAP.match(line, piece.start()):
+            keycap_end = keycap.end()
+        if piece.start() < keycap_end:
+            yield sign, ""
+            cluster = ""
+        elif cluster and _is_drawn_on(sign, cluster):
+            yield sign, ""
+            cluster += sign
+        elif sign.isascii() and (sign.isprintable() or sign == "\t"):
+            yield sign, ""
+            cluster = sign
+        elif sign == "‹" and not has_own_mark:
+            yield sign, ""
+            cluster = ""
+        elif sign != "‹" and _is_seen(sign) and ord(sign) not in _SKIN and not (is_strict and _is_form(sign)):
+            yield sign, ""
+            cluster = sign
+        else:
+            yield _format_mark(sign), sign if ord(sign) >= 0x20 else ""
+            cluster = ""
+
+
+def _format_mark(sign: str) -> str:
+    code = ord(sign)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    is_readable = code == ord("‹") or (sign.isprintable() and not is_unseen(sign) and not unicodedata.combining(sign))
+    return format_code_point(sign) if is_readable else f"‹U+{code:04X}›"
+
+
+@lru_cache(maxsize=4_096)
+def is_unseen(sign: str) -> bool:
+    """True for a character that can't be seen by itself, whatever stands around it."""
+    return _UNSEEN_SIGN.match(sign) is not None or unicodedata.category(sign) in UNSEEN_CATEGORIES
+
+
+@lru_cache(maxsize=4_096)
+def _is_seen(sign: str) -> bool:
+    """True for a character that is drawn, and as no other is."""
+    if _OWN_SIGN.match(sign) or is_unseen(sign):
+        return False
+    return unicodedata.category(sign)[0] != "M" and unicodedata.normalize("NFC", sign) == sign
+
+
+def _is_drawn_on(sign: str, cluster: str) -> bool:
+    """True for a sign that is seen on the letter or emoji before it, and makes no other character of that."""
+    if sign == "\ufe0f":
+        return len(cluster) == 1 and _EMOJI_BASE.match(cluster) is not None
+    if ord(sign) in _SKIN:
+        return len(cluster) == 1 and cluster > "\u2600" and unicodedata.category(cluster) == "So"
+    if unicodedata.category(sign)[0] != "M" or is_unseen(sign) or unicodedata.category(cluster[0])[0] not in "LM":
+        return False
+    marked = cluster + sign
+    return len(marked) <= MAX_MARKS + 1 and sign not in cluster and unicodedata.normalize("NFC", marked) == marked
+
+
+def _is_form(sign: str) -> bool:
+    return not sign.isascii() and is_compatibility_form(sign)
+
+
+def _mark_strictly(word: str) -> Iterator[tuple[str, str]]:
+    for is_seen, letters in groupby(word, _is_seen):
+        if is_seen:
+            yield from ((mark, "") for mark in mark_word("".join(letters)))
+        else:
+            yield from ((_format_mark(letter), letter) for letter in letters)
+
+
+def _mark_word(word: str, pieces: list[re.Match[str]], at: int) -> Iterator[tuple[str, str]]:
+    if word.isascii():
+        yield word, ""
+        return
+    is_mixed = any(letter.isascii() or find_script(letter) == "LATIN" for letter in word)
+    is_twin = _TWINS.issuperset(word) and not _stands_in_its_language(pieces, at)
+    for script, run in groupby(word, _group_letter):
+        letters = "".join(run)
+        if script == "?":
+            for letter in letters:
+                yield _format_mark(letter), letter
+        elif script in _STRANGE_SCRIPTS or is_twin or (is_mixed and script != "LATIN" and _TWINS.intersection(letters)):
+            yield f"‹{letters}·{script.title()}›", ""
+        else:
+            yield letters, ""
+
+
+@lru_cache(maxsize=4_096)
+def _group_letter(letter: str) -> str:
+    """Return the script of a letter; "?": it is named by itself, as it can't be seen or is another form of ASCII."""
+    if letter.isascii():
+        return "LATIN"
+    is_raised = unicodedata.decomposition(letter).startswith(("<super>", "<sub>"))
+    is_form = letter.isalpha() and not is_raised and unicodedata.normalize("NFKC", letter).isascii()
+    return "?" if is_form or letter in _SIGN_LETTERS or not _is_seen(letter) else find_script(letter)
+
+
+def _stands_in_its_language(pieces: list[re.Match[str]], at: int) -> bool:
+    """True for a word of two letters at most or in capitals (both are common in Cyrillic and Greek) beside a word of
+    its alphabet that no Latin letters could be meant by."""
+    word = pieces[at][1]
+    if len(word) > 2 and not word.isupper():
+        return False
+    script = find_script(word[0])
+    for step in (-1, 1):
+        place = at + step
+        while 0 <= place < len(pieces) and _is_passed_over(pieces[place]):
+            place += step
+        neighbour = pieces[place][1] if 0 <= place < len(pieces) and place != at + step else None
+        if neighbour and {find_script(each) for each in neighbour} == {script}:
+            return True
+    return False
+
+
+def _is_passed_over(piece: re.Match[str]) -> bool:
+    return _TWINS.issuperset(piece[1]) if piece[1] else _BETWEEN_WORDS.match(piece[0]) is not None

@@ -1,0 +1,78 @@
+"""What an edit adds that can't be seen: characters that hide, act on a terminal or reorder what stands beside them.
+
+Writing systems need some of them, and so do emoji. Where a character stands as these use it, it is none that hides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from core.text.counting import count
+from core.text.display_names import HIDDEN
+from core.text.exposure import EMOJI_BASES
+
+MAX_NAMED: Final = 4  # different characters
+
+# Non-characters stand beside those of `HIDDEN`; blanks of other widths are only drawn as what they are.
+_NON_CHARACTERS = "\ufdd0-\ufdef\ufffe\uffff" + "".join(
+    f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0x110000, 0x10000)
+)
+_HIDES = re.compile(
+    f"[{HIDDEN.replace(chr(0x0B) + '-', chr(0x0B) + chr(0x0C) + chr(0x0E) + '-')}\u2800\ufe00-\ufe0f\U0001d159"
+    f"\U00016fe4{_NON_CHARACTERS}]|\r(?!\\Z)"
+)
+_ACTS_IN_ASCII = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
+_EMOJI = "\u2190-\u2bff\u3030\u303d\ufe0f\U0001f000-\U0001faff"
+_JOINING = (
+    "\u0600-\u06ff\u0750-\u077f\u0870-\u08ff\u0900-\u0dff\u0f00-\u0fff\u1000-\u109f\u1780-\u17d3\ufb50-\ufdff"
+    "\ufe70-\ufefc"
+)
+_AS_WRITTEN = re.compile(
+    "\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f"  # flags of parts of countries
+    f"|(?<=[{EMOJI_BASES}{_EMOJI}#*0-9])[\ufe0e\ufe0f]"
+    f"|(?<=[{_EMOJI}])\u200d(?=[{_EMOJI}])"
+    f"|(?<=[{_JOINING}])[\u200c\u200d]"
+    "|(?<=[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\ufe00-\ufe02\U000e0100-\U000e01ef]"
+    "|(?<=[\u1820-\u18aa])[\u180b-\u180f]"
+    "|\\A\f(?=\\s*\\Z)"  # a page's end, as old sources have it
+)
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+_DIRECTION_MARKS = re.compile("[\u061c\u200e\u200f]")
+_BRAILLE = re.compile("[\u2801-\u28ff]")
+
+
+def describe_unseen(old: bytes, new: bytes, encoding: str = "utf-8") -> str:
+    """Return what can't be seen in the lines of `new` that are not in `old`, as the end of "it …"; "": nothing."""
+    if new.isascii() and _ACTS_IN_ASCII.search(new) is None:
+        return ""
+    text = new.decode(encoding, "replace")
+    if _HIDES.search(text) is None:
+        return ""
+    before = old.decode(encoding, "replace")
+    if text.startswith("\ufeff") and (not before or before.startswith("\ufeff")):
+        text, before = text[1:], before.removeprefix("\ufeff")
+    earlier = Counter(before.split("\n"))
+    found = Counter[str]()
+    for line in filter(_HIDES.search, text.split("\n")):
+        if earlier[line]:
+            earlier[line] -= 1
+        else:
+            found.update(find_unseen(line))
+    if not found:
+        return ""
+    shown = [f"U+{ord(sign):04X}{f' ×{number}' if number > 1 else ''}" for sign, number in found.most_common(MAX_NAMED)]
+    others = f" and {count('other', len(found) - MAX_NAMED)}" if len(found) > MAX_NAMED else ""
+    return f"holds characters that can't be seen: {', '.join(shown)}{others}"
+
+
+def find_unseen(line: str) -> Iterator[str]:
+    """Yield the characters of a line that can't be seen, but for those that a language or an emoji is written with."""
+    left = _AS_WRITTEN.sub("", line)
+    if _RIGHT_TO_LEFT.search(left):
+        left = _DIRECTION_MARKS.sub("", left)
+    if _BRAILLE.search(left):
+        left = left.replace("\u2800", "")
+    yield from (match[0] for match in _HIDES.finditer(left))
