@@ -47,6 +47,7 @@ from core.shell.python_repl import PythonRepl
 
 MAX_COMMAND_SECONDS = 600.0
 NOTE_HINT = "/memory keeps it for later sessions, or drops it."
+ENDED_BEFORE = "It had ended when it was cancelled: what it changed stays, and it was not run again."
 MAX_STOPPED_OUTPUT = 4_000  # characters of output that the model is told of a command that was stopped
 
 
@@ -97,15 +98,18 @@ class UserPrompter(Struct, eq=False):
 
 
 class CommandRunner(Struct, eq=False):
-    """EXEC: exactly the command that was approved, once, where it was approved to run."""
+    """EXEC: exactly the command that was approved, once, where it was approved to run. `should_run_again`: what asks
+    the user after a run."""
 
     _python: PythonRepl
     _permissions: CallPermissions
     _origin: Origin
     _approved: Approval | None
     _lease: CallLease
+    should_run_again: Callable[[], Awaitable[bool]] | None = None
     _latest: str = ""
     _is_on_machine: bool = False
+    _has_ended: bool = False
 
     async def run_command(self, command: str, *, time_limit: float) -> CommandResult:
         granted, request = self._build_request(command, min(time_limit, MAX_COMMAND_SECONDS))
@@ -114,8 +118,16 @@ class CommandRunner(Struct, eq=False):
         if self._is_on_machine:
             result = await run_on_machine(terminal.host, request, terminal.shell.directory, self._emit_output)
         else:
-            result = await terminal.run(request, self._emit_output)
+            result = await terminal.run(request, self._emit_output, self._ask_after_run)
         return replace(result, permissions=granted)
+
+    async def _ask_after_run(self) -> bool:
+        self._has_ended = True
+        if self.should_run_again is None or not await self.should_run_again():
+            return False
+        self._lease.check()
+        self._has_ended, self._latest = False, ""
+        return True
 
     async def run_python(self, code: str, approved: str, *, time_limit: float) -> CommandResult:
         self._consume_approval(approved)
@@ -164,7 +176,8 @@ class CommandRunner(Struct, eq=False):
         if self._approved is not None or not (self._permissions.terminal.is_contained or self._is_on_machine):
             return default
         output = f"\nIts output until then:\n{self._latest}" if self._latest.strip() else ""
-        return f"{STOPPED if self._is_on_machine else EFFECTS_DROPPED}{output}"
+        effects = STOPPED if self._is_on_machine else ENDED_BEFORE if self._has_ended else EFFECTS_DROPPED
+        return f"{effects}{output}"
 
 
 class JobController(Struct, eq=False):
