@@ -1,4 +1,4 @@
-"""Commits and pull requests of a project that nobody trusts yet: nothing of it runs before a yes, whatever door is used."""
+"""Commits and pull requests of a project that nobody trusts yet: nothing of it runs before a yes, by any door."""
 
 from __future__ import annotations
 

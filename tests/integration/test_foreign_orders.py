@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.web.fetcher import WebFetcher
-from tests.integration.test_permissions import asked, outside, results, turn  # noqa: F401
+from tests.integration.test_permissions import asked, results, turn
 from tests.integration.test_tasks import boxed
 from tests.integration.test_web import fetching
 from tests.support.agent_case import calls, says

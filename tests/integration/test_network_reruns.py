@@ -9,7 +9,7 @@ import pytest
 
 from core.protocol import commands as cmd
 from core.protocol import events as ev
-from tests.integration.test_permissions import asked, command, engine_of, outside, results, turn  # noqa: F401
+from tests.integration.test_permissions import asked, command, engine_of, results, turn
 from tests.support.agent_case import says
 from tests.support.configured import configured
 from tests.support.open_session import read_until
@@ -71,7 +71,7 @@ async def test_n35_a_run_with_a_grant_leaves_what_it_would_have_left_with_the_gr
     project,
     outside,
     monkeypatch,
-    text,  # noqa: F811
+    text,
 ):
     monkeypatch.setenv("START", "set")
     _fill(project)
@@ -83,7 +83,7 @@ async def test_n35_a_run_with_a_grant_leaves_what_it_would_have_left_with_the_gr
     assert "hello" in done + after
 
 
-async def test_n35_nothing_of_the_first_run_is_shown_or_kept_while_the_user_is_asked(project, outside):  # noqa: F811
+async def test_n35_nothing_of_the_first_run_is_shown_or_kept_while_the_user_is_asked(project, outside):
     _fill(project)
     text = f"cd docs; echo x > made.txt; {FETCH.format(port=outside.port)}"
     async with engine_of(project, command(text), says("ok")) as (engine, session):
@@ -104,7 +104,7 @@ async def test_n35_nothing_of_the_first_run_is_shown_or_kept_while_the_user_is_a
         assert "It was not allowed to." in results(engine, session)[0]
 
 
-async def test_n35_a_question_that_is_called_off_leaves_what_the_command_did(project, outside):  # noqa: F811
+async def test_n35_a_question_that_is_called_off_leaves_what_the_command_did(project, outside):
     _fill(project)
     text = f"cd docs; echo x > made.txt; {FETCH.format(port=outside.port)}"
     async with engine_of(project, command(text), says("ok")) as (engine, session):
@@ -121,7 +121,7 @@ async def test_n35_a_question_that_is_called_off_leaves_what_the_command_did(pro
         assert "It had ended when it was cancelled" in results(engine, session)[0]
 
 
-async def test_n35_a_yes_does_not_run_the_command_in_another_directory_than_it_showed(project, outside):  # noqa: F811
+async def test_n35_a_yes_does_not_run_the_command_in_another_directory_than_it_showed(project, outside):
     _fill(project)
     text = f"echo x >> made.txt; {FETCH.format(port=outside.port)}"
     async with engine_of(project, command(text), says("ok")) as (engine, session):

@@ -12,7 +12,7 @@ from core.exits import ExitCode
 from core.permissions.audit import read_entries, verify_log
 from core.permissions.saved_rules import SavedRules
 from core.protocol import documents as d
-from tests.integration.test_permissions import asked, engine_of, outside, project, results, turn  # noqa: F401
+from tests.integration.test_permissions import asked, engine_of, project, results, turn  # noqa: F401
 from tests.support.agent_case import calls, says
 from tests.support.boxes import command
 from tests.support.configured import configured

@@ -2,8 +2,8 @@
 
 parse -> authorize (find the box, check what is granted, let the user type, decide, ask hooks, approve) -> execute
 (build the capability, run, again with the network, tell hooks, clip) -> record, whatever happened. Every call gets
-exactly one `tool.finished` and one tool message, in the order of the calls: the history stays valid for every provider. READ
-calls of one step run at the same time, and so do subagents; any other access is a barrier.
+exactly one `tool.finished` and one tool message, in the order of the calls: the history stays valid for every provider.
+READ calls of one step run at the same time, and so do subagents; any other access is a barrier.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from core.agent.gate.commands.machine_approval import (
 from core.agent.gate.commands.network_rerun import NetworkRerun
 from core.agent.gate.commands.side_by_side import split_calls, tell_refused
 from core.agent.gate.edit_diagnostics import EditDiagnostics
-from core.agent.gate.gated_call import CallLease, CallStopped, GatedCall
+from core.agent.gate.gated_call import CallStopped, GatedCall
 from core.agent.gate.permissions import PATH_ACCESSES, CallPermissions
 from core.agent.gate.task_results import describe_interrupted
 from core.agent.turn.user_channel import QUESTION_STILL_OPEN

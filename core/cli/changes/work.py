@@ -48,7 +48,7 @@ Trust this project? [y/N] """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesArguments(Arguments):
-    """`session` "" = the last one. `has_draft`: a model writes the text. `dry_run`: nothing is done. `trust`: for this run."""
+    """`session` "" = the last one. `has_draft`: a model writes. `dry_run`: nothing is done; `trust`: just now."""
 
     front: ClassVar[Front]
     session: str = ""

@@ -77,7 +77,7 @@ def prepare_pull_request(session: Session, command: cmd.PullRequestOpen) -> Effe
 
 
 def _check_trust(session: Session) -> None:
-    """Check that the user trusts the project: their own git runs what the repository tells it to, outside of the box."""
+    """Check that the user trusts the project: their own git runs what the repository names, outside of the box."""
     if not session.services.trust.trusted:
         raise CommandRejected(UNTRUSTED, hint=TRUST_HINT, code="project_untrusted")
 

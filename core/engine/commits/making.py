@@ -29,6 +29,7 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.review import Origin
 from core.sandbox.unboxed_run import run_unboxed
+from core.search_paths import restore_users
 from core.shadow.commits.commit_content import CommitContent, plan_index, store_entry
 from core.shadow.commits.path_version import AcceptedEdit
 from core.shell.outside.machine_run import build_machine_environment
@@ -160,7 +161,7 @@ async def _run_git(session: Session, basis: CommitBasis, place: Path, *, skips_h
     git = await asyncio.to_thread(find_git, basis.places.root)
     skipped = ("--no-verify",) if skips_hooks else ()
     words = (git, "commit", "--quiet", "--cleanup=whitespace", f"--file={place / 'message'}", *skipped)
-    environment = build_machine_environment(os.environ) | {"GIT_INDEX_FILE": str(place / "index")}
+    environment = build_machine_environment(restore_users(os.environ)) | {"GIT_INDEX_FILE": str(place / "index")}
     heard: list[str] = []
 
     def take(text: str) -> None:
