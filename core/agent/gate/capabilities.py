@@ -42,7 +42,7 @@ from core.sandbox.results import CommandResult, JobReport
 from core.shell.command_host import CommandHost, CommandRequest
 from core.shell.execution import EFFECTS_DROPPED
 from core.shell.jobs import JobTable
-from core.shell.outside.machine_run import STOPPED, run_on_machine
+from core.shell.outside.machine_run import STOPPED, build_requested_environment, run_on_machine
 from core.shell.python_repl import PythonRepl
 
 MAX_COMMAND_SECONDS = 600.0
@@ -106,6 +106,7 @@ class CommandRunner(Struct, eq=False):
     _origin: Origin
     _approved: Approval | None
     _lease: CallLease
+    _is_attended: bool = True  # somebody says yes to what leaves the box, not a rule alone
     should_run_again: Callable[[], Awaitable[bool]] | None = None
     _latest: str = ""
     _is_on_machine: bool = False
@@ -116,7 +117,10 @@ class CommandRunner(Struct, eq=False):
         terminal = self._python.terminal
         self._is_on_machine = "all" in granted
         if self._is_on_machine:
-            result = await run_on_machine(terminal.host, request, terminal.shell.directory, self._emit_output)
+            environment = build_requested_environment(is_attended=self._is_attended)
+            result = await run_on_machine(
+                terminal.host, request, terminal.shell.directory, environment, self._emit_output
+            )
         else:
             result = await terminal.run(request, self._emit_output, self._ask_after_run)
         return replace(result, permissions=granted)
@@ -236,7 +240,14 @@ class CapabilityFactory(Struct, frozen=True):
             case Access.TODO | Access.PLAN:
                 return self.build_todo_editor(origin, lease, with_plans=access is Access.PLAN)
             case Access.EXEC | Access.JOB:
-                runner = CommandRunner(self.python, permissions, replace(origin, todo=todo), approval, lease)
+                runner = CommandRunner(
+                    self.python,
+                    permissions,
+                    replace(origin, todo=todo),
+                    approval,
+                    lease,
+                    self.approver.user.is_interactive,
+                )
                 return runner if access is Access.EXEC else JobController(terminal.jobs, lease)
             case Access.PROBE:
                 return DebugCapability(self.approver, self.digests, origin, lease.check)

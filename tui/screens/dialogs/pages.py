@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from core.protocol.documents import TerminalCommandDocument, TerminalCommandMetadata
-from core.protocol.queries import CommandPreviewAnswer, ConfigAnswer, ManualAnswer
+from core.protocol.queries import CommandPreviewAnswer, ConfigAnswer, MachinePlaceAnswer, ManualAnswer
 from core.protocol.review import Check
 from tui.block import TranscriptBlock
 from tui.input.visibility import is_fully_visible
@@ -123,10 +123,15 @@ def _find_run(check: Check, blocks: Iterable[TranscriptBlock]) -> TerminalComman
     return next(reversed(mine or same), None)
 
 
-def build_machine_dialog(command: str) -> ConfirmDialog:
-    """Return the question before a command of the user's own runs on their machine."""
+def build_machine_dialog(command: str, place: MachinePlaceAnswer) -> ConfirmDialog:
+    """Return the question before a command of the user's own runs on their machine, which names where it would run."""
     note = "It runs as you, outside of the shadow: what it changes is changed, and waits for no review."
-    about = f"$ {expose_controls(command)}\n\n{note}"
+    warning = ""
+    if place.repositories:
+        named = ", ".join(format_path(each, 60) for each in place.repositories)
+        warning = f"! {named}: a repository of its own inside the project. Git there runs what it names.\n\n"
+    where = expose_controls(place.directory)
+    about = f"$ {expose_controls(command)}\n\nin {where}\n\n{warning}{note}"
     return ConfirmDialog("Run this on your real files?", "run it", about=about, no="back to the prompt")
 
 
