@@ -156,13 +156,14 @@ class Terminal:
         """Run in the project itself; the gate has asked for this very command."""
         if not order.keeps_effects:
             raise ToolFailed("Nothing on this machine can hold a command's effects, so none runs in this mode.")
-        execution = Execution(self.host, order, self.shell, on_output)
+        shell = ShellState() if order.is_typed else self.shell
+        execution = Execution(self.host, order, shell, on_output)
         witness, output = execution.tracker, execution.output
         try:
             result = await run_unboxed(
                 witness.wrap_command(order.command),
-                cwd=self.host.workspace.root / self.shell.directory,
-                env=order.build_environment(self.shell.build_environment(self.host.build_environment())),
+                cwd=self.host.workspace.root / shell.directory,
+                env=order.build_environment(shell.build_environment(self.host.build_environment())),
                 time_limit=order.time_limit or 0,
                 on_output=witness.feed,
             )
@@ -174,10 +175,10 @@ class Terminal:
             output=output.render_text(),
             truncated=output.is_clipped or result.truncated,
             ended="timed_out" if result.timed_out else "exited" if result.exit_code is not None else "flooded",
-            directory=self.shell.directory,
+            directory=shell.directory,
             spilled_path=output.spilled_path,
         )
-        return self._add_notes(whole, note, self._update_shell(witness))
+        return whole if order.is_typed else self._add_notes(whole, note, self._update_shell(witness))
 
     def _add_notes(self, result: CommandResult, *notes: str) -> CommandResult:
         return replace(result, notes=(*result.notes, *filter(None, notes)))

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
@@ -78,13 +77,15 @@ class UserCommand:
         except AgentTuiError as problem:
             self._emit_end("failed", _build_stopped_result("", problem.format_with_hint()))
 
-    def _start(self, on_output: Callable[[str], None]) -> Coroutine[Any, Any, CommandResult]:
+    async def _start(self, on_output: Callable[[str], None]) -> CommandResult:
         request = self._build_request()
         if not self._is_on_machine:
-            return self._terminal.run(request, on_output)
+            if not await self._terminal.find_box():
+                self._directory = "."
+            return await self._terminal.run(request, on_output)
         host = replace(self._terminal.host, emit=self._emit)  # what it did belongs to no turn
         environment = build_machine_environment(restore_users(os.environ))
-        return run_on_machine(host, request, self._directory, environment, on_output)
+        return await run_on_machine(host, request, self._directory, environment, on_output)
 
     def _describe_stop(self) -> str:
         return STOPPED if self._is_on_machine else EFFECTS_DROPPED
@@ -98,6 +99,7 @@ class UserCommand:
             time_limit=TIME_LIMIT,
             overlays=mount.overlays if mount else (),
             env=mount.env if mount else {},
+            is_typed=True,
         )
 
     def _emit_end(self, status: ToolStatus, result: CommandResult) -> None:

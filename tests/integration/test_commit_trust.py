@@ -14,6 +14,7 @@ from core.exits import ExitCode
 from core.permissions.trust import TrustStore
 from core.protocol import commands as cmd
 from tests.integration.test_changes_cli import SCRIPT, call
+from tests.integration.test_pull_request import offer_gh
 from tests.support.commits import accept_all, edited, git, make_repository, writes
 from tests.support.open_session import session_in
 from tests.support.program import ROOT
@@ -111,13 +112,17 @@ def test_n33_at_a_terminal_the_user_is_asked_first(planted, answer, is_given):
 async def test_n33_every_other_door_comes_by_the_same_refusal(tmp_path, monkeypatch):
     root = make_repository(tmp_path, monkeypatch)
     TrustStore(root).revoke()
+    offer_gh(monkeypatch, tmp_path)
+    git(root, "remote", "add", "origin", "git@github.com:me/project.git")
     async with session_in(root, access([*writes("a.txt", edited(2))])) as (engine, session):
         found = await accept_all(engine, session)
         planned = tuple(cmd.PlannedCommit(message="m", edits=each.edits) for each in found.groups)
         push = cmd.PullRequestOpen(session=session, branch="b", base="main", remote="origin", title="t", body="")
-        for command in (cmd.CommitMake(session=session, head=found.head, commits=planned), push):
+        review = cmd.TurnSubmit(session=session, text="/review #12")  # `gh` asks git about the repository
+        for command in (cmd.CommitMake(session=session, head=found.head, commits=planned), push, review):
             reply = await engine.submit(command)
             assert isinstance(reply, cmd.Reject)
             assert reply.code == "project_untrusted"
             assert "--trust" in reply.hint
     assert git(root, "log", "--format=%s") == "first\n"
+    assert not (tmp_path / "home" / "gh-words").exists()

@@ -11,10 +11,11 @@ import pytest
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
+from core.shell.user_command import UserCommand
 from tests.integration.test_on_machine import on_machine
 from tests.integration.test_permissions import asked, engine_of, results, turn
 from tests.integration.test_requested_permissions import documents
-from tests.support.agent_case import says
+from tests.support.agent_case import Case, says
 from tests.support.boxes import command
 from tests.support.configured import configured
 from tests.support.open_session import read_until, run_turn, submit
@@ -224,3 +225,15 @@ async def test_n32_git_takes_no_files_for_a_bare_repository_for_what_the_agent_a
         await turn(engine, session, answer)
         assert "safe.bareRepository" in documents(engine, session)[1].output
     assert not ran.exists()
+
+
+async def test_n31_where_nothing_holds_it_a_typed_command_has_nothing_of_the_agents_shell(tmp_path):
+    case = Case(tmp_path, command("mkdir sub; cd sub; export SET=evil"), says("ok"))
+    case.answer_approvals("allow_once")
+    await case.turn()
+    terminal = case.session.permissions.terminal
+    assert (terminal.shell.directory, terminal.shell.variables) == ("sub", {"SET": "evil"})
+    await UserCommand(terminal, 'pwd; echo "<$SET>"; cd sub').run()
+    [ran] = case.of(ev.CommandRan)
+    assert (ran.output.split(), ran.directory) == ([str(case.project), "<>"], ".")
+    assert terminal.shell.directory == "sub"

@@ -18,8 +18,7 @@ import msgspec
 from core.cli.parsing import Arguments, Front, Parser, parse_session_id
 from core.cli.print_mode.printer import escape_hidden
 from core.engine import Engine, EngineOptions
-from core.engine.commands.commits import UNTRUSTED
-from core.engine.project_trust import TRUST_HINT, ProjectTrust
+from core.engine.project_trust import TRUST_HINT, UNTRUSTED, ProjectTrust
 from core.errors import CommandRejected
 from core.exits import ExitCode
 from core.protocol import commands as cmd

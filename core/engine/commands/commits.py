@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from core.engine.project_trust import TRUST_HINT
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
 from core.engine.session.turns import reserve_turn, start_turn
@@ -15,9 +14,6 @@ from core.errors import CommandRejected
 from core.protocol import commands as cmd
 
 MAX_MESSAGE: Final = 100_000  # characters
-UNTRUSTED: Final = (
-    "this project is not trusted, and its hooks and the programs that its git configuration names would run."
-)
 _NAME: Final = re.compile(r"[\w][\w./+-]{0,200}")
 
 
@@ -41,7 +37,7 @@ async def prepare_sort(session: Session, command: cmd.CommitSort) -> Effect:
 
 def prepare_make(session: Session, command: cmd.CommitMake) -> Effect:
     """Check trust, messages and edits; the commits are made beside the session."""
-    _check_trust(session)
+    session.services.trust.check()
     _check_edits([each.edits for each in command.commits])
     for each in command.commits:
         if not each.message.strip():
@@ -63,7 +59,7 @@ async def prepare_pull_request_draft(session: Session, _: cmd.PullRequestDraft) 
 
 def prepare_pull_request(session: Session, command: cmd.PullRequestOpen) -> Effect:
     """Check trust and the names; the branch is pushed beside the session."""
-    _check_trust(session)
+    session.services.trust.check()
     for what, name in (("branch", command.branch), ("remote", command.remote), ("base", command.base or "main")):
         if not _NAME.fullmatch(name) or ".." in name:
             raise CommandRejected(
@@ -74,12 +70,6 @@ def prepare_pull_request(session: Session, command: cmd.PullRequestOpen) -> Effe
     from core.engine.commits.pull_request import open_pull_request
 
     return partial(session.run_beside, partial(open_pull_request, session, command), name="pull request")
-
-
-def _check_trust(session: Session) -> None:
-    """Check that the user trusts the project: their own git runs what the repository names, outside of the box."""
-    if not session.services.trust.trusted:
-        raise CommandRejected(UNTRUSTED, hint=TRUST_HINT, code="project_untrusted")
 
 
 def _check_edits(groups: Sequence[Sequence[str]]) -> None:
