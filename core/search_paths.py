@@ -1,4 +1,4 @@
-"""Where this program's own processes look for programs and libraries: never in a project.
+"""The places in which our own processes look for programs and libraries: none of them in a project.
 
 Libraries that we load start programs by their bare names (`gcc`, `uname`, `ldconfig`), and so do we. With `.`, an empty
 entry or a directory of the project on PATH the project would choose what runs, before anybody trusted it. So such

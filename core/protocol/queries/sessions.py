@@ -69,7 +69,7 @@ class PatternQuery(Query, frozen=True, kw_only=True, tag="pattern"):
 
 
 class MachinePlaceQuery(Query, frozen=True, kw_only=True, tag="machine.place"):
-    """Where a command of the user's own would run on their machine, and into which repositories it would get."""
+    """The place of a command of the user's own on their machine, and the repositories that it would get into."""
 
     command: str
 
