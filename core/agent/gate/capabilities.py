@@ -240,14 +240,8 @@ class CapabilityFactory(Struct, frozen=True):
             case Access.TODO | Access.PLAN:
                 return self.build_todo_editor(origin, lease, with_plans=access is Access.PLAN)
             case Access.EXEC | Access.JOB:
-                runner = CommandRunner(
-                    self.python,
-                    permissions,
-                    replace(origin, todo=todo),
-                    approval,
-                    lease,
-                    self.approver.user.is_interactive,
-                )
+                stamp, is_attended = replace(origin, todo=todo), self.approver.user.is_interactive
+                runner = CommandRunner(self.python, permissions, stamp, approval, lease, is_attended)
                 return runner if access is Access.EXEC else JobController(terminal.jobs, lease)
             case Access.PROBE:
                 return DebugCapability(self.approver, self.digests, origin, lease.check)

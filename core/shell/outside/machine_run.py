@@ -91,14 +91,17 @@ async def run_on_machine(
     effects = _build_effects(request, before.compare(await asyncio.to_thread(survey_disk, root, match_in)))
     host.emit(effects)
     _check_pending(host, effects)
+    notes = (ON_MACHINE, *([SECRETS_HIDDEN] if veil.masked_count else ()))
+    return replace(_build_result(result, output), directory=directory, effects=format_effects(effects), notes=notes)
+
+
+def _build_result(result: CommandResult, output: CommandOutput) -> CommandResult:
+    """Build the result of a run with the output as the model is given it."""
     return replace(
         result,
         output=output.render_text(),
         truncated=output.is_clipped or result.truncated,
         ended="timed_out" if result.timed_out else "exited" if result.exit_code is not None else "flooded",
-        directory=directory,
-        effects=format_effects(effects),
-        notes=(ON_MACHINE, *([SECRETS_HIDDEN] if veil.masked_count else ())),
         spilled_path=output.spilled_path,
     )
 
