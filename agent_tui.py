@@ -2,9 +2,9 @@
 
 A project may have a `core`, a `tui`, a `json.py` or a `sitecustomize.py` of its own, and PYTHONPATH may point at it;
 none of them may change or break this program. So nothing but os and sys is imported before sys.path is in order, and
-what the interpreter's start-up already took from the project is let go. Where Python was told to look for modules in
-the project, the program starts itself again, isolated, or says no if Python has run code of the project by then: the
-user has not trusted it yet. os.environ stays as it is, for the commands the agent runs.
+what the start-up already took from the project is let go. Where Python was told to look for modules in the project, the
+program starts itself again, isolated, or says no if Python has run code of it by then: nobody has trusted it yet. Last,
+PATH and its kin are rid of the project (`core.search_paths`).
 
 This file alone imports both worlds, `core` and `tui`. It parses on every Python 3, to say which one it needs.
 """
@@ -19,7 +19,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
-
     from typing import Any
 
     from core.cli.parsing import Arguments
@@ -216,8 +215,7 @@ def _lacks_terminal() -> bool:
 
 
 def _open_review(arguments: "Arguments") -> "Arguments":
-    """Return the screen on the session that waits for a review, if that was asked for, is possible, and there is
-    one; else the arguments as they are."""
+    """Return the screen on the session that waits for a review, if that was asked for and there is one."""
     if arguments.front != "review":
         return arguments
     from core.cli.arguments import ScreenArguments
@@ -365,6 +363,9 @@ def main() -> int:
     """Run the command line in sys.argv. Returns the exit code; SystemExit after --help and wrong arguments."""
     start_isolated()
     put_own_code_first()
+    from core.search_paths import clean_environment
+
+    clean_environment(own_program())
     from core.cli.arguments import parse
     from core.exits import ExitCode
 
@@ -388,10 +389,9 @@ def main() -> int:
 
 def _let_go_of_stderr() -> None:
     """A terminal that is gone takes nothing any more, and for what is left to be written Python would end with 120."""
-    if sys.__stderr__ is None:
-        return
     try:
-        sys.__stderr__.flush()
+        if sys.__stderr__ is not None:
+            sys.__stderr__.flush()
     except (OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 

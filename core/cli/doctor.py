@@ -27,6 +27,7 @@ from core.protocol.models import ProviderStatus
 from core.protocol.queries import ModelsAnswer
 from core.providers.hosted_agents import KNOWN_AGENTS, find_agent
 from core.sandbox.box import Tier
+from core.search_paths import list_ignored
 from core.secrets import redact
 from core.sessions.store import SessionStore
 from core.text.display_names import to_one_line
@@ -104,6 +105,8 @@ class _Check:
         yield "packages", ", ".join(f"{name} {_version(name)}" for name in _SHOWN)
         yield "ripgrep", self._report_trials(find_program)
         yield "git", shutil.which("git") or "none: the model is not told which files have changed"
+        if ignored := list_ignored():
+            yield "not used", f"{', '.join(ignored)}: they lead into the project"
         if self.clipboard is not None:
             yield "clipboard", self.clipboard()
         yield "workspace", self._report_trials(self._workspace)

@@ -9,7 +9,7 @@ from core.config.loading import PROJECT_FILE, load_with_notices, read_settings_b
 from core.config.rules.loading import load_rule_files
 from core.config.rules.places import ProjectPlace, is_rule_path, iter_places_of_rules
 from core.config.settings import LoadedSettings
-from core.errors import AgentTuiError, StateError
+from core.errors import AgentTuiError, CommandRejected, StateError
 from core.extensions.agents import load_agents
 from core.extensions.commands import load_commands
 from core.extensions.places import is_extension_path
@@ -32,6 +32,7 @@ from core.protocol.events import FileWritten, Notice, TrustStated
 from core.workspace import Workspace
 
 TRUST_HINT = "Say yes when agent-tui asks in this directory, or add --trust for one run."
+UNTRUSTED = "this project is not trusted, and its hooks and the programs that its git configuration names would run."
 CONFIGURATION_PATH = PROJECT_FILE.as_posix()
 
 
@@ -55,6 +56,12 @@ class ProjectTrust:
         except (StateError, OSError) as problem:
             self._problem = problem.format_with_hint() if isinstance(problem, StateError) else str(problem)
             return False
+
+    def check(self) -> None:
+        """Check that what the repository names may run outside of the box, by the user's own git. Raises
+        `CommandRejected` if the project is not trusted."""
+        if not self.trusted:
+            raise CommandRejected(UNTRUSTED, hint=TRUST_HINT, code="project_untrusted")
 
     def _load_voices(self) -> TrustedFiles:
         return self._trust.load_files() if self.trusted else TrustedFiles({}, lambda _: None)

@@ -10,6 +10,7 @@ import hashlib
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 
 class Approval(Struct, frozen=True, kw_only=True):
@@ -33,6 +34,10 @@ class Approval(Struct, frozen=True, kw_only=True):
             if not whole[name]:
                 del whole[name]
         return hashlib.sha256(msgspec.json.encode(whole)).hexdigest()
+
+    def has_same_ground(self, other: Approval) -> bool:
+        """Return True if the other record differs in the hosts that can be reached at most."""
+        return replace(self, network=()) == replace(other, network=())
 
 
 def hash_value(value: str | None) -> str:

@@ -108,6 +108,7 @@ class CommandRequest(Struct, frozen=True, kw_only=True):
     `is_raw`: the listener gets the output byte for byte (see `BoxRequest`); the result has plain text in any case.
     `overlays`: layers that lie over everything else, for this request alone. `on_stderr` gets what is written to
     standard error; without it both outputs are one. `stdin`: all that it reads, None = it has no standard input.
+    `is_typed`: the user's own, which without a box has nothing of the shell's, neither directory nor variables.
     """
 
     command: str
@@ -119,6 +120,7 @@ class CommandRequest(Struct, frozen=True, kw_only=True):
     env: Mapping[str, str] = {}
     on_stderr: Callable[[str], None] | None = None
     stdin: bytes | None = None
+    is_typed: bool = False
 
     def build_environment(self, base: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of the shell, with what only this request adds."""

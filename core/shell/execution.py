@@ -46,6 +46,7 @@ SECRETS_HIDDEN = "Values that stand in files with secrets were taken out of what
 STASHED = "Git stashed changes, and a stash can't be kept here: stash and pop in one command."
 TAKEN_BACK = "It took back {}, which waited for the review, and the commit that has it is not kept."
 NOT_REVIEWED = "not for review"  # said of what a command did outside of the box
+RUN_AGAIN = "It was run again from where it began; what the first run had changed was dropped."
 BOX_LOST = "The box ended before the command did; what the command had changed was dropped."
 
 
@@ -55,7 +56,7 @@ def get_memory_limit() -> int:
 
 
 class Execution:
-    """One request being carried out: call `begin`, then either `end` or `abandon`."""
+    """One request being carried out: call `begin`, then `end` or `abandon`; or `wait`, then `settle` or `discard`."""
 
     def __init__(
         self, host: CommandHost, request: CommandRequest, shell: ShellState, on_output: Callable[[str], None]
@@ -156,14 +157,18 @@ class Execution:
 
     async def end(self) -> CommandResult:
         """Wait for the end and absorb the effects. Cancelling leaves the command running: then call `abandon`."""
-        ended = await self._wait()
+        return self.settle(await self.wait())
+
+    def settle(self, ended: BoxResult) -> CommandResult:
+        """Absorb the effects of a command that has ended."""
         for note in _list_lost_commits(ended):  # the model may well say that it has committed
             self._host.emit(Notice(level="warning", message=note, hint=COMMIT_HINT))
         self.finish_output()
         self.output.close()
         return self._build_result(ended, self._take_effects(ended))
 
-    async def _wait(self) -> BoxResult:
+    async def wait(self) -> BoxResult:
+        """Wait for the end, and hold the effects: then call `settle`, or `discard`."""
         assert self.running is not None
         assert self._disk_guard is not None
         watch = asyncio.create_task(self._disk_guard.watch(self.running))
@@ -264,9 +269,13 @@ class Execution:
             if self.running is not None:
                 await self.running.stop()
         finally:
-            self.finish_output()
-            self.output.close()
-            self._drop_layer()
+            self.discard()
+
+    def discard(self) -> None:
+        """Drop the effects of a command that has ended, as if it had not been run."""
+        self.finish_output()
+        self.output.close()
+        self._drop_layer()
 
     def _drop_layer(self) -> None:
         layer, self._layer = self._layer, None

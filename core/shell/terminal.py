@@ -17,16 +17,21 @@ from msgspec.structs import replace
 from core.errors import PathRefused, ToolFailed
 from core.modes import Mode
 from core.protocol.events import EffectsRecorded, ShellMoved
+from core.sandbox.box import Box, BoxResult
 from core.sandbox.results import CommandResult
 from core.sandbox.unboxed_run import run_unboxed
 from core.shell.command_host import CommandHost, CommandRequest
-from core.shell.execution import EFFECTS_DROPPED, Execution
+from core.shell.execution import EFFECTS_DROPPED, RUN_AGAIN, Execution
 from core.shell.jobs import JobTable
 from core.shell.probe_overlay import ProbeMount
 from core.shell.shell_state import ShellState, ShellTracker
 from core.tasks import TaskOwner
 
 DIRECTORY_GONE = "The directory {} is not there any more: the command starts in the workspace root."
+
+
+async def _run_once() -> bool:
+    return False
 
 
 class Terminal:
@@ -58,31 +63,60 @@ class Terminal:
             return False  # nothing is changed before a cause is known
         return mode.rules.keeps_effects
 
-    async def run(self, order: CommandRequest, on_output: Callable[[str], None]) -> CommandResult:
+    async def run(
+        self,
+        order: CommandRequest,
+        on_output: Callable[[str], None],
+        should_run_again: Callable[[], Awaitable[bool]] = _run_once,
+    ) -> CommandResult:
         """Run a command to its end. Cancelling stops it and drops what it changed.
 
-        Raises `AgentTuiError` when it can't be started; then nothing of it ran.
+        `should_run_again` is asked after each run in a box, while all that the run did is held back: with True that is
+        dropped, and the command runs anew from where it began. Raises `AgentTuiError` when it can't be started; then
+        nothing of it ran.
         """
         note = self._ensure_directory()
         box = await self.host.box.find()
         if box is None:
             return await self._run_unboxed(order, on_output, note)
+        execution, ended = await self._run_boxed(box, order, on_output)
+        while await self._ask_after_run(execution, ended, should_run_again):
+            execution.discard()
+            self._emit_dropped(order, RUN_AGAIN)
+            execution, ended = await self._run_boxed(box, order, on_output)
+        result = execution.settle(ended)
+        return self._add_notes(result, note, self._update_shell(execution.tracker))
+
+    async def _run_boxed(
+        self, box: Box, order: CommandRequest, on_output: Callable[[str], None]
+    ) -> tuple[Execution, BoxResult]:
+        """Run a command once. Returns how it ended, with what it did still held back."""
         execution = Execution(self.host, order, self.shell, on_output)
         try:
             await execution.begin(box)
-            result = await execution.end()
+            return execution, await execution.wait()
         except asyncio.CancelledError:
             self._abandon(execution)
             raise
-        return self._add_notes(result, note, self._update_shell(execution.tracker))
+
+    async def _ask_after_run(
+        self, execution: Execution, ended: BoxResult, should_run_again: Callable[[], Awaitable[bool]]
+    ) -> bool:
+        """Ask whether a command is run again. A question that is called off leaves what the command did."""
+        try:
+            return await should_run_again()
+        except BaseException:
+            execution.settle(ended)
+            self._update_shell(execution.tracker)
+            raise
 
     def _abandon(self, execution: Execution) -> None:
         """Stop a command without keeping anybody waiting: whatever it still does is held, and dropped."""
-        order = execution.request
         self.finish_in_background(execution.abandon())
-        self.host.emit(
-            EffectsRecorded(call=order.origin.call, command=order.command, discarded=True, notes=(EFFECTS_DROPPED,))
-        )
+        self._emit_dropped(execution.request, EFFECTS_DROPPED)
+
+    def _emit_dropped(self, order: CommandRequest, note: str) -> None:
+        self.host.emit(EffectsRecorded(call=order.origin.call, command=order.command, discarded=True, notes=(note,)))
 
     def finish_in_background(self, ending: Coroutine[Any, Any, object]) -> None:
         """Let something that runs come to its end; `close` waits for it."""
@@ -122,13 +156,14 @@ class Terminal:
         """Run in the project itself; the gate has asked for this very command."""
         if not order.keeps_effects:
             raise ToolFailed("Nothing on this machine can hold a command's effects, so none runs in this mode.")
-        execution = Execution(self.host, order, self.shell, on_output)
+        shell = ShellState() if order.is_typed else self.shell
+        execution = Execution(self.host, order, shell, on_output)
         witness, output = execution.tracker, execution.output
         try:
             result = await run_unboxed(
                 witness.wrap_command(order.command),
-                cwd=self.host.workspace.root / self.shell.directory,
-                env=order.build_environment(self.shell.build_environment(self.host.build_environment())),
+                cwd=self.host.workspace.root / shell.directory,
+                env=order.build_environment(shell.build_environment(self.host.build_environment())),
                 time_limit=order.time_limit or 0,
                 on_output=witness.feed,
             )
@@ -140,10 +175,10 @@ class Terminal:
             output=output.render_text(),
             truncated=output.is_clipped or result.truncated,
             ended="timed_out" if result.timed_out else "exited" if result.exit_code is not None else "flooded",
-            directory=self.shell.directory,
+            directory=shell.directory,
             spilled_path=output.spilled_path,
         )
-        return self._add_notes(whole, note, self._update_shell(witness))
+        return whole if order.is_typed else self._add_notes(whole, note, self._update_shell(witness))
 
     def _add_notes(self, result: CommandResult, *notes: str) -> CommandResult:
         return replace(result, notes=(*result.notes, *filter(None, notes)))

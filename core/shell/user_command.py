@@ -1,4 +1,5 @@
-"""A command that the user typed: `!command` runs where the agent's commands run, `!!command` on their machine.
+"""A command that the user typed: `!command` runs where the agent's commands run, `!!command` on their machine,
+from the project's top.
 
 It belongs to no turn and may run beside one. The chat shows it like any other command; the model is told of it with the
 next prompt, or at the next step of the turn that runs.
@@ -7,8 +8,8 @@ next prompt, or at the next step of the turn that runs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+import os
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
@@ -26,9 +27,10 @@ from core.protocol.events import (
 )
 from core.protocol.review import Origin
 from core.sandbox.results import CommandResult
+from core.search_paths import restore_users
 from core.shell.command_host import CommandRequest
 from core.shell.execution import EFFECTS_DROPPED
-from core.shell.outside.machine_run import STOPPED, run_on_machine
+from core.shell.outside.machine_run import STOPPED, build_machine_environment, run_on_machine
 from core.shell.terminal import Terminal
 from core.shell.verification.clean_run import CleanRun, list_whole_text
 
@@ -52,7 +54,8 @@ class UserCommand:
         self.call = new_id("user")
         self.result: CommandResult | None = None
         self._document = new_id("doc")
-        self._directory = "." if is_clean else terminal.shell.directory
+        # What the agent changed to is no directory of the user's: another repository may lie there, with its programs.
+        self._directory = "." if on_machine or is_clean else terminal.shell.directory
 
     async def run(self) -> None:
         """Run the command; cancelling stops it. Its output and its end are emitted in any case."""
@@ -77,15 +80,18 @@ class UserCommand:
         except AgentTuiError as problem:
             self._emit_end("failed", _build_stopped_result("", problem.format_with_hint()))
 
-    def _start(self, on_output: Callable[[str], None]) -> Coroutine[Any, Any, CommandResult]:
+    async def _start(self, on_output: Callable[[str], None]) -> CommandResult:
         if self._is_clean:
             text = list_whole_text(self._terminal.host.state.changes)
-            return CleanRun(self._terminal.host, text, self.command, on_output).run()
+            return await CleanRun(self._terminal.host, text, self.command, on_output).run()
         request = self._build_request()
         if not self._is_on_machine:
-            return self._terminal.run(request, on_output)
+            if not await self._terminal.find_box():
+                self._directory = "."
+            return await self._terminal.run(request, on_output)
         host = replace(self._terminal.host, emit=self._emit)  # what it did belongs to no turn
-        return run_on_machine(host, request, self._directory, on_output)
+        environment = build_machine_environment(restore_users(os.environ))
+        return await run_on_machine(host, request, self._directory, environment, on_output)
 
     def _describe_stop(self) -> str:
         return STOPPED if self._is_on_machine else EFFECTS_DROPPED
@@ -99,6 +105,7 @@ class UserCommand:
             time_limit=TIME_LIMIT,
             overlays=mount.overlays if mount else (),
             env=mount.env if mount else {},
+            is_typed=True,
         )
 
     def _emit_end(self, status: ToolStatus, result: CommandResult) -> None:

@@ -25,6 +25,7 @@ LADDER: tuple[frozenset[str], ...] = (
             ".filesystem",
             ".protocol",
             ".records",
+            ".search_paths",
             ".secrets",
             ".tasks",
             ".text",

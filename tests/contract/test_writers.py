@@ -23,6 +23,7 @@ INDEX = "the index of the project, in the state directory"
 READS = "nothing: it reads the index"
 WRITERS: dict[str, str] = {
     "agent_tui": "nothing: /dev/null in place of a closed output",
+    "core.search_paths": "nothing: starts this program again, without what led into a project",
     "core.shell.log_collector": STATE,
     "core.shell.command_host": "the cache directory of the workspace, in the state directory",
     "core.agent.context.prefix": STATE,

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+import functools
+import ipaddress
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from core.sandbox.network.proxy import Proxy
 from tests.support.postgres import Server, find_programs, postgres_server
+from tests.unit.sandbox.network.test_proxy import Outside
 
 
 @pytest.fixture(autouse=True)
@@ -31,3 +36,19 @@ def postgres() -> Iterator[Server]:
         pytest.skip("no PostgreSQL server is installed here (apt install postgresql)")
     with postgres_server(programs) as server:
         yield server
+
+
+@pytest.fixture
+async def outside(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Outside]:
+    """A host `example.test` that the proxy takes for one out in the public network."""
+    made = Outside()
+    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
+    made.port = server.sockets[0].getsockname()[1]
+
+    async def resolve(_host: str) -> list[ipaddress.IPv4Address]:
+        return [ipaddress.ip_address("127.0.0.1")]
+
+    reaching = functools.partial(Proxy, public=lambda _: True, resolve=resolve)
+    monkeypatch.setattr("core.shell.network_grants.Proxy", reaching)
+    yield made
+    server.close()

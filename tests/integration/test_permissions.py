@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import ipaddress
 import os
 import subprocess
 from pathlib import Path
@@ -25,12 +23,10 @@ from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.messages import ToolMessage
 from core.protocol.review import Origin
-from core.sandbox.network.proxy import Proxy
 from tests.support.agent_case import Case, calls, says
 from tests.support.configured import ASKS, configured
 from tests.support.open_session import session_in
 from tests.support.story import access, project_at
-from tests.unit.sandbox.network.test_proxy import Outside
 from tui.screens.controllers.editor import drop_api_keys
 
 
@@ -317,24 +313,6 @@ def test_k1_git_and_rg_are_given_no_key(project, monkeypatch, tmp_path):
 
 
 # the network
-
-
-@pytest.fixture
-async def outside(monkeypatch):
-    """A host `example.test` that the proxy takes for one out in the public network."""
-    import asyncio
-
-    made = Outside()
-    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
-    made.port = server.sockets[0].getsockname()[1]
-
-    async def resolve(_host):
-        return [ipaddress.ip_address("127.0.0.1")]
-
-    reaching = functools.partial(Proxy, public=lambda _: True, resolve=resolve)
-    monkeypatch.setattr("core.shell.network_grants.Proxy", reaching)
-    yield made
-    server.close()
 
 
 FETCH = (

@@ -12,7 +12,7 @@ from core.exits import ExitCode
 from core.permissions.audit import read_entries, verify_log
 from core.permissions.saved_rules import SavedRules
 from core.protocol import documents as d
-from tests.integration.test_permissions import asked, engine_of, outside, project, results, turn  # noqa: F401
+from tests.integration.test_permissions import asked, engine_of, project, results, turn  # noqa: F401
 from tests.support.agent_case import calls, says
 from tests.support.boxes import command
 from tests.support.configured import configured
@@ -51,7 +51,7 @@ def asking(text: str, *wanted: str, **more):
 # network: the hosts that the command names, once
 
 
-async def test_the_hosts_that_a_command_names_are_asked_about_before_it_runs_and_hold_for_it_alone(auto, outside):  # noqa: F811
+async def test_the_hosts_that_a_command_names_are_asked_about_before_it_runs_and_hold_for_it_alone(auto, outside):
     text = GET.format(outside.port) + " && echo x >> ran.txt"
     steps = [asking(text, "network"), command(text), says("ok")]
     async with engine_of(auto, *steps) as (engine, session):
@@ -69,7 +69,7 @@ async def test_the_hosts_that_a_command_names_are_asked_about_before_it_runs_and
         assert lines[0].data["permissions"] == ["network"]
 
 
-async def test_a_no_to_the_hosts_runs_nothing(auto, outside):  # noqa: F811
+async def test_a_no_to_the_hosts_runs_nothing(auto, outside):
     async with engine_of(auto, asking(GET.format(outside.port), "network"), says("ok")) as (engine, session):
         await turn(engine, session, "reject_once")
         [refused] = documents(engine, session)
@@ -77,7 +77,7 @@ async def test_a_no_to_the_hosts_runs_nothing(auto, outside):  # noqa: F811
         assert outside.heard == b""
 
 
-async def test_m6_always_for_the_hosts_is_for_exactly_this_command_with_this_request(auto, outside):  # noqa: F811
+async def test_m6_always_for_the_hosts_is_for_exactly_this_command_with_this_request(auto, outside):
     text = GET.format(outside.port)
     steps = [asking(text, "network"), asking(text, "network"), asking(f"{text} ", "network"), says("ok")]
     async with engine_of(auto, *steps) as (engine, session):
@@ -87,7 +87,7 @@ async def test_m6_always_for_the_hosts_is_for_exactly_this_command_with_this_req
         assert "hello" in documents(engine, session)[1].output
 
 
-async def test_m10_a_host_that_a_rule_refuses_is_not_asked_about_and_that_is_said(auto, outside):  # noqa: F811
+async def test_m10_a_host_that_a_rule_refuses_is_not_asked_about_and_that_is_said(auto, outside):
     configured('[permissions]\ndeny = ["WebFetch(*.test)"]\n')
     async with engine_of(auto, asking(GET.format(outside.port), "network"), says("ok")) as (engine, session):
         assert asked(await turn(engine, session)) == []
@@ -168,7 +168,7 @@ async def test_what_there_is_not_to_ask_for_is_refused_with_what_there_is(auto, 
         assert not (auto / "made").exists()
 
 
-async def test_without_a_user_a_host_is_not_granted_by_its_name_in_a_command(auto, outside):  # noqa: F811
+async def test_without_a_user_a_host_is_not_granted_by_its_name_in_a_command(auto, outside):
     text = GET.format(outside.port)
     async with engine_of(auto, asking(text, "network"), says("ok"), interactive=False) as (engine, session):
         await run_turn(engine, session)

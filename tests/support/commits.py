@@ -15,6 +15,7 @@ from core.protocol import queries as q
 from core.protocol.review import CommitTopic
 from tests.support.agent_case import calls
 from tests.support.open_session import run_turn, submit
+from tests.support.trust import trust
 
 LINES = "".join(f"line {number}\n" for number in range(30))
 NAMED = ("-c", "user.email=me@example.org", "-c", "user.name=Me")
@@ -26,7 +27,7 @@ def git(root: Path, *arguments: str, check: bool = True) -> str:
 
 
 def make_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with one commit, and the user's own name and address."""
+    """A repository with one commit, trusted, and the user's own name and address."""
     home = tmp_path / "home"
     home.mkdir()
     (home / ".gitconfig").write_text("[user]\n\tname = Ada\n\temail = ada@example.org\n")
@@ -40,6 +41,7 @@ def make_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "own.txt").write_text("mine\n")
     git(root, "add", ".")
     git(root, "commit", "-qm", "first")
+    trust(root)
     return root
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from core.protocol import commands as c
 from core.protocol import documents as d
 from core.protocol import events as ev
+from core.protocol import queries
 from tests.support import recorded
 from tui.widgets.status_bar import StatusBar
 
@@ -84,6 +85,7 @@ async def test_a_job_is_stopped_by_its_name(stage):
 
 async def test_a_command_for_the_machine_is_run_after_one_question_and_is_back_in_the_prompt_after_a_no(stage):
     async with stage(recorded.opening()) as on:
+        on.client.answers[queries.MachinePlaceQuery] = queries.MachinePlaceAnswer(directory="/home/me/project")
         on.prompt.text = "!!make deploy"
         await on.pilot.press("enter")
         await on.asked()
@@ -98,3 +100,40 @@ async def test_a_command_for_the_machine_is_run_after_one_question_and_is_back_i
         await on.pilot.press("escape")
         await on.until(lambda: on.prompt.text == "!!make clean")
         assert len(on.sent(c.CommandRun)) == 1
+
+
+async def test_n31_the_question_names_the_directory_and_repositories_inside_the_project(stage):
+    async with stage(recorded.opening()) as on:
+        on.client.answers[queries.MachinePlaceQuery] = queries.MachinePlaceAnswer(
+            directory="/home/me/project", repositories=("docs/ex", "vendor/odd\u202ename")
+        )
+        on.prompt.text = "!!git -C docs/ex status"
+        await on.pilot.press("enter")
+        await on.asked()
+        shown = str(on.app.screen.query_one(".dialog-about").render())
+        assert "in /home/me/project" in shown
+        assert "! docs/ex, vendor/odd" in shown
+        assert "a repository of its own inside the project" in shown
+        assert "\u202e" not in shown
+
+
+async def test_n31_without_a_place_nothing_is_asked_and_the_command_is_in_the_prompt_again(stage):
+    async with stage(recorded.opening()) as on:
+        on.client.answers[queries.MachinePlaceQuery] = queries.RefusedAnswer(message="no session", code="x")
+        on.prompt.text = "!!make deploy"
+        await on.pilot.press("enter")
+        await on.until(lambda: on.prompt.text == "!!make deploy")
+        assert on.sent(c.CommandRun) == []
+
+
+async def test_n31_the_row_names_the_directory_that_the_command_ran_in(stage):
+    run = d.TerminalCommandMetadata(
+        command="git status", working_directory="/home/me/project", exit_code=0, permissions=("all",)
+    )
+    async with stage(recorded.opening()) as on:
+        document = d.TerminalCommandDocument(id="doc_1", sequence=0, metadata=run)
+        await on.emit(
+            ev.DocumentStarted(id="doc_1", kind="terminal_command", sequence=0, title="git status"),
+            ev.DocumentFinished(document=document),
+        )
+        assert any("on your machine in /home/me/project $ git status" in line for line in on.lines())

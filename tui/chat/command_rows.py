@@ -22,7 +22,7 @@ from tui.chat.tool_call_rows import (
 )
 from tui.keymap import format_first_key
 from tui.quantities import format_duration
-from tui.text import expose_line, expose_text, fit_line, render_output, render_prose
+from tui.text import expose_line, expose_text, fit_line, render_output, render_prose, shorten_path
 from tui.widgets.text_rows import INDENT, Piece, TextRow, measure_pieces
 
 USER_COMMAND_ROWS: Final = 20  # of what a command of the user's own wrote; it was typed to be read
@@ -89,7 +89,8 @@ def _render_subject(block: TranscriptBlock, run: documents.TerminalCommandMetada
     """Return who ran what, and where that is worth saying."""
     command: Piece = (expose_line(run.command if run else block.subject or block.title, 300), "")
     if block.title == "machine_command" or (run and "all" in run.permissions):
-        return [("on your machine ", "warn"), ("$ ", "accent"), command]
+        where = f"in {shorten_path(run.working_directory, 32)} " if run and run.working_directory else ""
+        return [("on your machine ", "warn"), (where, "muted"), ("$ ", "accent"), command]
     if block.title == "user_command" or as_user_command(block):
         return [("shadow ", "muted"), ("$ ", "accent"), command]
     tool = block.title if block.title == "run_python" else "run_terminal_cmd"

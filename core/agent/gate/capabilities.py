@@ -42,11 +42,12 @@ from core.sandbox.results import CommandResult, JobReport
 from core.shell.command_host import CommandHost, CommandRequest
 from core.shell.execution import EFFECTS_DROPPED
 from core.shell.jobs import JobTable
-from core.shell.outside.machine_run import STOPPED, run_on_machine
+from core.shell.outside.machine_run import STOPPED, build_requested_environment, run_on_machine
 from core.shell.python_repl import PythonRepl
 
 MAX_COMMAND_SECONDS = 600.0
 NOTE_HINT = "/memory keeps it for later sessions, or drops it."
+ENDED_BEFORE = "It had ended when it was cancelled: what it changed stays, and it was not run again."
 MAX_STOPPED_OUTPUT = 4_000  # characters of output that the model is told of a command that was stopped
 
 
@@ -97,25 +98,40 @@ class UserPrompter(Struct, eq=False):
 
 
 class CommandRunner(Struct, eq=False):
-    """EXEC: exactly the command that was approved, once, where it was approved to run."""
+    """EXEC: exactly the command that was approved, once, where it was approved to run. `should_run_again`: what asks
+    the user after a run."""
 
     _python: PythonRepl
     _permissions: CallPermissions
     _origin: Origin
     _approved: Approval | None
     _lease: CallLease
+    _is_attended: bool = True  # somebody says yes to what leaves the box, not a rule alone
+    should_run_again: Callable[[], Awaitable[bool]] | None = None
     _latest: str = ""
     _is_on_machine: bool = False
+    _has_ended: bool = False
 
     async def run_command(self, command: str, *, time_limit: float) -> CommandResult:
         granted, request = self._build_request(command, min(time_limit, MAX_COMMAND_SECONDS))
         terminal = self._python.terminal
         self._is_on_machine = "all" in granted
         if self._is_on_machine:
-            result = await run_on_machine(terminal.host, request, terminal.shell.directory, self._emit_output)
+            environment = build_requested_environment(is_attended=self._is_attended)
+            result = await run_on_machine(
+                terminal.host, request, terminal.shell.directory, environment, self._emit_output
+            )
         else:
-            result = await terminal.run(request, self._emit_output)
+            result = await terminal.run(request, self._emit_output, self._ask_after_run)
         return replace(result, permissions=granted)
+
+    async def _ask_after_run(self) -> bool:
+        self._has_ended = True
+        if self.should_run_again is None or not await self.should_run_again():
+            return False
+        self._lease.check()
+        self._has_ended, self._latest = False, ""
+        return True
 
     async def run_python(self, code: str, approved: str, *, time_limit: float) -> CommandResult:
         self._consume_approval(approved)
@@ -164,7 +180,8 @@ class CommandRunner(Struct, eq=False):
         if self._approved is not None or not (self._permissions.terminal.is_contained or self._is_on_machine):
             return default
         output = f"\nIts output until then:\n{self._latest}" if self._latest.strip() else ""
-        return f"{STOPPED if self._is_on_machine else EFFECTS_DROPPED}{output}"
+        effects = STOPPED if self._is_on_machine else ENDED_BEFORE if self._has_ended else EFFECTS_DROPPED
+        return f"{effects}{output}"
 
 
 class JobController(Struct, eq=False):
@@ -223,7 +240,8 @@ class CapabilityFactory(Struct, frozen=True):
             case Access.TODO | Access.PLAN:
                 return self.build_todo_editor(origin, lease, with_plans=access is Access.PLAN)
             case Access.EXEC | Access.JOB:
-                runner = CommandRunner(self.python, permissions, replace(origin, todo=todo), approval, lease)
+                stamp, is_attended = replace(origin, todo=todo), self.approver.user.is_interactive
+                runner = CommandRunner(self.python, permissions, stamp, approval, lease, is_attended)
                 return runner if access is Access.EXEC else JobController(terminal.jobs, lease)
             case Access.PROBE:
                 return DebugCapability(self.approver, self.digests, origin, lease.check)

@@ -1,9 +1,9 @@
 """The gate: the one path that every tool call takes, from the model's words to one answer.
 
 parse -> authorize (find the box, check what is granted, let the user type, decide, ask hooks, approve) -> execute
-(build the capability, run, retry with network, tell hooks, clip) -> record, whatever happened. Every call gets exactly
-one `tool.finished` and one tool message, in the order of the calls, so the history stays valid for every provider. READ
-calls of one step run at the same time, and so do subagents; any other access is a barrier.
+(build the capability, run, again with the network, tell hooks, clip) -> record, whatever happened. Every call gets
+exactly one `tool.finished` and one tool message, in the order of the calls: the history stays valid for every provider.
+READ calls of one step run at the same time, and so do subagents; any other access is a barrier.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ from core.agent.gate.commands.machine_approval import (
     build_machine_approval,
     explain_confinement,
 )
+from core.agent.gate.commands.network_rerun import NetworkRerun
 from core.agent.gate.commands.side_by_side import split_calls, tell_refused
 from core.agent.gate.edit_diagnostics import EditDiagnostics
-from core.agent.gate.gated_call import CallLease, CallStopped, GatedCall
+from core.agent.gate.gated_call import CallStopped, GatedCall
 from core.agent.gate.permissions import PATH_ACCESSES, CallPermissions
 from core.agent.gate.task_results import describe_interrupted
 from core.agent.turn.user_channel import QUESTION_STILL_OPEN
@@ -59,7 +60,6 @@ NO_ANSWER = "\n[Nothing answered on the user's machine at {}: it may not be runn
 # Seconds that a call may take; what waits for the user, or has a limit of its own, has none here (a todo may have to be
 # proved by a command). A model may have to work out an edit.
 TIME_LIMITS = {Access.READ: 60.0, Access.PROPOSE: 300.0}
-MAX_RERUNS = 3  # times that a command is run again for hosts it had not wanted before
 _BOXED = frozenset({Access.EXEC, Access.JOB, Access.PROBE})
 ResultFormat = Callable[[GatedCall], str]
 
@@ -257,13 +257,13 @@ class Gate(Struct):
             try:
                 grants.grant(call.hosts, for_session=False)
                 grants.grant_services(call.services, for_session=False)
-                await self._run_tool(call)
+                rerun = NetworkRerun(self.approver, call, self._check_granted)
+                await self._run_tool(call, None if call.is_beside_others else rerun)
+                call.text = rerun.format_result(call.text)
                 if unanswered := grants.take_unanswered():
                     call.text += NO_ANSWER.format(", ".join(unanswered))
                 if call.is_on_machine:
                     grants.record_received()  # nobody knows what it brought in
-                elif not call.is_beside_others:
-                    await self._retry_with_network(call, call.tool.command)
             finally:
                 grants.revoke_once()
         else:
@@ -280,13 +280,15 @@ class Gate(Struct):
         )
         call.spilled = spilled or call.outcome.spilled
 
-    async def _run_tool(self, call: GatedCall) -> None:
+    async def _run_tool(self, call: GatedCall, rerun: NetworkRerun | None = None) -> None:
         assert call.access is not None
         assert call.tool is not None
         call.started = monotonic()  # the time that the user took to decide is not the call's
         self.permissions.record_exposure(call.access, call.tool, self.turn_id)
         origin = Origin(turn=self.turn_id, call=call.request.id, tool=call.name)
         call.capability = self.capabilities.build(call.access, origin, call.approval, call.lease, call.approved_paths)
+        if rerun is not None and isinstance(call.capability, CommandRunner):
+            call.capability.should_run_again = rerun.should_run_again
         limit = TIME_LIMITS.get(call.access)
         work = asyncio.ensure_future(call.tool.run(call.capability))
         call.text = CANCELLED
@@ -314,23 +316,6 @@ class Gate(Struct):
         if isinstance(capability, UserPrompter) and capability.questions:
             return QUESTION_STILL_OPEN
         return describe_interrupted(self.permissions.terminal.host.state, call.request.id) or CANCELLED
-
-    async def _retry_with_network(self, call: GatedCall, command: str) -> None:
-        grants = self.permissions.network_grants
-        for _ in range(MAX_RERUNS):
-            wanted = tuple(each for each in grants.take_refused() if grants.can_be_asked(each.host))
-            if not wanted:
-                return
-            named = ", ".join(map(str, wanted))
-            if not await self.approver.ask_for_network(call.request.id, command, wanted):
-                call.text += f"\n[It wanted the network: {named}. It was not allowed to.]"
-                return
-            self._check_granted(call)
-            call.hosts += tuple(each.host for each in wanted)
-            call.approval = self.permissions.build_approval(call.subject, call.approval.permissions)
-            call.lease = CallLease()
-            await self._run_tool(call)
-            call.text = f"[Run again, with the network to {named}.]\n{call.text}"
 
     # what is recorded
 

@@ -15,6 +15,7 @@ from core.cli.changes.work import (
     ChangesArguments,
     ChangesWork,
     add_common,
+    is_trusted,
     open_work,
     print_json,
     relate_path,
@@ -68,6 +69,7 @@ def parse(argv: Sequence[str]) -> CommitArguments:
         has_draft=said.draft,
         dry_run=said.dry_run,
         json=said.json,
+        trust=said.trust,
         message=said.message,
         split=said.split,
         only=tuple(said.only),
@@ -77,7 +79,7 @@ def parse(argv: Sequence[str]) -> CommitArguments:
 
 def run(arguments: CommitArguments) -> int:
     """Show or make the commits. Raises `AgentTuiError`."""
-    return asyncio.run(_go(arguments))
+    return asyncio.run(_go(arguments)) if is_trusted(arguments) else ExitCode.REFUSED
 
 
 async def _go(arguments: CommitArguments) -> int:

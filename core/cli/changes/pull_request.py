@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from core.cli.changes.work import CODES, ChangesArguments, ChangesWork, add_common, open_work, print_json
+from core.cli.changes.work import CODES, ChangesArguments, ChangesWork, add_common, is_trusted, open_work, print_json
 from core.cli.parsing import Front, build_parser, parse_directory
 from core.cli.print_mode.printer import escape_hidden
 from core.exits import ExitCode
@@ -50,6 +50,7 @@ def parse(argv: Sequence[str]) -> PullRequestArguments:
         has_draft=said.draft,
         dry_run=said.dry_run,
         json=said.json,
+        trust=said.trust,
         title=said.title,
         body=said.body,
         branch=said.branch,
@@ -60,7 +61,7 @@ def parse(argv: Sequence[str]) -> PullRequestArguments:
 
 def run(arguments: PullRequestArguments) -> int:
     """Show or open the pull request. Raises `AgentTuiError`."""
-    return asyncio.run(_go(arguments))
+    return asyncio.run(_go(arguments)) if is_trusted(arguments) else ExitCode.REFUSED
 
 
 async def _go(arguments: PullRequestArguments) -> int:

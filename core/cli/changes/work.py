@@ -18,6 +18,7 @@ import msgspec
 from core.cli.parsing import Arguments, Front, Parser, parse_session_id
 from core.cli.print_mode.printer import escape_hidden
 from core.engine import Engine, EngineOptions
+from core.engine.project_trust import TRUST_HINT, UNTRUSTED, ProjectTrust
 from core.errors import CommandRejected
 from core.exits import ExitCode
 from core.protocol import commands as cmd
@@ -27,24 +28,33 @@ from core.sessions.store import SessionStore
 from core.text.counting import count
 from core.text.display_names import to_one_line
 from core.transports.session_view import SessionView, require_ack
+from core.workspace import Workspace
 
 CODES: Final = """\
 exit codes:
   0   done
   1   failed, or there is nothing to commit; the message says why
   2   wrong arguments
-  4   refused by a hook, git or the remote; what they printed is shown"""
+  4   refused by a hook, git or the remote, whose words are shown; or the project
+      is not trusted"""
+
+TRUST_QUESTION: Final = """\
+{directory} is not trusted yet. This runs its git hooks and the programs that its
+git configuration names, as you, outside of the box. A yes also has the agent hear
+what the project says{holds}.
+Trust this project? [y/N] """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesArguments(Arguments):
-    """`session` "" = the last one. `has_draft`: a model writes the text. `dry_run`: nothing is done."""
+    """`session` "" = the last one. `has_draft`: a model writes. `dry_run`: nothing is done; `trust`: just now."""
 
     front: ClassVar[Front]
     session: str = ""
     has_draft: bool = False
     dry_run: bool = False
     json: bool = False
+    trust: bool = False
 
 
 def add_common(parser: Parser) -> None:
@@ -54,6 +64,34 @@ def add_common(parser: Parser) -> None:
     parser.add_argument("--draft", action="store_true", help="have a model write it, in the style of the log")
     parser.add_argument("--dry-run", action="store_true", help="only show what would be done")
     parser.add_argument("--json", action="store_true", help="the answer, as JSON")
+    parser.add_argument("--trust", action="store_true", help="run what the project's git names, this once")
+
+
+def is_trusted(arguments: ChangesArguments) -> bool:
+    """Return True if what the repository tells git to run may run: the user trusts the project, or says so now.
+
+    Nobody is asked without a terminal, and nothing is for `--dry-run`. A no is said, with how to say yes.
+    """
+    if arguments.trust or arguments.dry_run:
+        return True
+    trust = ProjectTrust(Workspace(arguments.directory), for_now=False)
+    if trust.trusted:
+        return True
+    if all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr)):
+        sys.stderr.write(_render_trust_question(trust.build_question(), arguments.directory))
+        sys.stderr.flush()
+        if sys.stdin.readline().strip().lower() in {"y", "yes"}:
+            trust.decide(True)
+            return True
+    say(f"agent-tui: {UNTRUSTED} {TRUST_HINT}")
+    return False
+
+
+def _render_trust_question(stated: ev.TrustStated | None, directory: Path) -> str:
+    held, hooks = (stated.holds, stated.hooks) if stated is not None else ((), ())
+    holds = f" in {', '.join(map(to_one_line, held))}" if held else ""
+    lines = "".join(f"hook of the agent's: {to_one_line(line)}\n" for line in hooks)
+    return escape_hidden(lines + TRUST_QUESTION.format(directory=to_one_line(str(directory)), holds=holds))
 
 
 @asynccontextmanager
@@ -62,7 +100,7 @@ async def open_work(arguments: ChangesArguments, session: str = "") -> AsyncGene
     session = session or arguments.session or SessionStore(arguments.directory).find_latest()
     if not session:
         raise CommandRejected("there is no session here, so nothing was accepted.", code="session_unknown")
-    options = EngineOptions(interactive=False, watch=False, preload=False, private=False)
+    options = EngineOptions(interactive=False, watch=False, preload=False, private=False, trust=arguments.trust)
     engine, heard = Engine(arguments.directory, options=options), list[ev.AnyEvent]()
     view = SessionView(engine, session, lambda envelope: heard.append(envelope.event))
     try:

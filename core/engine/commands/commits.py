@@ -36,7 +36,8 @@ async def prepare_sort(session: Session, command: cmd.CommitSort) -> Effect:
 
 
 def prepare_make(session: Session, command: cmd.CommitMake) -> Effect:
-    """Check messages and edits; the commits are made beside the session."""
+    """Check trust, messages and edits; the commits are made beside the session."""
+    session.services.trust.check()
     _check_edits([each.edits for each in command.commits])
     for each in command.commits:
         if not each.message.strip():
@@ -57,7 +58,8 @@ async def prepare_pull_request_draft(session: Session, _: cmd.PullRequestDraft) 
 
 
 def prepare_pull_request(session: Session, command: cmd.PullRequestOpen) -> Effect:
-    """Check the names; the branch is pushed beside the session."""
+    """Check trust and the names; the branch is pushed beside the session."""
+    session.services.trust.check()
     for what, name in (("branch", command.branch), ("remote", command.remote), ("base", command.base or "main")):
         if not _NAME.fullmatch(name) or ".." in name:
             raise CommandRejected(

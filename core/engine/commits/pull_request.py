@@ -42,6 +42,7 @@ from core.protocol import events as ev
 from core.protocol import queries as q
 from core.sandbox.results import CommandResult
 from core.sandbox.unboxed_run import run_unboxed
+from core.search_paths import restore_users
 from core.shell.outside.machine_run import build_machine_environment
 from core.shell.verification.single_check import parse_check
 from core.state.receipt import describe_checks
@@ -266,7 +267,9 @@ def list_program_words(program: str, command: cmd.PullRequestOpen, body: str) ->
 
 
 async def _run(session: Session, words: Sequence[str]) -> CommandResult:
-    environment = build_machine_environment(os.environ) | {"GIT_TERMINAL_PROMPT": "0"}
+    # The words of git are a full path, and its hooks have what the user has; gh and glab are looked for.
+    source = restore_users(os.environ) if words[0].startswith("/") else os.environ
+    environment = build_machine_environment(source) | {"GIT_TERMINAL_PROMPT": "0"}
 
     def tell(text: str) -> None:
         session.emit_outside_turn(ev.CommitProgressed(text=text))

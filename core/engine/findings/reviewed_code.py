@@ -117,6 +117,7 @@ async def _read_request(session: Session, request: str, named: str) -> tuple[Rev
         hint = "They read pull requests of GitHub and GitLab with your login. A branch needs none: /review BRANCH"
         lack = f"{host} is none of theirs" if there else "neither gh nor glab is installed"
         raise CommandRejected(f"the pull request {request} can't be read: {lack}.", hint=hint, code="no_pull_request")
+    session.services.trust.check()  # they ask the user's git about the repository
     words = [each.format(request) for each in _WORDS[program]]
     environment = build_machine_environment(os.environ) | {"GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1"}
     root = session.workspace.root

@@ -31,6 +31,7 @@ QUERIES: Final[Mapping[type, Answer]] = {
     q.ContextQuery: sessions.answer_context,
     q.PermissionsQuery: sessions.answer_permissions,
     q.PatternQuery: sessions.answer_pattern,
+    q.MachinePlaceQuery: sessions.answer_machine_place,
     q.ProbeLogQuery: sessions.answer_probe_log,
     q.DiffQuery: changes.answer_diff,
     q.HunkQuery: changes.answer_hunk,

@@ -14,6 +14,7 @@ from core.engine.models import ModelAccess
 from core.engine.queries.source import QuerySource
 from core.engine.session.session import Session
 from core.errors import AgentTuiError, CommandRejected
+from core.git.nested_repositories import find_nested_repositories
 from core.modes import Access
 from core.permissions.policy import CommandTerms, check_pattern, decide_call
 from core.permissions.rules import parse_rule
@@ -215,6 +216,12 @@ def _describe_grant(rule: str) -> q.SavedPermission:
 def _to_wire(kept: SavedRule) -> q.SavedPermission:
     rule, exactly = kept.rule or kept.shown, not kept.rule
     return q.SavedPermission(choice=kept.choice, rule=rule, id=kept.id, exactly=exactly, directory=kept.directory)
+
+
+async def answer_machine_place(source: QuerySource, query: q.MachinePlaceQuery) -> q.MachinePlaceAnswer:
+    root = source.services.workspace.root
+    nested = await asyncio.to_thread(find_nested_repositories, root, ".", query.command)
+    return q.MachinePlaceAnswer(directory=str(root), repositories=nested)
 
 
 def answer_pattern(source: QuerySource, query: q.PatternQuery) -> q.PatternAnswer:

@@ -68,6 +68,12 @@ class PatternQuery(Query, frozen=True, kw_only=True, tag="pattern"):
     choice: Literal["allow", "deny"] = "allow"
 
 
+class MachinePlaceQuery(Query, frozen=True, kw_only=True, tag="machine.place"):
+    """The place of a command of the user's own on their machine, and the repositories that it would get into."""
+
+    command: str
+
+
 class ProbeLogQuery(Query, frozen=True, kw_only=True, tag="probe.log"):
     """The log of a run, and its differences from another, filtered by `hypothesis` and all of `words` if given."""
 
@@ -222,6 +228,14 @@ class PermissionsAnswer(Answer, frozen=True, kw_only=True, tag="permissions"):
     kept: tuple[SavedPermission, ...]
     hosts: tuple[str, ...] = ()
     services: tuple[str, ...] = ()
+
+
+class MachinePlaceAnswer(Answer, frozen=True, kw_only=True, tag="machine.place"):
+    """`directory`: the full path. `repositories`: inside the project, relative to it, with hooks and settings of their
+    own."""
+
+    directory: str
+    repositories: tuple[str, ...] = ()
 
 
 class PatternAnswer(Answer, frozen=True, kw_only=True, tag="pattern"):

@@ -1,8 +1,8 @@
-"""One command of the agent that the user let out of the box: in the project itself, as the user, their environment.
+"""One command that the user let out of the box: in the project itself, as the user, in their environment.
 
 The gate has the user's yes to exactly this command. It gets nothing that commands have set in the session: what runs in
 the box must not choose a program or a library for what runs outside. What it changed on the disk is found by looking
-before and after, and said; it waits for no review.
+before and after, and said; it waits for no review. What the user typed themselves begins in the project's top.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from typing import Final
 from msgspec.structs import replace
 
 from core.errors import ToolFailed
+from core.git.nested_repositories import allow_no_bare_repository
 from core.protocol.events import EffectsRecorded
 from core.providers.catalog.presets import KNOWN
 from core.sandbox.environment import FIXED
 from core.sandbox.results import CommandResult
 from core.sandbox.unboxed_run import run_unboxed
+from core.search_paths import restore_users
 from core.secrets import holds_secret
 from core.shell.command_host import CommandHost, CommandRequest
 from core.shell.command_output import CommandOutput
@@ -46,14 +48,27 @@ def build_machine_environment(source: Mapping[str, str]) -> dict[str, str]:
     return {name: source[name] for name in passed if not holds_secret(source[name])} | FIXED
 
 
+def build_requested_environment(*, is_attended: bool) -> dict[str, str]:
+    """Return the environment of a command that the agent asked for. Git takes no directory for a bare repository there:
+    any files can look like one, with programs to run. A command that a rule lets out, which nobody looks at
+    (`is_attended` False), finds no program of the project either."""
+    environment = build_machine_environment(restore_users(os.environ) if is_attended else os.environ)
+    allow_no_bare_repository(environment)
+    return environment
+
+
 async def run_on_machine(
-    host: CommandHost, request: CommandRequest, directory: str, on_output: Callable[[str], None]
+    host: CommandHost,
+    request: CommandRequest,
+    directory: str,
+    environment: Mapping[str, str],
+    on_output: Callable[[str], None],
 ) -> CommandResult:
     """Run a command in `directory` of the project itself. Raises `ToolFailed` if it can't be started there.
 
     Cancelling ends it with all that it started; what it did stays, and is recorded.
     """
-    root, environment = host.workspace.root, build_machine_environment(os.environ)
+    root = host.workspace.root
     place = _find_directory(root, directory)
     match_in = host.shadow.ignore.match_in
     output = CommandOutput(host.directory, request.origin.call)
@@ -76,14 +91,17 @@ async def run_on_machine(
     effects = _build_effects(request, before.compare(await asyncio.to_thread(survey_disk, root, match_in)))
     host.emit(effects)
     _check_pending(host, effects)
+    notes = (ON_MACHINE, *([SECRETS_HIDDEN] if veil.masked_count else ()))
+    return replace(_build_result(result, output), directory=directory, effects=format_effects(effects), notes=notes)
+
+
+def _build_result(result: CommandResult, output: CommandOutput) -> CommandResult:
+    """Build the result of a run with the output as the model is given it."""
     return replace(
         result,
         output=output.render_text(),
         truncated=output.is_clipped or result.truncated,
         ended="timed_out" if result.timed_out else "exited" if result.exit_code is not None else "flooded",
-        directory=directory,
-        effects=format_effects(effects),
-        notes=(ON_MACHINE, *([SECRETS_HIDDEN] if veil.masked_count else ())),
         spilled_path=output.spilled_path,
     )
 

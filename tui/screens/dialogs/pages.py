@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 from core.protocol.documents import TerminalCommandDocument, TerminalCommandMetadata
 from core.protocol.events import Verification
-from core.protocol.queries import CommandPreviewAnswer, ConfigAnswer, ManualAnswer
+from core.protocol.queries import CommandPreviewAnswer, ConfigAnswer, MachinePlaceAnswer, ManualAnswer
 from core.protocol.review import Check
 from core.state.check_words import FAILING, get_check_words
 from tui.block import TranscriptBlock
@@ -131,10 +131,14 @@ def _find_run(check: Check, blocks: Iterable[TranscriptBlock]) -> TerminalComman
     return next(reversed(mine or same), None)
 
 
-def build_machine_dialog(command: str) -> ConfirmDialog:
-    """Return the question before a command of the user's own runs on their machine."""
+def build_machine_dialog(command: str, place: MachinePlaceAnswer) -> ConfirmDialog:
+    """Return the question before a command of the user's own runs on their machine, which names where it would run."""
     note = "It runs as you, outside of the shadow: what it changes is changed, and waits for no review."
-    about = f"$ {expose_text(command)}\n\n{note}"
+    warning = ""
+    if place.repositories:
+        named = ", ".join(format_path(each, 60) for each in place.repositories)
+        warning = f"! {named}: a repository of its own inside the project. Git there runs what it names.\n\n"
+    about = f"$ {expose_text(command)}\n\nin {expose_text(place.directory)}\n\n{warning}{note}"
     return ConfirmDialog("Run this on your real files?", "run it", about=about, no="back to the prompt")
 
 

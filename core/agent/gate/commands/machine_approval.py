@@ -1,6 +1,7 @@
 """The question whether one exact command may leave the box: asked each time, never answered by the model or for good.
 
-A rule of the user that names the command exactly counts only where nobody can be asked (`-p --allow`). What strangers
+A rule of the user that names the command exactly counts only where nobody can be asked (`-p --allow`), and only in the
+project's top: elsewhere the same words may mean another repository, whose settings run programs. What strangers
 wrote in the conversation may be why a model asks, so then the user is asked twice, and without a user it is refused.
 """
 
@@ -12,6 +13,7 @@ from msgspec import Struct
 
 from core.agent.gate.approvals import Approver
 from core.agent.gate.permissions import CallPermissions
+from core.git.nested_repositories import find_nested_repositories, is_bare_repository
 from core.ids import new_id
 from core.permissions.approval import Approval
 from core.permissions.requested import list_requested
@@ -31,6 +33,11 @@ NOTHING_KEPT = f"nothing may change now, so no command leaves the box. {IN_BOX}"
 NOBODY = "Nobody can be asked. `-p --allow 'Machine(COMMAND)'` lets exactly that command out of the box."
 FOREIGN_ALONE = "Text from {} is in the conversation, and nobody can be asked."
 FOREIGN = "Text from {} is in the conversation, and may be why the agent asks this."
+NESTED = "{} is a repository of its own inside the project: git there runs the hooks and programs that it names"
+NOT_AT_TOP = (
+    "A rule names exactly this command, for the project's top alone, and the shell is in {}. Go to the top first."
+)
+BARE_TOP = "A rule names exactly this command, but the project's top looks like a bare repository."
 CHANGED = "the mode or the place changed after this was asked. Nothing was changed; call again."
 
 
@@ -88,7 +95,9 @@ def _name_foreign(permissions: CallPermissions) -> str:
 
 def _build_request(call: str, tool: RunTerminalCmd, approver: Approver, approval: Approval) -> ApprovalRequested:
     terminal = approver.permissions.terminal
-    waiting = len(terminal.host.state.changes)
+    root, waiting = terminal.host.workspace.root, len(terminal.host.state.changes)
+    nested = find_nested_repositories(root, approval.directory, approval.subject)
+    warning = f"{NESTED.format(', '.join(nested))}; " if nested else ""
     pending = f"; {waiting:,} {'file waits' if waiting == 1 else 'files wait'} for your review: it sees what is on disk"
     return ApprovalRequested(
         id=new_id("apr"),
@@ -97,7 +106,7 @@ def _build_request(call: str, tool: RunTerminalCmd, approver: Approver, approval
         subject=approval.subject,
         directory=approval.directory,
         explanation=tool.explanation,
-        containment=f"{CONTAINMENT}{pending if waiting else ''}",
+        containment=f"{warning}{CONTAINMENT}{pending if waiting else ''}",
         options=BOXED_OPTIONS if terminal.is_contained else UNBOXED_OPTIONS,
         permissions=approval.permissions,
         mode=approval.mode,
@@ -109,14 +118,22 @@ def _answer_by_rule(approver: Approver, request: ApprovalRequested, foreign: str
     """Answer by the user's rules where nobody can be asked; question and answer are recorded like any other."""
     allowing = select_rules(approver.permissions.load_rules(), "Machine", "allow")
     is_named = any(each.matches(request.subject) for each in allowing)
+    misplaced = _explain_place(approver.permissions, request.directory)
     approver.emit(request)
-    if is_named and not foreign:
+    if is_named and not foreign and not misplaced:
         note = "A rule names exactly this command."
         approver.emit(ApprovalResolved(id=request.id, decision="run_on_machine", by="user", note=note))
         return MachineAnswer("machine")
-    note = FOREIGN_ALONE.format(foreign) if is_named else NOBODY
+    note = (misplaced or FOREIGN_ALONE.format(foreign)) if is_named else NOBODY
     approver.emit(ApprovalResolved(id=request.id, decision="reject_once", by="program", note=note))
     return MachineAnswer("nowhere", f"The program refused this call. {note} Nothing was changed.")
+
+
+def _explain_place(permissions: CallPermissions, directory: str) -> str:
+    """Explain why no rule holds where the shell is, "" = it is the project's top."""
+    if directory != ".":
+        return NOT_AT_TOP.format(directory)
+    return BARE_TOP if is_bare_repository(permissions.terminal.host.workspace.root) else ""
 
 
 async def _ask_about_foreign(approver: Approver, call: str, tool: RunTerminalCmd, foreign: str) -> bool:

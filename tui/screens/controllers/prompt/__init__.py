@@ -86,7 +86,7 @@ class PromptController(Controller):
         elif (task := text.removeprefix(BACKGROUND_PREFIX).strip()) != text.strip() and task:
             self.context.submit_soon(commands.BackgroundStart(text=task))
         elif text.startswith(MACHINE_PREFIX) and (machine_command := text.removeprefix(MACHINE_PREFIX).strip()):
-            self._ask_about_machine(text, machine_command)
+            self.context.start(self._ask_about_machine, text, machine_command, group="prompts")
         elif shell_command := parse_command(text, takes_commands=self.context.state.takes_commands):
             self.context.submit_soon(commands.CommandRun(command=shell_command))
         elif not self._questions.answer_with_text(text):
@@ -99,10 +99,16 @@ class PromptController(Controller):
         else:
             self.return_text(text)
 
-    def _ask_about_machine(self, text: str, command: str) -> None:
-        """Run a command on the user's machine after a yes; without one, it is in the prompt again."""
+    async def _ask_about_machine(self, text: str, command: str) -> None:
+        """Run a command on the user's machine after a yes to it and its place; else it is in the prompt again."""
+        await self.context.bridge.wait_until_caught_up()
         run, context = commands.CommandRun(command=command, on_machine=True), self.context
-        dialog = build_machine_dialog(command)
+        question = queries.MachinePlaceQuery(command=command)
+        place = await context.query(question, queries.MachinePlaceAnswer, "The engine did not say where it would run.")
+        if place is None:
+            self.return_text(text)
+            return
+        dialog = build_machine_dialog(command, place)
         context.show(dialog, lambda is_agreed: context.submit_soon(run) if is_agreed else self.return_text(text))
 
     def action_write_instructions(self, wish: str = "") -> None:
