@@ -273,7 +273,8 @@ def _lines(change: Change, before: Change | None) -> list[str]:
 def bulk_line(bulk: Bulk, name: str) -> str:
     """`generated  node_modules (1,203 files, 34.1 MB)`; `name`: its root as it is shown."""
     gone = f", {bulk.deleted:,} deleted" if bulk.deleted else ""
-    return f"{bulk.kind:<11}{name} ({bulk.files:,} files, {bulk.bytes / 1e6:.1f} MB{gone})"
+    stale = f"; may be stale: {_one_line(bulk.stale)}" if bulk.stale else ""
+    return f"{bulk.kind:<11}{name} ({bulk.files:,} files, {bulk.bytes / 1e6:.1f} MB{gone}{stale})"
 
 
 def _name(path: str) -> str:

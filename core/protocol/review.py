@@ -211,7 +211,8 @@ class Bulk(Struct, frozen=True, kw_only=True):
     shown by its lines (`large`), or the state of git itself (`.git`).
 
     `root` names it. `files` were created or changed in it, `bytes` of content; `deleted` were removed. `risk`: why
-    it is accepted only when that is confirmed; "": it is not asked about.
+    it is accepted only when that is confirmed; "": it is not asked about. `stale`: why it may no longer fit the rest of
+    the project; "": nothing is known.
     """
 
     root: str
@@ -222,6 +223,7 @@ class Bulk(Struct, frozen=True, kw_only=True):
     origin: Origin | None = None
     conflict: str = ""
     risk: str = ""
+    stale: str = ""
 
     @property
     def needs_verdict(self) -> bool:
@@ -258,7 +260,8 @@ class VerdictRecord(Struct, frozen=True, kw_only=True):
     the change, which came from `origin`. `beside`: the change stayed in conflict, so that the states on disk are not
     those in which the hunks are counted. `settled`: no verdict but the resolution of a conflict; the change as it was
     before. Of a rename, `moved_with` is the verdict on the other path, given and undone with this one; `renamed_from`,
-    `source` and `check` as in `Change`.
+    `source` and `check` as in `Change`. `superseded`: nobody gave it; the bulk was set aside because the user's own
+    state of it is newer.
     """
 
     id: str
@@ -281,6 +284,7 @@ class VerdictRecord(Struct, frozen=True, kw_only=True):
     renamed_from: str = ""
     source: FileState | None = None
     check: Check | None = None
+    superseded: bool = False
 
 
 class DiffLine(Struct, frozen=True, kw_only=True, array_like=True):

@@ -17,6 +17,7 @@ from core.protocol import events as ev
 from core.protocol.review import Change, ChangeDiff, FileState, Origin, Verdict, VerdictRecord
 from core.shadow.bulk.bulk_summary import build_layers_changed
 from core.shadow.bulk.bulk_verdicts import BulkVerdicts
+from core.shadow.bulk.kept_check import KeptCheck
 from core.shadow.checkpoints.file_checkpoints import FileCheckpoints
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.content.contents import Contents, explain_lost_content
@@ -70,6 +71,7 @@ class Shadow:
         self._pending_layer = PendingLayer(tree)
         self._absorber = Absorber(tree, self._proposals, emit)
         self.bulks = BulkVerdicts(tree, emit, step)
+        self._kept_check = KeptCheck(tree, self.bulks, self._pending_layer, emit)
         self.checkpoints = FileCheckpoints(tree, self._promotion, self._verdicts, self.bulks)
         self._rename_pairs = RenamePairs(contents, state, emit)
         self._risks = Risks(tree, emit)
@@ -211,13 +213,22 @@ class Shadow:
     def prepare_lowers(self) -> tuple[Path, ...]:
         """Return what a command sees over the workspace, topmost first: the pending layer, brought up to date, and the
         kept ones. Raises `StateError` if it can't be written."""
+        self.follow_project()
         pending = self._pending_layer.sync(self.list_visible_states())
         return (pending, *self.layers.list_uppers()) if pending else self.layers.list_uppers()
 
+    def follow_project(self) -> None:
+        """Set aside what commands left beside the review where the user's own is newer, and note what is stale."""
+        self._kept_check.run(self.list_visible_states())
+
+    def renew(self, paths: Sequence[str]) -> None:
+        """Give files the time of now in what commands see: something that is kept was made from other text of them."""
+        self._pending_layer.renew(paths)
+
     def open_layer(self) -> CommandLayer:
         """Open a fresh layer for one command, for `absorb` or `drop_layer`. Raises `StateError`: no space."""
-        self.prepare_lowers()
-        return self.layers.create(self.list_visible_states())
+        lowers = self.prepare_lowers()
+        return self.layers.create(self.list_visible_states(), lowers)
 
     def list_visible_states(self) -> dict[str, FileState]:
         """Return the pending states that a command which starts now sees, by path."""
@@ -325,6 +336,8 @@ class Shadow:
             return self._verdicts.resolve(path, hunk_ids, verdict, reason)
         finally:
             self._rename_pairs.refresh()
+            if verdict == "reject":
+                self.follow_project()
 
     def undo(self, verdict_id: str = "") -> VerdictRecord:
         """Undo a verdict ("": the latest that stands): its hunks, or its bulk, are pending again."""

@@ -123,6 +123,8 @@ class SubagentMerge:
                 self._step(each.path)
         self._record_removed_directories()
         generated = self._merge_generated(origin, since, notes)
+        if generated:  # it was made from what the subagent saw, which is not everywhere what is pending here now
+            self._shadow.renew([each.path for each in changed if self._is_otherwise_here(each)])
         self._step("generated")
         paths = tuple(each.path for each in left)
         changes = self._shadow.state.changes
@@ -130,6 +132,10 @@ class SubagentMerge:
         return SubagentMergeResult(
             paths=paths, conflicts=conflicts, notes=tuple(notes), generated=generated, refused=tuple(refused)
         )
+
+    def _is_otherwise_here(self, left: PathEffect) -> bool:
+        change = self._shadow.state.changes.get(left.path)
+        return change is None or change.pending != left.wanted
 
     def _merge_path(self, left: PathEffect) -> str:
         """Merge one path. Return why it was refused, "" = it was merged."""
@@ -161,6 +167,9 @@ class SubagentMerge:
         if theirs is None or ours is None:
             notes.append("What its commands left beside the review was not taken over: there was no room to keep it.")
             return 0
+        for verdict in self._work.shadow.state.verdicts:
+            if verdict.superseded:
+                theirs.exclude_removals(verdict.path)
         notes += _resolve_overlaps(theirs, ours)
         if not theirs.paths:
             return 0

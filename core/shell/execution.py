@@ -110,9 +110,10 @@ class Execution:
         self._repository = await asyncio.to_thread(ground.repository)
         await self.mask_secrets()
         self._pending_before = _list_pending(ground)
-        lowers = (*self.request.overlays, *ground.shadow.prepare_lowers())
         self._proxy = await ground.proxy() if box.tier is Tier.NAMESPACES else None
         self._layer = ground.shadow.open_layer() if self.request.keeps_effects else None
+        lowers = self._layer.lowers if self._layer else ground.shadow.prepare_lowers()
+        lowers = (*self.request.overlays, *lowers)
         self._disk_guard = DiskGuard(ground.directory, self._layer, ground.ensure_cache())
         self._started_ns = time.time_ns()
         try:

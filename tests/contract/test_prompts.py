@@ -81,7 +81,9 @@ VARIABLES = {
         "rejected": True,
         "undone": [VERDICT],
         "edits": [{"path": "a.py", "start": 3, "excerpt": "+ x"}],
+        "superseded": [VERDICT],
     },
+    "reminders/stale_layers": {"layers": [{"root": "out", "why": "made from an older a.toml"}]},
     "review_comments": {
         "note": "Look.",
         "heading": "My comments",

@@ -137,6 +137,7 @@ WRITERS: dict[str, str] = {
     "core.shadow.promotion.file_swap": "project: accepted changes, the one step of a promotion that shows",
     "core.shadow.layers.layer_stack": LAYERS,
     "core.shadow.layers.prune": LAYERS,
+    "core.shadow.layers.renewed_files": LAYERS,
     "core.shadow.bulk.layer_transfer": "project: accepted bulks and git state, through the session's note; layers",
     "core.tools.builtin.reading.grep": SCRATCH,
     "core.tools.builtin.reading.ripgrep": STARTS,

@@ -61,6 +61,7 @@ class Reminders(Struct, frozen=True):
     def append_news(self) -> None:
         """Append what is new before a step: answers, a new mode, verdicts, commands, what the user sent meanwhile."""
         state = self.state
+        self.permissions.terminal.host.shadow.follow_project()
         if state.unreported_answers:
             self._report_answers()
         if text := self.render_mode():
@@ -69,6 +70,7 @@ class Reminders(Struct, frozen=True):
             self._report_verdicts()
         if state.unreported_commands:
             self._report_terminal()
+        self._report_stale_layers()
         for identity, text in list(state.pending_steers.items()):
             beside = self.memory.steer_context.pop(identity, NO_CONTEXT)
             steered = f"{wrap_reminder(render('reminders/steer'))}\n{beside.text}{wrap_tag('user_query', text)}"
@@ -98,6 +100,15 @@ class Reminders(Struct, frozen=True):
         ran = [_describe_command(each) for each in news if isinstance(each, CommandRan)]
         append_reminder(self.emit, render("reminders/terminal", ended=ended, ran=ran))
         self.emit(TerminalReported(ids=tuple(each.id for each in news)))
+
+    def _report_stale_layers(self) -> None:
+        """Say of what commands left beside the review that it may not fit the project, whenever that is new."""
+        bulks = [each for each in self.state.review.bulks if not each.is_cache]
+        texts = {each.root: "; ".join(filter(None, (each.conflict, each.stale))) for each in bulks}
+        news = {root: text for root, text in texts.items() if text != self.memory.announced.get(f"bulk {root}", "")}
+        self.memory.announced.update({f"bulk {root}": text for root, text in news.items()})
+        if lines := [{"root": escape_tags(root), "why": escape_tags(text)} for root, text in news.items() if text]:
+            append_reminder(self.emit, render("reminders/stale_layers", layers=lines))
 
     def _report_verdicts(self) -> None:
         state = self.state
@@ -141,13 +152,15 @@ def render_verdicts(
         {"path": escape_tags(edit.path), "start": edit.start, "excerpt": escape_tags(edit.excerpt[:MAX_EXCERPT])}
         for edit in edits[-MAX_VERDICTS:]
     ]
+    given = [verdict for verdict in verdicts if not verdict.superseded]
     return render(
         "reminders/verdicts",
-        verdicts=[_describe_verdict(verdict) for verdict in verdicts[-MAX_VERDICTS:]],
+        verdicts=[_describe_verdict(verdict) for verdict in given[-MAX_VERDICTS:]],
+        superseded=[_describe_verdict(verdict) for verdict in verdicts if verdict.superseded],
         undone=[_describe_verdict(verdict) for verdict in undone[-MAX_VERDICTS:]],
         edits=edited,
-        accepted=any(verdict.verdict == "accept" for verdict in verdicts),
-        rejected=any(verdict.verdict == "reject" for verdict in verdicts),
+        accepted=any(verdict.verdict == "accept" for verdict in given),
+        rejected=any(verdict.verdict == "reject" for verdict in given),
     )
 
 

@@ -17,6 +17,7 @@ from core.sessions import record_format as records
 from core.sessions.store import SessionDirectory
 from core.shadow.layers.layer_files import link_entry, link_tree
 from core.shadow.layers.layer_store import KeptLayers, LayerStore
+from core.shadow.layers.pending_layer import copy_seen
 from core.state.session import ConversationCheckpoint
 
 
@@ -77,6 +78,7 @@ def _copy_layers(source: Session, target: SessionDirectory, at: ConversationChec
         for name in dict.fromkeys(names):
             if (layers.place / name).is_dir():
                 link_tree(layers.place / name, copy.place / name)
+        copy_seen(layers, copy)
     except OSError:
         remove_tree(copy.place)
         raise

@@ -28,6 +28,7 @@ from core.shadow.bulk.bulk_summary import build_layers_changed
 from core.shadow.layers.layer_files import link_entry, link_tree
 from core.shadow.layers.layer_location import remove_location
 from core.shadow.layers.layer_store import QUOTA, KeptLayers, LayerStore
+from core.shadow.layers.pending_layer import copy_seen
 from core.shadow.subagent_merge import copy_for_subagent
 
 
@@ -106,6 +107,7 @@ def _copy_layers(layers: LayerStore, kept: KeptLayers, target: SessionDirectory)
     for name in kept.layers:
         link_tree(layers.place / name, copy.place / name)
     copy.write_record(kept)
+    copy_seen(layers, copy)
 
 
 def _copy_blobs(source: Session, target: SessionDirectory) -> None:

@@ -64,11 +64,11 @@ class BulkGuard(Struct, eq=False):
         if kind is None:
             return base is None
         if base is not None and kind != "directory":
-            return self.transfer.read_state(op.path) == base or self._is_refreshed_index(op.path, base)
+            return self.transfer.read_state(op.path) == base or self.is_refreshed_index(op.path, base)
         is_known = op.what != "put" or kind == "directory"
         return is_known and self.transfer.is_older(op.path, _find_since(tops, op.path))
 
-    def _is_refreshed_index(self, path: str, base: FileState) -> bool:
+    def is_refreshed_index(self, path: str, base: FileState) -> bool:
         """True if git only refreshed its index: a look at the project changes nothing else."""
         with suppress(AgentTuiError):
             return path.endswith(".git/index") and self.has_same_index(path, self.blobs.get(base.blob))

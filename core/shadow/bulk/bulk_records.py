@@ -16,9 +16,12 @@ from msgspec import Struct
 from core.errors import StateError
 from core.filesystem.atomic_write import replace_file
 from core.filesystem.removal import remove_tree
-from core.protocol.review import FileState, VerdictRecord
+from core.ids import new_id
+from core.protocol.review import Bulk, FileState, Verdict, VerdictRecord
 from core.records import decode_json
+from core.shadow.bulk.bulk_summary import describe_bulk
 from core.shadow.layers.layer_store import KeptTop, LayerStore
+from core.workspace import ABSENT
 
 Phase = Literal["saving", "applying", "applied", "undoing", "undone"]
 
@@ -33,6 +36,26 @@ class BulkDecision(Struct, frozen=True, kw_only=True):
     phase: Phase
     made: tuple[str, ...] = ()
     modes: dict[str, int] = {}
+
+
+def build_bulk_verdict(
+    bulk: Bulk, verdict: Verdict, *, name: str = "", reason: str = "", superseded: bool = False
+) -> VerdictRecord:
+    """Build the record of a verdict on a bulk, which has no hunks and no states."""
+    return VerdictRecord(
+        id=name or new_id("verdict"),
+        path=bulk.root,
+        verdict=verdict,
+        hunks=(),
+        base_before=ABSENT,
+        base_after=ABSENT,
+        pending_before=ABSENT,
+        pending_after=ABSENT,
+        reason=reason,
+        excerpt=describe_bulk(bulk),
+        bulk=bulk,
+        superseded=superseded,
+    )
 
 
 class BulkRecords(Struct, eq=False):

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from core.protocol.events import LayersChanged
 from core.protocol.review import Bulk
+from core.shadow.layers.layer_store import KeptTop
 from core.shadow.layers.merged_tree import MergedTree
 
 _BULK_KINDS: dict[str, Literal["large", "git"]] = {"large": "large", "git": "git"}
@@ -62,8 +63,23 @@ def summarize_bulks(tree: MergedTree) -> tuple[Bulk, ...]:
             origin=latest[root].origin,
             conflict=conflicts.get(root, ""),
             risk=count.risk,
+            stale="; ".join(sorted({top.stale for top in kept.tops.values() if top.root == root and top.stale})),
         )
         for root, count in sorted(counts.items())
+    )
+
+
+def summarize_place(tree: MergedTree, path: str, top: KeptTop) -> Bulk:
+    """Return what the kept layers hold at and below one path, as a bulk of its own."""
+    entries = [entry for _, entry in tree.stack.walk(path)]
+    files = [entry for entry in entries if entry is not None and not entry.is_directory]
+    return Bulk(
+        root=path,
+        kind=_BULK_KINDS.get(top.kind, "generated"),
+        files=len(files),
+        bytes=sum(entry.stats.st_size for entry in files),
+        deleted=entries.count(None),
+        origin=top.origin,
     )
 
 

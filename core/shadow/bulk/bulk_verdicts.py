@@ -20,9 +20,9 @@ from core.ids import new_id
 from core.protocol.events import AnyEvent, LayersChanged, VerdictGiven, VerdictUndone
 from core.protocol.review import FileState, Verdict, VerdictRecord
 from core.shadow.bulk.bulk_guard import GIT_BUSY, MAX_NAMED, BulkGuard, may_have_changed
-from core.shadow.bulk.bulk_records import BulkDecision, BulkRecords
+from core.shadow.bulk.bulk_records import BulkDecision, BulkRecords, build_bulk_verdict
 from core.shadow.bulk.bulk_redo import BulkRedo
-from core.shadow.bulk.bulk_summary import build_layers_changed, describe_bulk
+from core.shadow.bulk.bulk_summary import build_layers_changed, summarize_place
 from core.shadow.bulk.layer_transfer import LayerTransfer, TransferStep
 from core.shadow.effects.path_classes import is_git_protected
 from core.shadow.gitstate.git_state import GIT_REFUSED, GitState
@@ -79,19 +79,7 @@ class BulkVerdicts:
         if bulk is None or not tops:
             self._preparation.drop(name)
             raise CommandRejected(f"Nothing is kept for {root!r}.", code="bulk_unknown")
-        record = VerdictRecord(
-            id=name or new_id("verdict"),
-            path=root,
-            verdict=verdict,
-            hunks=(),
-            base_before=ABSENT,
-            base_after=ABSENT,
-            pending_before=ABSENT,
-            pending_after=ABSENT,
-            reason=reason,
-            excerpt=describe_bulk(bulk),
-            bulk=bulk,
-        )
+        record = build_bulk_verdict(bulk, verdict, name=name, reason=reason)
         decided = BulkDecision(verdict=record, tops=tops, bases=bases, phase="saving")
         if verdict == "accept":
             decided = self._accept(decided, ready)
@@ -121,6 +109,31 @@ class BulkVerdicts:
         except (OSError, PathRefused):  # said when it is to be accepted
             return ""
         return ""
+
+    # what is older than the project
+
+    def read_disk_state(self, path: str) -> FileState | None:
+        """Return the project's state at a path, of any size; None: a directory."""
+        return self._transfer.read_state(path)
+
+    def is_refreshed_index(self, path: str, base: FileState) -> bool:
+        """True if a path is git's index, and names the same content as `base`."""
+        return self._guard.is_refreshed_index(path, base)
+
+    def set_aside(self, path: str, top: KeptTop, reason: str) -> VerdictRecord:
+        """Take a place out of the kept layers, because the project's is newer; undoing brings it back."""
+        bulk = summarize_place(self._tree, path, top)
+        record = build_bulk_verdict(bulk, "reject", reason=reason, superseded=True)
+        tops = {path: replace(top, root=bulk.root)}
+        decided = BulkDecision(
+            verdict=record, tops=tops, bases=select_bases(tops, self._layers.kept.bases), phase="applied"
+        )
+        try:
+            self._records.get_directory(decided).mkdir(mode=0o700)
+        except OSError as error:
+            raise StateError(f"{path} can't be set aside: {error.strerror}.") from error
+        self._finish(decided)
+        return record
 
     def _accept(self, decided: BulkDecision, ready: PreparedGitState | None) -> BulkDecision:
         try:
@@ -219,6 +232,8 @@ class BulkVerdicts:
             # The disk is what it was; it only looks newer.
             now = time.time_ns()
             decided = replace(decided, tops={path: replace(top, since=now) for path, top in decided.tops.items()})
+        elif decided.verdict.superseded:
+            decided = replace(decided, tops={path: replace(top, insisted=True) for path, top in decided.tops.items()})
         self._return_to_layers(replace(decided, phase="undone"))
         return decided.verdict
 

@@ -27,6 +27,7 @@ from core.shadow.layers.prune import prune_directories, prune_kept
 from core.shadow.paths import AnyAncestor
 from core.shadow.review.proposals import PathEffect, Proposals
 from core.workspace import ABSENT
+from core.workspace.file_names import from_os_name
 from core.workspace.path_status import PERMISSION_BITS, read_state_at
 
 CHANGED_DURING_COMMAND = "the file in the project was changed while the command ran."
@@ -57,6 +58,7 @@ class Absorber:
                 kept, count = self._build_kept(layer, sorting, origin, started_ns)
         except OSError as error:
             raise StateError(f"What the command left can't be read: {error.strerror}: {error.filename!r}.") from error
+        pending.note_seen({each.path: each.wanted for each in left})
         done = self._record_effects(left)
         self._keep_layer(layer, kept, tuple(sorting.tops))
         self._drop_replaced(sorting)
@@ -194,18 +196,31 @@ class Absorber:
         # What gives way to a directory that is decided by itself is a reviewed file: its deletion is a change.
         replacing = {path for path, top in tops.items() if top.kind == "directory"}
         paths = [each.path for each in entries if each.path not in replacing]
-        bases = {path: base for path in paths if (base := self._read_base(path)) is not None}
+        paths += [each for path, top in tops.items() if top.kind == "git" for each in self._list_git_bases(path)]
+        bases = {path: base for path in paths if (base := self._read_base(path, started_ns)) is not None}
         layers, merged = (*kept.layers, layer.id), _merge_tops(kept.tops, tops)
         found = replace(kept, layers=layers, tops=merged, bases=bases | kept.bases, gone=gone)
         return found, sum(each.kind != "directory" for each in entries)
 
-    def _read_base(self, path: str) -> FileState | None:
-        """Return the workspace's state where the layer replaces it; of git's index its bytes are stored too."""
+    def _list_git_bases(self, git: str) -> list[str]:
+        """List the files of a repository that say what is committed to: a layer counts only while they are the same."""
+        head = b""
+        with suppress(PathRefused):
+            head = self._workspace.read_bytes(f"{git}/HEAD")
+        named, _, name = head.partition(b"ref: ")
+        reference = [f"{git}/{from_os_name(name.strip())}"] if not named and name.startswith(b"refs/") else []
+        return [f"{git}/HEAD", f"{git}/index", *reference]
+
+    def _read_base(self, path: str, started_ns: int) -> FileState | None:
+        """Return the workspace's state where the layer replaces it; of git's index its bytes are stored too. None: it
+        has none, or what the command saw is not known, because it changed while that ran."""
         try:
             if path.endswith(".git/index"):
                 state = self._contents.store(*self._workspace.read_state(path))
                 return state if state.kind != "absent" else None
             with self._workspace.open_parent(path) as (directory, name):
+                if os.stat(name, dir_fd=directory, follow_symlinks=False).st_ctime_ns >= started_ns:
+                    return None
                 return fingerprint_file(directory, name)
         except (OSError, PathRefused):
             return None
@@ -215,8 +230,8 @@ def _merge_tops(old: Mapping[str, KeptTop], new: Mapping[str, KeptTop]) -> dict[
     """Merge kept tops so that none lies in another; an older one keeps its time."""
     found = dict(old)
     for path, top in new.items():
-        since = min(top.since, found[path].since) if path in found else top.since
-        found[path] = replace(top, since=since)
+        known = found.get(path, top)
+        found[path] = replace(top, since=min(top.since, known.since), insisted=known.insisted)
     return drop_covered(found)
 
 

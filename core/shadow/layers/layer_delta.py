@@ -42,6 +42,14 @@ class LayerDelta:
         kept = {each: entry for each, entry in self._found.items() if each != path and not each.startswith(f"{path}/")}
         self._found = kept
 
+    def exclude_removals(self, path: str) -> None:
+        """Exclude what is only no longer kept at a path and below it: it was set aside, not removed."""
+        self._found = {
+            each: entry
+            for each, entry in self._found.items()
+            if entry is not None or (each != path and not each.startswith(f"{path}/"))
+        }
+
     def write_to(self, upper: Path) -> None:
         """Write the difference into an empty layer. Raises OSError."""
         for path, entry in self._found.items():

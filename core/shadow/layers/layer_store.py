@@ -35,29 +35,35 @@ QUOTA = 5 << 30  # bytes of all layers of a session
 MIN_FREE_BYTES = 64 << 20  # bytes that stay free on the disk
 MAX_UNDO_BYTES = 1 << 30  # bytes that are kept to undo verdicts on bulks; that of the latest is kept in any case
 _RECORD = "kept.json"
+_USED = "used"  # its time is that of the last command
 
 
 class CommandLayer(Struct, frozen=True, kw_only=True):
-    """A fresh layer for one command. `pending_states`: what was pending when it was opened, by path; `capacity`: the
-    bytes that the command may write, by the quota of the session and the free space of its disk."""
+    """A fresh layer for one command. `pending_states`: what was pending when it was opened, by path; `lowers`: what the
+    command sees over the workspace then, topmost first; `capacity`: the bytes that it may write, by the quota of the
+    session and the free space of its disk."""
 
     id: str
     upper: Path
     work: Path
     pending_states: Mapping[str, FileState]
+    lowers: tuple[Path, ...] = ()
     capacity: int = QUOTA
 
 
 class KeptTop(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A place in the kept layers that is decided as one with everything below it; `root` names the bulk it belongs to.
 
-    `since`: nothing that the workspace has there may have changed after that time (ns since 1970).
+    `since`: nothing that the workspace has there may have changed after that time (ns since 1970). `stale`: why it may
+    no longer fit the project, "" = it does. `insisted`: it was set aside, and the user brought it back.
     """
 
     root: str
     kind: str = "generated"
     since: int = 0
     origin: Origin | None = None
+    stale: str = ""
+    insisted: bool = False
 
 
 class KeptLayers(Struct, frozen=True, kw_only=True):
@@ -117,7 +123,7 @@ class LayerStore:
 
     # the life of a layer
 
-    def create(self, pending_states: Mapping[str, FileState]) -> CommandLayer:
+    def create(self, pending_states: Mapping[str, FileState], lowers: tuple[Path, ...] = ()) -> CommandLayer:
         """Make a fresh, locked layer. Raises `StateError` if the session is over its quota or the disk is full."""
         room = self._compute_capacity()
         name = new_id("layer")
@@ -128,8 +134,9 @@ class LayerStore:
         except OSError as error:
             self.close(name, keep=False)
             raise StateError(f"A layer can't be made in {self.place}: {error.strerror}.") from error
+        upper, work = home / "upper", home / "work"
         return CommandLayer(
-            id=name, upper=home / "upper", work=home / "work", pending_states=pending_states, capacity=room
+            id=name, upper=upper, work=work, pending_states=pending_states, lowers=lowers, capacity=room
         )
 
     def reserve(self, name: str) -> Path:
@@ -139,10 +146,22 @@ class LayerStore:
         self._locks[name] = _lock(home / "lock")
         return home
 
+    def note_use(self) -> None:
+        """Note that a command begins or ends now. Raises OSError."""
+        (self.place / _USED).touch()
+
+    def find_last_use(self) -> int:
+        """Return when a command last began or ended (ns since 1970), by the clock of the file system; 0 = never."""
+        with suppress(OSError):
+            return (self.place / _USED).stat().st_mtime_ns
+        return 0
+
     def close(self, layer: str, *, keep: bool) -> None:
         """Finish a layer: its directory stays if it is kept or a checkpoint names it, else it is removed."""
         if (descriptor := self._locks.pop(layer, None)) is not None:
             os.close(descriptor)
+            with suppress(OSError):
+                self.note_use()
         self._sizes.pop(layer, None)
         home = self.place / layer
         with suppress(OSError):  # what can't be removed now is swept at the next start

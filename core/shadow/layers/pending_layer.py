@@ -2,19 +2,21 @@
 
 It is derived from the review and never counts for more than that. It is brought up to date by replacing what differs,
 never by writing into a file; while a command runs over it, a new one is made beside it, of hard links. A record says
-what it holds, and is missing while it is being worked on: then, and after the machine itself was restarted, it is built
-anew.
+what it holds, and names no layer while one is being worked on: then, and after the machine itself was restarted, it is
+built anew. Beside the pending changes the layer holds the files of `renewed_files`: what commands saw otherwise before.
 """
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.errors import ContentLost, StateError
 from core.filesystem.atomic_write import replace_file
@@ -23,21 +25,40 @@ from core.filesystem.removal import remove_path, remove_tree
 from core.protocol.review import FileState
 from core.records import decode_json
 from core.shadow.content.contents import Contents, explain_lost_content
+from core.shadow.layers.layer_store import LayerStore
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.overlayfs import encode_place, get_place, make_passable, make_whiteout
+from core.shadow.layers.renewed_files import RenewedFile, RenewedFiles
 from core.shadow.paths import AnyAncestor, collect_directories
 
 _RECORD = "pending.json"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
+_Node = FileState | RenewedFile
+
+
 class PendingRecord(Struct, frozen=True, kw_only=True):
-    """The content of the layer `name`: files, links and whiteouts (absent), and its directories with their modes."""
+    """The content of the layer `name` ("": it has to be built anew): pending files, links and whiteouts (absent), files
+    of the project with a new time, and directories with their modes. `seen`: what commands last saw of pending paths;
+    `lost`: files of the project whose copies with a new time are gone."""
 
     name: str = ""
     boot: str = ""
     nodes: dict[str, FileState] = {}
     directories: dict[str, int] = {}
+    renewed: dict[str, RenewedFile] = {}
+    seen: dict[str, FileState] = {}
+    lost: tuple[str, ...] = ()
+
+    @property
+    def entries(self) -> dict[str, _Node]:
+        """All files, links and whiteouts of the layer, by path."""
+        return self.nodes | {path: file for path, file in self.renewed.items() if file.kind != "absent"}
+
+    def forget_layer(self) -> PendingRecord:
+        """Return what has been seen, without a layer that shows it."""
+        return PendingRecord(seen=self.seen, lost=tuple({*self.lost, *self.renewed}))
 
 
 class PendingLayer:
@@ -46,7 +67,9 @@ class PendingLayer:
     def __init__(self, tree: MergedTree) -> None:
         self._tree, self._layers, self._contents = tree, tree.layers, tree.contents
         self._held: PendingRecord | None = None
-        self._ready: dict[str, tuple[FileState, Path]] = {}
+        self._ready: dict[str, tuple[_Node, Path]] = {}
+        self._renewed_files = RenewedFiles(tree)
+        self._due: set[str] = set()
 
     @property
     def name(self) -> str:
@@ -54,28 +77,62 @@ class PendingLayer:
         return self._held.name if self._held else self._read_record().name
 
     def sync(self, shown: Mapping[str, FileState]) -> Path | None:
-        """Return the layer's directory, brought up to date with `shown` (visible states by path); None if nothing is
-        pending. Raises `StateError` if it can't be written."""
-        with self._tree.cache_lookups():
-            nodes, directories = self._plan_nodes(shown)
+        """Return the layer's directory, brought up to date with `shown` (visible states by path); None if there is
+        nothing to show. Raises `StateError` if it can't be written."""
         if self._held is None:
-            if not nodes:
+            if not shown and not self._layers.exists:
                 return None
             self._held = self._read_record()
         held = self._held
-        if (nodes, directories) != (held.nodes, held.directories) or not held.name:
+        with self._tree.cache_lookups():
+            nodes, directories = self._plan_nodes(shown)
+            renewed = self._plan_renewed(held, shown, nodes.keys() | directories.keys())
+            present = {path for path, file in renewed.items() if file.kind != "absent"}
+            above = collect_directories(present) | self._renewed_files.find_directories(renewed)
+            directories |= {each: self._tree.get_directory_mode(each) for each in above - directories.keys()}
+        wanted = PendingRecord(nodes=nodes, directories=directories, renewed=renewed, seen=dict(shown))
+        if (
+            self._due
+            or held != replace(wanted, name=held.name, boot=held.boot)
+            or (not held.name and (wanted.entries or directories))
+        ):
+            self._bring_about(held, wanted)
+        return self._layers.place / self._held.name if self._held.name and (wanted.entries or directories) else None
+
+    def _bring_about(self, held: PendingRecord, wanted: PendingRecord) -> None:
+        try:
+            self._held = self._replace(held, wanted)
+            self._due.clear()
+        except ContentLost:
+            self._held = held.forget_layer()
+            raise
+        except OSError as error:
+            self._held = held.forget_layer()
+            raise StateError(
+                f"The pending changes can't be laid out in {self._layers.place}: {error.strerror}.",
+                hint="Make room, then try again.",
+            ) from error
+
+    def list_replaced(self, shown: Mapping[str, FileState]) -> list[tuple[str, FileState]]:
+        """Return the files that commands saw otherwise than they are pending now, with what they saw."""
+        if self._held is None and self._layers.exists:
+            self._held = self._read_record()
+        seen = self._held.seen if self._held else {}
+        return [(path, state) for path, state in seen.items() if shown.get(path) != state]
+
+    def note_seen(self, states: Mapping[str, FileState]) -> None:
+        """Note what a command has made of files, and may have built from. Raises `StateError`."""
+        held = self._read_record() if self._held is None else self._held
+        if not states.items() <= held.seen.items():
+            self._held = replace(held, seen=held.seen | dict(states))
             try:
-                self._held = self._replace(held, nodes, directories)
-            except ContentLost:
-                self._held = PendingRecord()
-                raise
+                replace_file(self._layers.place / _RECORD, msgspec.json.encode(self._held), durable=False)
             except OSError as error:
-                self._held = PendingRecord()
-                raise StateError(
-                    f"The pending changes can't be laid out in {self._layers.place}: {error.strerror}.",
-                    hint="Make room, then try again.",
-                ) from error
-        return self._layers.place / self._held.name if nodes else None
+                raise StateError(f"The record {self._layers.place / _RECORD} can't be written: {error}.") from error
+
+    def renew(self, paths: Collection[str]) -> None:
+        """Give files the time of now in what commands see from now on: something was made from other text of them."""
+        self._due |= set(paths)
 
     def adopt(self, path: str, state: FileState, source: Path) -> None:
         """Take a file of a command's layer over as the pending one at `path`: it keeps its times."""
@@ -107,6 +164,28 @@ class PendingLayer:
         nodes |= {each: FileState(kind="absent", mode=0) for each in gone if not is_in_gone(each)}
         return nodes, {each: self._tree.get_directory_mode(each) for each in collect_directories(nodes)}
 
+    def _plan_renewed(
+        self, held: PendingRecord, shown: Mapping[str, FileState], taken: Collection[str]
+    ) -> dict[str, RenewedFile]:
+        """Plan the files of the project that get a new time, and copy those that have none yet."""
+        returned = {*held.seen, *held.lost, *self._due} - shown.keys()
+        if not returned and not held.renewed:
+            return {}
+        last = 1 << 63 if self._layers.open_layers or self._due else self._layers.find_last_use()
+        planned = self._renewed_files.plan(held.renewed, returned, shown.keys(), last)
+        for path, file in list(planned.items()):
+            is_new = file != held.renewed.get(path) or not held.name
+            if path in taken:
+                del planned[path]
+            elif is_new and file.kind != "absent":
+                place = self._layers.place / f"ready-{len(self._ready)}"
+                remove_path(place)
+                if self._renewed_files.copy(path, file, place):
+                    self._ready[path] = (file, place)
+                else:
+                    del planned[path]
+        return planned
+
     def _find_removed(self, needed: set[str], live: set[str]) -> set[str]:
         """Return the removed directories: nothing in them is left, and nothing has taken their place."""
         is_in_live = AnyAncestor(live.__contains__)
@@ -126,22 +205,25 @@ class PendingLayer:
             held = decode_json((self._layers.place / _RECORD).read_bytes(), PendingRecord)
         except (OSError, msgspec.MsgspecError):
             return PendingRecord()
-        return held if held.boot == _read_boot_id() and (self._layers.place / held.name).is_dir() else PendingRecord()
+        is_there = held.name and held.boot == _read_boot_id() and (self._layers.place / held.name).is_dir()
+        return held if is_there else held.forget_layer()
 
-    def _replace(self, held: PendingRecord, nodes: dict[str, FileState], directories: dict[str, int]) -> PendingRecord:
+    def _replace(self, held: PendingRecord, wanted: PendingRecord) -> PendingRecord:
         place = self._layers.place
-        (place / _RECORD).unlink(missing_ok=True)
+        replace_file(place / _RECORD, msgspec.json.encode(held.forget_layer()), durable=False)
+        due = self._due & wanted.nodes.keys()
         if held.name and not self._layers.open_layers:
             name = held.name
         else:
             name = f"pending-{os.urandom(6).hex()}"
             (place / name).mkdir(mode=0o755)
-            held = self._link_kept(held, name, nodes)
-        _LayerDraft(place / name, held, self._contents, self._ready).write(nodes, directories)
+            held = self._link_kept(held, name, wanted, due)
+        draft = _LayerDraft(place / name, held, self._contents, self._ready)
+        draft.write(wanted.entries, wanted.directories, due)
         for _, left in self._ready.values():
             remove_path(left)
         self._ready.clear()
-        found = PendingRecord(name=name, boot=_read_boot_id(), nodes=nodes, directories=directories)
+        found = replace(wanted, name=name, boot=_read_boot_id())
         replace_file(place / _RECORD, msgspec.json.encode(found), durable=False)
         self._layers.forget_size(name)
         if not self._layers.open_layers:
@@ -150,19 +232,32 @@ class PendingLayer:
                     remove_tree(each)
         return found
 
-    def _link_kept(self, held: PendingRecord, name: str, nodes: Mapping[str, FileState]) -> PendingRecord:
-        """Make a new layer with hard links of what the old one holds and is still wanted."""
+    def _link_kept(self, held: PendingRecord, name: str, wanted: PendingRecord, due: Collection[str]) -> PendingRecord:
+        """Make a new layer with hard links of what the old one holds and is still wanted as it is."""
         if not held.name:
             return PendingRecord(name=name)
         old, new = self._layers.place / held.name, self._layers.place / name
-        same = {path: state for path, state in held.nodes.items() if nodes.get(path) == state}
+        entries = wanted.entries
+        same = {path for path, node in held.entries.items() if entries.get(path) == node and path not in due}
         directories = collect_directories(same)
         for each in sorted(directories):
             with open_parent(encode_place(new, each)) as (above, own):
                 os.mkdir(own, 0o700, dir_fd=above)
         for path in same:
             os.link(get_place(old, path), get_place(new, path), follow_symlinks=False)
-        return PendingRecord(name=name, nodes=same, directories=dict.fromkeys(directories, 0o700))
+        return PendingRecord(
+            name=name,
+            nodes={path: node for path, node in held.nodes.items() if path in same},
+            renewed={path: node for path, node in held.renewed.items() if path in same},
+            directories=dict.fromkeys(directories, 0o700),
+        )
+
+
+def copy_seen(source: LayerStore, target: LayerStore) -> None:
+    """Let a copy of the kept layers know what commands saw that made the original."""
+    with suppress(FileNotFoundError):
+        (target.place / _RECORD).write_bytes((source.place / _RECORD).read_bytes())
+    target.note_use()
 
 
 class _LayerDraft(Struct, eq=False):
@@ -171,16 +266,17 @@ class _LayerDraft(Struct, eq=False):
     top: Path
     held: PendingRecord
     contents: Contents
-    ready: Mapping[str, tuple[FileState, Path]]
+    ready: Mapping[str, tuple[_Node, Path]]
 
-    def write(self, nodes: Mapping[str, FileState], directories: Mapping[str, int]) -> None:
-        """Remove, then make, then set the modes. Raises OSError."""
+    def write(self, nodes: Mapping[str, _Node], directories: Mapping[str, int], due: Collection[str]) -> None:
+        """Remove, then make, then set the modes; `due`: what is made again as it is. Raises OSError."""
+        entries = self.held.entries
         self._clear(nodes, directories)
         for each in sorted(set(directories) - set(self.held.directories)):
             with open_parent(encode_place(self.top, each)) as (above, name):
                 os.mkdir(name, dir_fd=above)
         for path, state in nodes.items():
-            if self.held.nodes.get(path) != state:
+            if entries.get(path) != state or path in due:
                 with explain_lost_content(path):
                     self._put(path, state)
         for each, mode in directories.items():
@@ -188,26 +284,28 @@ class _LayerDraft(Struct, eq=False):
                 with open_parent(encode_place(self.top, each)) as (above, name):
                     os.chmod(name, mode, dir_fd=above)
 
-    def _clear(self, nodes: Mapping[str, FileState], directories: Mapping[str, int]) -> None:
+    def _clear(self, nodes: Mapping[str, _Node], directories: Mapping[str, int]) -> None:
         """Remove what is not wanted, or is of another kind."""
         for each in [each for each, mode in self.held.directories.items() if mode & 0o700 != 0o700]:
             make_passable(get_place(self.top, each))
-        for path, state in self.held.nodes.items():
+        for path, state in self.held.entries.items():
             if path not in nodes or nodes[path].kind != state.kind:
                 get_place(self.top, path).unlink()
         for each in sorted(set(self.held.directories) - set(directories), reverse=True):
             with open_parent(encode_place(self.top, each)) as (above, name):
                 os.rmdir(name, dir_fd=above)
 
-    def _put(self, path: str, state: FileState) -> None:
+    def _put(self, path: str, state: _Node) -> None:
         target = get_place(self.top, path)
         temporary = self.top.with_name(f"{self.top.name}.new")
         remove_path(temporary)
         ready = self.ready.get(path)
-        if state.kind == "absent":
-            make_whiteout(temporary)
-        elif ready and ready[0] == state:
+        if ready and ready[0] == state:
             temporary = ready[1]
+        elif isinstance(state, RenewedFile):
+            raise FileNotFoundError(errno.ENOENT, "the copy of a file of the project is gone", path)
+        elif state.kind == "absent":
+            make_whiteout(temporary)
         elif state.kind == "symlink":
             temporary.symlink_to(os.fsdecode(self.contents.read(state)))
         else:

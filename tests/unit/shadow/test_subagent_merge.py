@@ -301,3 +301,41 @@ def test_what_has_no_place_here_is_refused_and_taken_over_when_it_has(review):
     review.shadow.resolve("x/in", (), "reject")
     assert child.join(review, done={"y"}).refused == ()
     assert {path: review.shadow.read(path) for path in review.state.changes} == {"x": b"a file\n", "y": b"y\n"}
+
+
+def test_n28_what_others_built_from_text_that_did_not_come_along_is_older_than_what_is_pending(review):
+    review.put(".gitignore", b"out/\n")
+    review.put("a", TEN)
+    review.shadow.write("a", edited(TEN, 2))
+    review.shadow.prepare_lowers()
+    child = Child(review, "one")
+    review.shadow.write("a", edited(TEN, 2, 5))
+    (before,) = review.shadow.prepare_lowers()
+    child.shadow.write("a", edited(TEN, 8))
+    layer = Layer(child)
+    built = layer.put("out/app", b"built from the child's a")
+    assert built.stat().st_mtime_ns >= (before / "a").stat().st_mtime_ns
+    layer.absorb()
+    origin = Origin(call="one", tool="subagent", todo="one")
+    work = SubagentWork(child.shadow, child.state.checkpoints["begun"], "begun")
+    SubagentMerge(review.shadow, work).run(origin, since=child.since, without=("a",))
+    pending, kept = review.shadow.prepare_lowers()
+    assert (pending / "a").read_bytes() == edited(TEN, 2, 5)
+    assert (pending / "a").stat().st_mtime_ns >= (kept / "out/app").stat().st_mtime_ns
+
+
+def test_n29_what_was_set_aside_for_others_is_not_removed_from_the_users_directory(review):
+    review.put(".gitignore", b"out/\n")
+    layer = Layer(review)
+    layer.put("out/one", b"v1")
+    layer.absorb()
+    review.put("out/one", b"v2")
+    child = Child(review, "one")
+    layer = Layer(child)
+    assert [each.superseded for each in child.state.verdicts] == [True]
+    layer.put("out/more", b"new")
+    layer.absorb()
+    child.join(review)
+    assert review.shadow.read("out/more") == b"new"
+    review.shadow.follow_project()
+    assert review.shadow.read("out/one") == b"v2"

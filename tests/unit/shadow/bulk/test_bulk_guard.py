@@ -24,6 +24,7 @@ def test_p15_it_is_told_that_the_project_has_moved_on_below_a_bulk_until_it_is_b
     layer.absorb()
     review.shadow.check_bulks()
     assert [bulk.conflict for bulk in review.state.bulks] == [""]
+    running = Layer(review)  # while a command runs over the layers nothing is set aside
     match way:
         case "edited":
             review.put("out/a", b"mine")
@@ -35,9 +36,8 @@ def test_p15_it_is_told_that_the_project_has_moved_on_below_a_bulk_until_it_is_b
             review.put("out/d/mine", b"mine")
     review.shadow.check_bulks()
     assert ["changed in the project" in bulk.conflict for bulk in review.state.bulks] == [True]
-    layer = Layer(review)
-    layer.put("out/more", b"more")
-    layer.absorb()
+    running.put("out/more", b"more")
+    running.absorb()
     assert [bool(bulk.conflict) for bulk in review.state.bulks] == [True]
     for path in {"out/b", "out/d/mine"} & set(review.files()):
         (review.root / path).unlink()

@@ -1,0 +1,106 @@
+"""Files that are the project's again get the time of now in what commands see, as after `git checkout`.
+
+A build tool compares times: while a file still had the time that it has on disk, what was built from the text that was
+rejected would count as up to date. Nothing is written to the user's file: a copy of it with a new time lies in the
+pending layer, until the user's own file changes. It is no change in the review, for only commands see it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.errors import PathRefused
+from core.filesystem.open_beneath import open_parent
+from core.shadow.layers.layer_files import copy_file
+from core.shadow.layers.merged_tree import MergedTree
+from core.shadow.paths import AnyAncestor, list_parents
+from core.workspace import MAX_EDITED_BYTES
+
+
+class RenewedFile(Struct, frozen=True, kw_only=True):
+    """The file of the project that a copy with a new time stands for: its identity on disk (times in ns since 1970),
+    and when the copy was `made`. `absent`: the path is gone again, and its directories get the new time."""
+
+    kind: Literal["absent", "file", "symlink"]
+    inode: int = 0
+    size: int = 0
+    modified: int = 0
+    changed: int = 0
+    made: int = 0
+
+    def is_same(self, other: RenewedFile) -> bool:
+        return replace(self, made=0) == replace(other, made=0)
+
+
+class RenewedFiles(Struct, eq=False):
+    """Plan which files of the project need a copy with a new time, and make it."""
+
+    tree: MergedTree
+
+    def plan(
+        self, known: Mapping[str, RenewedFile], returned: Collection[str], shown: Collection[str], last_ns: int
+    ) -> dict[str, RenewedFile]:
+        """Return the files to renew, by path. `known`: those that are renewed; `returned`: paths that commands saw with
+        other content until now; `shown`: what is pending; `last_ns`: until when commands may have seen that."""
+        is_covered = AnyAncestor(lambda path: path in shown)
+        planned: dict[str, RenewedFile] = {}
+        for path in {*known, *returned}:
+            if path in shown or is_covered(path) or self.tree.stack.find(path) is not None:
+                continue
+            file, before = self._identify(path), known.get(path)
+            if file is None:
+                continue
+            if before is not None and path not in returned and before.is_same(file):
+                planned[path] = before
+            elif file.modified <= (before.made if before else last_ns):
+                planned[path] = replace(file, made=time.time_ns())
+        return planned
+
+    def _identify(self, path: str) -> RenewedFile | None:
+        """Return what the project has at a path; None: a directory, or what can't be copied."""
+        try:
+            with self.tree.workspace.open_parent(path) as (directory, name):
+                found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except PathRefused:
+            return None
+        except OSError:
+            return RenewedFile(kind="absent", modified=self._find_directory_time(path))
+        if found.st_size > MAX_EDITED_BYTES or not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
+            return None
+        return RenewedFile(
+            kind="symlink" if stat.S_ISLNK(found.st_mode) else "file",
+            inode=found.st_ino,
+            size=found.st_size,
+            modified=found.st_mtime_ns,
+            changed=found.st_ctime_ns,
+        )
+
+    def _find_directory_time(self, path: str) -> int:
+        """Return when the nearest directory that a path was in changed (ns since 1970)."""
+        for directory in (*reversed(list_parents(path)), "."):
+            with suppress(OSError, PathRefused), self.tree.workspace.open_parent(directory) as (above, name):
+                return os.stat(name or b".", dir_fd=above, follow_symlinks=False).st_mtime_ns
+        return 0
+
+    def copy(self, path: str, file: RenewedFile, target: Path) -> bool:
+        """Copy a file of the project, with the time of now. Return False if it is no longer that file."""
+        with suppress(OSError, PathRefused):
+            with self.tree.workspace.open_parent(path) as source, open_parent(os.fsencode(target)) as into:
+                copy_file(source, into, sync=False)
+            os.utime(target, follow_symlinks=False)
+            return (now := self._identify(path)) is not None and now.is_same(file)
+        return False
+
+    def find_directories(self, renewed: Mapping[str, RenewedFile]) -> set[str]:
+        """Return the directories that paths have left, as far as they are there."""
+        above = {each for path, file in renewed.items() if file.kind == "absent" for each in list_parents(path)}
+        return {each for each in above if (node := self.tree.find_node(each)) is not None and node.kind == "directory"}
