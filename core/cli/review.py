@@ -291,7 +291,7 @@ class _Verdicts:
     def _list_left(self, state: SessionState) -> list[tuple[str, str]]:
         wanted = self._list_wanted()
         return [
-            (format_change_path(change), change.conflict or ("protected" if change.protected else ""))
+            (format_change_path(change), change.conflict or change.obstacle)
             for change in list_changes(state.changes)
             if "all" in wanted or wanted & {change.path, change.renamed_from}
         ]
