@@ -22,6 +22,7 @@ from core.protocol.renames import find_renames
 from core.protocol.review import WRITE_DENIED, Change, FileState
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.paths import collect_directories, list_parents
+from core.shadow.review.red_references import RedReferences
 from core.shadow.review.write_rules import LoadRules, WriteRules
 from core.workspace.file_names import from_os_name, is_git_internal
 from core.workspace.protected_files import find_file_risk, may_hold_protected
@@ -44,6 +45,7 @@ class Risks:
         settings = user_dirs.get_config_dir().resolve()  # "" = not in the project
         self._settings = settings.relative_to(self._root).as_posix() if settings.is_relative_to(self._root) else ""
         self._by_git: dict[str, str] = {}
+        self._references = RedReferences(tree)
         self._marks: dict[str, int] = {}
 
     def refresh(self) -> None:
@@ -74,6 +76,7 @@ class Risks:
         }
         waiting = [each for each in self._state.changes.values() if not each.protected or each.path in known]
         aliases, by_git = self._find_aliases(), self._find_read_by_git()
+        by_git = self._references.find(self._state.changes.values(), by_git) | by_git
         is_bare = cache(lambda path: not is_git_internal(path) and self.tree.is_bare_repository(path))
         found = {
             each.path: self._find_risk(each, aliases, by_git, is_bare) or known.get(each.path, "") for each in waiting
