@@ -41,6 +41,7 @@ class _RiskTable:
             self._files |= {tuple(name.split("/")): each.risk for name in files}
             self._endings |= {name[1:]: each.risk for name in endings}
             self._patterns += [(_compile_pattern(name), each.risk) for name in patterns]
+        self._any_pattern = re.compile("|".join(pattern.pattern for pattern, _ in self._patterns) or r"(?!)")
         self.first_parts = frozenset(name[0] for name in (*self._directories, *self._files) if len(name) > 1)
 
     def find_risk(self, parts: list[str]) -> str | None:
@@ -51,7 +52,9 @@ class _RiskTable:
         found = self._files.get((parts[-1],)) or self._files.get(tuple(parts[-2:]))
         found = found or next((risk for end, risk in self._endings.items() if parts[-1].endswith(end)), None)
         tail = "/".join(parts[-2:])
-        return found or next((risk for pattern, risk in self._patterns if pattern.search(tail)), None)
+        if found or not self._any_pattern.search(tail):
+            return found
+        return next((risk for pattern, risk in self._patterns if pattern.search(tail)), None)
 
 
 def _compile_pattern(name: str) -> re.Pattern[str]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import lru_cache
 
 from msgspec import Struct, field
 
@@ -21,6 +22,7 @@ from core.shadow.layers.merged_tree import MergedTree, TreeNode
 from core.shadow.paths import list_parents
 from core.workspace.acting_content import PARTLY_ACTING, list_acting_parts
 from core.workspace.file_names import fold_name, is_git_internal
+from core.workspace.path_status import PathKind
 from core.workspace.protected_files import find_file_risk, may_hold_protected
 
 _MAX_FILES = 300  # that are read
@@ -55,10 +57,12 @@ class RedReferences(Struct, eq=False):
 
     tree: MergedTree
     _read: dict[str, tuple[ReadKey, tuple[str, ...]]] = field(default_factory=dict)
+    _names: dict[str, Mapping[str, PathKind]] = field(default_factory=dict)
 
     def find(self, changes: Iterable[Change], executed: Iterable[str]) -> dict[str, str]:
         """Return the paths that are named, each with a text that completes the sentence "it …". `executed`: more
         places of the project whose files git runs."""
+        self._names.clear()
         pending = [each.path for each in changes]
         waiting = [(path, 0) for path in dict.fromkeys(self._list_red_files(pending, executed))][:_MAX_FILES]
         found, seen = dict[str, str](), {path for path, _ in waiting}
@@ -81,7 +85,7 @@ class RedReferences(Struct, eq=False):
         left = _MAX_LISTED
         waiting = [*directories, _HOOKS, *executed]
         for directory in waiting:  # grows meanwhile
-            names = self.tree.list_names(directory)
+            names = self._list_names(directory)
             if not names and directory not in directories:
                 yield directory
             left -= len(names)
@@ -95,6 +99,14 @@ class RedReferences(Struct, eq=False):
                         waiting += [path] if not is_git_internal(path) or is_red else []
                 elif _acts(path) or (is_red and not path.endswith(".sample")):
                     yield path
+
+    def _list_names(self, directory: str) -> Mapping[str, PathKind]:
+        if directory not in self._names:
+            try:
+                self._names[directory] = self.tree.list_names(directory)
+            except (PathRefused, OSError, ValueError):
+                self._names[directory] = {}
+        return self._names[directory]
 
     # what they name
 
@@ -157,17 +169,20 @@ class RedReferences(Struct, eq=False):
         return ""
 
     def _is_named(self, place: str, mark: str) -> bool:
-        try:
-            node = self.tree.find_node(place)
-        except (PathRefused, OSError, ValueError):
-            return False
-        if node is None:
-            return False
-        if node.kind == "directory":
-            return mark == _PLACE
-        return node.kind == "file" and (bool(mark) or _SCRIPT.search(place) is not None or bool(node.mode & 0o111))
+        directory, _, name = place.rpartition("/")
+        for above in list_parents(place):
+            if above.rpartition("/")[2] not in self._list_names(above.rpartition("/")[0] or "."):
+                return False
+        kind = self._list_names(directory or ".").get(name)
+        if kind != "file":
+            return kind == "directory" and mark == _PLACE
+        if mark or _SCRIPT.search(place):
+            return True
+        node = self.tree.find_node(place)
+        return node is not None and bool(node.mode & 0o111)
 
 
+@lru_cache(maxsize=16_384)
 def _acts(path: str) -> bool:
     lever = find_file_risk(path)
     is_red = lever is not None and lever.is_protected
