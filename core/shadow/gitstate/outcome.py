@@ -21,7 +21,7 @@ from core.git.history import MISSING_MODE, GitCommit, GitEntry
 from core.git.repository import GitFailed
 from core.shadow.gitstate.accepted_content import AcceptedContent
 from core.shadow.gitstate.repository_copy import RepositoryCopy
-from core.shadow.gitstate.staged_index import compute_staged_index
+from core.shadow.gitstate.staged_index import StagedIndex, compute_staged_index
 from core.shadow.paths import format_paths
 
 MAX_COMMITS = 200
@@ -293,17 +293,14 @@ def _resolve_index(accepted: AcceptedContent, found: GitOutcome) -> GitOutcome:
     notes = (
         text.format(format_paths([accepted.get_path(each) for each in entries])) for text, entries in told if entries
     )
-    staged = compute_staged_index(repository, committed.values())
-    marks = [_MARKED.format(format_paths(staged.marked))] if staged.marked else []
     others = sorted(_find_roots(repository, found.before, found.after).keys() - set(found.after.values()))
-    return replace(
-        found,
-        notes=(*found.notes, *notes, *marks),
-        loose=tuple(sorted(loose)),
-        others=tuple(others),
-        index=staged.data,
-        staged=staged.lines,
-    )
+    found = replace(found, notes=(*found.notes, *notes), loose=tuple(sorted(loose)), others=tuple(others))
+    return _add_staged_index(found, compute_staged_index(repository, committed.values()))
+
+
+def _add_staged_index(found: GitOutcome, staged: StagedIndex) -> GitOutcome:
+    marks = [_MARKED.format(format_paths(staged.marked))] if staged.marked else []
+    return replace(found, notes=(*found.notes, *marks), index=staged.data, staged=staged.lines)
 
 
 def _can_stay(accepted: AcceptedContent, entry: GitEntry, old: dict[str, str]) -> bool:
