@@ -360,7 +360,7 @@ def test_n5_the_preview_shows_commits_with_message_and_diff_and_what_becomes_of_
     assert EVIL not in shown.text  # what is asked about is what will be
     assert f"commit {shown.moves[0].rpartition(' ')[2]}" in shown.text
     assert [move.split(":")[0] for move in shown.moves] == [
-        *"HEAD refs/heads/main refs/tags/v1".split(),
+        *["HEAD", "refs/heads/main", "refs/tags/v1"],
         "The index, as HEAD will be",
     ]
     assert "made again" in shown.notes[0]
