@@ -60,6 +60,13 @@ def list_references(repository: GitRepository) -> dict[str, str]:
     return {name: oid for oid, name in pairs}
 
 
+def list_symbolic_references(repository: GitRepository) -> dict[str, str]:
+    """Return the references below `refs/` that stand for another one, with that one's name."""
+    lines = repository.run("for-each-ref", "--format=%(symref) %(refname)").decode("utf-8", "surrogateescape")
+    pairs = (line.split(" ", 1) for line in lines.splitlines())
+    return {name: target for target, name in pairs if target}
+
+
 def find_object_types(repository: GitRepository, oids: Iterable[str]) -> dict[str, str]:
     """Return the type of each object, behind any tags; "missing" for those that are not there."""
     names = list(dict.fromkeys(oids))
@@ -124,19 +131,6 @@ def _parse_listing(listed: bytes) -> Iterator[tuple[bytes, list[str]]]:
     for each in listed.split(b"\0")[:-1]:
         facts, _, path = each.partition(b"\t")
         yield path, facts.decode().split(" ")
-
-
-def list_unwatched(repository: GitRepository) -> set[bytes]:
-    """Return the paths that git no longer checks: assume-unchanged or skip-worktree in the index."""
-    found = repository.run("ls-files", "-v", "-z", seconds=30.0).split(b"\0")[:-1]
-    return {each[2:] for each in found if each[:1] == b"S" or each[:1].islower()}
-
-
-def watch_again(repository: GitRepository, paths: Iterable[bytes]) -> None:
-    """Clear both marks of entries of the index."""
-    lines = b"".join(path + b"\0" for path in paths)
-    for mark in ("--no-assume-unchanged", "--no-skip-worktree"):  # git heeds one of them at a time
-        repository.run("update-index", mark, "-z", "--stdin", stdin=lines, seconds=30.0)
 
 
 def update_index(repository: GitRepository, entries: Iterable[GitEntry], file: str = "") -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -14,6 +15,9 @@ from msgspec import Struct
 
 _HEADER, _STAT = 12, 40
 _EXTENDED, _NAME_LENGTH = 0x4000, 0x0FFF
+_ASSUME_UNCHANGED, _SKIP_WORKTREE, _INTENT_TO_ADD = 0x8000, 0x4000, 0x2000  # the last two stand in the extended flags
+_STAGE = 0x3000
+_MODE = slice(24, 28)
 _WORD = 0xFFFFFFFF  # the fields are cut to 32 bits
 _COMPARED = 1_000  # entries
 
@@ -124,3 +128,69 @@ def _parse_offset(data: bytes, at: int) -> tuple[int, int]:
         at += 1
         value = ((value + 1) << 7) | (data[at] & 0x7F)
     return value, at + 1
+
+
+class IndexEntry(Struct, frozen=True):
+    """One entry of an index. `status`: the cached status of the file with its mode, 40 bytes; `flags` and `extended`:
+    its two words of flags; `oid`: the name of its object."""
+
+    name: bytes
+    status: bytes
+    oid: bytes
+    flags: int
+    extended: int
+
+    @property
+    def key(self) -> tuple[bytes, int]:
+        """Return the name and the stage, by which entries are sorted."""
+        return self.name, self.flags & _STAGE
+
+    @property
+    def content(self) -> tuple[bytes, bytes, int]:
+        """Return what is staged: mode, object, and whether it is only intended to be added."""
+        return self.status[_MODE], self.oid, self.extended & _INTENT_TO_ADD
+
+
+def read_entries(data: bytes, oid: int) -> list[IndexEntry]:
+    """Return the entries of an index whose object names have `oid` bytes. Raises ValueError for a damaged one."""
+    entries = []
+    try:
+        for at, start, name in _iterate_entries(data, oid):
+            fixed = at + _STAT + oid
+            flags = int.from_bytes(data[fixed : fixed + 2], "big")
+            extended = int.from_bytes(data[fixed + 2 : start], "big")
+            entries.append(IndexEntry(name, data[at : at + _STAT], data[at + _STAT : fixed], flags, extended))
+    except IndexError as error:
+        raise ValueError("no index") from error
+    return entries
+
+
+def rebuild_index(now: list[IndexEntry], before: list[IndexEntry], oid: int) -> bytes:
+    """Return an index file that stages what `now` does, and nothing else of it.
+
+    Cached file status and the marks that keep git from looking at a file are those of `before`; there is no extension
+    (a cached tree could name content that no entry has, a monitor or a shared index another file).
+    """
+    known = {each.key: each for each in before}
+    entries = sorted((_restore_marks(each, known.get(each.key)) for each in now), key=lambda each: each.key)
+    version = 3 if any(each.extended for each in entries) else 2
+    body = b"DIRC" + version.to_bytes(4, "big") + len(entries).to_bytes(4, "big")
+    body += b"".join(map(_format_entry, entries))
+    return body + hashlib.new("sha256" if oid == 32 else "sha1", body, usedforsecurity=False).digest()
+
+
+def _restore_marks(entry: IndexEntry, known: IndexEntry | None) -> IndexEntry:
+    status = bytes(24) + entry.status[_MODE] + bytes(12)
+    if known is not None and known.content == entry.content:
+        status = known.status
+    marks = (known.flags & _ASSUME_UNCHANGED, known.extended & _SKIP_WORKTREE) if known is not None else (0, 0)
+    extended = entry.extended & _INTENT_TO_ADD | marks[1]
+    flags = entry.flags & _STAGE | min(len(entry.name), _NAME_LENGTH) | marks[0] | (_EXTENDED if extended else 0)
+    return IndexEntry(entry.name, status, entry.oid, flags, extended)
+
+
+def _format_entry(entry: IndexEntry) -> bytes:
+    data = entry.status + entry.oid + entry.flags.to_bytes(2, "big")
+    data += entry.extended.to_bytes(2, "big") if entry.extended else b""
+    data += entry.name
+    return data + bytes(8 - len(data) % 8)

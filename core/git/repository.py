@@ -33,6 +33,7 @@ _FIXED_ENVIRONMENT = {
     "LC_ALL": "C.UTF-8",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_ALLOW_PROTOCOL": "",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_ASKPASS": "false",

@@ -64,6 +64,10 @@ class CompetingVersion(Struct, frozen=True, kw_only=True):
         return self.todo or (f"“{self.title}”" if self.title else self.by)
 
 
+# How the risk of a change begins that a rule denies.
+WRITE_DENIED = "may not be written"
+
+
 class Change(Struct, frozen=True, kw_only=True):
     """One path whose pending state differs from the base that it was made from.
 
@@ -97,6 +101,16 @@ class Change(Struct, frozen=True, kw_only=True):
     competing_versions: tuple[CompetingVersion, ...] = field(default=(), name="rivals")
     source: FileState | None = None
     apart: bool = False
+
+    @property
+    def is_denied(self) -> bool:
+        """True if a rule of the user denies writing it, so that no confirmation helps."""
+        return self.protected and self.risk.startswith(WRITE_DENIED)
+
+    @property
+    def obstacle(self) -> str:
+        """Return why the change is left by a verdict on everything; "" = it is not."""
+        return self.conflict.rstrip(".") or (self.risk if self.is_denied else "protected" if self.protected else "")
 
     @property
     def counted_state(self) -> FileState:

@@ -7,12 +7,13 @@ bytes that an event names are stored before it is emitted.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 from core.errors import ContentLost, PathRefused
+from core.permissions.rules import PermissionRule
 from core.protocol import events as ev
 from core.protocol.review import Change, ChangeDiff, FileState, Origin, Verdict, VerdictRecord
 from core.shadow.bulk.bulk_summary import build_layers_changed
@@ -37,13 +38,15 @@ from core.shadow.review.hunk_edits import HunkEdits
 from core.shadow.review.proposals import PathEffect, Proposals, ShadowEdit
 from core.shadow.review.risks import Risks
 from core.shadow.review.verdicts import Verdicts
+from core.shadow.review.write_rules import LoadRules
 from core.state.review import ReviewState
 from core.workspace import MAX_EDITED_BYTES, DirectoryEntry, IgnoreRules, PathStat, Workspace
 from core.workspace.file_names import is_git_internal
 
 
 class Shadow:
-    """One session's pending changes. `step` is called between the effects of a promotion."""
+    """One session's pending changes. `step` is called between the effects of a promotion; `load_rules` gives the rules
+    of which those that deny writing hold for whatever is accepted."""
 
     def __init__(
         self,
@@ -53,6 +56,7 @@ class Shadow:
         state: ReviewState,
         *,
         step: Callable[[str], None] = keep_going,
+        load_rules: LoadRules = tuple,
     ) -> None:
         self.workspace, self.state, self.blobs, self._log = workspace, state, blobs, emit
         self.ignore = IgnoreRules(workspace)
@@ -64,17 +68,18 @@ class Shadow:
         self._contents = contents = Contents(blobs)
         review = (workspace, contents, emit, state)
         self.hunk_edits, self.conflicts = HunkEdits(*review), Conflicts(*review)
-        self._verdicts = Verdicts(*review, self._promotion)
         self._proposals = Proposals(*review)
         tree = MergedTree(workspace, contents, state, self.layers, self._proposals.get_visible_state)
         self.merged_tree = tree
+        self.load_rules = load_rules
+        self._risks = Risks(tree, emit, self._list_rules)
+        self._verdicts = Verdicts(*review, self._promotion, self._risks.write_rules)
         self._pending_layer = PendingLayer(tree)
         self._absorber = Absorber(tree, self._proposals, emit)
-        self.bulks = BulkVerdicts(tree, emit, step)
+        self.bulks = BulkVerdicts(tree, emit, step, self._risks.write_rules)
         self._kept_check = KeptCheck(tree, self.bulks, self._pending_layer, emit)
         self.checkpoints = FileCheckpoints(tree, self._promotion, self._verdicts, self.bulks)
         self._rename_pairs = RenamePairs(contents, state, emit)
-        self._risks = Risks(tree, emit)
 
     def _emit_promoted(self, event: ev.AnyEvent) -> None:
         """Tell the log; what commands left behind no longer hides what the project gets from the review."""
@@ -338,6 +343,13 @@ class Shadow:
             self._rename_pairs.refresh()
             if verdict == "reject":
                 self.follow_project()
+
+    def _list_rules(self) -> Sequence[PermissionRule]:
+        return self.load_rules()
+
+    def refuse_denied(self, paths: Iterable[str]) -> None:
+        """Raise `ReviewConflict` if a rule of the user denies writing one of the paths."""
+        self._risks.write_rules.refuse(paths)
 
     def undo(self, verdict_id: str = "") -> VerdictRecord:
         """Undo a verdict ("": the latest that stands): its hunks, or its bulk, are pending again."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from core.protocol import documents as d
 from core.protocol.commands import Reject
@@ -228,8 +229,11 @@ def build_refusal(reply: Reject, *, model: str = "", mode: ModeName = "agent", a
 
 
 def list_pending_changes(state: SessionState) -> tuple[PendingChange, ...]:
-    """Return what waits for a verdict, a rename as one."""
-    return convert(list_changes(state.changes), tuple[PendingChange, ...], from_attributes=True)
+    """Return what waits for a verdict, a rename as one. A rule that denies writing it counts as its conflict."""
+    waiting = [
+        replace(each, conflict=each.obstacle) if each.is_denied else each for each in list_changes(state.changes)
+    ]
+    return convert(waiting, tuple[PendingChange, ...], from_attributes=True)
 
 
 def list_pending_bulks(state: SessionState) -> tuple[PendingBulk, ...]:

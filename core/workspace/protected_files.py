@@ -7,21 +7,17 @@ purpose: they are labelled, and accepted like any file. Names are compared as th
 
 from __future__ import annotations
 
-import json
 import posixpath
+import re
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import Final
 
 from msgspec import Struct
 
+from core.workspace.acting_content import find_acting_change
 from core.workspace.file_names import fold_name, is_git_internal, is_plan
 from core.workspace.protected_names import GIT_RISK, HOOK_RISK, LABELLED, PROTECTED, PYTHON_RISK, RiskyNames
-
-# Scripts of a package.json that npm, yarn and pnpm run on their own when packages are installed.
-_AUTOMATIC_SCRIPTS: Final = (
-    *("preinstall", "install", "postinstall", "preprepare", "prepare", "postprepare", "prepublish", "dependencies"),
-)
 
 
 class FileRisk(Struct, frozen=True):
@@ -36,12 +32,16 @@ class _RiskTable:
         self._directories: dict[tuple[str, ...], str] = {}
         self._files: dict[tuple[str, ...], str] = {}
         self._endings: dict[str, str] = {}
+        self._patterns: list[tuple[re.Pattern[str], str]] = []
         for each in names:
             endings = [name for name in each.files.split() if name.startswith("*")]
-            files = [name for name in each.files.split() if name not in endings]
+            patterns = [name for name in each.files.split() if "*" in name[1:]]
+            files = [name for name in each.files.split() if name not in (*endings, *patterns)]
             self._directories |= {tuple(name.split("/")): each.risk for name in each.directories.split()}
             self._files |= {tuple(name.split("/")): each.risk for name in files}
             self._endings |= {name[1:]: each.risk for name in endings}
+            self._patterns += [(_compile_pattern(name), each.risk) for name in patterns]
+        self._any_pattern = re.compile("|".join(pattern.pattern for pattern, _ in self._patterns) or r"(?!)")
         self.first_parts = frozenset(name[0] for name in (*self._directories, *self._files) if len(name) > 1)
 
     def find_risk(self, parts: list[str]) -> str | None:
@@ -50,7 +50,16 @@ class _RiskTable:
             if part in self._directories:
                 return self._directories[part]
         found = self._files.get((parts[-1],)) or self._files.get(tuple(parts[-2:]))
-        return found or next((risk for end, risk in self._endings.items() if parts[-1].endswith(end)), None)
+        found = found or next((risk for end, risk in self._endings.items() if parts[-1].endswith(end)), None)
+        tail = "/".join(parts[-2:])
+        if found or not self._any_pattern.search(tail):
+            return found
+        return next((risk for pattern, risk in self._patterns if pattern.search(tail)), None)
+
+
+def _compile_pattern(name: str) -> re.Pattern[str]:
+    """Compile a name in which `*` stands for anything within it, for the end of a path."""
+    return re.compile(r"(?:\A|/)" + "[^/]*".join(map(re.escape, name.split("*"))) + r"\Z")
 
 
 _AUTOMATIC: Final = _RiskTable(PROTECTED)
@@ -75,12 +84,12 @@ def find_file_risk(rel: str, old: bytes = b"", new: bytes = b"") -> FileRisk | N
         return None
     if is_git_internal(rel):
         return FileRisk(HOOK_RISK if "hooks" in parts else GIT_RISK, is_protected=True)
-    if parts[-1].endswith(".pth") and "site-packages" in parts:
+    if parts[-1].endswith(".pth") and not {"site-packages", "dist-packages"}.isdisjoint(parts):
         return FileRisk(PYTHON_RISK, is_protected=True)
     if (risk := _AUTOMATIC.find_risk(parts)) is not None:
         return FileRisk(risk, is_protected=True)
-    if parts[-1] == "package.json" and (scripts := _list_changed_scripts(old, new)):
-        return FileRisk(f"runs by itself when packages are installed ({', '.join(scripts)})", is_protected=True)
+    if acting := find_acting_change(parts[-1], old, new):
+        return FileRisk(acting, is_protected=True)
     return FileRisk(called) if (called := _CALLED.find_risk(parts)) else None
 
 
@@ -90,17 +99,3 @@ def find_link_risk(rel: str, target: bytes) -> FileRisk | None:
     if where.startswith("/") or where.split("/")[0] == "..":
         return FileRisk("leads out of the project: what is written to it lands elsewhere", is_protected=True)
     return None
-
-
-def _list_changed_scripts(old: bytes, new: bytes) -> list[str]:
-    before, after = _parse_scripts(old), _parse_scripts(new)
-    return [name for name in _AUTOMATIC_SCRIPTS if name in after and after[name] != before.get(name)]
-
-
-def _parse_scripts(data: bytes) -> dict[str, object]:
-    try:
-        found = json.loads(data or b"{}")
-    except ValueError:
-        return {}
-    scripts = found.get("scripts") if isinstance(found, dict) else None
-    return scripts if isinstance(scripts, dict) else {}

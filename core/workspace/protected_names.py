@@ -1,7 +1,11 @@
 """The names by which tools find what they run or obey: one table for what runs by itself, one for what is called.
 
 Names are folded (`core.workspace.file_names.fold_name`). A name with a slash is a path's end or, in
-`RiskyNames.directories`, its part; one that begins with `*` stands for any beginning.
+`RiskyNames.directories`, its part; `*` in a name of a file stands for anything.
+
+A file is red (`PROTECTED`) if something acts by itself because of it: when a shell enters the directory, an editor
+opens it, git or an install runs, a language server or another tool starts that nobody thinks of as running the project.
+What people run knowingly (a makefile, a test) is only labelled.
 """
 
 from __future__ import annotations
@@ -47,10 +51,38 @@ PROTECTED: Final = (
     RiskyNames("starts programs for the agent by itself", files=".mcp.json mcp.json mcp_config.json"),
     RiskyNames(
         "runs by itself when an editor opens the project",
-        ".vscode .idea .zed .fleet .helix .nova .vs .theia",
+        ".vscode .idea .zed .fleet .helix .nova .vs .theia .vim .nvim .lapce .bsp .bloop .metals .ruby-lsp "
+        ".nlsp-settings .externaltoolbuilders",
         "*.code-workspace *.sublime-project .lite_project.lua .lazy.lua .nvim-dap.lua .ycm_extra_conf.py "
-        ".solargraph.yml .cargo/config .cargo/config.toml",
+        ".solargraph.yml .cargo/config .cargo/config.toml coc-settings.json .vimspector.json .neoconf.json .nlsp.json "
+        ".kateproject .tern-project .luarc.json .luarc.jsonc omnisharp.json hie.yaml .hie-bios build.zig",
     ),
+    RiskyNames(
+        "runs by itself when cargo checks or builds, as an editor does when it opens the project",
+        files="build.rs",
+    ),
+    RiskyNames(
+        "runs by itself when the build tool starts, as an editor does when it opens the project",
+        ".mvn",
+        "gradle-wrapper.properties gradle-wrapper.jar init.gradle init.gradle.kts directory.build.* "
+        "directory.solution.* directory.packages.props nuget.config msbuild.rsp tools/bazel .bazeliskrc",
+    ),
+    RiskyNames(
+        "runs by itself when packages are installed, or whenever their manager starts",
+        ".yarn/releases .yarn/plugins .yarn/sdks .bundle",
+        "binding.gyp .pnpmfile.cjs .pnpmfile.mjs .pnp.cjs .pnp.loader.mjs .pdm-python",
+    ),
+    RiskyNames("runs by itself when an editor formats a file", files=".formatter.exs"),
+    RiskyNames(
+        "runs when `task` is called here, also by an editor that lists tasks",
+        files="taskfile.yml taskfile.yaml taskfile.dist.yml taskfile.dist.yaml",
+    ),
+    RiskyNames(
+        "is started by editors and tools as the project's own interpreter",
+        files="bin/python bin/python2 bin/python2.* bin/python3 bin/python3.* bin/activate bin/activate.* "
+        "scripts/python.exe scripts/pythonw.exe scripts/activate scripts/activate.*",
+    ),
+    RiskyNames("runs by itself when PHP serves the directory", files=".user.ini"),
     RiskyNames(
         "runs by itself when the container is built or opened",
         ".devcontainer .gitpod .idx .codesandbox",
@@ -63,11 +95,9 @@ PROTECTED: Final = (
         "grumphp.yml lefthook.yml lefthook.yaml lefthook.toml lefthook.json .lefthook.yml .lefthook.yaml "
         ".lefthook.toml .lefthook.json lefthook-local.yml lefthook-local.yaml lefthook-local.toml "
         "lefthook-local.json .lefthook-local.yml .lefthook-local.yaml .lefthook-local.toml "
-        ".lefthook-local.json .huskyrc .huskyrc.json .huskyrc.js .simple-git-hooks.json "
-        ".simple-git-hooks.js .simple-git-hooks.cjs simple-git-hooks.json simple-git-hooks.js "
-        "simple-git-hooks.cjs .lintstagedrc .lintstagedrc.json .lintstagedrc.yaml .lintstagedrc.yml "
-        ".lintstagedrc.js .lintstagedrc.cjs .lintstagedrc.mjs lint-staged.config.js "
-        "lint-staged.config.cjs lint-staged.config.mjs lint-staged.config.ts",
+        ".lefthook-local.json .huskyrc .huskyrc.* husky.config.* .simple-git-hooks.* simple-git-hooks.* .lintstagedrc "
+        ".lintstagedrc.* lint-staged.config.* .nano-staged.* nano-staged.* .commitlintrc .commitlintrc.* "
+        "commitlint.config.*",
     ),
     RiskyNames(
         "runs by itself on the build server, with its secrets, once it is pushed",
@@ -83,9 +113,13 @@ PROTECTED: Final = (
     ),
     RiskyNames(
         "runs by itself when a shell enters the directory",
-        ".mise .config/mise .shadowenv.d",
-        ".envrc .envrc.local .autoenv .autoenv.zsh .autoenv_leave.zsh .rvmrc .rbenv-vars .ondirrc "
-        "mise.toml .mise.toml mise.local.toml .mise.local.toml",
+        ".mise .config/mise mise-tasks .mise-tasks .shadowenv.d",
+        ".envrc .envrc.* .autoenv .autoenv.* .autoenv_* .rvmrc .rbenv-vars .ondirrc "
+        "mise.toml mise.*.toml .mise.toml .mise.*.toml .rtx.toml .config/mise.toml",
+    ),
+    RiskyNames(
+        "is loaded by itself by tools and editors that start here, whose programs it can name",
+        files=".env .env.local .env.development .env.production .env.test .env.*.local",
     ),
     RiskyNames(
         "runs by itself when a shell, an editor or an interpreter starts here",
@@ -97,9 +131,15 @@ PROTECTED: Final = (
         "jupyter_server_config.py jupyter_lab_config.py ipython_config.py",
     ),
     RiskyNames(GIT_RISK, files=".gitmodules .gitattributes .gitconfig .lfsconfig"),
-    RiskyNames("changes what another version control runs by itself", ".hg .jj .sl .bzr"),
+    RiskyNames("changes what another version control runs by itself", ".hg .jj .sl .bzr .svn .pijul _darcs"),
     RiskyNames("lets others in, or runs programs, when ssh connects", ".ssh", "authorized_keys"),
-    RiskyNames(PYTHON_RISK, files="pyvenv.cfg sitecustomize.py usercustomize.py *._pth"),
+    RiskyNames(
+        PYTHON_RISK,
+        "sitecustomize usercustomize",
+        "pyvenv.cfg sitecustomize.py sitecustomize.*.so sitecustomize.so sitecustomize.*.pyd sitecustomize.pyd "
+        "sitecustomize.pyc sitecustomize.*.pyc usercustomize.py usercustomize.*.so usercustomize.so "
+        "usercustomize.*.pyd usercustomize.pyd usercustomize.pyc usercustomize.*.pyc *._pth",
+    ),
 )
 _CALLED: Final = "runs when you call the tool that reads it"
 _CHECKS: Final = "runs code of the project when a checker reads it, or an editor's plugin for that"
@@ -108,9 +148,10 @@ LABELLED: Final = (
     RiskyNames("runs whenever pytest starts here", files="conftest.py"),
     RiskyNames(
         _CALLED,
-        files="makefile gnumakefile justfile rakefile taskfile.yml cmakelists.txt package.json setup.py "
-        "noxfile.py tox.ini build.rs build.gradle build.gradle.kts settings.gradle settings.gradle.kts "
-        "pom.xml dockerfile containerfile compose.yaml compose.yml docker-compose.yml docker-compose.yaml "
+        files="makefile gnumakefile justfile rakefile cmakelists.txt package.json setup.py "
+        "noxfile.py tox.ini composer.json pyproject.toml build.gradle build.gradle.kts settings.gradle "
+        "settings.gradle.kts pom.xml dockerfile containerfile compose.yaml compose.yml docker-compose.yml "
+        "docker-compose.yaml "
         "gulpfile.js gruntfile.js vagrantfile procfile tiltfile earthfile gemfile podfile dangerfile "
         "guardfile flake.nix shell.nix default.nix devbox.json gradlew mvnw .bazelrc ansible.cfg "
         "pytest.ini rust-toolchain.toml rust-toolchain",
@@ -122,6 +163,6 @@ LABELLED: Final = (
     ),
     RiskyNames(
         _INSTALLS,
-        files=".npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs .pnp.cjs .pnp.loader.mjs bunfig.toml pip.conf",
+        files=".npmrc .yarnrc .yarnrc.yml bunfig.toml pip.conf uv.toml poetry.toml gradle.properties .tool-versions",
     ),
 )

@@ -124,6 +124,7 @@ WRITERS: dict[str, str] = {
     "core.shadow.layers.checkpoint_records": LAYERS,
     "core.shadow.gitstate.preparation": LAYERS,
     "core.shadow.gitstate.repository_copy": SCRATCH,
+    "core.shadow.gitstate.staged_index": SCRATCH,
     "core.shadow.gitstate.git_layer": LAYERS,
     "core.shadow.gitstate.git_state": LAYERS,
     "core.shadow.promotion.journal": STATE,

@@ -177,7 +177,7 @@ def describe_risk(change: Change) -> str:
     if not (change.risk or change.protected):
         return ""
     it = f"! It {change.risk}." if change.risk else "! It is protected."
-    return f"{it} {PROTECTED_ADVICE}" if change.protected else it
+    return f"{it} {PROTECTED_ADVICE}" if change.protected and not change.is_denied else it
 
 
 def needs_confirmation(change: Change) -> bool:

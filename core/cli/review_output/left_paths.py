@@ -36,8 +36,8 @@ def explain_left(change: Change, errors: Mapping[str, str], verdict: Verdict) ->
     names = [each for each in (change.path, change.renamed_from) if each]
     if told := " ".join(errors[each] for each in names if each in errors):
         return told
-    if change.conflict:
-        return to_one_line(change.conflict)
+    if reason := change.conflict or change.obstacle:
+        return to_one_line(reason)
     if change.protected:
         verb = "accepted" if verdict == "accept" else "rejected"
         why = f"{change.risk}; " if change.risk else ""

@@ -37,7 +37,7 @@ def render_patch(found: ChangeDiff, show: Callable[[str], str] = plain) -> Itera
     broken = change.broken and f"does not parse: {change.broken}"
     conflict = change.conflict and f"conflict: {change.conflict}"
     note = "" if _only_moved(change) else found.note
-    for remark in (conflict, change.protected and "protected", broken, note):
+    for remark in (conflict, change.protected and (change.risk if change.is_denied else "protected"), broken, note):
         if remark:
             yield f"# {display_name(change.path)}: {to_one_line(str(remark))}"
     yield f"diff --git {old} {new}"

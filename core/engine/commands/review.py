@@ -50,9 +50,11 @@ def prepare_resolve(session: Session, command: cmd.HunkResolve) -> Effect:
     if change is None:
         raise CommandRejected(f"nothing is pending for {command.path}.", code="change_unknown")
     find_hunks(change, command.hunks)
-    if command.verdict == "accept" and not command.confirmed:
-        meant = group_changes(session.review.changes, [change])
-        if guarded := next((each for each in (change, *meant) if each.protected), None):
+    if command.verdict == "accept":
+        meant = (change, *group_changes(session.review.changes, [change]))
+        session.shadow.refuse_denied(dict.fromkeys(each.path for each in meant))
+        guarded = next((each for each in meant if each.protected), None)
+        if guarded is not None and not command.confirmed:
             raise _build_unconfirmed(guarded.path, guarded.risk)
     return _ask_hooks(session, command.verdict, lambda: [command.path], partial(_resolve_file, session, command))
 
@@ -112,7 +114,7 @@ def _resolve_all(session: Session, command: cmd.HunkResolve) -> None:
 
 def _build_left_notice(changes: list[Change]) -> Notice:
     """Notice of what a verdict on everything did not touch, and why. (Failed writes were reported before.)"""
-    paths = [f"{format_change_path(change)} ({change.conflict.rstrip('.') or 'protected'})" for change in changes]
+    paths = [f"{format_change_path(change)} ({change.obstacle})" for change in changes]
     count = "1 file was" if len(paths) == 1 else f"{len(paths)} files were"
     message = f"{count} left for you: {format_paths(paths, MAX_NAMED)}."
     return Notice(level="warning", message=message, hint="Decide on each of them by itself.")

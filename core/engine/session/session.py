@@ -98,6 +98,7 @@ class Session:
         self.bulk_acceptance = BulkAcceptance(self.shadow, self.review, log.sync, self.report_error)
         self.plans = PlanSync(_open_plans(services.workspace), state, self.emit)
         self.permissions = self._build_permissions(audit)
+        self.shadow.load_rules = self.permissions.load_rules
         self.terminal = Terminal(self._build_command_host())
         self.routes = ModelRoutes(services.models, lambda: self.settings, state, self.emit)
         self.user = UserChannel(self.emit, is_interactive=services.options.interactive)

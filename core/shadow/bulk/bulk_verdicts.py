@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -32,17 +32,24 @@ from core.shadow.layers.layer_stack import LayeredEntry, LayerStack
 from core.shadow.layers.layer_store import KeptTop, drop_covered, select_bases
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.prune import move_place
-from core.shadow.paths import collect_directories
+from core.shadow.paths import collect_directories, walk_directory
 from core.shadow.promotion.promotion import PromotionFailed
+from core.shadow.review.write_rules import WriteRules
 from core.workspace import ABSENT
 
 
 class BulkVerdicts:
     """Verdicts on the bulks of one session. `step` is called between any two effects."""
 
-    def __init__(self, tree: MergedTree, emit: Callable[[AnyEvent], None], step: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        tree: MergedTree,
+        emit: Callable[[AnyEvent], None],
+        step: Callable[[str], None],
+        write_rules: WriteRules,
+    ) -> None:
         self._workspace, self._layers, self._state, self._tree = tree.workspace, tree.layers, tree.state, tree
-        self._emit, self._step = emit, step
+        self._emit, self._step, self._write_rules = emit, step, write_rules
         self._transfer = LayerTransfer(tree.workspace, step, tree.contents.blobs.directory)
         self._records = BulkRecords(tree.layers)
         self._guard = BulkGuard(tree.workspace, self._transfer, tree.contents.blobs)
@@ -102,6 +109,7 @@ class BulkVerdicts:
     def _find_conflict(self, root: str) -> str:
         tops, bases = self._select_kept(root)
         try:
+            self._refuse_denied(self._plan_steps(tops))
             if may_have_changed(self._workspace, self._tree.stack, tops, bases):
                 self._guard.refuse_conflicts(tops, bases, self._plan_steps(tops))
         except ReviewConflict as error:
@@ -109,6 +117,12 @@ class BulkVerdicts:
         except (OSError, PathRefused):  # said when it is to be accepted
             return ""
         return ""
+
+    def _refuse_denied(self, ops: Sequence[TransferStep]) -> None:
+        """Raise `ReviewConflict` if a rule denies one of the paths that the steps would write or remove."""
+        written = {op.path: None for op in ops if op.what != "directory" and not self._transfer.is_done(op)}
+        removed = (walk_directory(self._workspace, op.path) or () for op in ops if op.what == "remove")
+        self._write_rules.refuse([*written, *(path for below in removed for path, _ in below)])
 
     # what is older than the project
 
@@ -146,6 +160,7 @@ class BulkVerdicts:
             decided = self._preparation.apply_to(decided, ready)
             ops = self._plan_steps(decided.tops, decided)
             self._guard.refuse_conflicts(decided.tops, decided.bases, ops)
+            self._refuse_denied(ops)
             return self._apply(decided, ops)
         except ReviewConflict:
             self._records.forget(decided)

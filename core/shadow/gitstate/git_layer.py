@@ -1,142 +1,150 @@
-"""The layer of what is taken over of git's state: references and index as they may be, and the objects they need.
+"""The layer of what is taken over of git's state: references, HEAD and index as they may be, and the objects they need.
 
-Objects of the project are never removed, and of new ones come only those that something accepted leads to. What is
-neither known nor needed stays out: logs begin anew where commands left them, and no text of an unfinished commit comes
-along.
+All of it is written from what was compared, nothing is copied as commands left it. Objects of the project are never
+removed, and of new ones come only those that something accepted leads to. Logs begin anew where commands left them, and
+no text of an unfinished commit comes along. Whatever else lies there is named.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import stat
-from contextlib import suppress
+from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from core.filesystem.open_beneath import open_parent
-from core.git.history import list_references
 from core.shadow.effects.path_classes import is_git_protected
 from core.shadow.gitstate.outcome import STASH, GitOutcome
-from core.shadow.gitstate.repository_copy import UNDER_WAY, RepositoryCopy
-from core.shadow.layers.layer_files import copy_file
-from core.shadow.layers.layer_stack import LayeredEntry
+from core.shadow.gitstate.repository_copy import RepositoryCopy
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.layers.overlayfs import get_place, is_opaque, make_whiteout, set_opaque
+from core.shadow.layers.overlayfs import get_place, make_whiteout
+from core.shadow.paths import list_parents
 
-_TAKEN_OVER = re.compile(
-    r"(?:HEAD|index|sharedindex\.[0-9a-f]+|packed-refs|shallow|description|info/(?:exclude|sparse-checkout|refs)"
-    r"|MERGE_HEAD|MERGE_MSG|MERGE_MODE|SQUASH_MSG|CHERRY_PICK_HEAD|REVERT_HEAD|BISECT_[A-Z_]+"
-    r"|refs/.*|hooks/[a-z-]+\.sample)\Z"
-)
-_DIRECTORIES = re.compile(r"(?:info|hooks|branches|refs|refs/.*)\Z")
-_QUIETLY_LEFT = re.compile(
-    r"(?:objects|logs)(?:/|\Z)|(?:ORIG_HEAD|FETCH_HEAD|AUTO_MERGE|COMMIT_EDITMSG|TAG_EDITMSG|gc\.pid|gc\.log)\Z|.*\.lock\Z"
-)
-_KEPT_ANYWAY = {"refs", "logs", "objects", "config", "config.worktree", "hooks", "info", "modules", "worktrees", "lfs"}
+_STATE = re.compile(r"(?:HEAD|index|packed-refs|refs|logs|objects)(?:/|\Z)|sharedindex\.[0-9a-f]+\Z")
+# What git writes at every turn and never reads again by itself.
+_QUIETLY_LEFT = re.compile(r"(?:COMMIT_EDITMSG|TAG_EDITMSG|AUTO_MERGE|gc\.pid|gc\.log)\Z|.*\.lock\Z")
+_MAX_SINGLE = 3  # files of one directory that are named each
+
+
+def list_left_out(tree: MergedTree, repository: RepositoryCopy, outcome: GitOutcome) -> list[str]:
+    """List what commands changed in a repository and what is not taken over, as a person reads it."""
+    rel, left = repository.rel, dict.fromkeys(outcome.strange)
+    moved = {f"logs/{name}" for name in {*outcome.before, *outcome.after}}
+    for path, entry in tree.stack.walk(rel):
+        inside = path.removeprefix(rel).lstrip("/")
+        is_directory = entry is not None and entry.is_directory
+        if not inside or is_directory or is_git_protected(path) or _QUIETLY_LEFT.match(inside):
+            continue
+        if (not _STATE.match(inside) or (inside.startswith("logs/") and inside not in moved)) and (
+            entry is not None or tree.find_on_disk(path) is not None
+        ):
+            left[inside] = None
+    return _join_directories(left)
+
+
+def _join_directories(names: Iterable[str]) -> list[str]:
+    by_directory = defaultdict[str, list[str]](list)
+    for name in sorted(names):
+        by_directory[name.partition("/")[0] if "/" in name else ""].append(name)
+    found = by_directory.pop("", [])
+    for directory, files in by_directory.items():
+        found += files if len(files) <= _MAX_SINGLE else [f"{directory}/ ({len(files)} files)"]
+    return sorted(found)
 
 
 class GitLayer(Struct, eq=False):
-    """Write the layer of one repository below `place`; `left_out`: what was not taken over."""
+    """Write the layer of one repository below `place`."""
 
     tree: MergedTree
     repository: RepositoryCopy
     outcome: GitOutcome
     place: Path
-    left_out: list[str] = field(default_factory=list)
 
     def write(self) -> None:
         """Write the layer. Raises OSError and `GitFailed`."""
-        rel = self.repository.rel
         self._get_path("").mkdir(mode=0o700, parents=True)
-        for path, entry in self.tree.stack.walk(rel):
-            self._take_entry(path.removeprefix(rel).lstrip("/"), entry)
-        if self.tree.stack.list_directory(rel).closed:
-            self._hide_the_rest()
         self._write_references()
-        now = self.repository.now.directory / "index"
-        if self._get_path("index").is_file() and now.is_file():
-            self._get_path("index").write_bytes(now.read_bytes())
+        old, new = self.outcome.head
+        if new and new != old:
+            self._write_file("HEAD", f"{new}\n".encode())
+        if self.outcome.index:
+            self._write_file("index", self.outcome.index)
+        elif self.outcome.index is not None:
+            self._add_whiteout("index")
         self._write_logs()
         self._write_objects()
-        found = self.tree.stack.find(rel)
-        if isinstance(found, LayeredEntry):
-            self._get_path("").chmod(stat.S_IMODE(found.stats.st_mode) | 0o700)
+        self._set_directory_modes()
 
     def _get_path(self, inside: str) -> Path:
         return get_place(self.place, f"{self.repository.rel}/{inside}".rstrip("/"))
-
-    # what is taken as it is
-
-    def _take_entry(self, inside: str, entry: LayeredEntry | None) -> None:
-        if not inside or is_git_protected(f"{self.repository.rel}/{inside}"):
-            return
-        if entry is not None and entry.is_directory:
-            if _DIRECTORIES.match(inside):
-                self._make_directory(inside, entry)
-        elif _TAKEN_OVER.match(inside) or (entry is None and inside in UNDER_WAY):
-            if entry is None:
-                self._add_whiteout(inside)
-            elif stat.S_ISREG(entry.stats.st_mode):
-                self._copy_file(entry, inside)
-        elif not _QUIETLY_LEFT.match(inside):
-            self.left_out.append(inside)
-
-    def _make_directory(self, inside: str, entry: LayeredEntry) -> None:
-        target = self._make_parents(inside)
-        target.mkdir(exist_ok=True)
-        target.chmod(stat.S_IMODE(entry.stats.st_mode) | 0o700)
-        if inside.startswith("refs"):
-            set_opaque(target, is_opaque(entry.place))
 
     def _make_parents(self, inside: str) -> Path:
         target = self._get_path(inside)
         target.parent.mkdir(parents=True, exist_ok=True)
         return target
 
-    def _copy_file(self, entry: LayeredEntry, inside: str) -> None:
-        with open_parent(entry.place) as source, open_parent(os.fsencode(self._make_parents(inside))) as target:
-            copy_file(source, target, sync=False)
+    def _write_file(self, inside: str, data: bytes) -> None:
+        """Write a file, with the mode that the project's own has."""
+        target = self._make_parents(inside)
+        target.write_bytes(data)
+        node = self.tree.find_on_disk(f"{self.repository.rel}/{inside}")
+        if node is not None and node.kind == "file":
+            target.chmod(node.mode | 0o600)
 
     def _add_whiteout(self, inside: str) -> None:
+        if not self._exists_on_disk(inside) or any(self._get_path(each).is_file() for each in list_parents(inside)):
+            return
         target = self._make_parents(inside)
         if not os.path.lexists(target):
             make_whiteout(target)
 
-    def _hide_the_rest(self) -> None:
-        """The directory was made again: what commands saw nothing of goes, but for objects and what makes git run."""
-        rel = self.repository.rel
-        if (self.tree.workspace.root / rel).is_dir():
-            listed = self.tree.stack.list_directory(rel).entries
-            for each in self.tree.workspace.list_dir(rel):
-                if each.name not in listed and each.name not in _KEPT_ANYWAY:
-                    self._add_whiteout(each.name)
-        for name in ("refs", "logs"):
-            self._get_path(name).mkdir(mode=0o755, exist_ok=True)
-            set_opaque(self._get_path(name), True)
+    def _exists_on_disk(self, inside: str) -> bool:
+        return self.tree.find_on_disk(f"{self.repository.rel}/{inside}") is not None
 
-    # what is made
+    def _set_directory_modes(self) -> None:
+        """Give directories the modes that they have in the project: those of commands are no state."""
+        top = self._get_path("")
+        for directory in (top, *(each for each in top.rglob("*") if each.is_dir())):
+            inside = directory.relative_to(top).as_posix()
+            node = self.tree.find_on_disk(self.repository.rel if inside == "." else f"{self.repository.rel}/{inside}")
+            is_there = node is not None and node.kind == "directory"
+            directory.chmod((node.mode if node and is_there else self.tree.workspace.directory_mode) | 0o700)
+
+    # references
 
     def _write_references(self) -> None:
-        made = self.outcome.made
-        packed = self._get_path("packed-refs")
-        if packed.is_file() and made:
-            text = packed.read_bytes()
-            for old, new in made.items():
-                text = text.replace(old.encode(), new.encode()) if new else text
-            packed.write_bytes(text)
-        for name, oid in list_references(self.repository.now).items():
-            final = self.outcome.after.get(name, "")
-            if final == oid:
+        before, after, symbolic = self.outcome.before, self.outcome.after, self.outcome.symbolic
+        for name, oid in after.items():
+            if name != "HEAD" and (before.get(name) != oid or name in symbolic):
+                target = symbolic.get(name)
+                self._write_file(name, f"ref: {target}\n".encode() if target else f"{oid}\n".encode())
+        gone = before.keys() - after.keys() - {"HEAD"}
+        for name in sorted(gone):
+            self._add_whiteout(name)
+        if gone:
+            self._remove_packed(gone)
+
+    def _remove_packed(self, names: Iterable[str]) -> None:
+        """Remove references, with what is said of their targets, from the file that holds many."""
+        data, left, removed = self._read_disk("packed-refs"), list[bytes](), False
+        gone = {name.encode("utf-8", "surrogateescape") for name in names}
+        for line in data.splitlines(keepends=True):
+            if line.startswith(b"^"):
+                left += [] if removed else [line]
                 continue
-            with suppress(FileNotFoundError, NotADirectoryError):
-                self._get_path(name).unlink()
-            if final and final != self.outcome.before.get(name):
-                self._make_parents(name).write_text(f"{final}\n")
-        detached = not self.repository.head.startswith(b"ref: ")
-        if detached and (head := self.outcome.after.get("HEAD")) and self._get_path("HEAD").is_file():
-            self._get_path("HEAD").write_text(f"{head}\n")
+            removed = line.rstrip(b"\n").partition(b" ")[2] in gone
+            left += [] if removed else [line]
+        if b"".join(left) != data:
+            self._write_file("packed-refs", b"".join(left))
+
+    def _read_disk(self, inside: str) -> bytes:
+        rel = f"{self.repository.rel}/{inside}"
+        node = self.tree.find_on_disk(rel)
+        return self.tree.workspace.read_bytes(rel) if node is not None and node.kind == "file" else b""
+
+    # what is made
 
     def _write_logs(self) -> None:
         """One line for every reference that moves; the stash is its log."""
@@ -146,24 +154,19 @@ class GitLayer(Struct, eq=False):
             inside = f"logs/{name}"
             source = self.repository.now.directory / inside
             if name not in after:
-                if self.tree.find_on_disk(f"{self.repository.rel}/{inside}") and not source.exists():
+                if not source.exists():
                     self._add_whiteout(inside)
                 continue
             if before.get(name) == after[name] or not source.is_file():
                 continue
             if name == STASH:
-                self._make_parents(inside).write_bytes(source.read_bytes())
+                self._write_file(inside, source.read_bytes())
                 continue
             last = source.read_bytes().rstrip(b"\n").rpartition(b"\n")[2]
             head, has_more, rest = last.partition(b"> ")
             person = b" ".join(head.split(b" ")[2:])
             line = f"{before.get(name, none)} {after[name]} ".encode() + person + b"> " + rest + b"\n"
-            self._make_parents(inside).write_bytes(self._read_old_log(inside) + (line if has_more else b""))
-
-    def _read_old_log(self, inside: str) -> bytes:
-        rel = f"{self.repository.rel}/{inside}"
-        node = self.tree.find_on_disk(rel)
-        return self.tree.workspace.read_bytes(rel) if node is not None and node.kind == "file" else b""
+            self._write_file(inside, self._read_disk(inside) + (line if has_more else b""))
 
     def _write_objects(self) -> None:
         """All that is new and accepted: as it lies there, else as one pack."""

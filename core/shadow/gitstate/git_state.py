@@ -10,7 +10,7 @@ from core.errors import AgentTuiError, ReviewConflict
 from core.git.repository import GitFailed
 from core.protocol.review import GitPreview
 from core.shadow.gitstate.accepted_content import AcceptedContent
-from core.shadow.gitstate.git_layer import GitLayer
+from core.shadow.gitstate.git_layer import GitLayer, list_left_out
 from core.shadow.gitstate.outcome import GitOutcome, compute_outcome
 from core.shadow.gitstate.repository_copy import RepositoryCopy, copy_repository
 from core.shadow.layers.layer_stack import LayeredEntry
@@ -24,6 +24,9 @@ HINT = (
     "Accept the hunks that belong to it, or have the agent commit again what you accepted; "
     "rejecting the state of git leaves your repository as it is."
 )
+_LEFT_OUT = "left out, since it is no reference, HEAD, index or object"
+_MAX_NAMED = 30  # paths in a note
+_NOTHING = "Nothing in your repository changes."
 _ONLY_INDEX = "No reference moves: only what is staged changes."
 _FORMAT = "commit %H%nAuthor: %an <%ae>%nDate:   %ad%n%n%w(0,4,4)%B"
 
@@ -47,12 +50,8 @@ class GitState(Struct, eq=False):
                 outcome = compute_outcome(AcceptedContent(self.tree, repository))
                 if outcome.refused:
                     raise ReviewConflict(f"{rel} can't be accepted: {outcome.refused}", hint=HINT, code=GIT_REFUSED)
-                prepared = GitLayer(self.tree, repository, outcome, place)
-                prepared.write()
-                if not prepared.left_out:
-                    return outcome.notes
-                named = format_paths(sorted(prepared.left_out), 3)
-                return (*outcome.notes, f"not taken over, since it is no state that is known: {named}")
+                GitLayer(self.tree, repository, outcome, place).write()
+                return self._list_notes(repository, outcome)
         except GitFailed as problem:
             raise ReviewConflict(
                 f"{rel} can't be accepted: {problem.message}", hint=HINT, code=GIT_REFUSED
@@ -65,9 +64,14 @@ class GitState(Struct, eq=False):
         try:
             self._refuse_strange(rel)
             with copy_repository(self.tree, rel) as repository:
-                return _build_preview(repository, compute_outcome(AcceptedContent(self.tree, repository)))
+                outcome = compute_outcome(AcceptedContent(self.tree, repository))
+                return _build_preview(repository, outcome, self._list_notes(repository, outcome))
         except (AgentTuiError, OSError) as problem:
             return GitPreview(root=rel, refused=str(problem))
+
+    def _list_notes(self, repository: RepositoryCopy, outcome: GitOutcome) -> tuple[str, ...]:
+        left = list_left_out(self.tree, repository, outcome)
+        return (*outcome.notes, f"{_LEFT_OUT}: {format_paths(left, _MAX_NAMED)}") if left else outcome.notes
 
     def _is_removal(self, rel: str) -> bool:
         return self.tree.stack.find(rel) == "hidden"
@@ -78,23 +82,46 @@ class GitState(Struct, eq=False):
             raise GitFailed(f"{rel} is no directory that git here takes for a repository.")
 
 
-def _build_preview(repository: RepositoryCopy, outcome: GitOutcome) -> GitPreview:
-    moves = []
-    for name in sorted({*outcome.before, *outcome.after}):
-        old, new = outcome.before.get(name, ""), outcome.after.get(name, "")
-        if old != new:
-            moves.append(f"{name}: {old[:10] or 'new'} → {new[:10] or 'removed'}")
+def _build_preview(repository: RepositoryCopy, outcome: GitOutcome, notes: tuple[str, ...]) -> GitPreview:
     become = outcome.list_resulting()
     text = _render_commits(repository, become) if become else ""
     return GitPreview(
         root=repository.rel,
-        moves=tuple(moves or ([] if outcome.refused else [_ONLY_INDEX])),
+        moves=() if outcome.refused else tuple(_describe_moves(outcome)),
         commits=len(outcome.fresh),
         text=text[:MAX_PREVIEW_CHARS],
         clipped=len(text) > MAX_PREVIEW_CHARS,
         refused=outcome.refused,
-        notes=outcome.notes,
+        notes=notes,
     )
+
+
+def _describe_moves(outcome: GitOutcome) -> list[str]:
+    """Describe everything that would be another: each reference, where HEAD is, and what is staged."""
+    moves = []
+    for name in sorted({*outcome.before, *outcome.after}):
+        old, new = outcome.before.get(name, ""), outcome.after.get(name, "")
+        if name == "HEAD" and outcome.head[0] != outcome.head[1]:
+            continue
+        if old != new:
+            moves.append(f"{name}: {old[:10] or 'new'} → {new[:10] or 'removed'}")
+    moves += [f"{name}: stands for {target}" for name, target in sorted(outcome.symbolic.items())]
+    old_head, new_head = outcome.head
+    if old_head != new_head:
+        before, after = (each.get("HEAD", "")[:10] for each in (outcome.before, outcome.after))
+        moves.append(f"HEAD: {_describe_head(old_head, before)} → {_describe_head(new_head, after)}")
+    if not moves:
+        moves = [_ONLY_INDEX if outcome.staged else _NOTHING]
+    return [*moves, *outcome.staged]
+
+
+def _describe_head(head: str, oid: str) -> str:
+    if not head:
+        return "new"
+    branch = head.removeprefix("ref: refs/heads/")
+    if branch == head:
+        return f"commit {oid}, on no branch"
+    return f"branch {branch} ({oid or 'no commit yet'})"
 
 
 def _render_commits(repository: RepositoryCopy, oids: list[str]) -> str:

@@ -1,5 +1,9 @@
 """The outcome of accepting git's state: taken over, rebuilt from what was accepted, or refused.
 
+A state of git is what is listed here and nothing else: references (but for those that change how git reads others),
+HEAD as a branch or a commit, what is staged, the objects that these lead to, and one line in the log of each reference
+that moves.
+
 The law: nothing that git would hold then differs from what the user accepted. A commit, an index entry or a stash with
 other content is new to the repository only if every new file in it is on disk as it stands there; and of a path that
 was rejected or is pending, `HEAD` has nothing but what is on disk.
@@ -14,13 +18,18 @@ from msgspec.structs import replace
 
 from core.git import history
 from core.git.history import MISSING_MODE, GitCommit, GitEntry
-from core.git.repository import GitFailed, GitRepository
+from core.git.repository import GitFailed
 from core.shadow.gitstate.accepted_content import AcceptedContent
 from core.shadow.gitstate.repository_copy import RepositoryCopy
+from core.shadow.gitstate.staged_index import StagedIndex, compute_staged_index
 from core.shadow.paths import format_paths
 
 MAX_COMMITS = 200
 STASH = "refs/stash"
+# Below `refs/`, what replaces objects or is a note of something under way: no state.
+_NO_STATE = ("refs/replace/", "refs/bisect/", "refs/rewritten/", "refs/worktree/")
+_BRANCH = "ref: refs/heads/"
+_MARKED = "commands changed which files git looks at, which is taken back: {}"
 
 
 class UnacceptedContent(Struct, frozen=True):
@@ -34,8 +43,10 @@ class UnacceptedContent(Struct, frozen=True):
 class GitOutcome(Struct, frozen=True, kw_only=True):
     """The outcome: `refused`, why nothing of it can be taken over ("" = it can). `before`, `after`: references and
     `HEAD` by name. `made`: rebuilt commits by the old name. `notes`: what differs from what commands left. `fresh`: the
-    new commits, parents first; `loose`: objects that only the index names; `others`: those that the stash or a merge
-    names."""
+    new commits, parents first; `loose`: objects that only the index names; `others`: those that the stash names.
+    `symbolic`: references that stand for another one; `head`: the text of HEAD before and after, "" for none; `index`:
+    its bytes (empty: none; None: the project's own stays); `staged` describes what it stages; `strange`: references
+    that commands left and that are no state."""
 
     refused: str = ""
     before: dict[str, str] = {}
@@ -45,6 +56,11 @@ class GitOutcome(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     loose: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+    symbolic: dict[str, str] = {}
+    head: tuple[str, str] = ("", "")
+    index: bytes | None = None
+    staged: tuple[str, ...] = ()
+    strange: tuple[str, ...] = ()
 
     def is_left_out(self, commit: GitCommit) -> bool:
         """True if nothing is left of a rebuilt commit."""
@@ -59,11 +75,9 @@ class GitOutcome(Struct, frozen=True, kw_only=True):
 def compute_outcome(accepted: AcceptedContent) -> GitOutcome:
     """Compute the outcome for the disk and the verdicts as they are; rebuilt objects lie in `repository.now`."""
     repository = accepted.repository
-    before = _list_references(repository.before, repository.places.head if repository.places else b"")
-    now = _list_references(repository.now, repository.head)
-    found = GitOutcome(before=before, after=now)
+    found = _read_state(repository)
     try:
-        if why := _describe_obstacle(repository, before, now):
+        if why := _describe_obstacle(repository, found):
             return _refuse(found, why)
         roots = _find_roots(repository, found.before, found.after)
         fresh = history.list_commits(repository.now, roots, _list_known(repository, found))
@@ -71,7 +85,7 @@ def compute_outcome(accepted: AcceptedContent) -> GitOutcome:
         if len(found.fresh) > MAX_COMMITS:
             return _refuse(found, f"it has {len(found.fresh)} new commits; {MAX_COMMITS} can be compared")
         found = _resolve_commits(accepted, found)
-        return found if found.refused else _resolve_index(accepted, found)
+        return found if found.refused else _resolve_index(accepted, _resolve_head(found))
     except GitFailed as problem:
         return _refuse(found, problem.message.rstrip("."))
 
@@ -80,28 +94,75 @@ def _refuse(found: GitOutcome, why: str) -> GitOutcome:
     return GitOutcome(refused=f"{why}.", before=found.before, after=found.before, fresh=found.fresh)
 
 
-def _list_references(room: GitRepository | None, head: bytes) -> dict[str, str]:
-    found = history.list_references(room) if room is not None else {}
-    target = head.decode("utf-8", "surrogateescape").strip()
-    at = found.get(target.removeprefix("ref: "), "") if target.startswith("ref: ") else target
-    return found | ({"HEAD": at} if at else {})
+def _read_state(repository: RepositoryCopy) -> GitOutcome:
+    """Read references and HEAD on both sides. A reference that is no state stays as it is in the project."""
+    heads = [
+        each.decode("utf-8", "surrogateescape").strip() for each in (_get_head_before(repository), repository.head)
+    ]
+    before = history.list_references(repository.before) if repository.before is not None else {}
+    now = history.list_references(repository.now)
+    links_before = history.list_symbolic_references(repository.before) if repository.before is not None else {}
+    links = history.list_symbolic_references(repository.now)
+    changed = {name for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
+    changed |= {name for name in links_before.keys() | links.keys() if links_before.get(name) != links.get(name)}
+    strange = {
+        name for name in changed if not _is_state(name, links.get(name, "")) or name in links_before.keys() - links
+    }
+    after = {name: oid for name, oid in now.items() if name not in strange}
+    after |= {name: before[name] for name in strange & before.keys()}
+    symbolic = {name: links[name] for name in changed & links.keys() - strange}
+    return GitOutcome(
+        before=before | _find_head(before, heads[0]),
+        after=after | _find_head(after, heads[1]),
+        symbolic=symbolic,
+        head=(heads[0], heads[1]),
+        strange=tuple(sorted(strange)),
+    )
+
+
+def _get_head_before(repository: RepositoryCopy) -> bytes:
+    return repository.places.head if repository.places is not None else b""
+
+
+def _is_state(name: str, target: str) -> bool:
+    """True if a reference belongs to the state; one that stands for another only as the main branch of a remote."""
+    if name.startswith(_NO_STATE):
+        return False
+    place = name.removesuffix("/HEAD")
+    return not target or (name != place and place.startswith("refs/remotes/") and target.startswith(f"{place}/"))
+
+
+def _find_head(references: dict[str, str], head: str) -> dict[str, str]:
+    at = references.get(head.removeprefix("ref: "), "") if head.startswith("ref: ") else head
+    return {"HEAD": at} if at else {}
+
+
+def _resolve_head(found: GitOutcome) -> GitOutcome:
+    """Resolve the text of HEAD, which names a commit where no branch is checked out."""
+    old, new = found.head
+    return found if new.startswith("ref: ") else replace(found, head=(old, found.after.get("HEAD", old)))
 
 
 def _find_roots(repository: RepositoryCopy, before: dict[str, str], now: dict[str, str]) -> dict[str, str]:
     """Return the objects that git would hold on to from now on, with the name that does."""
     found = {oid: name for name, oid in now.items() if before.get(name) != oid}
-    for name, lines in (("logs/refs/stash", 1), ("MERGE_HEAD", 0), ("CHERRY_PICK_HEAD", 0), ("REVERT_HEAD", 0)):
-        file = repository.now.directory / name
-        for line in file.read_bytes().splitlines() if file.is_file() else ():
-            words = line.split(b" ")
-            if len(words) > lines and history.is_object_name(words[lines]):
-                found.setdefault(words[lines].decode(), STASH if lines else name)
+    file = repository.now.directory / "logs/refs/stash"
+    for line in file.read_bytes().splitlines() if file.is_file() and before.get(STASH) != now.get(STASH) else ():
+        words = line.split(b" ")
+        if len(words) > 1 and history.is_object_name(words[1]):
+            found.setdefault(words[1].decode(), STASH)
     return found
 
 
-def _describe_obstacle(repository: RepositoryCopy, before: dict[str, str], now: dict[str, str]) -> str:
+def _describe_obstacle(repository: RepositoryCopy, state: GitOutcome) -> str:
+    before, now = state.before, state.after
     if what := ", ".join(repository.under_way):
         return f"a rebase or a series of picks is under way ({what}): have it finished first"
+    if what := ", ".join(repository.ended):
+        return f"commands ended what is under way in your repository ({what}): end it yourself"
+    head = state.head[1]
+    if head != state.head[0] and not head.startswith(_BRANCH) and not history.is_object_name(head.encode()):
+        return f"HEAD names {head.removeprefix('ref: ') or 'nothing'}, which is no branch"
     roots = _find_roots(repository, before, now)
     for oid, kind in history.find_object_types(repository.now, roots).items():
         if kind != "commit":
@@ -139,7 +200,7 @@ def _rebuild_commits(accepted: AcceptedContent, found: GitOutcome, chain: Sequen
     made = history.rebuild_commits(repository.now, chain, accepted.find_acceptable)
     after = {name: made.get(oid, oid) for name, oid in found.after.items()}
     after = {name: oid for name, oid in after.items() if oid}
-    result = GitOutcome(before=found.before, after=after, fresh=found.fresh, made=made)
+    result = replace(found, after=after, made=made)
     notes = tuple(_describe_commit(each, result) for each in chain if made[each.oid] != each.oid)
     result = replace(result, notes=notes)
     left = history.list_commits(
@@ -228,24 +289,18 @@ def _resolve_index(accepted: AcceptedContent, found: GitOutcome) -> GitOutcome:
         ("what was staged of {} is not what you accepted, and is taken out", bad),
         ("staged otherwise than on disk: {}", [e for e in changed if e not in bad and not accepted.is_on_disk(e)]),
         ("no longer tracked, and still on disk: {}", [each for each in gone if accepted.is_on_disk(each)]),
-        ("git was told not to look at {}: that is taken back", _unhide_files(accepted)),
     )
     notes = (
         text.format(format_paths([accepted.get_path(each) for each in entries])) for text, entries in told if entries
     )
     others = sorted(_find_roots(repository, found.before, found.after).keys() - set(found.after.values()))
-    return replace(found, notes=(*found.notes, *notes), loose=tuple(sorted(loose)), others=tuple(others))
+    found = replace(found, notes=(*found.notes, *notes), loose=tuple(sorted(loose)), others=tuple(others))
+    return _add_staged_index(found, compute_staged_index(repository, committed.values()))
 
 
-def _unhide_files(accepted: AcceptedContent) -> list[GitEntry]:
-    """Unhide files on disk whose changes the index would newly hide from git."""
-    repository = accepted.repository
-    known = history.list_unwatched(repository.before) if repository.before is not None else set()
-    hidden = (GitEntry(path, MISSING_MODE, "") for path in sorted(history.list_unwatched(repository.now) - known))
-    found = [each for each in hidden if not accepted.is_on_disk(each)]
-    if found:
-        history.watch_again(repository.now, (each.path for each in found))
-    return found
+def _add_staged_index(found: GitOutcome, staged: StagedIndex) -> GitOutcome:
+    marks = [_MARKED.format(format_paths(staged.marked))] if staged.marked else []
+    return replace(found, notes=(*found.notes, *marks), index=staged.data, staged=staged.lines)
 
 
 def _can_stay(accepted: AcceptedContent, entry: GitEntry, old: dict[str, str]) -> bool:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from core.git.layout import RepositoryLayout, find_layout
+from core.git.layout import RepositoryLayout, find_layout, read_small_file
 from core.git.repository import GitFailed, GitRepository, find_git, open_repository, read_settings
 from core.git.safe_config import render_config
 from core.git.temporary_directories import make_temporary_directory
@@ -25,8 +25,9 @@ from core.shadow.layers.layer_stack import LayeredEntry
 from core.shadow.layers.merged_tree import MergedTree
 
 _LOOSE = re.compile(r"[0-9a-f]{2}/[0-9a-f]{38}(?:[0-9a-f]{24})?\Z")
-_COPIED = re.compile(r"(?:HEAD|packed-refs|index|sharedindex\..*|shallow|[A-Z]+(?:_[A-Z]+)*_HEAD)\Z")
+_COPIED = re.compile(r"(?:HEAD|packed-refs|index|sharedindex\..*)\Z")
 UNDER_WAY = ("rebase-merge", "rebase-apply", "sequencer")
+_ENDED = (*UNDER_WAY, "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
 _MAX_FILE_BYTES = 1 << 20
 _MAX_INDEX_BYTES = 1 << 28
 _MAX_DIRECTORIES = 100_000
@@ -35,7 +36,7 @@ _MAX_DIRECTORIES = 100_000
 class RepositoryCopy(Struct, frozen=True):
     """A repository at `rel`: `now`, with what commands left; `before`, the project's own, None if it has none. `head`
     of `now`; `hash_name`, the algorithm of its object names; `under_way`, directories of a rebase that commands
-    began."""
+    began; `ended`, marks of what is under way in the project and commands ended."""
 
     rel: str
     now: GitRepository
@@ -44,6 +45,12 @@ class RepositoryCopy(Struct, frozen=True):
     head: bytes
     hash_name: str
     under_way: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
+
+    @property
+    def oid_bytes(self) -> int:
+        """The length of an object's name in bytes."""
+        return 32 if self.hash_name == "sha256" else 20
 
 
 @contextmanager
@@ -63,10 +70,16 @@ def copy_repository(tree: MergedTree, rel: str) -> Iterator[RepositoryCopy]:
             render_config(users, own, head), encoding="utf-8", errors="surrogateescape"
         )
         hashes = "sha256" if ("extensions.objectformat", "sha256") in own else "sha1"
+        if "reftable" in tree.list_names(rel):
+            raise GitFailed(f"{rel} keeps its references in a reftable, which is not compared here.")
         _copy_files(tree, rel, now.directory)
+        if places is not None and (shallow := _read_shallow(places)):
+            (now.directory / "shallow").write_bytes(shallow)
         _copy_objects(tree, rel, now, places, hashes)
         begun = tuple(each for each in UNDER_WAY if isinstance(tree.stack.find(f"{rel}/{each}"), LayeredEntry))
-        yield RepositoryCopy(rel, now, before, places, head, hashes, begun)
+        on_disk = (each for each in _ENDED if before is not None and tree.find_on_disk(f"{rel}/{each}") is not None)
+        ended = tuple(each for each in on_disk if tree.find_node(f"{rel}/{each}") is None)
+        yield RepositoryCopy(rel, now, before, places, head, hashes, begun, ended)
 
 
 def _read_file(tree: MergedTree, rel: str, limit: int = _MAX_FILE_BYTES) -> bytes:
@@ -74,21 +87,29 @@ def _read_file(tree: MergedTree, rel: str, limit: int = _MAX_FILE_BYTES) -> byte
     return tree.read(rel, node, limit) if node is not None and node.kind == "file" else b""
 
 
+def _read_shallow(places: RepositoryLayout) -> bytes:
+    """Read where the project's own history ends; what commands left there would hide commits."""
+    try:
+        return read_small_file(places.common / "shallow")
+    except OSError:
+        return b""
+
+
 def _copy_files(tree: MergedTree, rel: str, directory: Path) -> None:
-    """Copy what is small: references, index, and what stands beside them."""
-    for each in ("refs/heads", "refs/tags", "objects/pack", "objects/info", "info"):
+    """Copy references with their logs, and the index: nothing that changes how git reads them."""
+    for each in ("refs/heads", "refs/tags", "objects/pack", "objects/info"):
         (directory / each).mkdir(parents=True, exist_ok=True)
     for name, kind in tree.list_names(rel).items():
         if kind == "file" and _COPIED.match(name):
             (directory / name).write_bytes(_read_file(tree, f"{rel}/{name}", _MAX_INDEX_BYTES))
-    waiting, count = ["refs", "logs", "info"], 0
+    waiting, count = ["refs", "logs"], 0
     while waiting and (count := count + 1) < _MAX_DIRECTORIES:
         inside = waiting.pop()
         (directory / inside).mkdir(parents=True, exist_ok=True)
         for name, kind in tree.list_names(f"{rel}/{inside}").items():
             if kind == "directory":
                 waiting.append(f"{inside}/{name}")
-            elif kind == "file" and f"{inside}/{name}" != "info/attributes":
+            elif kind == "file":
                 (directory / inside / name).write_bytes(_read_file(tree, f"{rel}/{inside}/{name}"))
 
 

@@ -15,13 +15,15 @@ from functools import cache
 from msgspec.structs import replace
 
 from core import user_dirs
-from core.errors import PathRefused
+from core.errors import ContentLost, PathRefused
 from core.git.executed_paths import find_executed_paths, list_deciding_files
 from core.protocol.events import AnyEvent, ChangeRevised
 from core.protocol.renames import find_renames
-from core.protocol.review import Change, FileState
+from core.protocol.review import WRITE_DENIED, Change, FileState
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.paths import collect_directories, list_parents
+from core.shadow.review.red_references import RedReferences
+from core.shadow.review.write_rules import LoadRules, WriteRules
 from core.workspace.file_names import from_os_name, is_git_internal
 from core.workspace.protected_files import find_file_risk, may_hold_protected
 
@@ -33,29 +35,52 @@ _READ_BY_GIT = (".git/config", ".git/config.worktree", ".git/hooks")
 
 
 class Risks:
-    """The risks of one session's pending changes. `emit` tells the log which ones have become protected."""
+    """The risks of one session's pending changes. `emit` tells the log which ones have become protected; `load_rules`
+    gives the user's rules."""
 
-    def __init__(self, tree: MergedTree, emit: Callable[[AnyEvent], None]) -> None:
+    def __init__(self, tree: MergedTree, emit: Callable[[AnyEvent], None], load_rules: LoadRules) -> None:
         self.tree, self.emit = tree, emit
+        self.write_rules = WriteRules(tree, load_rules, self._list_links)
         self._root, self._state = self.tree.workspace.root, self.tree.state
         settings = user_dirs.get_config_dir().resolve()  # "" = not in the project
         self._settings = settings.relative_to(self._root).as_posix() if settings.is_relative_to(self._root) else ""
         self._by_git: dict[str, str] = {}
+        self._references = RedReferences(tree)
         self._marks: dict[str, int] = {}
 
     def refresh(self) -> None:
         """Protect the changes that their surroundings make risky, for as long as they are pending."""
-        known = self.tree.contents.risks_by_path
-        waiting = [each for each in self._state.changes.values() if not each.protected or each.path in known]
-        if not waiting:
+        if not self._state.changes:
             return
         with self.tree.cache_lookups():
-            aliases, by_git = self._find_aliases(), self._find_read_by_git()
-            is_bare = cache(lambda path: not is_git_internal(path) and self.tree.is_bare_repository(path))
-            found = {
-                each.path: self._find_risk(each, aliases, by_git, is_bare) or known.get(each.path, "")
-                for each in waiting
-            }
+            denials = self.write_rules.find_denials(self._state.changes)
+            self._refresh_surroundings()
+        self.tree.contents.risks_by_path |= denials
+        for change in list(self._state.changes.values()):
+            if (denial := denials.get(change.path, "")) and change.risk != denial:
+                self.emit(ChangeRevised(change=replace(change, protected=True, risk=denial)))
+            elif not denial and change.is_denied:
+                self._forget_denial(change)
+
+    def _forget_denial(self, change: Change) -> None:
+        """Give a change the risk of its name again: the rule is gone that denied it."""
+        with suppress(ContentLost):
+            lever = find_file_risk(change.path, *self.tree.contents.read_change(change))
+            is_protected, risk = (lever.is_protected, lever.risk) if lever else (False, "")
+            self.tree.contents.risks_by_path.pop(change.path, None)
+            self.emit(ChangeRevised(change=replace(change, protected=is_protected, risk=risk)))
+
+    def _refresh_surroundings(self) -> None:
+        known = {
+            path: risk for path, risk in self.tree.contents.risks_by_path.items() if not risk.startswith(WRITE_DENIED)
+        }
+        waiting = [each for each in self._state.changes.values() if not each.protected or each.path in known]
+        aliases, by_git = self._find_aliases(), self._find_read_by_git()
+        by_git = self._references.find(self._state.changes.values(), by_git) | by_git
+        is_bare = cache(lambda path: not is_git_internal(path) and self.tree.is_bare_repository(path))
+        found = {
+            each.path: self._find_risk(each, aliases, by_git, is_bare) or known.get(each.path, "") for each in waiting
+        }
         self._add_renames(found)
         self.tree.contents.risks_by_path = {path: risk for path, risk in found.items() if risk}
         for each in waiting:

@@ -30,12 +30,14 @@ from core.shadow.review.verdict_plan import (
     is_apart_from_rename,
     link_rename_verdicts,
 )
+from core.shadow.review.write_rules import WriteRules
 
 
 class Verdicts(ReviewPart, eq=False):
     """Give and undo verdicts on the changes of one session."""
 
     promotion: Promotion
+    write_rules: WriteRules
 
     # the disk
 
@@ -101,6 +103,7 @@ class Verdicts(ReviewPart, eq=False):
 
     def _carry_out(self, verdicts: Iterable[PlannedVerdict]) -> list[VerdictRecord]:
         planned = link_rename_verdicts(self.state.changes, verdicts)
+        self.write_rules.refuse(each.record.path for each in planned if each.record.verdict == "accept")
         writes, events = list[PathWrite](), list[ev.AnyEvent]()
         for each in planned:  # of the events, the verdict itself comes last: that order survives an interruption
             path, record = each.record.path, each.record

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from core.permissions.rules import PermissionRule
 from core.protocol.events import AnyEvent
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.shadow import Shadow
@@ -27,7 +28,15 @@ class ReviewCase:
         self.events: list[AnyEvent] = []
         self.state = ReviewState()
         self.workspace = Workspace(self.root, state_dir=place / "state")
-        self.shadow = Shadow(self.workspace, BlobStore(self.session / "blobs"), self.emit, self.state, step=step)
+        self.rules = list[PermissionRule]()
+        self.shadow = Shadow(
+            self.workspace,
+            BlobStore(self.session / "blobs"),
+            self.emit,
+            self.state,
+            step=step,
+            load_rules=lambda: self.rules,
+        )
 
     def emit(self, event: AnyEvent) -> None:
         self.events.append(event)

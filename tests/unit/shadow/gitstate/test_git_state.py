@@ -52,7 +52,10 @@ def test_what_is_only_staged_is_shown_as_that(project):
     project.shadow.write("a.py", b"x = 2\n")
     run(project, "git add .")
     project.shadow.resolve("a.py")
-    assert project.shadow.bulks.git.preview(".git").moves == ("No reference moves: only what is staged changes.",)
+    assert project.shadow.bulks.git.preview(".git").moves == (
+        "No reference moves: only what is staged changes.",
+        "Staged: a.py (changed).",
+    )
 
 
 def test_s4_what_makes_git_run_something_is_a_protected_change(project):

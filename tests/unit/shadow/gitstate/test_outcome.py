@@ -221,9 +221,9 @@ def test_n5_what_is_staged_and_nowhere_in_the_review_is_told_before(project, com
 
 
 def test_n5_what_git_complains_of_is_one_line(project):
-    run(project, "echo x > .git/shallow; echo y > .git/info/grafts")
+    run(project, "printf 'x\\ny\\n' > .git/index")
     refused = project.shadow.bulks.git.preview(".git").refused
-    assert "shallow" in refused
+    assert "index" in refused
     assert "\n" not in refused
     assert "hint:" not in refused
 
@@ -240,7 +240,9 @@ def test_n5_nothing_is_told_of_what_is_staged_as_it_was_accepted(project):
 def test_n5_git_goes_on_looking_at_every_file(project, mark):
     on_disk(project, "git update-index --skip-worktree b.py")
     run(project, f"git update-index {mark} a.py")
-    assert project.shadow.bulks.git.preview(".git").notes == ("git was told not to look at a.py: that is taken back",)
+    assert project.shadow.bulks.git.preview(".git").notes == (
+        "commands changed which files git looks at, which is taken back: a.py",
+    )
     project.shadow.resolve_bulk(".git")
     on_disk(project, "echo more >> a.py; echo more >> b.py")
     assert on_disk(project, "git status --short") == " M a.py\n"
@@ -357,7 +359,10 @@ def test_n5_the_preview_shows_commits_with_message_and_diff_and_what_becomes_of_
     assert "Improve a" in shown.text
     assert EVIL not in shown.text  # what is asked about is what will be
     assert f"commit {shown.moves[0].rpartition(' ')[2]}" in shown.text
-    assert [move.split(":")[0] for move in shown.moves] == ["HEAD", "refs/heads/main", "refs/tags/v1"]
+    assert [move.split(":")[0] for move in shown.moves] == [
+        *["HEAD", "refs/heads/main", "refs/tags/v1"],
+        "The index, as HEAD will be",
+    ]
     assert "made again" in shown.notes[0]
     assert project.files() == before
 

@@ -1,0 +1,91 @@
+"""The index that is taken over: what commands staged, and of the rest what the project's own index says.
+
+An index holds more than what is staged: extensions (a cached tree that a commit would use, a shared file, a monitor),
+cached file status, and marks that keep git from looking at a file. None of that is taken over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from core.git.history import GitEntry
+from core.git.index import IndexEntry, read_entries, rebuild_index
+from core.git.repository import GitFailed, GitRepository
+from core.shadow.gitstate.repository_copy import RepositoryCopy
+from core.shadow.paths import format_paths
+from core.workspace.file_names import from_os_name
+
+_MAX_NAMED = 20  # paths in a line
+_DIRECTORY_MODE = bytes.fromhex("00004000")
+_HIDING = 0x8000, 0x4000  # assume-unchanged of the flags, skip-worktree of the extended ones
+
+
+class StagedIndex(Struct, frozen=True):
+    """The index as it may be. `data`: its bytes; empty: there is none; None: it stages what the project's own
+    does. `lines` name each path that is staged otherwise than before; `marked`: paths whose marks commands changed,
+    which is taken back."""
+
+    data: bytes | None = None
+    lines: tuple[str, ...] = ()
+    marked: tuple[str, ...] = ()
+
+
+def compute_staged_index(repository: RepositoryCopy, committed: Iterable[GitEntry]) -> StagedIndex:
+    """Compute the index from the one in `repository.now`. `committed`: what HEAD will have. Raises `GitFailed`."""
+    now = _read_index(repository.now, repository.now.directory / "index", repository)
+    before = list[IndexEntry]()
+    if repository.before is not None:
+        before = _read_index(repository.before, repository.before.directory / "index", repository)
+    known = {each.key: each for each in before}
+    prefix = repository.rel.removesuffix(".git")
+    marked = sorted({prefix + from_os_name(each.name) for each in now if _is_marked_anew(each, known.get(each.key))})
+    staged = {each.key: each.content for each in now}
+    changed = {each.key: each.content for each in before}
+    if staged == changed:
+        return StagedIndex(marked=tuple(marked))
+    is_there = (repository.now.directory / "index").is_file()
+    data = rebuild_index(now, before, repository.oid_bytes) if is_there else b""
+    heads = {each.path: (int(each.mode, 8).to_bytes(4, "big"), bytes.fromhex(each.oid), 0) for each in committed}
+    keys = sorted({key for key in staged.keys() | changed.keys() if staged.get(key) != changed.get(key)})
+    follows = [name for name, stage in keys if stage == 0 and staged.get((name, 0)) == heads.get(name)]
+    others = [key for key in keys if key[1] or key[0] not in follows]
+    lines = _describe(prefix, follows, [(name, (name, stage) in staged, name in heads) for name, stage in others])
+    return StagedIndex(data=data, lines=tuple(lines), marked=tuple(marked))
+
+
+def _describe(prefix: str, follows: list[bytes], others: list[tuple[bytes, bool, bool]]) -> Iterator[str]:
+    if others:
+        named = dict.fromkeys(
+            f"{prefix}{from_os_name(name)} ({'removed' if not is_there else 'changed' if is_known else 'new'})"
+            for name, is_there, is_known in others
+        )
+        yield f"Staged: {format_paths(list(named), _MAX_NAMED)}."
+    if follows:
+        named = dict.fromkeys(prefix + from_os_name(name) for name in follows)
+        yield f"The index, as HEAD will be: {format_paths(list(named), _MAX_NAMED)}."
+
+
+def _is_marked_anew(entry: IndexEntry, known: IndexEntry | None) -> bool:
+    marks = tuple(word & bit for word, bit in zip((entry.flags, entry.extended), _HIDING, strict=True))
+    old = (known.flags, known.extended) if known is not None else (0, 0)
+    return marks != tuple(word & bit for word, bit in zip(old, _HIDING, strict=True))
+
+
+def _read_index(room: GitRepository, source: Path, repository: RepositoryCopy) -> list[IndexEntry]:
+    """Read an index that may be split in two files or leave directories out: git writes a copy of it as a whole."""
+    if not source.is_file():
+        return []
+    copy = room.directory / "index-as-a-whole"
+    copy.write_bytes(source.read_bytes())
+    more = {"GIT_INDEX_FILE": str(copy)}
+    room.run("update-index", "--no-split-index", "--force-write-index", more=more, seconds=30.0)
+    try:
+        entries = read_entries(copy.read_bytes(), repository.oid_bytes)
+    except ValueError as problem:
+        raise GitFailed(f"the index of {repository.rel} is damaged.") from problem
+    if any(each.status[24:28] == _DIRECTORY_MODE for each in entries):
+        raise GitFailed(f"the index of {repository.rel} leaves directories out, which is not compared here.")
+    return entries

@@ -1,0 +1,71 @@
+"""The user's rules about writing, held where accepted content goes to the project: whoever wrote it, and however.
+
+A tool is refused by its gate, and a command that touches a file has no gate for each: so what `deny = ["Write(…)"]`
+names is compared with every path that a verdict would write. Such a path stays pending, with the rule as its risk.
+Taking a verdict back or restoring a checkpoint puts the user's own bytes back, and is no such writing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import Struct
+
+from core.errors import PathRefused, ReviewConflict
+from core.permissions.rules import PermissionRule, select_rules
+from core.protocol.review import WRITE_DENIED
+from core.shadow.layers.merged_tree import MergedTree
+from core.shadow.paths import format_paths
+
+LoadRules = Callable[[], Sequence[PermissionRule]]
+
+
+class WriteRules(Struct, eq=False):
+    """The rules of one session. `load_rules` gives those that hold now; `list_links` the links of the project by which
+    a path may be known under another name."""
+
+    tree: MergedTree
+    load_rules: LoadRules
+    list_links: Callable[[], Iterable[str]]
+
+    def find_denials(self, paths: Iterable[str]) -> dict[str, str]:
+        """Return the paths that a rule denies, each with a text that completes the sentence "it …"."""
+        rules = select_rules(self.load_rules(), "Write", "deny")
+        if not rules:
+            return {}
+        aliases, found = self._find_aliases(), dict[str, str]()
+        for path in paths:
+            names = (
+                path,
+                *(link + path[len(place) :] for link, place in aliases if f"{path}/".startswith(f"{place}/")),
+            )
+            hits = ((rule, name) for name in names for rule in rules if rule.matches(name))
+            if hit := next(hits, None):
+                rule, name = hit
+                where = f" of {rule.source}" if rule.source else ""
+                alias = "" if name == path else f" (it is {name} as well)"
+                found[path] = f"{WRITE_DENIED}: the rule deny {rule}{where} says so{alias}"
+        return found
+
+    def refuse(self, paths: Iterable[str]) -> None:
+        """Raise `ReviewConflict` if a rule denies one of the paths."""
+        if denials := self.find_denials(paths):
+            first = next(iter(denials))
+            more = f" So are {format_paths(list(denials)[1:])}." if len(denials) > 1 else ""
+            raise ReviewConflict(
+                f"{first} {denials[first]}. Nothing was written.{more}",
+                hint="Reject it, or take the rule out of your configuration; until then it stays pending.",
+                code="write_denied",
+            )
+
+    def _find_aliases(self) -> list[tuple[str, str]]:
+        """Return links with the places that they lead to."""
+        aliases = []
+        for link in dict.fromkeys(self.list_links()):
+            try:
+                place = self.tree.resolve_links(link)
+            except PathRefused:
+                continue
+            if place not in (link, "."):
+                aliases.append((link, place))
+        return aliases
