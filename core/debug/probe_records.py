@@ -140,7 +140,7 @@ def encode_records(records: Iterable[ProbeRecord]) -> bytes:
 
 def decode_records(data: bytes) -> tuple[ProbeRecord, ...]:
     """Decode what `encode_records` made."""
-    return tuple(_STORED.decode_lines(data))
+    return tuple(_STORED.decode(line) for line in data.splitlines() if line)
 
 
 def format_record(record: ProbeRecord) -> str:

@@ -8,6 +8,8 @@ from typing import Final, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from core.ids import Id, OptionalId
+
 Verdict = Literal["accept", "reject"]
 COMMENTS_TITLE = "My comments on"  # how a prompt made of comments begins, behind a note of the user's
 Operation = Literal["create", "edit", "delete", "rename", "mode"]
@@ -17,7 +19,7 @@ class FileState(Struct, frozen=True, kw_only=True):
     """The content of a path. `blob` names the stored bytes (sha256); with `kind` absent the rest is empty."""
 
     kind: Literal["absent", "file", "symlink"] = "file"
-    blob: str = ""
+    blob: OptionalId = ""
     mode: int = 0o644
     size: int = 0
 
@@ -30,7 +32,7 @@ class Hunk(Struct, frozen=True, kw_only=True):
     `moves`: it is the rename of the file, first and without lines; it is accepted with any other, rejected with all.
     """
 
-    id: str
+    id: Id
     old_start: int
     old_lines: int
     new_start: int
@@ -130,13 +132,13 @@ class Origin(Struct, frozen=True, kw_only=True):
     "you": the user edited in the review what the tool `over` made; all else is as it was before. `subagent`: the title
     of the subagent whose work was merged, "" = none's, or a todo's."""
 
-    turn: str = ""
-    call: str = ""
+    turn: OptionalId = ""
+    call: OptionalId = ""
     tool: str = ""
     todo: str = ""
     command: str = ""
     over: str = ""
-    subagent: str = ""
+    subagent: OptionalId = ""
 
     def strip_user_edit(self) -> Origin:
         """Return the origin as it was before the user edited the change."""
@@ -157,7 +159,7 @@ class Check(Struct, frozen=True, kw_only=True):
     """The latest command that ran over a change as it is pending, and its exit code. None: untested. `kind`: the most
     that it can prove; `syntax` only that the text can be parsed, `check` if that is not known."""
 
-    call: str
+    call: Id
     command: str
     exit_code: int
     paths: tuple[str, ...] = ()  # the files and directories that it looked at; () = the project
@@ -239,7 +241,7 @@ class VerdictRecord(Struct, frozen=True, kw_only=True):
     `source` and `check` as in `Change`.
     """
 
-    id: str
+    id: Id
     path: str
     verdict: Verdict
     hunks: tuple[Hunk, ...]
@@ -357,7 +359,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     `doubt`: what is off about the place, "" = the lines stand there.
     """
 
-    id: str
+    id: Id
     severity: Severity
     title: str
     text: str = ""

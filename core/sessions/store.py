@@ -157,14 +157,21 @@ class SessionStore:
 
     def open(self, session: str) -> SessionDirectory:
         """Open and lock an existing session. Raises `StateError`: unknown, or open elsewhere."""
-        path = self.sessions_path / session
         if not self.has_session(session):
             raise StateError(
                 f"there is no session {session!r} in this workspace.",
                 hint="`agent-tui sessions` lists those there are.",
                 code="session_unknown",
             )
-        return SessionDirectory(path)
+        return SessionDirectory(self.get_path(session))
+
+    def get_path(self, session: str) -> Path:
+        """Return the directory of a session; it need not exist. Raises `StateError` for what no session's id can be."""
+        if not is_session_id(session):
+            raise StateError(
+                f"{session[:80]!r} is no id of a session.", hint="`agent-tui sessions` lists those there are."
+            )
+        return self.sessions_path / session
 
     def has_session(self, session: str) -> bool:
         """True if there is a session of this id."""

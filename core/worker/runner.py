@@ -135,7 +135,7 @@ class AgentRunner:
         upload: SessionUpload | None = None
         try:
             session = await self._open_session(engine, SessionStore(workspace, home))
-            upload = self._upload = SessionUpload(self._store, SessionStore(workspace, home).sessions_path / session)
+            upload = self._upload = SessionUpload(self._store, SessionStore(workspace, home).get_path(session))
             await upload.begin(known)
             return await self._converse(engine, session)
         finally:

@@ -207,6 +207,7 @@ CHANGING = {
         "core.shadow.checkpoints.file_checkpoints",
     },
     "create_file": {
+        "core.background.session_archive",  # below the state directory
         "core.filesystem.atomic_write",
         "core.shadow.layers.layer_files",
         "core.shadow.promotion.file_swap",

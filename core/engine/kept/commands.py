@@ -38,7 +38,7 @@ def export_kept(store: SessionStore, command: cmd.SessionExport) -> None:
     """Write a session, be it open or not, to a new file. Raises `StateError`."""
     if not store.has_session(command.session):
         store.open(command.session)  # which says that there is none
-    made = export_session(store.sessions_path / command.session, command.format)
+    made = export_session(store.get_path(command.session), command.format)
     write_export(made, store.workspace / Path(command.path).expanduser())
 
 

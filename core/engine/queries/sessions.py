@@ -117,7 +117,7 @@ async def answer_export(source: QuerySource, query: q.ExportQuery) -> q.ExportAn
     store = source.services.store
     if not store.has_session(query.session):
         store.open(query.session)  # which says that there is none
-    return await asyncio.to_thread(export_session, store.sessions_path / query.session, query.format)
+    return await asyncio.to_thread(export_session, store.get_path(query.session), query.format)
 
 
 async def answer_jobs(source: QuerySource, query: q.JobsQuery) -> q.JobsAnswer:

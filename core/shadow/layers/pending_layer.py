@@ -20,6 +20,7 @@ from core.errors import ContentLost, StateError
 from core.filesystem.atomic_write import replace_file
 from core.filesystem.open_beneath import open_parent
 from core.filesystem.removal import remove_path, remove_tree
+from core.ids import OptionalId
 from core.protocol.review import FileState
 from core.records import decode_json
 from core.shadow.content.contents import Contents, explain_lost_content
@@ -34,7 +35,7 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 class PendingRecord(Struct, frozen=True, kw_only=True):
     """The content of the layer `name`: files, links and whiteouts (absent), and its directories with their modes."""
 
-    name: str = ""
+    name: OptionalId = ""
     boot: str = ""
     nodes: dict[str, FileState] = {}
     directories: dict[str, int] = {}
