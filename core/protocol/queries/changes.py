@@ -51,7 +51,7 @@ class CheckpointPreviewQuery(Query, frozen=True, kw_only=True, tag="checkpoint.p
 class PictureQuery(Query, frozen=True, kw_only=True, tag="picture"):
     """A preview of the attachment `digest` of a session, for a client without a decoder, in at most so many cells."""
 
-    digest: str
+    digest: Id
     columns: int = 80
     rows: int = 24
 
