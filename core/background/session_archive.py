@@ -23,6 +23,7 @@ from core.background.store import AgentStore
 from core.errors import StateError
 from core.filesystem.atomic_write import PRIVATE, create_file, rename_over
 from core.filesystem.open_beneath import DIRECTORY, open_beneath
+from core.filesystem.private_directories import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.ids import is_id
 from core.protocol.events import SessionStarted
@@ -133,7 +134,7 @@ async def _fill(place: Path, log: bytes, files: AsyncIterator[tuple[str, bytes]]
 
 def _open_session(place: Path) -> int:
     """Open the directory of a session with those below it, made if need be; a link in its place is an error."""
-    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_directory(place.parent)
     with suppress(FileExistsError):
         place.mkdir(mode=0o700)
     directory = os.open(place, DIRECTORY | os.O_NOFOLLOW)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from core.errors import StateError
+from core.filesystem.private_directories import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.ids import new_id
 from core.user_dirs import get_state_dir
@@ -24,7 +25,7 @@ _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 def _make_directory(directory: Path) -> None:
     """Make a directory that is private to the user. Raises `StateError` with what to do about it."""
     try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_directory(directory)
     except OSError as problem:
         raise StateError(
             f"the state directory {directory} can't be made: {problem.strerror}.",
