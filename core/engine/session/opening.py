@@ -10,6 +10,7 @@ from core.engine.session.recovery import close_open_turn
 from core.engine.session.restore import finish_pending_restore
 from core.engine.session.session import Session
 from core.errors import StateError
+from core.git.credentials import register_git_credentials
 from core.git.layout import read_branch
 from core.git.temporary_directories import remove_abandoned
 from core.protocol.events import BranchChanged, SessionResumed, SessionStarted
@@ -25,6 +26,7 @@ def create_session(directory: SessionDirectory, services: EngineServices, first:
     remove_abandoned()
     log = SessionLog(directory.log_path)
     state = SessionState(session_id=directory.id, recall=log.read_records)
+    register_git_credentials(services.workspace.root)
     session = Session(directory, log, state, services)
     session.emit(first)
     return session
@@ -46,6 +48,7 @@ def resume_session(directory: SessionDirectory, services: EngineServices) -> Ses
     remove_abandoned()
     log, state, mended = open_session(directory.path, SessionState)
     state.session_id = directory.id
+    register_git_credentials(services.workspace.root)
     session = Session(directory, log, state, services)
     repaired = [mended, *session.shadow.recover(), finish_pending_restore(session)]
     session.recorder.turn_id = state.current_turn.id if state.current_turn is not None else ""
