@@ -91,7 +91,7 @@ def build_msgpack_decoder(kind: type[T]) -> RecordDecoder[T]:
     return RecordDecoder(msgspec.msgpack.Decoder(kind).decode, nests=False)
 
 
-def parse_json(text: str | bytes, **options: Any) -> Any:
+def parse_json(text: str | bytes | bytearray, **options: Any) -> Any:
     """Return what JSON holds as `json.loads` does, with its options. Raises ValueError, for what is nested too deep as
     well."""
     import json

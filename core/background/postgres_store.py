@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from core.background.records import ENDED, AgentMessage, BackgroundAgent, decode_agent, decode_listed_agent
+from core.background.records import (
+    ENDED,
+    AgentMessage,
+    BackgroundAgent,
+    decode_agent,
+    decode_listed_agent,
+    decode_messages,
+)
 from core.background.session_rows import SCHEMA, SessionRows
 from core.background.store import INSTALL, LEASE_SECONDS, StoreUnavailable, Work
 from core.clock import now_ms, pause
@@ -185,7 +192,7 @@ class PostgresStore:
     async def take_messages(self, name: str, after: int) -> list[AgentMessage]:
         query = "SELECT number, command FROM agent_tui_messages WHERE agent = %s AND number > %s ORDER BY number"
         rows = await self._execute(query, (name, after))
-        return [AgentMessage(number=number, command=msgspec.json.decode(bytes(command))) for number, command in rows]
+        return decode_messages(rows)
 
     async def _notify(self, name: str) -> None:
         await self._execute("SELECT pg_notify(%s, %s)", (CHANNEL, name))

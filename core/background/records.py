@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -100,6 +102,15 @@ def decode_listed_agent(name: str, record: bytes) -> BackgroundAgent | None:
     except StateError as problem:
         lost = AgentRequest(task_description="(its record can't be read)")
         return BackgroundAgent(id=name, request=lost, state="failed", message=str(problem)) if is_id(name) else None
+
+
+def decode_messages(rows: Iterable[tuple[int, bytes]]) -> list[AgentMessage]:
+    """Return the messages of rows of number and command; one that can't be read was never said."""
+    messages = []
+    for number, command in rows:
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            messages.append(AgentMessage(number=number, command=decode_json(bytes(command), dict[str, Any])))
+    return messages
 
 
 def build_agent(request: AgentRequest) -> BackgroundAgent:

@@ -16,7 +16,14 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from core.background.records import ENDED, AgentMessage, BackgroundAgent, decode_agent, decode_listed_agent
+from core.background.records import (
+    ENDED,
+    AgentMessage,
+    BackgroundAgent,
+    decode_agent,
+    decode_listed_agent,
+    decode_messages,
+)
 from core.background.store import StoreUnavailable, Work
 from core.clock import now_ms
 from core.errors import StateError
@@ -130,7 +137,7 @@ class SqliteStore:
     async def take_messages(self, name: str, after: int) -> list[AgentMessage]:
         query = "SELECT number, command FROM messages WHERE agent = ? AND number > ? ORDER BY number"
         rows = await self._run(lambda db: db.execute(query, (name, after)).fetchall())
-        return [AgentMessage(number=number, command=msgspec.json.decode(command)) for number, command in rows]
+        return decode_messages(rows)
 
     async def work(self, worker: str, concurrency: int, run: Work) -> None:
         """Run queued agents until cancelled. The caller is the one worker of this machine: what is marked as running

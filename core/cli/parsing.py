@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, get_a
 from core.exits import ExitCode
 from core.modes import Mode
 from core.protocol.options import Effort
+from core.records import decode_json
 
 if TYPE_CHECKING:
     from core.protocol.tools import ToolSettings
@@ -233,7 +234,7 @@ def parse_tools(text: str) -> dict[str, ToolSettings]:
     from core.records import convert
 
     try:
-        given = msgspec.json.decode(text)
+        given = decode_json(text)
         if isinstance(given, dict):
             given = {name: _rename_keys(each) for name, each in given.items()}
         return convert(given, dict[str, ToolSettings])

@@ -171,7 +171,7 @@ class Execution:
             ended = await self.running.wait()
         finally:
             watch.cancel()
-        await self._disk_guard.reset_full_cache()
+        await self._disk_guard.settle_cache()
         return replace(ended, exit_code=None, end_reason="disk_full") if self._disk_guard.reason else ended
 
     def _take_effects(self, ended: BoxResult) -> str:

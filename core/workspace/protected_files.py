@@ -7,7 +7,6 @@ purpose: they are labelled, and accepted like any file. Names are compared as th
 
 from __future__ import annotations
 
-import json
 import posixpath
 from collections.abc import Iterable
 from itertools import pairwise
@@ -15,6 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from core.records import parse_json
 from core.workspace.file_names import fold_name, is_git_internal, is_plan
 from core.workspace.protected_names import GIT_RISK, HOOK_RISK, LABELLED, PROTECTED, PYTHON_RISK, RiskyNames
 
@@ -99,7 +99,7 @@ def _list_changed_scripts(old: bytes, new: bytes) -> list[str]:
 
 def _parse_scripts(data: bytes) -> dict[str, object]:
     try:
-        found = json.loads(data or b"{}")
+        found = parse_json(data or b"{}")
     except ValueError:
         return {}
     scripts = found.get("scripts") if isinstance(found, dict) else None

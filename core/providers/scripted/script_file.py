@@ -19,6 +19,7 @@ from msgspec.structs import fields, replace
 from core.errors import ConfigError
 from core.filesystem.regular_file import read_regular_file
 from core.protocol.messages import Usage
+from core.records import parse_json
 
 MAX_BYTES: Final = 4_000_000
 Finish = Literal["", "stop", "tool_calls", "length", "refused"]
@@ -297,4 +298,4 @@ def _describe_type(value: Any) -> str:
 def _read_builtins(table: Any, key: str) -> Any:
     """YAML's own kinds of text, numbers and tables as plain ones."""
     value = table[key]
-    return str(value) if isinstance(value, str) else json.loads(json.dumps(value, default=str))
+    return str(value) if isinstance(value, str) else parse_json(json.dumps(value, default=str))
