@@ -27,9 +27,10 @@ from core.background.records import (
     decode_messages,
 )
 from core.background.session_rows import SCHEMA, SessionRows
-from core.background.store import INSTALL, LEASE_SECONDS, StoreUnavailable, Work
+from core.background.store import LEASE_SECONDS, StoreUnavailable, Work
 from core.clock import now_ms, pause
 from core.errors import ConfigError
+from core.installation import describe_extra
 from core.tasks import TaskOwner
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class PostgresStore:
         try:
             import psycopg
         except ImportError:
-            raise ConfigError(MISSING, hint=INSTALL) from None
+            raise ConfigError(MISSING, hint=describe_extra("team")) from None
         try:
             return await psycopg.AsyncConnection.connect(self._database, autocommit=True, connect_timeout=10)
         except psycopg.Error as problem:
@@ -236,7 +237,7 @@ class PostgresStore:
         try:
             import procrastinate
         except ImportError:
-            raise ConfigError(MISSING, hint=INSTALL) from None
+            raise ConfigError(MISSING, hint=describe_extra("team")) from None
         app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=self._database, timeout=10))
 
         @app.task(queue=QUEUE, name="agent_tui.run")

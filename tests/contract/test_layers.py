@@ -28,6 +28,7 @@ LADDER: tuple[frozenset[str], ...] = (
             ".secrets",
             ".tasks",
             ".text",
+            ".installation",
             ".user_dirs",
         )
     ),
