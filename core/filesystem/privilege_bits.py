@@ -1,4 +1,4 @@
-"""What would give rights to whoever runs it, in directories that commands wrote: it is taken away, or the file is.
+"""Rights that a file gives to whoever runs it, in directories that commands wrote: they are taken, or the file is.
 
 In the box such a file gives nothing (its mounts say so); where it is kept it lies on the machine's own disk.
 """

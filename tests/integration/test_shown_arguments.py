@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -55,9 +54,7 @@ def test_n40_no_process_of_a_private_run_shows_its_prompt(tmp_path, form):
         stderr=subprocess.PIPE,
     ) as run:
         assert run.stdin is not None
-        deadline = time.monotonic() + 60
         while b"*" * len(WORDS) not in read_command_lines().get(run.pid, b""):  # it waits for its standard input
-            assert time.monotonic() < deadline, "the prompt stays in the list of processes"
             assert run.poll() is None
         run.stdin.close()
         run.stdin = None

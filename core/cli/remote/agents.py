@@ -20,6 +20,7 @@ from core.background.records import ENDED, AgentLimits, AgentRequest, Background
 from core.background.store import AgentStore, require
 from core.background.worker_process import SUCCESSION_SECONDS, WorkerLock
 from core.cli.parsing import MODES, Arguments, Front, build_parser, parse_count, parse_directory, parse_dollars
+from core.cli.print_mode.shown_arguments import hide_arguments
 from core.clock import now_ms
 from core.errors import CommandRejected, StateError
 from core.exits import ExitCode
@@ -133,6 +134,7 @@ def run(arguments: AgentsArguments) -> int:
     """Carry it out. Returns the exit code."""
     from core.config.loading import load_settings
 
+    hide_arguments(arguments.text, arguments.request.task_description if arguments.request else "")
     store = open_configured_store(load_settings().background, database=arguments.database, lease=arguments.lease)
     if arguments.verb == "worker":
         return _run_worker(arguments, store)
