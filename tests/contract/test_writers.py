@@ -24,7 +24,6 @@ READS = "nothing: it reads the index"
 WRITERS: dict[str, str] = {
     "agent_tui": "nothing: /dev/null in place of a closed output",
     "core.shell.log_collector": STATE,
-    "core.shell.command_host": "the cache directory of the workspace, in the state directory",
     "core.agent.context.prefix": STATE,
     "core.shell.probe_overlay": LAYERS,
     "core.hooks.runner": LAYERS,
@@ -56,7 +55,6 @@ WRITERS: dict[str, str] = {
     "core.engine.settings_file": "the user's own config.toml",
     "core.crash_reports": STATE,
     "core.git.temporary_directories": SCRATCH,
-    "core.background.places": STATE,
     "core.background.repositories": "a clone of its own in the state directory; starts git",
     "core.background.session_archive": STATE,
     "core.cli.print_mode.shown_arguments": "the arguments in the memory of this process",

@@ -20,7 +20,6 @@ from core.background.records import ENDED, AgentLimits, AgentRequest, Background
 from core.background.store import AgentStore, require
 from core.background.worker_process import SUCCESSION_SECONDS, WorkerLock
 from core.cli.parsing import MODES, Arguments, Front, build_parser, parse_count, parse_directory, parse_dollars
-from core.cli.print_mode.shown_arguments import hide_arguments
 from core.clock import now_ms
 from core.errors import CommandRejected, StateError
 from core.exits import ExitCode
@@ -132,6 +131,7 @@ def parse(argv: Sequence[str]) -> AgentsArguments:
 
 def run(arguments: AgentsArguments) -> int:
     """Carry it out. Returns the exit code."""
+    from core.cli.print_mode.shown_arguments import hide_arguments
     from core.config.loading import load_settings
 
     hide_arguments(arguments.text, arguments.request.task_description if arguments.request else "")
