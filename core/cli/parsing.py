@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, get_a
 from core.exits import ExitCode
 from core.modes import Mode
 from core.protocol.options import Effort
-from core.records import decode_json
 
 if TYPE_CHECKING:
     from core.protocol.tools import ToolSettings
@@ -231,7 +230,7 @@ def parse_tools(text: str) -> dict[str, ToolSettings]:
     import msgspec
 
     from core.protocol.tools import ToolSettings
-    from core.records import convert
+    from core.records import convert, decode_json
 
     try:
         given = decode_json(text)
