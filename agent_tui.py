@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 OWN_PACKAGES = ("core", "tui")
 # Holding the interpreter's own state, or loaded before any path of the project is searched.
 UNTOUCHABLE = ("__main__", "builtins", "codecs", "encodings", "importlib", "io", "os", "site", "sys", "warnings")
-
 WEB_DRIVER = "textual.drivers.web_driver:WebDriver"
 
 # Where Python takes its own code from, before a line of ours runs.
@@ -362,6 +361,7 @@ def _explain(problem: Exception) -> int:
 def main() -> int:
     """Run the command line in sys.argv. Returns the exit code; SystemExit after --help and wrong arguments."""
     start_isolated()
+    os.umask(os.umask(0o077) & 0o077)  # one that takes rights from its own user would keep the program from its files
     put_own_code_first()
     from core.search_paths import clean_environment
 

@@ -18,6 +18,7 @@ from core import __version__
 from core.clock import now_ms
 from core.config.loading import load_settings
 from core.errors import AgentTuiError
+from core.filesystem.private_directories import make_private_directory
 from core.ids import new_id
 from core.secrets import redact
 from core.text.well_formed import make_well_formed
@@ -58,7 +59,7 @@ def describe_crash_report(path: str) -> str:
 
 def _write_report(fault: BaseException, where: str) -> Path:
     folder = get_state_dir() / FOLDER
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_directory(folder)
     at = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_ms() / 1000))
     path = folder / f"{at}-{new_id('fault').removeprefix('fault_')}.txt"
     head = f"agent-tui {__version__}, Python {platform.python_version()}, {platform.system()}: {where}\n\n"

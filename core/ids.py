@@ -1,11 +1,31 @@
-"""Identifiers: sortable by time where it helps a reader, random where they only have to differ."""
+"""Identifiers: sortable by time where it helps a reader, random where they only have to differ. Each is one name.
+
+Ids of sessions, agents, layers, checkpoints and stored bytes become names of files and directories. Records that hold
+them come from disks, databases and clients, so the type of each such field is one of those here, and a record with
+another id is refused where it is decoded. Ids that a model chooses (of todos, options, hypotheses) name no file.
+"""
 
 from __future__ import annotations
 
-import secrets
+import re
 import time
 from threading import Lock
+from typing import Annotated, Final
 
+from msgspec import Meta
+
+# `$` also matches before a line feed at the end, hence what follows it. Names of devices are files nowhere on Windows.
+_DEVICE: Final = r"[cC][oO][nN]|[pP][rR][nN]|[aA][uU][xX]|[nN][uU][lL]|(?:[cC][oO][mM]|[lL][pP][tT])[0-9]"
+_RESERVED: Final = rf"(?!(?:{_DEVICE})(?:\.|$))"
+_NAME: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9_-])?"
+ID_PATTERN: Final = rf"^{_RESERVED}{_NAME}$(?!\n)"
+OPTIONAL_ID_PATTERN: Final = rf"^(?:{_RESERVED}{_NAME})?$(?!\n)"
+
+Id = Annotated[str, Meta(pattern=ID_PATTERN)]
+OptionalId = Annotated[str, Meta(pattern=OPTIONAL_ID_PATTERN)]  # "" = none
+DraftName = Annotated[str, Meta(pattern=rf"^\.{_NAME}$(?!\n)")]  # of a file that is being written, beside its target
+
+_ID: Final = re.compile(ID_PATTERN)
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
@@ -28,6 +48,8 @@ _clock = _Clock()
 def new_id(prefix: str) -> str:
     """Return `<prefix>_<16 characters>`: 9 of time (ms, Crockford base 32), 7 random; sorts by creation time, strictly
     within one process."""
+    import secrets
+
     stamp = _clock.read()
     digits = []
     for _ in range(9):
@@ -35,3 +57,8 @@ def new_id(prefix: str) -> str:
         stamp >>= 5
     tail = "".join(secrets.choice(_ALPHABET) for _ in range(7))
     return f"{prefix}_{''.join(reversed(digits))}{tail}"
+
+
+def is_id(text: str) -> bool:
+    """Return True if an id can be this text: it is one name, in no system a path."""
+    return _ID.match(text) is not None

@@ -1,31 +1,44 @@
-"""Records made from plain data and from bytes: the one door to what msgspec does by a type.
+"""Records and plain data made from bytes: the one door to JSON, to TOML, and to what msgspec does by a type.
 
 msgspec works out a type at its first use, in steps between which other threads run, and one that uses the type
 meanwhile ends the process with a fault (seen with 0.22, in an engine whose first prompt came while models were read).
 So one thread at a time works out types, and nothing uses one before.
+
+What is nested so deep that a parser gives up, or that a later reader of the value would, is not valid: foreign texts
+raise the same error for that as for a missing bracket, never `RecursionError` or `MemoryError`.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from threading import RLock
-from typing import Any, Final, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 import msgspec
 
+if TYPE_CHECKING:
+    import json
+
 T = TypeVar("T")
+
+MAX_DEPTH: Final = 200  # of lists and objects in each other, in plain data
+TOO_DEEP: Final = f"it is nested deeper than {MAX_DEPTH} levels"
+
+EXPECTED_ID: Final = "is an id: letters, digits, '.', '_' and '-'"
 
 _LEARNING: Final = RLock()
 _learnt: set[Any] = set()
+_PATTERN: Final = re.compile(r"`str` matching regex '[^']*\$\(\?!\\+n\)'")  # as `core/ids.py` ends one
 
 
 @overload
 def decode_json(data: bytes | str | msgspec.Raw, kind: type[T]) -> T: ...
 @overload
-def decode_json(data: bytes | str | msgspec.Raw, kind: Any) -> Any: ...
-def decode_json(data: bytes | str | msgspec.Raw, kind: Any) -> Any:
-    """Return what JSON holds, as a value of a type. Raises `msgspec.DecodeError`."""
-    _learn(kind)
-    return msgspec.json.decode(data, type=kind)
+def decode_json(data: bytes | str | msgspec.Raw, kind: Any = Any) -> Any: ...
+def decode_json(data: bytes | str | msgspec.Raw, kind: Any = Any) -> Any:
+    """Return what JSON holds, as a value of a type, or as plain data. Raises `msgspec.DecodeError`."""
+    return build_json_decoder(kind).decode(data)
 
 
 @overload
@@ -35,23 +48,104 @@ def convert(data: object, kind: Any, *, strict: bool = True, from_attributes: bo
 def convert(data: object, kind: Any, *, strict: bool = True, from_attributes: bool = False) -> Any:
     """Return plain data as a value of a type, see `msgspec.convert`. Raises `msgspec.ValidationError`."""
     _learn(kind)
-    return msgspec.convert(data, kind, strict=strict, from_attributes=from_attributes)
+    try:
+        return msgspec.convert(data, kind, strict=strict, from_attributes=from_attributes)
+    except RecursionError:
+        raise msgspec.ValidationError(TOO_DEEP) from None
+    except msgspec.ValidationError as problem:
+        raise _rephrase(problem) from None
+
+
+class RecordDecoder(Generic[T]):
+    """A decoder of a format, for values of a type. `nests`: plain data is among them, whose depth is measured."""
+
+    def __init__(self, decode: Callable[[Any], T], *, nests: bool) -> None:
+        self._decode, self._nests = decode, nests
+
+    def decode(self, data: bytes | str | msgspec.Raw) -> T:
+        """Return the value. Raises `msgspec.DecodeError`."""
+        try:
+            value = self._decode(data)
+        except (RecursionError, MemoryError):
+            raise msgspec.DecodeError(TOO_DEEP) from None
+        except msgspec.ValidationError as problem:
+            raise _rephrase(problem) from None
+        if self._nests and is_too_deep(value):
+            raise msgspec.DecodeError(TOO_DEEP)
+        return value
 
 
 @overload
-def build_json_decoder(kind: type[T]) -> msgspec.json.Decoder[T]: ...
+def build_json_decoder(kind: type[T]) -> RecordDecoder[T]: ...
 @overload
-def build_json_decoder(kind: Any) -> msgspec.json.Decoder[Any]: ...
-def build_json_decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+def build_json_decoder(kind: Any) -> RecordDecoder[Any]: ...
+def build_json_decoder(kind: Any) -> RecordDecoder[Any]:
     """Build a decoder of JSON, for what is decoded often."""
     _learn(kind)
-    return msgspec.json.Decoder(kind)
+    return RecordDecoder(msgspec.json.Decoder(kind).decode, nests=kind is Any)
 
 
-def build_msgpack_decoder(kind: type[T]) -> msgspec.msgpack.Decoder[T]:
+def build_msgpack_decoder(kind: type[T]) -> RecordDecoder[T]:
     """Build a decoder of MessagePack, for what is decoded often."""
     _learn(kind)
-    return msgspec.msgpack.Decoder(kind)
+    return RecordDecoder(msgspec.msgpack.Decoder(kind).decode, nests=False)
+
+
+def parse_json(text: str | bytes | bytearray, **options: Any) -> Any:
+    """Return what JSON holds as `json.loads` does, with its options. Raises ValueError, for what is nested too deep as
+    well."""
+    import json
+
+    return _guard(lambda: json.loads(text, **options))
+
+
+def parse_json_part(decoder: json.JSONDecoder, text: str, start: int = 0) -> tuple[Any, int]:
+    """Return the value that begins at a place of a text, and where it ends. Raises ValueError."""
+    value: tuple[Any, int] = _guard(lambda: decoder.raw_decode(text, start))
+    return value
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the table that a TOML text holds. Raises `tomllib.TOMLDecodeError`, a ValueError."""
+    import tomllib
+
+    try:
+        table = tomllib.loads(text)
+    except (RecursionError, MemoryError):
+        raise tomllib.TOMLDecodeError(TOO_DEEP) from None
+    if is_too_deep(table):
+        raise tomllib.TOMLDecodeError(TOO_DEEP)
+    return table
+
+
+def is_too_deep(value: object) -> bool:
+    """Return True for lists and objects that stand deeper in each other than `MAX_DEPTH`."""
+    level = [value] if isinstance(value, (dict, list, tuple)) else []
+    for _ in range(MAX_DEPTH):
+        if not level:
+            return False
+        level = [
+            below
+            for above in level
+            for below in (above.values() if isinstance(above, dict) else above)
+            if isinstance(below, (dict, list, tuple))
+        ]
+    return bool(level)
+
+
+def _rephrase(problem: msgspec.ValidationError) -> msgspec.ValidationError:
+    """Return an error that names what it expected in words rather than by a pattern."""
+    return msgspec.ValidationError(_PATTERN.sub(f"`str` that {EXPECTED_ID}", str(problem)))
+
+
+def _guard(parse: Callable[[], T]) -> T:
+    try:
+        value = parse()
+    except (RecursionError, MemoryError):
+        raise ValueError(TOO_DEEP) from None
+    if is_too_deep(value):
+        raise ValueError(TOO_DEEP)
+    return value
 
 
 def _learn(kind: Any) -> None:

@@ -18,6 +18,7 @@ _MIN_MASKED_LENGTH: Final = (
     12  # what local servers take for a key ("ollama", "not-needed") stands in files and answers as a word
 )
 _known: set[str] = set()
+_credentials: set[str] = set()  # of those, what is masked even if it is short: no server takes just any word for it
 
 _PATTERNS: Final = (
     re.compile(
@@ -67,11 +68,22 @@ def register_secret(value: str) -> None:
         list_masked_values.cache_clear()
 
 
+def register_credential(value: str) -> None:
+    """Let every mask know a value out of a store of credentials, as short as passwords are."""
+    register_secret(value)
+    if value in _known and value not in _credentials:
+        _credentials.add(value)
+        list_masked_values.cache_clear()
+
+
 @cache
 def list_masked_values() -> tuple[str, ...]:
     """Return the known values that are masked wherever they stand, the longest first."""
     return tuple(
-        sorted((value for value in _known if len(value) >= _MIN_MASKED_LENGTH), key=lambda value: (-len(value), value))
+        sorted(
+            (value for value in _known if len(value) >= _MIN_MASKED_LENGTH or value in _credentials),
+            key=lambda value: (-len(value), value),
+        )
     )
 
 

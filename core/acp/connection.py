@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from core.errors import AgentTuiError
+from core.records import decode_json
 from core.tasks import TaskOwner
 from core.text.well_formed import encode_record
 
@@ -100,7 +101,7 @@ class Connection:
 
     def _take_line(self, line: bytes) -> None:
         try:
-            said = msgspec.json.decode(line)
+            said = decode_json(line)
         except (msgspec.DecodeError, UnicodeDecodeError):
             said = None
         if not isinstance(said, dict) or not ({"method", "result", "error"} & said.keys()):

@@ -19,8 +19,9 @@ from urllib.parse import parse_qs, urlsplit
 
 from msgspec import Struct
 
-from core.background.store import INSTALL, StoreUnavailable
+from core.background.store import StoreUnavailable
 from core.errors import ConfigError, StateError
+from core.installation import describe_extra
 
 if TYPE_CHECKING:
     from obstore.store import S3Config, S3Credential, S3Store
@@ -140,7 +141,9 @@ class ObjectStore:
             try:
                 from obstore.store import S3Store
             except ImportError:
-                raise ConfigError("The object store needs a package that is not installed.", hint=INSTALL) from None
+                raise ConfigError(
+                    "The object store needs a package that is not installed.", hint=describe_extra("team")
+                ) from None
             region = self._address.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
             has_variables = any(os.environ.get(name) for name in _VARIABLES)
             if not has_variables:

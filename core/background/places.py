@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from core.errors import ConfigError, StateError
+from core.filesystem.private_directories import make_private_directory
 from core.user_dirs import get_state_dir
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def make_agents_dir() -> Path:
     """Make that directory, for the user alone. Raises `StateError`."""
     place = get_agents_dir()
     try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_directory(place)
     except OSError as problem:
         raise StateError(f"the directory {place} can't be made: {problem.strerror}.") from problem
     return place

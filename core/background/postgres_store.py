@@ -18,12 +18,19 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from core.background.records import ENDED, AgentMessage, BackgroundAgent
+from core.background.records import (
+    ENDED,
+    AgentMessage,
+    BackgroundAgent,
+    decode_agent,
+    decode_listed_agent,
+    decode_messages,
+)
 from core.background.session_rows import SCHEMA, SessionRows
-from core.background.store import INSTALL, LEASE_SECONDS, StoreUnavailable, Work
+from core.background.store import LEASE_SECONDS, StoreUnavailable, Work
 from core.clock import now_ms, pause
 from core.errors import ConfigError
-from core.records import decode_json
+from core.installation import describe_extra
 from core.tasks import TaskOwner
 
 if TYPE_CHECKING:
@@ -92,7 +99,7 @@ class PostgresStore:
         try:
             import psycopg
         except ImportError:
-            raise ConfigError(MISSING, hint=INSTALL) from None
+            raise ConfigError(MISSING, hint=describe_extra("team")) from None
         try:
             return await psycopg.AsyncConnection.connect(self._database, autocommit=True, connect_timeout=10)
         except psycopg.Error as problem:
@@ -126,44 +133,45 @@ class PostgresStore:
         await self._defer(agent.id)
 
     async def find(self, name: str) -> BackgroundAgent | None:
+        row = await self._read_row(name)
+        return decode_agent(row) if row is not None else None
+
+    async def _read_row(self, name: str) -> bytes | None:
+        """Return an agent's record as it was written, which another version may have done in other words."""
         rows = await self._execute("SELECT record FROM agent_tui_agents WHERE id = %s", (name,))
-        return _decode(rows[0][0]) if rows else None
+        return bytes(rows[0][0]) if rows else None
 
     async def list_agents(self) -> list[BackgroundAgent]:
-        rows = await self._execute("SELECT record FROM agent_tui_agents ORDER BY id DESC")
-        return [_decode(row[0]) for row in rows]
+        rows = await self._execute("SELECT id, record FROM agent_tui_agents ORDER BY id DESC")
+        listed = (decode_listed_agent(name, bytes(record)) for name, record in rows)
+        return [agent for agent in listed if agent is not None]
 
     async def update(self, agent: BackgroundAgent, changes: Mapping[str, Any]) -> BackgroundAgent | None:
-        known = await self.find(agent.id)
-        if known is None or known.attempt != agent.attempt:
-            return None
-        return await self._replace(known, replace(known, **changes))
+        return await self._change(agent.id, changes, only_if=lambda known: known.attempt == agent.attempt)
 
-    async def _replace(self, known: BackgroundAgent, changed: BackgroundAgent) -> BackgroundAgent | None:
-        """Write a record if nobody else wrote it meanwhile; None: somebody did."""
-        rows = await self._execute(
-            "UPDATE agent_tui_agents SET state = %s, attempt = %s, record = %s, seen = now()"
-            " WHERE id = %s AND record = %s RETURNING id",
-            (changed.state, changed.attempt, msgspec.json.encode(changed), known.id, msgspec.json.encode(known)),
-        )
-        if not rows:
-            again = await self.find(known.id)
-            if again is None or again.attempt != known.attempt or changed.attempt != known.attempt:
+    async def _change(
+        self, name: str, changes: Mapping[str, Any], *, only_if: Callable[[BackgroundAgent], bool]
+    ) -> BackgroundAgent | None:
+        """Change fields of an agent as it is now, and over what others write meanwhile unless they take it up; None:
+        there is none of whom `only_if` holds. The row is compared with the very bytes that were read."""
+        attempt: int | None = None
+        while (row := await self._read_row(name)) is not None:
+            known = decode_agent(row)
+            if not only_if(known) or (attempt is not None and known.attempt != attempt):
                 return None
-            fields = {
-                name: getattr(changed, name)
-                for name in changed.__struct_fields__
-                if getattr(changed, name) != getattr(known, name)
-            }
-            return await self._replace(again, replace(again, **fields))
-        await self._notify(known.id)
-        return changed
+            attempt, changed = known.attempt, replace(known, **changes)
+            rows = await self._execute(
+                "UPDATE agent_tui_agents SET state = %s, attempt = %s, record = %s, seen = now()"
+                " WHERE id = %s AND record = %s RETURNING id",
+                (changed.state, changed.attempt, msgspec.json.encode(changed), name, row),
+            )
+            if rows:
+                await self._notify(name)
+                return changed
+        return None
 
     async def change_state(self, name: str, changes: Mapping[str, Any], *, only_in: frozenset[str]) -> bool:
-        known = await self.find(name)
-        if known is None or known.state not in only_in:
-            return False
-        return await self._replace(known, replace(known, **changes)) is not None
+        return await self._change(name, changes, only_if=lambda known: known.state in only_in) is not None
 
     async def delete(self, name: str) -> None:
         await self._sessions.delete(name)
@@ -185,7 +193,7 @@ class PostgresStore:
     async def take_messages(self, name: str, after: int) -> list[AgentMessage]:
         query = "SELECT number, command FROM agent_tui_messages WHERE agent = %s AND number > %s ORDER BY number"
         rows = await self._execute(query, (name, after))
-        return [AgentMessage(number=number, command=msgspec.json.decode(bytes(command))) for number, command in rows]
+        return decode_messages(rows)
 
     async def _notify(self, name: str) -> None:
         await self._execute("SELECT pg_notify(%s, %s)", (CHANNEL, name))
@@ -229,7 +237,7 @@ class PostgresStore:
         try:
             import procrastinate
         except ImportError:
-            raise ConfigError(MISSING, hint=INSTALL) from None
+            raise ConfigError(MISSING, hint=describe_extra("team")) from None
         app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=self._database, timeout=10))
 
         @app.task(queue=QUEUE, name="agent_tui.run")
@@ -284,9 +292,9 @@ class PostgresStore:
 
     async def _release(self, name: str, worker: str) -> None:
         """Queue an agent again that this worker has not brought to its end."""
-        known = await self.find(name)
-        if known is not None and known.worker == worker and known.state in {"running", "waiting"}:
-            await self._replace(known, replace(known, state="queued", worker="", waits_for=""))
+        changes = {"state": "queued", "worker": "", "waits_for": ""}
+        is_ours = lambda known: known.worker == worker and known.state in {"running", "waiting"}  # noqa: E731
+        if await self._change(name, changes, only_if=is_ours) is not None:
             await self._defer(name)
 
     async def _serve(self, worker: str, concurrency: int, take: Callable[[str], Any]) -> None:
@@ -328,14 +336,16 @@ class PostgresStore:
             "SELECT record, seen < now() - make_interval(secs => %s) FROM agent_tui_agents WHERE id = %s",
             (self._lease, name),
         )
-        known = _decode(rows[0][0]) if rows else None
+        known = decode_agent(bytes(rows[0][0])) if rows else None
         if known is None or known.state in ENDED:
             return None
         if known.state != "queued" and not rows[0][1]:
             await self._defer(name, self._lease)
             return None
         changes = {"state": "running", "worker": worker, "attempt": known.attempt + 1, "ended": 0}
-        return await self._replace(known, replace(known, **changes, started=known.started or now_ms()))
+        changes["started"] = known.started or now_ms()
+        seen = (known.attempt, known.state)
+        return await self._change(name, changes, only_if=lambda now: (now.attempt, now.state) == seen)
 
     async def _hold(self, agent: BackgroundAgent, run: Work) -> None:
         """Run an agent, and renew its lease meanwhile."""
@@ -367,7 +377,3 @@ class PostgresStore:
     def read_files(self, name: str) -> AsyncIterator[tuple[str, bytes]]:
         """Yield path and bytes of each file that is kept of a session."""
         return self._sessions.read_files(name)
-
-
-def _decode(record: Any) -> BackgroundAgent:
-    return decode_json(bytes(record), BackgroundAgent)

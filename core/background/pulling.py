@@ -28,6 +28,6 @@ async def pull_agent(store: AgentStore, agent: BackgroundAgent, workspace: Path)
     source = SessionStore(worked_in, home)
     if store.keeps_sessions:
         await download_session(store, agent, source)
-    name = await import_session(source.sessions_path / agent.session, SessionStore(workspace))
+    name = await import_session(source.get_path(agent.session), SessionStore(workspace))
     await store.change_state(agent.id, {"pulled": True}, only_in=ENDED)
     return name

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
+import msgspec
 from msgspec import Struct
 
 from core.background.repositories import check_repository_url
 from core.clock import now_ms
-from core.errors import CommandRejected
-from core.ids import new_id
+from core.errors import CommandRejected, StateError
+from core.ids import Id, OptionalId, is_id, new_id
 from core.modes import Mode
+from core.records import decode_json
 
 AgentState = Literal["queued", "running", "waiting", "done", "failed", "stopped"]
 ENDED: Final[frozenset[AgentState]] = frozenset({"done", "failed", "stopped"})
@@ -47,13 +51,13 @@ class BackgroundAgent(Struct, frozen=True, kw_only=True, rename="camel"):
     what it asks; `pending`: files that wait for a review; `pulled`: it was brought under the user's own review;
     `heard`: the number of the last message that it was told of."""
 
-    id: str
+    id: Id
     request: AgentRequest
     state: AgentState = "queued"
     created: int = 0
     started: int = 0
     ended: int = 0
-    session: str = ""
+    session: OptionalId = ""
     worker: str = ""
     attempt: int = 0
     message: str = ""
@@ -75,6 +79,38 @@ class AgentMessage(Struct, frozen=True, kw_only=True):
 
     number: int
     command: dict[str, Any]
+
+
+def decode_agent(record: bytes) -> BackgroundAgent:
+    """Return the agent of a kept record. Raises `StateError`: it was damaged, edited, or written in another form."""
+    try:
+        return decode_json(record, BackgroundAgent)
+    except msgspec.DecodeError as problem:
+        raise StateError(
+            f"the record of a background agent can't be read: {problem}.",
+            hint="Its row was changed by another program, or by another version of this one. `agent-tui agents delete`"
+            " removes it.",
+            code="record_unreadable",
+        ) from None
+
+
+def decode_listed_agent(name: str, record: bytes) -> BackgroundAgent | None:
+    """Return an agent for a list; in place of one whose record can't be read, one that failed and says why. None: what
+    names it is no id."""
+    try:
+        return decode_agent(record)
+    except StateError as problem:
+        lost = AgentRequest(task_description="(its record can't be read)")
+        return BackgroundAgent(id=name, request=lost, state="failed", message=str(problem)) if is_id(name) else None
+
+
+def decode_messages(rows: Iterable[tuple[int, bytes]]) -> list[AgentMessage]:
+    """Return the messages of rows of number and command; one that can't be read was never said."""
+    messages = []
+    for number, command in rows:
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            messages.append(AgentMessage(number=number, command=decode_json(bytes(command), dict[str, Any])))
+    return messages
 
 
 def build_agent(request: AgentRequest) -> BackgroundAgent:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
+import stat
 from collections.abc import AsyncIterator
-from pathlib import Path, PurePosixPath
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from msgspec.structs import replace
@@ -18,7 +21,11 @@ from msgspec.structs import replace
 from core.background.records import BackgroundAgent
 from core.background.store import AgentStore
 from core.errors import StateError
+from core.filesystem.atomic_write import PRIVATE, create_file, rename_over
+from core.filesystem.open_beneath import DIRECTORY, open_beneath
+from core.filesystem.private_directories import make_private_directory
 from core.filesystem.removal import remove_tree
+from core.ids import is_id
 from core.protocol.events import SessionStarted
 from core.sessions.record_format import decode_record, encode_record
 from core.sessions.store import SessionStore
@@ -65,20 +72,30 @@ def _read_whole_lines(log: Path, offset: int) -> bytes:
 
 
 def _list_files(session: Path) -> list[str]:
-    """Return the files to keep, by their path below the session; those that are being written are left out."""
-    found = [path.name for path in session.glob("prefix*.json")]
+    """Return the files to keep, by their path below the session; those that are being written are left out, and links,
+    which the program makes none of."""
+    paths = [path.name for path in session.glob("prefix*.json")]
     for name in _KEPT:
         for above, _, names in os.walk(session / name):
             place = Path(above).relative_to(session)
-            found += [(place / each).as_posix() for each in names if not each.endswith(".tmp")]
-    return [each for each in found if (session / each).stat().st_size <= MAX_FILE]
+            paths += [(place / each).as_posix() for each in names]
+    sizes = {path: (session / path).lstat() for path in paths if _is_kept_path(path)}
+    return [path for path, stats in sizes.items() if stat.S_ISREG(stats.st_mode) and stats.st_size <= MAX_FILE]
+
+
+def _is_kept_path(path: str) -> bool:
+    """Return True for `prefix*.json` and for files of the kept directories, all of whose names are ids."""
+    *above, name = path.split("/")
+    is_prefix = not above and name.startswith("prefix") and name.endswith(".json")
+    is_below = bool(above) and above[0] in _KEPT and not name.endswith(".tmp")
+    return (is_prefix or is_below) and all(map(is_id, (*above, name)))
 
 
 async def download_session(store: AgentStore, agent: BackgroundAgent, target: SessionStore) -> int:
     """Let an agent's session be on this machine as the store has it; return the bytes of its log there. What was left
     here of an attempt that others have gone on from is replaced. Raises `StateError`."""
     log = await store.read_log(agent.id)
-    place = target.sessions_path / agent.session
+    place = target.get_path(agent.session)
     if log and await asyncio.to_thread(_read_log, place) != log:
         await asyncio.to_thread(_clear, place)
         await _fill(place, log, store.read_files(agent.id))
@@ -93,38 +110,68 @@ def _read_log(place: Path) -> bytes:
 
 
 def _clear(place: Path) -> None:
-    if place.exists():
+    if place.is_symlink():
+        place.unlink()
+    elif place.exists():
         remove_tree(place)
 
 
 async def _fill(place: Path, log: bytes, files: AsyncIterator[tuple[str, bytes]]) -> None:
+    """Write a session, its log last. All is opened from the descriptor of its directory and through no link."""
     try:
-        for each in (place, *(place / name for name in _KEPT)):
-            each.mkdir(mode=0o700, parents=True, exist_ok=True)
-        async for path, data in files:
-            await asyncio.to_thread(_write, place, path, data)
-        await asyncio.to_thread(_write, place, "log.jsonl", log)
+        directory = await asyncio.to_thread(_open_session, place)
+        try:
+            async for path, data in files:
+                if not _is_kept_path(path):
+                    raise StateError(f"{path[:80]!r} is no path of a session's file.")
+                await asyncio.to_thread(_write, directory, path, data)
+            await asyncio.to_thread(_write, directory, "log.jsonl", log)
+        finally:
+            os.close(directory)
     except OSError as problem:
         raise StateError(f"The session can't be written to {place}: {problem.strerror}.") from problem
 
 
-def _write(place: Path, path: str, data: bytes) -> None:
-    parts = PurePosixPath(path)
-    if parts.is_absolute() or ".." in parts.parts:
-        raise StateError(f"{path!r} is no path of a session's file.")
-    target = place / parts
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = target.with_name(f".{target.name}.tmp")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-    draft.replace(target)
+def _open_session(place: Path) -> int:
+    """Open the directory of a session with those below it, made if need be; a link in its place is an error."""
+    make_private_directory(place.parent)
+    with suppress(FileExistsError):
+        place.mkdir(mode=0o700)
+    directory = os.open(place, DIRECTORY | os.O_NOFOLLOW)
+    for name in _KEPT:
+        os.close(_open_directory(directory, name))
+    return directory
+
+
+def _write(session: int, path: str, data: bytes) -> None:
+    above, _, name = path.rpartition("/")
+    directory = _open_directory(session, above)
+    try:
+        draft = b".%s.tmp" % secrets.token_hex(8).encode()
+        with create_file(directory, draft, PRIVATE, durable=False) as file:
+            file.write(data)
+        rename_over(directory, draft, os.fsencode(name), durable=False)
+    finally:
+        os.close(directory)
+
+
+def _open_directory(session: int, path: str) -> int:
+    """Open a directory below a session's, made if need be."""
+    parts = path.split("/") if path else []
+    for end in range(1, len(parts) + 1):
+        above = open_beneath(session, os.fsencode("/".join(parts[: end - 1])), DIRECTORY)
+        try:
+            with suppress(FileExistsError):
+                os.mkdir(parts[end - 1], 0o700, dir_fd=above)
+        finally:
+            os.close(above)
+    return open_beneath(session, os.fsencode(path), DIRECTORY)
 
 
 async def import_session(source: Path, target: SessionStore) -> str:
     """Copy a session into the store of a workspace, as one of that workspace; return its id. Raises `StateError`: it is
     there already, or can't be read or written."""
-    place = target.sessions_path / source.name
+    place = target.get_path(source.name)
     if (place / "log.jsonl").exists():
         raise StateError(f"the session {source.name} is in this workspace already.", code="session_exists")
     try:

@@ -16,12 +16,18 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from core.background.records import ENDED, AgentMessage, BackgroundAgent
+from core.background.records import (
+    ENDED,
+    AgentMessage,
+    BackgroundAgent,
+    decode_agent,
+    decode_listed_agent,
+    decode_messages,
+)
 from core.background.store import StoreUnavailable, Work
 from core.clock import now_ms
 from core.errors import StateError
 from core.ids import new_id
-from core.records import decode_json
 from core.tasks import TaskOwner, finish_in_thread
 
 FALLBACK_SECONDS: Final = 5.0  # at most that long a wake that was lost is waited for
@@ -85,8 +91,9 @@ class SqliteStore:
         return await self._run(lambda db: _load(db, name))
 
     async def list_agents(self) -> list[BackgroundAgent]:
-        rows = await self._run(lambda db: db.execute("SELECT record FROM agents ORDER BY id DESC").fetchall())
-        return [decode_json(row[0], BackgroundAgent) for row in rows]
+        rows = await self._run(lambda db: db.execute("SELECT id, record FROM agents ORDER BY id DESC").fetchall())
+        listed = (decode_listed_agent(str(name), bytes(record)) for name, record in rows)
+        return [agent for agent in listed if agent is not None]
 
     async def update(self, agent: BackgroundAgent, changes: Mapping[str, Any]) -> BackgroundAgent | None:
         def work(db: sqlite3.Connection) -> BackgroundAgent | None:
@@ -130,7 +137,7 @@ class SqliteStore:
     async def take_messages(self, name: str, after: int) -> list[AgentMessage]:
         query = "SELECT number, command FROM messages WHERE agent = ? AND number > ? ORDER BY number"
         rows = await self._run(lambda db: db.execute(query, (name, after)).fetchall())
-        return [AgentMessage(number=number, command=msgspec.json.decode(command)) for number, command in rows]
+        return decode_messages(rows)
 
     async def work(self, worker: str, concurrency: int, run: Work) -> None:
         """Run queued agents until cancelled. The caller is the one worker of this machine: what is marked as running
@@ -215,7 +222,7 @@ class SqliteStore:
 
 def _load(db: sqlite3.Connection, name: str) -> BackgroundAgent | None:
     row = db.execute("SELECT record FROM agents WHERE id = ?", (name,)).fetchone()
-    return decode_json(row[0], BackgroundAgent) if row is not None else None
+    return decode_agent(bytes(row[0])) if row is not None else None
 
 
 def _save(db: sqlite3.Connection, agent: BackgroundAgent) -> BackgroundAgent:
@@ -225,16 +232,27 @@ def _save(db: sqlite3.Connection, agent: BackgroundAgent) -> BackgroundAgent:
 
 
 def _claim(db: sqlite3.Connection, worker: str) -> BackgroundAgent | None:
-    row = db.execute("SELECT record FROM agents WHERE state = 'queued' ORDER BY id LIMIT 1").fetchone()
-    if row is None:
-        return None
-    agent = decode_json(row[0], BackgroundAgent)
-    taken = replace(
-        agent, state="running", worker=worker, attempt=agent.attempt + 1, started=agent.started or now_ms(), ended=0
-    )
-    return _save(db, taken)
+    for name, record in db.execute("SELECT id, record FROM agents WHERE state = 'queued' ORDER BY id").fetchall():
+        if (agent := _read_or_end(db, name, record)) is not None:
+            taken = replace(
+                agent, state="running", worker=worker, attempt=agent.attempt + 1, started=agent.started or now_ms()
+            )
+            return _save(db, replace(taken, ended=0))
+    return None
 
 
 def _queue_abandoned(db: sqlite3.Connection) -> None:
-    for (record,) in db.execute("SELECT record FROM agents WHERE state IN ('running', 'waiting')").fetchall():
-        _save(db, replace(decode_json(record, BackgroundAgent), state="queued", worker=""))
+    query = "SELECT id, record FROM agents WHERE state IN ('running', 'waiting')"
+    for name, record in db.execute(query).fetchall():
+        if (agent := _read_or_end(db, name, record)) is not None:
+            _save(db, replace(agent, state="queued", worker=""))
+
+
+def _read_or_end(db: sqlite3.Connection, name: str, record: bytes) -> BackgroundAgent | None:
+    """Return the agent of a row; None: its record can't be read, or is that of another row, so nobody takes it up and
+    the others go on."""
+    with contextlib.suppress(StateError):
+        if (agent := decode_agent(bytes(record))).id == name:
+            return agent
+    db.execute("UPDATE agents SET state = 'failed' WHERE id = ?", (name,))
+    return None

@@ -13,7 +13,6 @@ from core.background.records import AgentMessage, BackgroundAgent
 from core.errors import AgentTuiError, CommandRejected
 
 Work = Callable[[BackgroundAgent], Coroutine[Any, Any, None]]
-INSTALL: Final = "Install agent-tui with its extra `team`: pipx install 'agent-tui[team]'"
 LEASE_SECONDS: Final = 30.0  # after which an agent of a worker that said nothing is taken up by another one
 
 

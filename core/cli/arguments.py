@@ -167,9 +167,10 @@ examples:
 
 UPDATE = """\
 update and uninstall:
-  pipx upgrade agent-tui, uv tool upgrade agent-tui or pip install -U agent-tui:
-  agent-tui doctor says which. Before an uninstall: agent-tui review shows what
-  waits, agent-tui clean what is kept; docs/configuration.md names the rest."""
+  agent-tui doctor says by which command, from your checkout or wheel: on the
+  package index the name belongs to somebody else's program. Before an
+  uninstall: agent-tui review shows what waits, agent-tui clean what is kept;
+  docs/configuration.md names the rest."""
 
 ENVIRONMENT = """\
 environment:

@@ -22,6 +22,7 @@ from core.config.settings import FILE_NAME, LoadedSettings, Settings
 from core.errors import AgentTuiError
 from core.exits import ExitCode
 from core.git.repository import GitFailed, find_believed_repository
+from core.installation import describe_update
 from core.permissions.trust import TrustStore
 from core.protocol.models import ProviderStatus
 from core.protocol.queries import ModelsAnswer
@@ -101,7 +102,7 @@ class _Check:
     def lines(self) -> Iterator[tuple[str, str]]:
         python = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
         yield "agent-tui", f"{__version__}, {python}"
-        yield "update", _describe_update()
+        yield "update", describe_update()
         yield "packages", ", ".join(f"{name} {_version(name)}" for name in _SHOWN)
         yield "ripgrep", self._report_trials(find_program)
         yield "git", shutil.which("git") or "none: the model is not told which files have changed"
@@ -161,20 +162,6 @@ class _Check:
             self.problems.append(problem.format_with_hint())
         self.notes += loaded.notices
         return loaded.settings
-
-
-def _describe_update() -> str:
-    """Return the command that brings this installation up to date, by what it was made with."""
-    own = Path(__file__).resolve().parents[2]
-    if (own / ".git").exists():
-        return f"git pull in {own}, then make run"
-    parts = Path(sys.prefix).parts
-    if "pipx" in parts:
-        return "pipx upgrade agent-tui (to remove it: pipx uninstall agent-tui)"
-    if "uv" in parts and "tools" in parts:
-        return "uv tool upgrade agent-tui (to remove it: uv tool uninstall agent-tui)"
-    pip = f"{sys.executable} -m pip"
-    return f"{pip} install --upgrade agent-tui (to remove it: {pip} uninstall agent-tui)"
 
 
 async def _tiers(*, probe: bool) -> TierReport:

@@ -29,6 +29,7 @@ from core.hooks.runner import HookRunner
 from core.permissions.trust import TrustStore
 from core.protocol import commands as cmd
 from core.protocol.queries import HookRow
+from core.records import decode_json
 from core.sandbox.plain_text import strip_escapes
 from core.text.display_names import to_one_line
 from core.text.exposure import expose_line
@@ -118,7 +119,7 @@ def _read_fields(name: str) -> dict[str, Any]:
     else:
         with Path(name).open("rb") as file:
             data = file.read(MAX_INPUT)
-    found = msgspec.json.decode(data)
+    found = decode_json(data)
     if not isinstance(found, dict):
         raise msgspec.DecodeError("it is no object")
     return found

@@ -230,10 +230,10 @@ def parse_tools(text: str) -> dict[str, ToolSettings]:
     import msgspec
 
     from core.protocol.tools import ToolSettings
-    from core.records import convert
+    from core.records import convert, decode_json
 
     try:
-        given = msgspec.json.decode(text)
+        given = decode_json(text)
         if isinstance(given, dict):
             given = {name: _rename_keys(each) for name, each in given.items()}
         return convert(given, dict[str, ToolSettings])

@@ -169,7 +169,7 @@ async def _go(arguments: ReviewArguments) -> int:
         if arguments.format == "github":
             await _print_github(engine, view.state, arguments)
             return ExitCode.DONE
-        await _print(engine, view.state, BlobStore(store.sessions_path / session / "blobs"))
+        await _print(engine, view.state, BlobStore(store.get_path(session) / "blobs"))
         return ExitCode.DONE
     finally:
         await view.close()

@@ -212,10 +212,10 @@ def _find_store(arguments: SessionsArguments) -> SessionStore:
 
 def _print_session(arguments: SessionsArguments, store: SessionStore) -> int:
     session = arguments.session
-    info = read_session_info(store.sessions_path / session)
+    info = read_session_info(store.get_path(session))
     state = SessionState(session_id=session)
     with suppress(StateError):
-        read_log(store.sessions_path / session / "log.jsonl", partial(apply_event, state, table=SHARED_STEPS))
+        read_log(store.get_path(session) / "log.jsonl", partial(apply_event, state, table=SHARED_STEPS))
     pending = [f"{format_change_path(each)} (+{each.added} -{each.removed})" for each in list_changes(state.changes)]
     prompts = [turn.prompt for turn in state.turns]
     if arguments.json:
@@ -275,7 +275,7 @@ async def _change(store: SessionStore, command: cmd.SessionRename | cmd.SessionT
 def _export(arguments: SessionsArguments, store: SessionStore) -> int:
     from core.engine.export.documents import export_session, write_export
 
-    made = export_session(store.sessions_path / arguments.session, arguments.format)
+    made = export_session(store.get_path(arguments.session), arguments.format)
     if arguments.output is None:
         sys.stdout.write(made.text)
         return ExitCode.DONE

@@ -13,7 +13,7 @@ from core.config.problems import find_problems, merge_errors
 from core.config.settings import FILE_NAME, LoadedSettings, Settings
 from core.errors import ConfigError
 from core.permissions.trusted_files import TrustCheck, trust_everything
-from core.records import convert
+from core.records import convert, parse_toml
 from core.user_dirs import get_config_dir
 
 PROJECT_FILE = Path(".agent-tui") / FILE_NAME
@@ -51,7 +51,7 @@ def parse_table(path: Path, data: bytes) -> tuple[str, dict[str, Any]]:
     """Parse a file as text and as the raw table in it. Raises `ConfigError` for what is no TOML."""
     try:
         text = data.decode("utf-8")
-        table = tomllib.loads(text)
+        table = parse_toml(text)
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 (byte {error.start}).", hint="Save it as UTF-8.") from None
     except tomllib.TOMLDecodeError as error:

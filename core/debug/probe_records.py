@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.protocol.debug import ProbeRecord
-from core.records import build_json_decoder
+from core.records import build_json_decoder, parse_json
 
 MAX_LINE_BYTES = 64_000  # bytes of a line that are looked at
 MAX_RECORDS = 100_000  # records of a run that are kept
@@ -63,7 +63,7 @@ def parse_record(raw: bytes, *, cut: bool = False) -> ProbeRecord | None:
     if cut:
         return _parse_beginning(text)
     try:
-        value = json.loads(text)
+        value = parse_json(text)
     except json.JSONDecodeError:
         return None
     except (ValueError, RecursionError):  # well-formed as far as it goes, but a number or a depth beyond all sense
@@ -140,7 +140,7 @@ def encode_records(records: Iterable[ProbeRecord]) -> bytes:
 
 def decode_records(data: bytes) -> tuple[ProbeRecord, ...]:
     """Decode what `encode_records` made."""
-    return tuple(_STORED.decode_lines(data))
+    return tuple(_STORED.decode(line) for line in data.splitlines() if line)
 
 
 def format_record(record: ProbeRecord) -> str:

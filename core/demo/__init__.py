@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from core.errors import StateError
+from core.filesystem.private_directories import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.ids import new_id
 from core.sessions.store import SessionStore
@@ -28,7 +29,7 @@ def create_project() -> Path:
     """Copy the sample project and return its directory. Raises `StateError` where it can't be written."""
     copy = _demo_directory() / new_id("till")
     try:
-        _demo_directory().mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_directory(_demo_directory())
         shutil.copytree(_HERE / "sample", copy, ignore=shutil.ignore_patterns("__pycache__"))
     except OSError as problem:
         raise StateError(

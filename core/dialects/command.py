@@ -7,7 +7,6 @@ the model is told comes from templates that the user may replace.
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +28,7 @@ from core.dialects.dialect import (
 )
 from core.errors import AgentTuiError
 from core.protocol.messages import Message, ToolCall
+from core.records import parse_json
 from core.text.fences import MAX_FENCE_LINE, Fence, dedent_line, parse_opening_fence, track_fence
 
 COMPLETION_MARKS = ("COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "FIX_CODE_AGENT_FINAL_OUTPUT")
@@ -320,7 +320,7 @@ def _escape_frame(output: str) -> str:
 def format_call(call: ToolCall) -> str:
     """Format a call of another dialect as this one would have said it."""
     try:
-        command = json.loads(call.arguments)["command"] if call.name == TOOL else ""
+        command = parse_json(call.arguments)["command"] if call.name == TOOL else ""
     except (ValueError, KeyError, TypeError):
         command = ""
     if isinstance(command, str) and command:

@@ -10,7 +10,6 @@ text. `<chat>` and `<finish>` only frame text. The turn ends with an answer with
 from __future__ import annotations
 
 import ast
-import json
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +32,7 @@ from core.dialects.dialect import (
 from core.dialects.tag_reader import TaggedBlock, TagReader
 from core.edit_formats import EDIT_TAGS, PATCH, PATCH_FRAME
 from core.protocol.messages import Message, ToolCall
+from core.records import parse_json
 
 PYTHON_TOOL: Final = "run_python"
 TERMINAL_TOOL: Final = "run_terminal_cmd"
@@ -132,7 +132,7 @@ def _parse_edit(block: TaggedBlock) -> _TagCall:
 def _parse_tool_call(block: TaggedBlock) -> _TagCall:
     """Parse the Hermes form: `{"name": …, "arguments": {…}}`."""
     try:
-        call = json.loads(block.body)
+        call = parse_json(block.body)
         name, given = call["name"], call.get("arguments", call.get("parameters", {}))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         call = name = given = None
@@ -236,7 +236,7 @@ class TagDialect(Dialect):
 def format_call(call: ToolCall) -> str:
     """Format a call of another dialect as this one would have said it."""
     try:
-        arguments = json.loads(call.arguments or "{}")
+        arguments = parse_json(call.arguments or "{}")
     except (ValueError, RecursionError):
         arguments = {"raw": call.arguments}
     command = arguments.get("command") if isinstance(arguments, dict) and call.name == TERMINAL_TOOL else None

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final, NamedTuple
@@ -19,7 +18,7 @@ from core.index.database import IndexFailed
 from core.index.reader import IndexReader
 from core.modes import Access, is_granted
 from core.prompts import render
-from core.records import decode_json
+from core.records import decode_json, parse_toml
 from core.tools.base import Reader
 
 TARGET: Final = "AGENTS.md"
@@ -117,7 +116,7 @@ def _find_scripts(text: str) -> Iterator[str]:
 
 
 def _find_tools(text: str) -> Iterator[str]:
-    found = tomllib.loads(text)
+    found = parse_toml(text)
     project, tools = found.get("project"), found.get("tool")
     if isinstance(project, dict):
         yield from (

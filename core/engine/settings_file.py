@@ -12,6 +12,7 @@ from core.config.model_settings import ProviderSettings
 from core.config.settings import FILE_NAME, Settings
 from core.errors import ConfigError, StateError
 from core.filesystem.atomic_write import replace_file
+from core.filesystem.private_directories import make_private_directory
 from core.protocol import commands as cmd
 from core.user_dirs import get_config_dir
 
@@ -28,7 +29,7 @@ def save_settings(*, model: str = "", provider: str = "", base_url: str = "", th
         text = set_key(text, f"providers.{provider}", "base_url", base_url) if base_url else text
         text = set_key(text, "ui", "theme", theme) if theme else text
         if text != before:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private_directory(path.parent)
             replace_file(path.resolve(), text.encode())
     except OSError as problem:
         raise StateError(

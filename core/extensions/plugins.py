@@ -24,6 +24,7 @@ from core.extensions.places import (
     list_extension_folders,
 )
 from core.permissions.trusted_files import TrustCheck
+from core.records import decode_json
 from core.workspace import Workspace
 
 MANIFESTS: Final = (".claude-plugin/plugin.json", ".cursor-plugin/plugin.json")
@@ -132,7 +133,7 @@ def _read_manifest(folder: ExtensionFolder, path: str) -> tuple[dict[str, Any], 
     for name in MANIFESTS:
         file = f"{path}/{name}"
         try:
-            manifest = msgspec.json.decode(folder.read(file))
+            manifest = decode_json(folder.read(file))
         except PathRefused:
             continue
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

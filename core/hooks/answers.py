@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from core.hooks.events import RULES
 from core.hooks.parsing import Hook
+from core.records import decode_json
 
 Permission = Literal["", "allow", "ask", "deny"]
 REFUSING_EXIT: Final = 2
@@ -102,7 +103,7 @@ def _read_output(hook: Hook, run: HookRun) -> tuple[dict[str, Any], str]:
         is_text = not text or hook.dialect == "claude" or run.exit_code != 0 or not RULES[hook.event].blocks
         return {}, "" if is_text else "what it printed is no JSON"
     try:
-        found = msgspec.json.decode(text.encode("utf-8", "replace"))
+        found = decode_json(text.encode("utf-8", "replace"))
     except (msgspec.DecodeError, RecursionError):
         return {}, "what it printed is not one whole JSON object"
     return (found, "") if isinstance(found, dict) else ({}, "what it printed is no JSON object")

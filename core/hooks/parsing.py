@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from core.hooks.events import EVENTS_BY_NAME, NOT_RAISED, RULES, Dialect, HookEvent
+from core.records import decode_json
 
 Scope = Literal["project", "user", "plugin"]
 MAX_HOOKS: Final = 200  # of one file
@@ -104,7 +105,7 @@ class _Reader:
 
     def read(self, data: bytes) -> HookFile:
         try:
-            found = msgspec.json.decode(data)
+            found = decode_json(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             self._report(f"not read: it is no JSON ({error}).")
             return self._build()

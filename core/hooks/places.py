@@ -17,6 +17,7 @@ from msgspec import Struct
 from core.errors import PathRefused
 from core.extensions.places import Scope, list_extension_folders
 from core.extensions.plugins import load_plugins
+from core.filesystem.regular_file import read_regular_file
 from core.hooks.events import Dialect
 from core.hooks.parsing import Hook, HookFile, HookOwner, HookProblem, parse_hook_file
 from core.hooks.scripts import explain_missing, list_script_files
@@ -135,8 +136,7 @@ def read_project_file(workspace: Workspace, path: str, dialect: Dialect) -> Hook
 def _read_source(source: HookSource) -> HookFile:
     shown = source.owner.source
     try:
-        with source.path.open("rb") as file:
-            data = file.read(MAX_FILE + 1)
+        data = read_regular_file(source.path, MAX_FILE + 1)
     except (FileNotFoundError, NotADirectoryError):
         return HookFile()
     except OSError as error:

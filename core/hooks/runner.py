@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.errors import AgentTuiError, PathRefused
+from core.filesystem.private_directories import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.hooks.answers import HookRun
 from core.hooks.parsing import Hook
@@ -114,7 +115,7 @@ class HookRunner(Struct, frozen=True):
         return place
 
     def _make_layer(self) -> Path:
-        self.host.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_directory(self.host.directory)
         place = Path(tempfile.mkdtemp(prefix="hook-", dir=self.host.directory))
         place.chmod(stat.S_IMODE(self.host.workspace.root.stat().st_mode) | 0o700)
         return place

@@ -16,7 +16,7 @@ from core.syntax.grammars import is_known_language
 from core.workspace import IgnoreRules, Workspace
 from core.workspace.file_names import from_os_name, to_os_name
 from core.workspace.ignore_rules import NOT_INDEXED
-from core.workspace.secret_names import is_secret, may_be_secret
+from core.workspace.secret_names import is_secret, may_be_secret_path
 
 MOST_FILES: Final = 200_000
 _MARKS: Final = frozenset({b"pyvenv.cfg", b"CACHEDIR.TAG"})
@@ -123,7 +123,7 @@ class ProjectWalk:
         """Return the entry of a directory if it is a file that belongs to the project."""
         if not entry.is_file(follow_symlinks=False) or is_ignored(name, False):
             return None
-        if path not in self._known and may_be_secret(name) and is_secret(path, lambda _path, _is_dir: False):
+        if path not in self._known and may_be_secret_path(path) and is_secret(path, lambda _path, _is_dir: False):
             return None
         with suppress(OSError):
             status = entry.stat(follow_symlinks=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -156,7 +157,9 @@ class LspClient:
 
     def _find_settings(self, params: msgspec.Raw) -> list[object]:
         """Return the settings of each section that is asked for, None where there are none."""
-        asked: Any = msgspec.json.decode(params)
+        asked: Any = None
+        with suppress(*UNREADABLE):
+            asked = decode_json(params)
         found: list[object] = []
         for item in asked["items"] if isinstance(asked, dict) and isinstance(asked.get("items"), list) else []:
             value: object = self._settings or None

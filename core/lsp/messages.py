@@ -90,7 +90,7 @@ def parse_diagnostics(items: list[msgspec.Raw], path: str, lines: LineTable, ser
 def _decode_answer(raw: msgspec.Raw) -> Any:
     """Return an answer of any shape. Raises `ToolFailed`."""
     try:
-        return msgspec.json.decode(raw)
+        return decode_json(raw)
     except UNREADABLE:
         raise ToolFailed("The language server's answer can't be read.", hint="Use grep.") from None
 

@@ -6,7 +6,6 @@ above it, then on PATH. None is ever fetched.
 
 from __future__ import annotations
 
-import json
 import posixpath
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.config.settings import ServerSettings
+from core.records import parse_json
 
 PLACES: Final = (".venv/bin", "venv/bin", "node_modules/.bin")
 _PYTHON: Final = ("pyproject.toml", "setup.py", "setup.cfg")
@@ -203,7 +203,7 @@ class ServerFinder(Struct, frozen=True, kw_only=True):
             package = Path(program).resolve().parent.parent / "package.json"
             data = package.read_bytes() if package.is_file() else None
         try:
-            found: Any = json.loads(data or b"{}")
+            found: Any = parse_json(data or b"{}")
             return int(str(found.get("version", "0")).split(".")[0]) >= 7
         except (ValueError, AttributeError, RecursionError):
             return False

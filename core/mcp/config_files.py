@@ -22,6 +22,7 @@ from core.errors import AgentTuiError, ConfigError
 from core.extensions.plugins import PluginSource, find_extension_places
 from core.mcp.server_config import ServerConfig, ServerProblem, parse_entries, parse_servers
 from core.permissions.trusted_files import TrustCheck
+from core.records import decode_json
 from core.user_dirs import get_config_dir
 from core.workspace import Workspace
 
@@ -98,7 +99,7 @@ def _iterate_plugin_entries(workspace: Workspace, is_trusted: TrustCheck | None)
 def _parse_plugin_source(source: PluginSource, folder: str) -> Parsed:
     """Parse the entries of a file, with "mcpServers" around them or without."""
     try:
-        found = msgspec.json.decode(_PLUGIN_ROOT.sub(lambda _: json.dumps(folder)[1:-1], source.data.decode("utf-8")))
+        found = decode_json(_PLUGIN_ROOT.sub(lambda _: json.dumps(folder)[1:-1], source.data.decode("utf-8")))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
         return (), (ServerProblem("", source.path, f"it is no valid JSON: {problem}"),)
     entries = found.get("mcpServers", found) if isinstance(found, dict) else None
@@ -158,7 +159,7 @@ def _parse_local_scope(data: bytes, root: Path) -> Parsed:
 def _decode_object(data: bytes) -> dict[str, Any]:
     """Decode another program's own file, of which a part is read; what is none of it holds nothing for us."""
     try:
-        found = msgspec.json.decode(data)
+        found = decode_json(data)
     except (msgspec.MsgspecError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from core.errors import ConfigError, WebFailed
+from core.records import decode_json
 from core.sandbox.plain_text import strip_escapes
 from core.web.address import parse_address
 
@@ -137,7 +138,7 @@ def parse_servers(
 ) -> tuple[tuple[ServerConfig, ...], tuple[ServerProblem, ...]]:
     """Parse a file of the shape `{"mcpServers": {name: entry}}`. Raises `ConfigError` if it is none at all."""
     try:
-        found = msgspec.json.decode(text)
+        found = decode_json(text)
     except (msgspec.MsgspecError, RecursionError) as problem:
         raise ConfigError(
             f"{source} is no valid JSON: {problem}.", hint="Mend it; none of its servers is known."

@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from core.filesystem.atomic_write import replace_file
+from core.filesystem.private_directories import make_private_directory
 from core.mcp.wire.sdk_connection import ToolDefinition
 from core.records import decode_json
 from core.sandbox.plain_text import strip_escapes
@@ -206,7 +207,7 @@ def save_list(digest: str, kept: KeptList) -> None:
     """Keep the lists of a server; where that can't be done it is only asked for again."""
     place = _name_file(digest)
     with suppress(OSError):
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_directory(place.parent)
         replace_file(place, msgspec.json.encode(kept))
 
 

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from core.records import parse_json_part
+
 _DECODER: Final = json.JSONDecoder()
 _SPACE: Final = " \t\r\n"
 
@@ -33,10 +35,10 @@ def scan_value(text: str, at: int) -> Value:
     """Return the value that begins at `at`, white space left out. Raises `JsonProblem`."""
     start = skip_space(text, at)
     try:
-        value, end = _DECODER.raw_decode(text, start)
+        value, end = parse_json_part(_DECODER, text, start)
     except json.JSONDecodeError as error:
         raise JsonProblem(error.msg, error.pos) from error
-    except RecursionError as error:
+    except ValueError as error:
         raise JsonProblem("nested too deeply", start) from error
     return Value(value, start, end)
 

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.clock import now_ms
-from core.ids import new_id
+from core.ids import Id, new_id
 from core.permissions.approval import Approval
 from core.permissions.directory_identity import identify_directory
 from core.permissions.rules import PermissionChoice, PermissionRule, parse_rule
@@ -32,7 +32,7 @@ class SavedRule(Struct, frozen=True, kw_only=True):
     refusal stays.
     """
 
-    id: str
+    id: Id
     choice: PermissionChoice
     rule: str = ""
     digest: str = ""

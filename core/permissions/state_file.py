@@ -17,6 +17,7 @@ import msgspec
 
 from core.errors import StateError
 from core.filesystem.atomic_write import replace_file
+from core.filesystem.private_directories import make_private_directory
 from core.records import decode_json
 from core.user_dirs import get_state_dir
 
@@ -83,7 +84,7 @@ class StateFile(Generic[Record]):
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_directory(self.path.parent)
         lock = self.path.with_name(f".{self.path.name}.lock")
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:

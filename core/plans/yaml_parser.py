@@ -56,6 +56,8 @@ def _iterate_events(text: str) -> Iterator[Event]:
         raise YamlError("there is a character that YAML does not allow.", text.count("\n", 0, at) + 1) from error
     except (YAMLError, ValueError, IndexError) as error:
         raise YamlError(f"this is no valid YAML ({error}).", 1) from error
+    except (RecursionError, MemoryError) as error:
+        raise YamlError("this is nested too deep.", 1) from error
 
 
 class _Composer:

@@ -7,6 +7,8 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from core.ids import Id
+
 HypothesisState = Literal["open", "confirmed", "rejected", "inconclusive"]
 CauseVerdict = Literal["confirmed", "rejected", "inconclusive"]
 
@@ -67,7 +69,7 @@ class ProbeRun(Struct, frozen=True, kw_only=True):
     none, `left` those that came after as many as are kept; `counts` are the records of each hypothesis. `after_fix`:
     something was changed on evidence before it."""
 
-    id: str
+    id: Id
     command: str = ""
     exit_code: int | None = None
     ended: str = "exited"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union
 
 from msgspec import Struct, field
 
+from core.ids import Id
 from core.protocol.messages import Effort
 
 TodoStatus = Literal["pending", "in_progress", "completed", "cancelled"]
@@ -187,7 +188,7 @@ class TodoUpdateMetadata(DocumentMetadata, frozen=True, kw_only=True):
 class Document(Struct, frozen=True, kw_only=True, tag_field="type"):
     """Base of all documents. `sequence` counts from 1 within a turn."""
 
-    id: str
+    id: Id
     sequence: int
     content: str | None = None
 

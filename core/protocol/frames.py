@@ -6,13 +6,15 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
+from core.ids import Id
+
 ABSENT: Final = Raw()
 
 
 class Subscribe(Struct, frozen=True, kw_only=True):
     """Request of events of `session`, durable ones with `seq > after` and then live ones; as `Client.events`."""
 
-    session: str
+    session: Id
     after: int = 0
     brief: bool = False
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from core.ids import Id
 from core.protocol import options
 
 Effort = options.Effort
@@ -18,7 +19,7 @@ class Attachment(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `media_type`: image/png, image/jpeg, image/gif, image/webp or application/pdf. `size` in bytes, `width` and `height`
     in pixels (0: a PDF), `pages` of a PDF (0: not known, or a picture)."""
 
-    digest: str
+    digest: Id
     media_type: str
     name: str = ""
     size: int = 0

@@ -9,6 +9,8 @@ from typing import Final, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from core.ids import Id, OptionalId
+
 Verdict = Literal["accept", "reject"]
 COMMENTS_TITLE = "My comments on"  # how a prompt made of comments begins, behind a note of the user's
 Operation = Literal["create", "edit", "delete", "rename", "mode"]
@@ -18,7 +20,7 @@ class FileState(Struct, frozen=True, kw_only=True):
     """The content of a path. `blob` names the stored bytes (sha256); with `kind` absent the rest is empty."""
 
     kind: Literal["absent", "file", "symlink"] = "file"
-    blob: str = ""
+    blob: OptionalId = ""
     mode: int = 0o644
     size: int = 0
 
@@ -31,7 +33,7 @@ class Hunk(Struct, frozen=True, kw_only=True):
     `moves`: it is the rename of the file, first and without lines; it is accepted with any other, rejected with all.
     """
 
-    id: str
+    id: Id
     old_start: int
     old_lines: int
     new_start: int
@@ -145,13 +147,13 @@ class Origin(Struct, frozen=True, kw_only=True):
     "you": the user edited in the review what the tool `over` made; all else is as it was before. `subagent`: the title
     of the subagent whose work was merged, "" = none's, or a todo's."""
 
-    turn: str = ""
-    call: str = ""
+    turn: OptionalId = ""
+    call: OptionalId = ""
     tool: str = ""
     todo: str = ""
     command: str = ""
     over: str = ""
-    subagent: str = ""
+    subagent: OptionalId = ""
 
     def strip_user_edit(self) -> Origin:
         """Return the origin as it was before the user edited the change."""
@@ -182,7 +184,7 @@ class Check(Struct, frozen=True, kw_only=True):
     tests it counted (`12 passed`), "" = none; `directory`: where it ran. `is_verified`: the program ran it
     again, alone, in a clean layer; `changed_here`: that run was decided by these files of the change."""
 
-    call: str
+    call: Id
     command: str
     exit_code: int
     paths: tuple[str, ...] = ()  # the files and directories that it looked at; () = the project
@@ -278,7 +280,7 @@ class VerdictRecord(Struct, frozen=True, kw_only=True):
     state of it is newer.
     """
 
-    id: str
+    id: Id
     path: str
     verdict: Verdict
     hunks: tuple[Hunk, ...]
@@ -397,7 +399,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     `doubt`: what is off about the place, "" = the lines stand there.
     """
 
-    id: str
+    id: Id
     severity: Severity
     title: str
     text: str = ""

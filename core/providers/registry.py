@@ -28,6 +28,7 @@ from core.secrets import register_secret
 
 SCRIPTED: Final = "scripted"
 OUR_OWN: Final = (ACP, SCRIPTED)  # ids behind which there is no API
+_COMMAND_LINE: Final = re.compile(r"[\s/\\'\"]")
 MODEL: Final = "{model}"  # in an address
 _SECRET_HEADER: Final = re.compile(r"auth|key|token|secret", re.IGNORECASE)
 
@@ -81,6 +82,13 @@ def split_model_id(model_id: str, settings: Settings) -> tuple[str, str]:
     near = difflib.get_close_matches(provider.lower(), valid, n=1, cutoff=0.5)
     guess = f"Did you mean {near[0]}/{name}? " if near else ""
     raise ConfigError(f"there is no provider {provider!r}.", hint=guess + listed, code="provider_unknown")
+
+
+def names_file_or_command(model_id: str) -> bool:
+    """Return True for a model that is a file to be read, or a command line to be started, rather than one of an API or
+    an agent that is known by its name."""
+    provider, _, name = model_id.strip().partition("/")
+    return provider == SCRIPTED or (provider == ACP and _COMMAND_LINE.search(name) is not None)
 
 
 def find_kind(provider: str, settings: Settings) -> Kind:

@@ -17,6 +17,7 @@ from typing import Final
 
 from core.errors import StateError
 from core.filesystem.overlay_support import SHARED_MEMORY, find_file_system_type
+from core.filesystem.private_directories import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.sessions.store import is_lock_held
 from core.user_dirs import get_state_dir
@@ -58,7 +59,7 @@ class PrivateDirectory:
             with suppress(OSError):
                 return cls(Path(tempfile.mkdtemp(prefix=PREFIX, dir=place)), in_memory=True)
         try:
-            get_state_dir().mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_directory(get_state_dir())
             return cls(Path(tempfile.mkdtemp(prefix=PREFIX, dir=get_state_dir())), in_memory=False)
         except OSError as problem:
             raise StateError(

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from core.errors import StateError
 from core.filesystem.displacement import explain_displaced
+from core.filesystem.private_directories import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.ids import new_id
 from core.sessions.log import STATE_LOST
@@ -27,7 +28,7 @@ _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 def _make_directory(directory: Path) -> None:
     """Make a directory that is private to the user. Raises `StateError` with what to do about it."""
     try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_directory(directory)
     except OSError as problem:
         raise StateError(
             f"the state directory {directory} can't be made: {problem.strerror}.",
@@ -170,14 +171,21 @@ class SessionStore:
 
     def open(self, session: str) -> SessionDirectory:
         """Open and lock an existing session. Raises `StateError`: unknown, or open elsewhere."""
-        path = self.sessions_path / session
         if not self.has_session(session):
             raise StateError(
                 f"there is no session {session!r} in this workspace.",
                 hint="`agent-tui sessions` lists those there are.",
                 code="session_unknown",
             )
-        return SessionDirectory(path)
+        return SessionDirectory(self.get_path(session))
+
+    def get_path(self, session: str) -> Path:
+        """Return the directory of a session; it need not exist. Raises `StateError` for what no session's id can be."""
+        if not is_session_id(session):
+            raise StateError(
+                f"{session[:80]!r} is no id of a session.", hint="`agent-tui sessions` lists those there are."
+            )
+        return self.sessions_path / session
 
     def has_session(self, session: str) -> bool:
         """True if there is a session of this id."""

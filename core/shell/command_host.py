@@ -10,6 +10,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from core.filesystem.private_directories import make_private_directory
 from core.git.command_view import RepositoryView
 from core.protocol.events import AnyEvent
 from core.protocol.review import Origin
@@ -95,7 +96,7 @@ class CommandHost(Struct, frozen=True, kw_only=True):
         """Create and return the cache directory of commands; None if the disk refuses it, which costs only speed."""
         try:
             if self.cache is not None:
-                self.cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_private_directory(self.cache)
         except OSError:
             return None
         return self.cache

@@ -14,6 +14,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from core.clock import monotonic
+from core.filesystem.privilege_bits import strip_privileges
 from core.filesystem.removal import remove_path
 from core.sandbox.box import BoxLimits, RunningCommand
 from core.sandbox.tiers.repository_changes import name_repository_layer
@@ -24,6 +25,8 @@ _MIN_FILE_SIZE = 1 << 20
 CACHE_QUOTA = 5 << 30  # bytes of ~/.cache, which the commands of a project share
 _CACHE_PARTS = 16  # of the quota: after each the cache is measured
 _MEASUREMENT_LIFETIME = 60.0  # seconds
+_SHORT_WALK = 0.1  # seconds
+_cache_walks: dict[Path, tuple[float, float]] = {}  # for each cache, how long the last one took, and when it began
 _cache_measurements: dict[Path, tuple[int, float]] = {}  # for each cache, what was free, and when
 
 
@@ -85,8 +88,19 @@ class DiskGuard:
         self._is_cache_full = True
         return f"~/.cache held {taken >> 20:,} MB, and {CACHE_QUOTA >> 20:,} MB is the most; it is emptied"
 
-    async def reset_full_cache(self) -> None:
-        """Remove a cache that was full, when all of the command is gone."""
+    async def _strip_cache(self, cache: Path) -> None:
+        """Walk the cache, a large one once a minute at most: that takes longer than most commands."""
+        took, then = _cache_walks.get(cache, (0.0, 0.0))
+        began = monotonic()
+        if took < _SHORT_WALK or began - then > _MEASUREMENT_LIFETIME:
+            await asyncio.to_thread(strip_privileges, cache)
+            _cache_walks[cache] = (monotonic() - began, began)
+
+    async def settle_cache(self) -> None:
+        """Take from the cache what must not be kept, when all of the command is gone: all of it if it was full, else
+        the rights of what would run as somebody else."""
+        if self._cache is not None and not self._is_cache_full:
+            await self._strip_cache(self._cache)
         if self._is_cache_full and self._cache is not None:
             await asyncio.to_thread(remove_path, self._cache)
             _cache_measurements.pop(self._cache, None)

@@ -19,12 +19,14 @@ from msgspec.structs import replace
 
 from core.errors import AgentTuiError
 from core.git.command_view import RepositoryView
+from core.git.credentials import register_git_credentials
 from core.protocol.events import CheckRecorded, EffectsRecorded, Notice
 from core.protocol.review import Check, FileState
 from core.sandbox.box import Box, BoxLimits, BoxRequest, BoxResult, RunningCommand, Tier
 from core.sandbox.plain_text import strip_escapes
 from core.sandbox.results import CommandResult
 from core.sandbox.tiers.repository_changes import COMMIT_HINT, COMMITS_DROPPED, STASH
+from core.secrets import list_masked_values
 from core.shadow.layers.layer_scan import scan_layer
 from core.shadow.layers.layer_store import CommandLayer
 from core.shell.check_detection import detect_checks
@@ -94,9 +96,11 @@ class Execution:
 
     async def mask_secrets(self) -> None:
         """Mask the values of secret files in the output, except in raw output, which only the user reads."""
+        kept, root = self._withheld, self._host.workspace.root
+        await asyncio.to_thread(register_git_credentials, root)
         if not self.request.is_raw:
-            kept, root = self._withheld, self._host.workspace.root
-            self._veil.values = await asyncio.to_thread(find_secret_values, root, (*kept.covered, *kept.masked))
+            values = await asyncio.to_thread(find_secret_values, root, (*kept.covered, *kept.masked))
+            self._veil.values = (*values, *list_masked_values())
 
     def finish_output(self) -> None:
         """Flush the output: the command prints no more."""
@@ -177,7 +181,7 @@ class Execution:
             ended = await self.running.wait()
         finally:
             watch.cancel()
-        await self._disk_guard.reset_full_cache()
+        await self._disk_guard.settle_cache()
         return replace(ended, exit_code=None, end_reason="disk_full") if self._disk_guard.reason else ended
 
     def _take_effects(self, ended: BoxResult) -> str:

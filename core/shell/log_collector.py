@@ -20,6 +20,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from core.clock import monotonic
+from core.records import parse_json
 from core.tasks import cancel_tasks
 
 MAX_HEAD = 16 * 1024
@@ -142,7 +143,7 @@ class LogCollector:
     def _append_record(self, body: bytes) -> None:
         """Append a body to the log: a JSON value as one line, each value of a list as one, anything else as it is."""
         try:
-            value = json.loads(body)
+            value = parse_json(body)
             lines = "\n".join(map(json.dumps, value if isinstance(value, list) else [value])).encode()
         except (ValueError, RecursionError):
             lines = body.strip(b"\r\n")

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from core.debug.probe_regions import group_by_path, insert_probes
 from core.edits.text_file import TextFile, decode_text
 from core.errors import PathRefused, StateError, ToolFailed
+from core.filesystem.private_directories import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.protocol.debug import Probe
 from core.sandbox.box import Tier
@@ -71,8 +72,8 @@ class ProbeOverlay:
         try:
             log.unlink(missing_ok=True)
             self.build_posted_path(run).unlink(missing_ok=True)
-            self._layers.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_directory(self._layers)
+            make_private_directory(self._logs)
             known = [replace(each, code=each.code.replace(URL_PLACEHOLDER, url)) for each in probes]
             for path, group in group_by_path(known).items():
                 lost += self._write_probed_file(place, path, group, shadow, run)

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import IO
 
+from core.filesystem.private_directories import make_private_directory
 from core.secrets import mask_secrets
 
 MAX_RESULT = 120_000  # characters of a result that go to the model
@@ -35,7 +36,7 @@ def extract_first_line(text: str) -> str:
 def create_output_file(directory: Path, name: str) -> IO[bytes]:
     """Create or empty a file that the model can read. Raises OSError."""
     folder = directory / OUTPUTS_FOLDER
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_directory(folder)
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
     return os.fdopen(os.open(folder / f"{name}.txt", flags, 0o600), "wb")
 

@@ -7,13 +7,12 @@ and only what a tool names (`ignored_arguments`) is dropped.
 
 from __future__ import annotations
 
-import json
 from typing import Any, NoReturn
 
 import msgspec
 
 from core.errors import ToolInputInvalid
-from core.records import convert
+from core.records import convert, decode_json, parse_json
 from core.text.similarity import find_nearest_names
 from core.tools.base import Tool, ToolType
 from core.tools.external import ExternalTool
@@ -48,8 +47,8 @@ def _decode_object(tool: ToolType, arguments: str) -> dict[str, Any]:
     if not arguments.strip():
         return {}
     try:
-        msgspec.json.decode(arguments)  # stricter than json about surrogates, and it bounds the nesting
-        value = json.loads(arguments, object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
+        decode_json(arguments)  # stricter than json about surrogates, and it bounds the nesting
+        value = parse_json(arguments, object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
     except (ValueError, RecursionError) as error:
         raise _build_error(tool, f"this is no valid JSON ({error})") from error
     if not isinstance(value, dict):
@@ -93,7 +92,7 @@ def _normalize_items(tool: ToolType, value: Any, known: dict[str, Any]) -> Any:
     """A list argument: also one that was sent as its JSON text, and with the other names in use inside its items."""
     if isinstance(value, str):
         try:
-            value = json.loads(value, object_pairs_hook=_reject_duplicates)
+            value = parse_json(value, object_pairs_hook=_reject_duplicates)
         except (ValueError, RecursionError):
             return value
     if not isinstance(value, list):

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from core.errors import ToolInputInvalid
 from core.protocol.messages import AssistantMessage, Message, ToolCall
+from core.records import parse_json
 from core.tools.arguments import convert_arguments
 from core.tools.base import Reader, ReadTool, ToolOutcome
 from core.tools.builtin.reading.read_file import ReadFile
@@ -51,7 +52,7 @@ def unwrap_call(call: ToolCall) -> ToolCall:
     if call.name not in _NAMES:
         return call
     with suppress(ValueError, RecursionError):
-        given = json.loads(call.arguments, strict=False)
+        given = parse_json(call.arguments, strict=False)
         wanted = given.pop("name", None) or given.pop("tool_name", None) if isinstance(given, dict) else None
         if isinstance(wanted, str) and wanted and wanted not in _NAMES:
             return replace(call, name=wanted, arguments=_extract_arguments(given))
@@ -67,10 +68,10 @@ def _extract_arguments(given: dict[str, Any]) -> str:
     if not isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     try:
-        json.loads(value)
+        parse_json(value)
     except (ValueError, RecursionError):
         with suppress(ValueError, RecursionError):  # line ends within a string: escaped once too little
-            return json.dumps(json.loads(value, strict=False), ensure_ascii=False)
+            return json.dumps(parse_json(value, strict=False), ensure_ascii=False)
     return value
 
 
@@ -113,7 +114,7 @@ def _find_window(call: ToolCall, messages: Sequence[Message]) -> tuple[_Window |
 def _read_line(call: ToolCall) -> int:
     """Return the line that a jump names, 1 if it names none."""
     with suppress(ValueError, RecursionError):
-        given = json.loads(call.arguments)
+        given = parse_json(call.arguments)
         if isinstance(given, dict):
             return max(1, next((int(each) for each in given.values()), 1))
     return 1

@@ -17,6 +17,7 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from core.protocol.language import Diagnostic
+from core.records import parse_json_part
 
 NOT_INSTALLED: Final = 113  # exit code of `script` when there is no such program
 PLACES: Final = (".venv/bin", "venv/bin", "node_modules/.bin")
@@ -185,7 +186,7 @@ def _parse_json(output: str) -> Iterator[tuple[str, int, int, str]]:
     """ESLint's format: a list of files, each with its messages."""
     start = output.find("[")
     try:
-        files: Any = json.JSONDecoder().raw_decode(output, start)[0] if start >= 0 else []
+        files: Any = parse_json_part(json.JSONDecoder(), output, start)[0] if start >= 0 else []
         for file in files:
             for each in file["messages"]:
                 if not each.get("ruleId") and not each.get("line"):  # such as: this file is ignored

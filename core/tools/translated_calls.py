@@ -14,6 +14,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from core.protocol.messages import ToolCall
+from core.records import parse_json
 
 WINDOW: Final = 100  # lines that `open_file` shows of a file when nobody says how many
 _Arguments = dict[str, Any]
@@ -27,7 +28,7 @@ def translate_call(call: ToolCall) -> ToolCall:
     if translate is None:
         return call
     with suppress(ValueError, RecursionError):
-        given = json.loads(call.arguments or "{}")
+        given = parse_json(call.arguments or "{}")
         if isinstance(given, dict) and (meant := translate(given)) is not None:
             return replace(call, name=meant[0], arguments=json.dumps(meant[1], ensure_ascii=False))
     return call

@@ -21,13 +21,14 @@ from core.edits.formats.search_replace import apply_search_replace
 from core.edits.formats.search_replace_blocks import parse_blocks
 from core.edits.formats.str_replace import apply_edits
 from core.errors import AgentTuiError, ToolInputInvalid
+from core.records import parse_json
 
 Apply = Callable[[str | None, str, str], Any]
 
 
 def _str_replace(original: str | None, edit: str, path: str) -> str:
     try:
-        arguments = json.loads(edit)
+        arguments = parse_json(edit)
     except (ValueError, RecursionError) as problem:
         raise ToolInputInvalid(f"The arguments are not valid JSON: {problem}.") from None
     return apply_edits(original, arguments).text
@@ -63,7 +64,7 @@ def serve(requests: Iterable[str], answers: TextIO) -> int:
 def answer(line: str) -> dict[str, Any]:
     """The answer to one request; a request that can't be read is answered with an error and the id null."""
     try:
-        request = json.loads(line)
+        request = parse_json(line)
     except (ValueError, RecursionError) as problem:
         return _error(None, "request_invalid", f"The line is not valid JSON: {problem}.")
     if not isinstance(request, dict):

@@ -15,7 +15,7 @@ from core.protocol.client import Client
 from core.protocol.commands import AnyCommand, Reject
 from core.protocol.frames import ABSENT, ClientFrame, Subscribe
 from core.protocol.queries import AnyQuery, RefusedAnswer
-from core.records import build_json_decoder
+from core.records import RecordDecoder, build_json_decoder
 from core.tasks import TaskOwner
 from core.text.well_formed import encode_record
 
@@ -73,7 +73,7 @@ class LineServer:
                 self._start_task(self._pump(number, wanted))
 
     def _decode(
-        self, decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw, number: int, code: str, what: str
+        self, decoder: RecordDecoder[T], raw: bytes | msgspec.Raw, number: int, code: str, what: str
     ) -> T | None:
         """Decode what a client sent; None: it is not `what` it should be, which was answered."""
         try:

@@ -21,7 +21,7 @@ from core.attachments.pdf import read_pdf_facts
 from core.attachments.preparation import PreparedAttachment, prepare_attachment
 from core.attachments.signature import detect_media_type
 from core.errors import AttachmentRefused, WebFailed
-from core.records import decode_json
+from core.records import decode_json, parse_json
 from core.text.display_names import expose_controls
 from core.web.download import Download
 
@@ -161,7 +161,7 @@ def _read_html(address: str, html: str) -> _HtmlFacts | None:
 
 def _format_json(text: str) -> str:
     try:
-        return json.dumps(json.loads(text), indent=1, ensure_ascii=False)
+        return json.dumps(parse_json(text), indent=1, ensure_ascii=False)
     except (ValueError, RecursionError):
         return text
 

@@ -19,6 +19,7 @@ from core.background.session_archive import download_session
 from core.background.store import AgentStore
 from core.engine import Engine
 from core.errors import AgentTuiError, CommandRejected
+from core.filesystem.private_directories import make_private_directory
 from core.protocol import commands as cmd
 from core.protocol.options import EngineOptions
 from core.sessions.store import SessionStore
@@ -44,7 +45,7 @@ async def push_agent(store: AgentStore, agent: BackgroundAgent, branch: str) -> 
     place = get_agent_dir(agent.id)
     clone, home = place / "project", place / "sessions"
     if not await asyncio.to_thread((clone / ".git").exists):  # it worked on another machine
-        await asyncio.to_thread(place.mkdir, mode=0o700, parents=True, exist_ok=True)
+        await asyncio.to_thread(make_private_directory, place)
         await clone_repository(request.repository_url, request.branch, clone)
     if store.keeps_sessions:
         await download_session(store, agent, SessionStore(clone, home))

@@ -24,6 +24,7 @@ from core.clock import now_ms, pause
 from core.engine import Engine
 from core.engine.models import ModelAccess
 from core.errors import AgentTuiError
+from core.filesystem.private_directories import make_private_directory
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.client import Client
@@ -135,7 +136,7 @@ class AgentRunner:
         upload: SessionUpload | None = None
         try:
             session = await self._open_session(engine, SessionStore(workspace, home))
-            upload = self._upload = SessionUpload(self._store, SessionStore(workspace, home).sessions_path / session)
+            upload = self._upload = SessionUpload(self._store, SessionStore(workspace, home).get_path(session))
             await upload.begin(known)
             return await self._converse(engine, session)
         finally:
@@ -151,7 +152,7 @@ class AgentRunner:
             return Path(request.workspace_path)
         place = get_agent_dir(self._agent.id)
         target = place / "project"
-        await asyncio.to_thread(place.mkdir, mode=0o700, parents=True, exist_ok=True)
+        await asyncio.to_thread(make_private_directory, place)
         if not await asyncio.to_thread((target / ".git").exists):
             await clone_repository(request.repository_url, request.branch, target)
         return target

@@ -105,7 +105,7 @@ def _read_python_project(data: bytes) -> Iterator[tuple[str, str]]:
 
 def _parse_object(data: bytes) -> Mapping[str, object]:
     try:
-        found = json.loads(data or b"{}")
+        found = parse_json(data or b"{}")
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

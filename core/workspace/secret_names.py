@@ -11,23 +11,38 @@ from collections.abc import Callable
 
 from core.workspace.file_names import fold_name
 
-_HARMLESS = re.compile(r"\.(example|sample|template|dist|defaults?|schema|pub)$|^\.env\.(ci|test)$|^cacert\.pem$")
+_HARMLESS = re.compile(
+    r"\.(example|sample|template|dist|defaults?|schema|pub)(\.json|\.ya?ml)?$|^\.env\.(ci|test)$|^cacert\.pem$"
+)
 _SECRET = re.compile(
     r"\.env|\.env\.[\w.-]+|\.envrc\.private|id_(rsa|dsa|ecdsa|ed25519)(_sk)?|\.netrc|_netrc|\.pypirc|\.git-credentials"
-    r"|\.htpasswd|\.pgpass|\.my\.cnf|.+\.(keystore|jks|kdbx|ppk)|\.vault[_-]?pass(word)?"
+    r"|\.htpasswd|\.pgpass|pgpass\.conf|\.my\.cnf|\.mylogin\.cnf|.+\.(keystore|jks|kdbx?|ppk|p8|ovpn|agekey)"
+    r"|\.vault[_-]?(pass(word)?|token)|gha-creds-[\w-]+\.json|secring\.(gpg|pgp)|\.dockercfg|\.?recentservers\.xml"
+    r"|\.(bash|zsh|psql|mysql|rediscli|sqlite|node_repl|python|irb)_history"
 )
 _SECRET_IF_IGNORED = re.compile(
-    r".+\.(env|pem|key|p12|pfx|tfvars|tfstate)|\.npmrc|(secrets?|credentials?)(\.[\w-]+)?\.(json|ya?ml|toml|ini|txt)"
+    r".+\.(env|pem|key|p12|pfx|tfvars|tfstate|asc|gpg)|.+\.tfvars\.json|.+\.tfstate\.(backup|[\d.]+)|\.npmrc|\.envrc"
+    r"|(secrets?|credentials?)(\.[\w-]+)?\.(json|ya?ml|toml|ini|txt|xml)|auth\.json"
     r"|service[-_]?account[\w-]*\.json|kubeconfig|.*[-_.]secrets?|\.?secrets?|client_secret[\w.-]*\.json|\.dev\.vars"
-    r"|credentials|\.vault-token|\.s3cfg|\.boto|\.?rclone\.conf|\.databrickscfg|application_default_credentials\.json"
-    r"|[\w.-]*firebase-adminsdk[\w.-]*\.json"
+    r"|credentials|\.s3cfg|\.boto|\.?rclone\.conf|\.databrickscfg|application_default_credentials\.json"
+    r"|[\w.-]*firebase-adminsdk[\w.-]*\.json|\.yarnrc\.yml|\.?pip\.conf|\.terraformrc|terraform\.rc|\.sentryclirc"
+    r"|sentry\.properties|\.renviron|local\.settings\.json|wp-config\.php|(key|keystore|signing)\.properties"
+    r"|\.?htpasswd|\.ftpconfig|sftp(-config)?\.json|\.remote-sync\.json|\.?msmtprc|\.fetchmailrc"
+)
+# Names that say nothing without the directory that they stand in; where that is, hardly anything else stands.
+_SECRET_TAIL = re.compile(
+    r"(?:.*/)?(?:\.docker/config\.json|\.kube/(?:config|cache/.+)|\.config/(?:gh|glab-cli|hub|configstore)/.+"
+    r"|\.aws/(?:credentials|config)|\.azure/.+\.json|\.config/gcloud/.+|\.codex/auth\.json|\.composer/auth\.json"
+    r"|\.m2/settings(?:-security)?\.xml|\.gem/credentials|\.cargo/credentials(?:\.toml)?|\.gnupg/.+"
+    r"|\.config/sops/age/keys\.txt|\.local/share/keyrings/.+|\.ssh/(?!known_hosts|config$|.+\.pub$).+)"
 )
 # What editors and careful people make of a name when they keep a copy beside it: `.env~`, `.id_rsa.swp`, `id_rsa.bak`.
 _COPY = re.compile(r"#(.+)#|\.(.+)\.sw[a-p]|(.+?)(?:~|\.(?:bak|backup|old|orig|save))")
 # Part of every name that may be one, in small letters (to ignore case takes five times as long): most names are none.
 _QUICK_CHECK = re.compile(
     r"env|rc|id_|cred|secret|key|pem|p12|pfx|tf|jks|kdb|ppk|pass|cnf|vault|vars|kube|account|s3cfg|boto|rclone|"
-    r"databricks|firebase"
+    r"databricks|firebase|\.p8|ovpn|auth|gha-|gpg|pgp|\.asc|history|dockercfg|servers|pip|sentry|renv|settings|"
+    r"wp-config|properties|htpass|ftp|sync"
 )
 
 IsIgnored = Callable[[str, bool], bool]
@@ -36,9 +51,20 @@ IsIgnored = Callable[[str, bool], bool]
 def is_secret(rel: str, ignored: IsIgnored) -> bool:
     """True if a workspace-relative path names such a file. `ignored(rel, is_dir)` returns True if git ignores it."""
     names = _list_candidate_names(rel.rpartition("/")[2])
-    return any(_SECRET.fullmatch(name) for name in names) or (
-        any(_SECRET_IF_IGNORED.fullmatch(name) for name in names) and ignored(rel, False)
-    )
+    if any(_SECRET.fullmatch(name) for name in names) or _has_secret_tail(rel):
+        return True
+    return any(_SECRET_IF_IGNORED.fullmatch(name) for name in names) and ignored(rel, False)
+
+
+def _has_secret_tail(rel: str) -> bool:
+    if not rel.startswith(".") and "/." not in rel:  # most paths
+        return False
+    return _SECRET_TAIL.fullmatch("/".join(map(fold_name, rel.split("/")))) is not None
+
+
+def may_be_secret_path(rel: str) -> bool:
+    """True if a path is worth a closer look, by its name or by the directories that it stands in."""
+    return may_be_secret(rel.rpartition("/")[2]) or _has_secret_tail(rel)
 
 
 def may_be_secret(name: str) -> bool:

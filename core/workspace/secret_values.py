@@ -15,7 +15,7 @@ from pathlib import Path
 
 from core.secrets import MASK, count_overlap
 from core.workspace.file_names import to_os_name
-from core.workspace.secret_names import may_be_secret
+from core.workspace.secret_names import may_be_secret_path
 
 MAX_FILES = 50
 MAX_BYTES = 64 * 1024
@@ -29,7 +29,7 @@ _KEY_LINE = re.compile(r"[A-Za-z0-9+/=_-]{40,2000}")
 def find_secret_values(root: Path, paths: Iterable[str]) -> tuple[str, ...]:
     """Return the secret values of these files (workspace-relative), the longest first; an unreadable file has none."""
     found: set[str] = set()
-    named = [path for path in paths if may_be_secret(path.rpartition("/")[2])]
+    named = [path for path in paths if may_be_secret_path(path)]
     for path in named[:MAX_FILES]:
         for line in _read_text(root, path).splitlines():
             found.update(_find_in_line(line.strip()))

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from core.clock import monotonic
 from core.workspace.ignore_rules import IgnoreRules
-from core.workspace.secret_names import is_secret, may_be_secret
+from core.workspace.secret_names import is_secret, may_be_secret_path
 from core.workspace.tree import Workspace
 
 RULE_FILES = frozenset({".cursorignore", ".gitignore"})
@@ -250,8 +250,7 @@ class WithheldFinder:
         said = None if is_dir or self._may_read is None else self._may_read(path)
         if said is not None:
             return not said
-        name = path.rpartition("/")[2]
-        if not may_be_secret(name):
+        if not may_be_secret_path(path):
             return False
         if ignored:
             return is_secret(path, lambda _rel, _is_dir: not _is_installed(path))

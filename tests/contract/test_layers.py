@@ -29,6 +29,7 @@ LADDER: tuple[frozenset[str], ...] = (
             ".secrets",
             ".tasks",
             ".text",
+            ".installation",
             ".user_dirs",
         )
     ),

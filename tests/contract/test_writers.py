@@ -25,7 +25,6 @@ WRITERS: dict[str, str] = {
     "agent_tui": "nothing: /dev/null in place of a closed output",
     "core.search_paths": "nothing: starts this program again, without what led into a project",
     "core.shell.log_collector": STATE,
-    "core.shell.command_host": "the cache directory of the workspace, in the state directory",
     "core.agent.context.prefix": STATE,
     "core.shell.probe_overlay": LAYERS,
     "core.hooks.runner": LAYERS,
@@ -59,9 +58,11 @@ WRITERS: dict[str, str] = {
     "core.engine.settings_file": "the user's own config.toml",
     "core.crash_reports": STATE,
     "core.git.temporary_directories": SCRATCH,
-    "core.background.places": STATE,
     "core.background.repositories": "a clone of its own in the state directory; starts git",
     "core.background.session_archive": STATE,
+    "core.cli.print_mode.shown_arguments": "the arguments in the memory of this process",
+    "core.filesystem.private_directories": STATE,
+    "core.filesystem.privilege_bits": STATE,
     "core.background.sqlite_store": STATE,
     "core.background.postgres_store": "tables of its own in the database that the user names",
     "core.background.worker_process": "a lock and a log in the state directory; starts this program again",
@@ -215,6 +216,7 @@ CHANGING = {
         "core.shadow.checkpoints.file_checkpoints",
     },
     "create_file": {
+        "core.background.session_archive",  # below the state directory
         "core.filesystem.atomic_write",
         "core.git.index_lock",
         "core.shadow.layers.layer_files",

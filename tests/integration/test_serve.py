@@ -69,7 +69,7 @@ async def test_n1_the_program_serves_says_where_once_and_ends_cleanly(project, t
         assert stat.S_IMODE(at.stat().st_mode) == 0o600
         to = ["--unix-socket", str(at), f"http://localhost{CHAT}"]
     body = json.dumps(prompt(model=f"scripted/{script}", stream=True))
-    headers = ("-H", f"Authorization: Bearer {held['drive']}", "-H", "Content-Type: application/json")
+    headers = ("-H", f"Authorization: Bearer {held['approve']}", "-H", "Content-Type: application/json")
     events = parse_stream(await curl("-d", body, *headers, *to))
     server.send_signal(signal.SIGTERM)
     rest, said = await server.communicate()

@@ -330,7 +330,7 @@ PLACES = (
     Place(
         "secrets are indexed",
         "core/index/walk.py",
-        "may_be_secret(name) and is_secret(path, lambda _path, _is_dir: False)",
+        "may_be_secret_path(path) and is_secret(path, lambda _path, _is_dir: False)",
         "False",
         "tests/unit/index/test_walk.py::test_secrets_and_installed_packages_are_not_found",
     ),

@@ -283,6 +283,6 @@ def _read_interface(file: Path) -> dict[str, Any]:
 
     try:
         interface = tomllib.loads(file.read_text("utf-8")).get("ui")
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return interface if isinstance(interface, dict) else {}

@@ -60,7 +60,10 @@ def read_theme_files(directory: Path, known: Mapping[str, Theme]) -> ThemeFiles:
 def _load(file: Path) -> dict[str, Any]:
     if file.stat().st_size > MAX_BYTES:
         raise ValueError(f"a theme has at most {MAX_BYTES:,} bytes.")
-    return tomllib.loads(file.read_text("utf-8"))
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except RecursionError:
+        raise ValueError("it is nested too deep.") from None
 
 
 def _find_mistakes(name: str, table: Mapping[str, Any], known: Mapping[str, Theme]) -> list[str]:

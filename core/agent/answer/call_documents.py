@@ -5,7 +5,6 @@ A call that edited several files has a document for each of them; one that faile
 
 from __future__ import annotations
 
-import json
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -39,6 +38,7 @@ from core.protocol.documents import (
 )
 from core.protocol.messages import Attachment
 from core.protocol.plans import Plan
+from core.records import parse_json
 from core.shadow.content.blob_store import get_blob_path
 from core.shadow.diff.hunks import compare_texts
 from core.shadow.diff.text_lines import split_lines
@@ -96,7 +96,7 @@ def get_document_kind(tool: ToolType | None) -> str:
 def decode_arguments(arguments: str) -> dict[str, Any]:
     """Parse arguments into an object for the document; text that is no object stands under `raw`."""
     try:
-        value = json.loads(arguments or "{}")
+        value = parse_json(arguments or "{}")
     except (ValueError, RecursionError):
         value = None
     return value if isinstance(value, dict) else {"raw": shorten(arguments)}

@@ -21,6 +21,7 @@ from core.config.rules.rule import choose_rules, list_loaded
 from core.dialects.dialect import Dialect
 from core.dialects.native import NativeDialect
 from core.filesystem.atomic_write import replace_file
+from core.filesystem.private_directories import make_private_directory
 from core.permissions.trusted_files import TrustCheck, trust_everything
 from core.prompts import load_tool_text, render
 from core.protocol.events import LoadedRule
@@ -113,5 +114,5 @@ def _load_prefix(path: Path) -> Prefix | None:
 def save_state_file(directory: Path, name: str, data: bytes) -> None:
     """Write a file whole or not at all; failing to only loses the provider's cache when the session is resumed."""
     with suppress(OSError):
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_directory(directory)
         replace_file(directory / name, data, durable=False)

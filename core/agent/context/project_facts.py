@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from core.clock import monotonic
 from core.errors import PathRefused
+from core.git.credentials import register_git_credentials
 from core.git.repository import GitFailed, open_repository
 from core.workspace import IgnoreRules, Workspace
 
@@ -125,6 +126,7 @@ def describe_git_status(root: Path) -> str:
     No filter is run, so a file that one stores in another form (LFS) counts as changed as soon as its size or time
     differs from what git noted at its last look.
     """
+    register_git_credentials(root)
     try:
         with open_repository(root, may_be_above=True) as made:
             if made is None:

@@ -202,7 +202,7 @@ class OpenSession(Struct, frozen=True, kw_only=True):
         return _item("session", f"@session · {found[0].title or found[0].id}", "an earlier session", found[0].id)
 
     def _render_session(self, name: str) -> str:
-        directory = self.store.sessions_path / name
+        directory = self.store.get_path(name)
         info = next((each for each in list_sessions(self.store, limit=200) if each.id == name), None)
         summary = load_summary(directory, growing=True)
         prompts = [each.text for each in summary.prompts] if summary is not None else []

@@ -22,6 +22,7 @@ from core.errors import AgentTuiError, ProviderError
 from core.prompts import render
 from core.protocol.events import AnyEvent, MessageAppended
 from core.protocol.messages import UserMessage
+from core.records import parse_json
 from core.state.session import SessionState
 
 MAX_NUDGES = 2  # empty or cut-off answers in a turn that the model is asked to go on from
@@ -160,7 +161,7 @@ def _hash_call(call: GatedCall) -> str:
     """Return a digest that is the same for the same call, however its arguments are set out."""
     text = call.request.arguments
     try:
-        text = json.dumps(json.loads(text), sort_keys=True)
+        text = json.dumps(parse_json(text), sort_keys=True)
     except (ValueError, RecursionError):
         text = text.strip()
     return hashlib.sha256(f"{call.request.name}\0{text}".encode("utf-8", "replace")).hexdigest()

@@ -6,9 +6,7 @@ models), starts nothing, and says nothing of what goes wrong.
 
 from __future__ import annotations
 
-import json
 import sys
-import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from core.cli.completion.parsers import FIRST_WORDS
 from core.cli.parsing import MODES, Arguments, Front
 from core.exits import ExitCode
 from core.providers.catalog.presets import KNOWN
+from core.records import parse_json, parse_toml
 from core.user_dirs import get_cache_dir, get_config_dir
 
 MAX_CANDIDATES: Final = 200
@@ -75,12 +74,12 @@ def _load_summaries() -> list[dict[str, Any]]:
 
 def _load_json(path: Path) -> Any:
     with path.open("rb") as file:
-        return json.loads(file.read(MAX_BYTES))
+        return parse_json(file.read(MAX_BYTES))
 
 
 def _load_config() -> dict[str, Any]:
     with suppress(OSError, ValueError):
-        return tomllib.loads((get_config_dir() / "config.toml").read_text(encoding="utf-8"))
+        return parse_toml((get_config_dir() / "config.toml").read_text(encoding="utf-8"))
     return {}
 
 

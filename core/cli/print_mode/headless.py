@@ -17,6 +17,7 @@ from typing import Final, TextIO
 from core.cli.arguments import PrintArguments
 from core.cli.print_mode.json_answer import RETRIES, JsonAnswer, JsonAnswerPrinter, merge_responses, read_schema
 from core.cli.print_mode.printer import JsonPrinter, Printer, StreamPrinter, TextPrinter
+from core.cli.print_mode.shown_arguments import hide_arguments
 from core.cli.review_output.left_paths import collect_errors, explain_left, format_left
 from core.clock import monotonic, now_ms, pause
 from core.engine import Engine
@@ -58,6 +59,7 @@ def run_print(
 ) -> int:
     """Run one prompt and print the answer. Returns the exit code; `BrokenPipeError` when nobody reads it any more.
     `check_interface`: what the screen says of its part of the settings, which is told as it would be there."""
+    hide_arguments(arguments.prompt or "")
     prompt = read_prompt(arguments, sys.stdin)
     for problem in find_interface_doubts(check_interface):
         sys.stderr.write(f"! {to_one_line(f'{problem.message} {problem.hint}'.rstrip())}\n")

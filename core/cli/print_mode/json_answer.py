@@ -14,6 +14,7 @@ from core.cli.print_mode.printer import TextPrinter, escape_hidden
 from core.errors import ConfigError
 from core.prompts import render
 from core.protocol import documents as d
+from core.records import decode_json, parse_json
 from core.transports.response import Response, ResponseUsage
 
 MAX_SCHEMA = 256 * 1024  # bytes
@@ -32,7 +33,7 @@ def read_schema(path: Path) -> dict[str, Any] | bool:
         data = path.read_bytes()
         if len(data) > MAX_SCHEMA:
             raise ConfigError(f"{path} is larger than {MAX_SCHEMA // 1024} KB.", code="schema_invalid")
-        schema: dict[str, Any] | bool = msgspec.json.decode(data)
+        schema: dict[str, Any] | bool = decode_json(data)
         if not isinstance(schema, dict | bool):
             raise ConfigError(f"{path} is no JSON Schema: an object is expected.", code="schema_invalid")
         validator_for(schema, default=Draft202012Validator).check_schema(schema)
@@ -64,7 +65,7 @@ class JsonAnswer(Struct, eq=False):
         self.problem = "it is not one JSON value."
         for text in _list_candidates(documents):
             try:
-                value = json.loads(text, parse_constant=_refuse_constant)
+                value = parse_json(text, parse_constant=_refuse_constant)
             except (ValueError, RecursionError):
                 continue
             self.problem = self._find_fault(value)

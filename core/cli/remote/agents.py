@@ -131,8 +131,10 @@ def parse(argv: Sequence[str]) -> AgentsArguments:
 
 def run(arguments: AgentsArguments) -> int:
     """Carry it out. Returns the exit code."""
+    from core.cli.print_mode.shown_arguments import hide_arguments
     from core.config.loading import load_settings
 
+    hide_arguments(arguments.text, arguments.request.task_description if arguments.request else "")
     store = open_configured_store(load_settings().background, database=arguments.database, lease=arguments.lease)
     if arguments.verb == "worker":
         return _run_worker(arguments, store)

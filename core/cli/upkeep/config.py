@@ -22,6 +22,7 @@ from core.engine.configuration.explanation import SettingSources, explain_settin
 from core.errors import StateError
 from core.exits import ExitCode
 from core.filesystem.atomic_write import replace_file
+from core.filesystem.private_directories import make_private_directory
 from core.permissions.trust import TrustStore
 from core.permissions.trusted_files import TrustCheck
 from core.protocol.queries import SettingRow, SettingsProblem
@@ -189,7 +190,7 @@ class _Editing:
 
     def _save(self, data: bytes) -> None:
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private_directory(self._path.parent)
             replace_file(self._path.resolve(), data)
         except OSError as problem:
             said = f"{self._path} can't be written: {problem.strerror}."

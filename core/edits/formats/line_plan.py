@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from core.edits.errors import EditError
 from core.edits.matching.block_merge import MatchedBlock, replace_block
+from core.records import parse_json, parse_json_part
 from core.text.lines import TextLines, split_closed, split_lines
 
 _NUMBER = re.compile(r"\s*[+-]?\d+\s*")
@@ -178,9 +179,9 @@ def decode_plan(content: str) -> Any:
 
 def _decode_lenient(text: str) -> Any:
     try:
-        return _DECODER.decode(text)
+        return parse_json(text, strict=False)
     except ValueError:
-        return _DECODER.decode(_TEXT_OR_COMMA.sub(lambda match: match[1] or "", text))
+        return parse_json(_TEXT_OR_COMMA.sub(lambda match: match[1] or "", text), strict=False)
 
 
 def _find_plans(text: str) -> list[Any]:
@@ -192,7 +193,7 @@ def _find_plans(text: str) -> list[Any]:
         if begin is None:
             break
         try:
-            value, place = _DECODER.raw_decode(plain, begin.start())
+            value, place = parse_json_part(_DECODER, plain, begin.start())
         except ValueError:
             place = begin.end()
             continue

@@ -16,6 +16,7 @@ from core.config.schema import NAME, KeyPath, Setting, describe_valid_values, fi
 from core.config.settings import FILE_NAME, Settings
 from core.errors import ConfigError
 from core.protocol.queries import SettingRow
+from core.records import parse_toml
 from core.secrets import MASK, redact
 from core.user_dirs import get_config_dir
 
@@ -79,7 +80,7 @@ def split_key(key: str) -> KeyPath:
     if not key:
         return ()
     try:
-        table: Any = tomllib.loads(f"{key} = 0")
+        table: Any = parse_toml(f"{key} = 0")
     except tomllib.TOMLDecodeError:
         first, _, rest = key.partition(".")
         inner, dot, last = rest.rpartition(".")

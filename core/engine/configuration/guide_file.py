@@ -17,6 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.filesystem.atomic_write import replace_file
+from core.filesystem.private_directories import make_private_directory
 from core.protocol.commands import GuideKeep
 from core.records import decode_json
 from core.user_dirs import get_state_dir
@@ -61,7 +62,7 @@ def keep_guide(command: GuideKeep) -> None:
     )
     path = _get_path()
     with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_directory(path.parent)
         replace_file(path, msgspec.json.encode(after), durable=False)
 
 

@@ -19,7 +19,7 @@ from core.protocol import documents as d
 from core.protocol import events as ev
 from core.protocol.messages import Usage
 from core.protocol.review import Change, Check, DiffLine, FileState, Operation, Verdict, VerdictRecord
-from core.records import convert
+from core.records import convert, decode_json
 from core.secrets import redact
 from core.sessions.log import SessionLog, read_log
 from core.shadow.content.blob_store import BlobStore
@@ -239,4 +239,4 @@ def format_json(session: ExportedSession) -> str:
 
 def parse_json(text: str) -> ExportedSession:
     """Read an export in JSON again. Raises `msgspec.MsgspecError`."""
-    return convert(msgspec.json.decode(text), ExportedSession)
+    return convert(decode_json(text), ExportedSession)

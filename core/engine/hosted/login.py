@@ -17,6 +17,7 @@ from typing import Final
 
 from core.errors import StateError
 from core.filesystem.atomic_write import replace_file
+from core.filesystem.private_directories import make_private_directory
 from core.git.layout import read_small_file
 from core.providers.hosted_agents import HostedAgent
 
@@ -59,7 +60,8 @@ class LoginCopy:
                 if copy.is_dir():
                     self._copy_tokens(original, copy)
                 else:
-                    copy.mkdir(mode=0o700, parents=True)
+                    make_private_directory(copy.parent)
+                    copy.mkdir(mode=0o700)
                     _copy_directory(original, copy)
         except OSError as problem:
             raise StateError(f"The login of {self._agent.name} can't be copied: {problem.strerror}.") from problem

@@ -40,7 +40,7 @@ def export_kept(store: SessionStore, command: cmd.SessionExport, log: SessionLog
     Raises `StateError`."""
     if log is None and not store.has_session(command.session):
         store.open(command.session)  # which says that there is none
-    made = export_session(store.sessions_path / command.session, command.format, log)
+    made = export_session(store.get_path(command.session), command.format, log)
     write_export(made, store.workspace / Path(command.path).expanduser())
 
 

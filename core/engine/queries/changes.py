@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Literal
+from typing import Literal, TypeVar
 
 from core.engine.commands.checkpoints import find_checkpoint
 from core.engine.queries.source import QuerySource
 from core.engine.session.session import Session
 from core.errors import AgentTuiError
 from core.protocol import queries as q
+from core.protocol.queries.base import Answer
 from core.protocol.review import Change, ChangeDiff, FileState
+from core.secrets import list_masked_values, mask_secrets
 from core.shadow.checkpoints.file_checkpoints import RestoreStep
 from core.shadow.diff.diff_lines import build_diff
 from core.state.session import ConversationCheckpoint, SubagentState
+from core.text.well_formed import convert_record
+
+AnswerT = TypeVar("AnswerT", bound=Answer)
 
 
 def answer_diff(source: QuerySource, query: q.DiffQuery) -> q.DiffAnswer:
@@ -30,9 +35,15 @@ def answer_conflict(source: QuerySource, query: q.ConflictQuery) -> q.ConflictAn
     return q.ConflictAnswer(sides=source.require_session(query.session).shadow.conflicts.read_sides(query.path))
 
 
+def mask_answer(answer: AnswerT) -> AnswerT:
+    """Return what git says of a repository without the credentials that stand in its addresses."""
+    raw = repr(answer)
+    return convert_record(answer, mask_secrets) if any(value in raw for value in list_masked_values()) else answer
+
+
 async def answer_git_preview(source: QuerySource, query: q.GitPreviewQuery) -> q.GitPreviewAnswer:
     git = source.require_session(query.session).shadow.bulks.git
-    return q.GitPreviewAnswer(preview=await asyncio.to_thread(git.preview, query.root))
+    return mask_answer(q.GitPreviewAnswer(preview=await asyncio.to_thread(git.preview, query.root)))
 
 
 def answer_verification(source: QuerySource, query: q.VerificationQuery) -> q.VerificationAnswer:
@@ -45,7 +56,7 @@ def answer_verification(source: QuerySource, query: q.VerificationQuery) -> q.Ve
 async def answer_commit(source: QuerySource, query: q.CommitQuery) -> q.CommitAnswer:
     from core.engine.commits.preview import build_preview
 
-    return await asyncio.to_thread(build_preview, source.require_session(query.session), query)
+    return mask_answer(await asyncio.to_thread(build_preview, source.require_session(query.session), query))
 
 
 async def answer_patch(source: QuerySource, query: q.PatchQuery) -> q.PatchAnswer:
@@ -57,7 +68,7 @@ async def answer_patch(source: QuerySource, query: q.PatchQuery) -> q.PatchAnswe
 async def answer_pull_request(source: QuerySource, query: q.PullRequestQuery) -> q.PullRequestAnswer:
     from core.engine.commits.pull_request import build_pull_request
 
-    return await asyncio.to_thread(build_pull_request, source.require_session(query.session))
+    return mask_answer(await asyncio.to_thread(build_pull_request, source.require_session(query.session)))
 
 
 async def answer_picture(source: QuerySource, query: q.PictureQuery) -> q.PictureAnswer:

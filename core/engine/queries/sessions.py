@@ -119,7 +119,7 @@ async def answer_export(source: QuerySource, query: q.ExportQuery) -> q.ExportAn
     log = session.log if session is not None and session.log.find_loss() else None
     if log is None and not store.has_session(query.session):
         store.open(query.session)  # which says that there is none
-    return await asyncio.to_thread(export_session, store.sessions_path / query.session, query.format, log)
+    return await asyncio.to_thread(export_session, store.get_path(query.session), query.format, log)
 
 
 async def answer_jobs(source: QuerySource, query: q.JobsQuery) -> q.JobsAnswer:

@@ -10,6 +10,7 @@ from core.engine.session.opening import resume_session
 from core.engine.session.session import Session
 from core.errors import StateError
 from core.filesystem.atomic_write import stream_replacement
+from core.filesystem.private_directories import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.ids import new_id
 from core.protocol.events import SessionForked, SessionRenamed
@@ -53,7 +54,7 @@ def _fill_directory(source: Session, target: SessionDirectory, at: ConversationC
 def _link_files(source: Path, target: Path) -> None:
     for above, _, names in os.walk(source):
         there = target / Path(above).relative_to(source)
-        there.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_directory(there)
         for name in names:
             if not name.endswith(".tmp"):
                 link_entry(Path(above) / name, there / name)

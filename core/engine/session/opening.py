@@ -13,6 +13,7 @@ from core.engine.session.recovery import close_open_turn
 from core.engine.session.restore import finish_pending_restore
 from core.engine.session.session import Session
 from core.errors import StateError
+from core.git.credentials import register_git_credentials
 from core.git.layout import read_branch
 from core.git.temporary_directories import remove_abandoned
 from core.protocol.events import BranchChanged, SessionResumed, SessionStarted
@@ -32,6 +33,7 @@ def create_session(directory: SessionDirectory, services: EngineServices, first:
     log = SessionLog(directory.log_path)
     log.check_lock = directory.check_lock
     state = SessionState(session_id=directory.id, recall=log.read_records)
+    register_git_credentials(services.workspace.root)
     session = Session(directory, log, state, services)
     session.emit(first)
     return session
@@ -60,6 +62,7 @@ def _repair_session(directory: SessionDirectory, services: EngineServices) -> tu
     log, state, mended = open_session(directory.path, SessionState)
     log.check_lock = directory.check_lock
     state.session_id = directory.id
+    register_git_credentials(services.workspace.root)
     session = Session(directory, log, state, services)
     repaired = [mended, *session.shadow.recover(), finish_pending_restore(session)]
     repaired.append(_finish_own_commit(session))

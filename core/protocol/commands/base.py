@@ -6,6 +6,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from core.ids import OptionalId
+
 MAX_SUBAGENTS: Final = 4  # subagents of a build
 MAX_ATTACHMENT_BYTES: Final = 32_000_000  # bytes of a file
 
@@ -13,13 +15,13 @@ MAX_ATTACHMENT_BYTES: Final = 32_000_000  # bytes of a file
 class Command(Struct, frozen=True, kw_only=True, tag_field="type"):
     """Base of all commands. `session` is required by all but `session.open` and `provider.configure`."""
 
-    session: str = ""
+    session: OptionalId = ""
 
 
 class Ack(Struct, frozen=True, kw_only=True, tag="ack"):
     """The command was accepted. `session` is the session it is about; `seq` its last durable event at that moment."""
 
-    session: str = ""
+    session: OptionalId = ""
     seq: int = 0
 
 

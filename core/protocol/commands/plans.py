@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from core.ids import Id
 from core.protocol.commands.base import Command
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.plans import Plan
@@ -58,7 +59,7 @@ class BestRun(Command, frozen=True, kw_only=True, tag="best.run"):
 
     text: str
     models: tuple[str, ...]
-    attachments: tuple[str, ...] = ()
+    attachments: tuple[Id, ...] = ()
 
 
 def parse_candidates(text: str) -> tuple[str, ...]:
@@ -72,7 +73,7 @@ def parse_candidates(text: str) -> tuple[str, ...]:
 class CandidatePick(Struct, frozen=True, kw_only=True):
     """A part of a candidate `id`: `hunks` of the file `path`, () = all of it; `path` "" = all that it changed."""
 
-    id: str
+    id: Id
     path: str = ""
     hunks: tuple[str, ...] = ()
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from core.ids import Id, OptionalId
 from core.protocol.commands.base import Command
 from core.protocol.review import ConflictChoice, Origin, Verdict
 
@@ -88,7 +89,7 @@ class BulkResolve(Command, frozen=True, kw_only=True, tag="bulk.resolve"):
 class VerdictUndo(Command, frozen=True, kw_only=True, tag="verdict.undo"):
     """Undo a verdict; `id` "" = the latest one that stands."""
 
-    id: str = ""
+    id: OptionalId = ""
 
 
 class ChangesVerify(Command, frozen=True, kw_only=True, tag="changes.verify"):
@@ -104,20 +105,20 @@ class CheckpointRestore(Command, frozen=True, kw_only=True, tag="checkpoint.rest
     """Return to a checkpoint with the files, the conversation or both; what the user changed since stays. Refused while
     a turn or a command runs. A checkpoint is made before, so that it can be undone."""
 
-    id: str
+    id: Id
     what: Literal["files", "conversation", "both"] = "both"
 
 
 class FindingsFix(Command, frozen=True, kw_only=True, tag="findings.fix"):
     """Have the agent fix findings of the last code review, in a turn in Agent mode. `ids` empty = all that are open."""
 
-    ids: tuple[str, ...] = ()
+    ids: tuple[Id, ...] = ()
 
 
 class FindingsDismiss(Command, frozen=True, kw_only=True, tag="findings.dismiss"):
     """Dismiss findings; those that are dismissed already are open again."""
 
-    ids: tuple[str, ...]
+    ids: tuple[Id, ...]
 
 
 class PlannedCommit(Struct, frozen=True, kw_only=True):

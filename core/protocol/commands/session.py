@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from core.ids import Id
 from core.protocol.commands.base import Command
 from core.protocol.documents import QuestionAnswer
 from core.protocol.events import ApprovalDecision, ModeName
@@ -122,7 +123,7 @@ class MemoryAdd(Command, frozen=True, kw_only=True, tag="memory.add"):
 class MemoryJudge(Command, frozen=True, kw_only=True, tag="memory.judge"):
     """Keep a note about the project, by its id, with `text` in place of its own if given; or drop it."""
 
-    id: str
+    id: Id
     verdict: Literal["accept", "reject"]
     text: str = ""
 
@@ -130,7 +131,7 @@ class MemoryJudge(Command, frozen=True, kw_only=True, tag="memory.judge"):
 class PermissionRemove(Command, frozen=True, kw_only=True, tag="permission.remove"):
     """Delete a saved permission, by its id."""
 
-    id: str
+    id: Id
 
 
 class ServerControl(Command, frozen=True, kw_only=True, tag="server.control"):
@@ -208,7 +209,7 @@ class TurnSubmit(Command, frozen=True, kw_only=True, tag="turn.submit"):
     text: str
     open_files: tuple[str, ...] = ()
     viewing: Viewing | None = None
-    attachments: tuple[str, ...] = ()
+    attachments: tuple[Id, ...] = ()
     pasted: tuple[tuple[int, int], ...] = ()
     excluded: tuple[str, ...] = ()
     anyway: bool = False
@@ -222,7 +223,7 @@ class TurnSteer(Command, frozen=True, kw_only=True, tag="turn.steer"):
     """`attachments`, `pasted` and `excluded`: as in `TurnSubmit`."""
 
     text: str
-    attachments: tuple[str, ...] = ()
+    attachments: tuple[Id, ...] = ()
     pasted: tuple[tuple[int, int], ...] = ()
     excluded: tuple[str, ...] = ()
 
@@ -230,7 +231,7 @@ class TurnSteer(Command, frozen=True, kw_only=True, tag="turn.steer"):
 class TurnUnsteer(Command, frozen=True, kw_only=True, tag="turn.unsteer"):
     """Take back messages to the running turn that no model was sent yet; `ids` empty = all of them."""
 
-    ids: tuple[str, ...] = ()
+    ids: tuple[Id, ...] = ()
 
 
 class DraftKeep(Command, frozen=True, kw_only=True, tag="draft.keep"):
@@ -266,7 +267,7 @@ class ApprovalAnswer(Command, frozen=True, kw_only=True, tag="approval.answer"):
     command; `*` matches anything, and the pattern has to match this very command. `by` program: a client could ask
     nobody, or nobody answered; only a refusal can be given so."""
 
-    id: str
+    id: Id
     decision: ApprovalDecision
     note: str = ""
     pattern: str = ""
@@ -276,7 +277,7 @@ class ApprovalAnswer(Command, frozen=True, kw_only=True, tag="approval.answer"):
 class QuestionReply(Command, frozen=True, kw_only=True, tag="question.answer"):
     """Answer a question; no answers = dismiss it. `by` program: nobody answered, so there are no answers."""
 
-    id: str
+    id: Id
     answers: tuple[QuestionAnswer, ...] = ()
     by: Literal["user", "program"] = "user"
 
@@ -301,23 +302,23 @@ class BackgroundStart(Command, frozen=True, kw_only=True, tag="background.start"
 class BackgroundMessage(Command, frozen=True, kw_only=True, tag="background.message"):
     """Tell an agent something: it steers one that runs, and is the next prompt of one that has ended."""
 
-    id: str
+    id: Id
     text: str
 
 
 class BackgroundStop(Command, frozen=True, kw_only=True, tag="background.stop"):
     """Stop an agent; what it did is kept. The agents are those that `BackgroundQuery` lists."""
 
-    id: str
+    id: Id
 
 
 class BackgroundDelete(Command, frozen=True, kw_only=True, tag="background.delete"):
     """Forget an agent that has ended, with all that it left."""
 
-    id: str
+    id: Id
 
 
 class BackgroundPull(Command, frozen=True, kw_only=True, tag="background.pull"):
     """Bring the work of an agent that has ended into the sessions of this workspace, to be reviewed there."""
 
-    id: str
+    id: Id

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Union
 
 from msgspec import Struct
 
+from core.ids import Id, OptionalId
 from core.protocol.events.base import *
 from core.protocol.events.base import Event
 from core.protocol.events.debug import *
@@ -31,8 +32,8 @@ class Envelope(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One event on the wire and in the log. `at` in ms since the epoch; `turn` is "" outside a turn."""
 
     seq: int
-    session: str
+    session: Id
     at: int
     event: AnyEvent
-    turn: str = ""
+    turn: OptionalId = ""
     v: int = 1

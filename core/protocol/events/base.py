@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
+from core.ids import Id
 from core.modes import Mode
 
 if TYPE_CHECKING:
@@ -26,13 +27,13 @@ class Event(Struct, frozen=True, kw_only=True, tag_field="type"):
 class IdEvent(Event, frozen=True, kw_only=True):
     """Base of the events about one thing, which `id` names."""
 
-    id: str
+    id: Id
 
 
 class IdsEvent(Event, frozen=True, kw_only=True):
     """Base of the events about the things of these `ids`."""
 
-    ids: tuple[str, ...]
+    ids: tuple[Id, ...]
 
 
 class LossyEvent(Event, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from core.ids import OptionalId
 from core.protocol.debug import Hypothesis, Probe, ProbeRecord, ProbeRun
 from core.protocol.events.base import Event, LossyEvent
 
@@ -57,7 +58,7 @@ class ReproduceRequested(Event, frozen=True, kw_only=True, tag="reproduce.reques
     """The fault is to be shown: by a command, or by the user, who follows the steps."""
 
     run: str
-    call: str = ""
+    call: OptionalId = ""
     command: str = ""
     steps: tuple[str, ...] = ()
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from core.ids import Id, OptionalId
 from core.protocol.documents import Todo
 from core.protocol.events.base import Event, IdEvent, LossyEvent, TurnEnd
 from core.protocol.messages import Usage
@@ -30,8 +31,10 @@ class PlanCommented(Event, frozen=True, kw_only=True, tag="plan.commented"):
 class TodoVerified(IdEvent, frozen=True, kw_only=True, tag="todo.verified"):
     """The command of a todo was run, alone in a clean layer; `exit_code` None = it did not end. `output` is its last
     part. `problem`: why it proves nothing, as a sentence; `changed_here`: pending files that decide what it does.
-    `is_unboxed`: there is no box, and it ran in the project itself, which verifies nothing."""
+    `is_unboxed`: there is no box, and it ran in the project itself, which verifies nothing.
+    `id` is the todo's, which a model may have chosen."""
 
+    id: str
     command: str
     exit_code: int | None
     output: str = ""
@@ -69,18 +72,18 @@ class SubagentStarted(IdEvent, frozen=True, kw_only=True, tag="subagent.started"
     todo: str = ""
     plan: str = ""
     agent: str = ""
-    call: str = ""
+    call: OptionalId = ""
     title: str = ""
     model: str = ""
     again: bool = False
-    candidate_of: str = ""
+    candidate_of: OptionalId = ""
 
 
 class SubagentProgressed(LossyEvent, frozen=True, kw_only=True, tag="subagent.progressed"):
     """Lossy: what it is doing, a few times a second at most. `acts` are the latest ones, `count` how many there were;
     `changed`: files that it has changed; `usage`, and `duration_ms`: since it last began."""
 
-    id: str
+    id: Id
     acts: tuple[SubagentAction, ...] = ()
     count: int = 0
     steps: int = 0

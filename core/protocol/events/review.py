@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from core.ids import Id, OptionalId
 from core.protocol.events.base import Event, IdEvent, IdsEvent, LossyEvent
 from core.protocol.language import Diagnostic
 from core.protocol.review import (
@@ -143,7 +144,7 @@ class FindingsReported(Event, frozen=True, kw_only=True, tag="findings.reported"
     """A code review has ended, with these findings; those of the one before are gone. `subject`: what was looked at, in
     a few words; `revision`: its last commit, "" = the files as they lay on the disk; `turn`: that of the reviewer."""
 
-    turn: str
+    turn: Id
     subject: str
     findings: tuple[Finding, ...]
     revision: str = ""
@@ -153,7 +154,7 @@ class FindingsSettled(IdsEvent, frozen=True, kw_only=True, tag="findings.settled
     """These findings are dismissed, open again, or a `turn` is to fix them."""
 
     standing: FindingStanding
-    turn: str = ""
+    turn: OptionalId = ""
 
 
 class FilesChanged(LossyEvent, frozen=True, kw_only=True, tag="files.changed"):
@@ -165,7 +166,7 @@ class FilesChanged(LossyEvent, frozen=True, kw_only=True, tag="files.changed"):
 class LayersChanged(Event, frozen=True, kw_only=True, tag="layers.changed"):
     """The effects of commands beside reviewed changes: all kept layers, lowest first, and the bulks in them."""
 
-    layers: tuple[str, ...]
+    layers: tuple[Id, ...]
     bulks: tuple[Bulk, ...]
 
 
@@ -175,7 +176,7 @@ class EffectsRecorded(Event, frozen=True, kw_only=True, tag="effects.recorded"):
     that is kept. `on_machine`: it ran outside of the box, so these are changes of the user's own files, which wait for
     no review."""
 
-    call: str
+    call: Id
     command: str
     created: tuple[str, ...] = ()
     edited: tuple[str, ...] = ()

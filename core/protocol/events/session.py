@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from core.ids import Id
 from core.protocol.events.base import Event, IdEvent, LossyEvent, ModeName
 from core.protocol.messages import Effort, ModelJob, Usage
 from core.protocol.queries.background import BackgroundAgentInfo
@@ -154,7 +155,7 @@ class CheckpointRestored(IdEvent, frozen=True, kw_only=True, tag="checkpoint.res
     """The files are as they were at `checkpoint`, but for those that were left alone. `id`: the checkpoint made before,
     by which this is taken back. `files`: paths whose pending state or content on disk has changed."""
 
-    checkpoint: str
+    checkpoint: Id
     files: tuple[str, ...] = ()
     left: tuple[SkippedPath, ...] = ()
 
@@ -164,7 +165,7 @@ class ConversationRewound(Event, frozen=True, kw_only=True, tag="conversation.re
     log goes; a checkpoint made before this brings back what was left."""
 
     to_seq: int
-    checkpoint: str
+    checkpoint: Id
 
 
 class AgentSessionOpened(IdEvent, frozen=True, kw_only=True, tag="agent.session_opened"):

@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import field
 
+from core.ids import Id, OptionalId
 from core.protocol.documents import Question, QuestionAnswer
 from core.protocol.events.base import ApprovalDecision, Event, IdEvent, IdsEvent, LossyEvent, ToolStatus
 
@@ -15,20 +16,20 @@ HookResult = Literal["passed", "allowed", "asked", "denied", "changed", "told", 
 class ToolRequested(Event, frozen=True, kw_only=True, tag="tool.requested"):
     """`arguments` is the JSON text of the model; `document` is the id of the document that shows the call."""
 
-    call: str
+    call: Id
     tool: str
     arguments: str
-    document: str = ""
+    document: OptionalId = ""
     summary: str = ""
 
 
 class ToolOutput(LossyEvent, frozen=True, kw_only=True, tag="tool.output"):
-    call: str
+    call: Id
     text: str
 
 
 class ToolFinished(Event, frozen=True, kw_only=True, tag="tool.finished"):
-    call: str
+    call: Id
     tool: str
     status: ToolStatus
     duration_ms: int = 0
@@ -41,11 +42,12 @@ class HookRan(IdEvent, frozen=True, kw_only=True, tag="hook.ran"):
     same; `source`: the file that it stands in; `call`: the tool call that the event is about; `message`: what it said,
     or why it is no answer; `effects`: what it changed, in a line."""
 
+    id: str
     event: str
     command: str
     source: str
     outcome: HookResult
-    call: str = ""
+    call: OptionalId = ""
     exit_code: int | None = None
     duration_ms: int = 0
     message: str = ""
@@ -63,7 +65,7 @@ class ApprovalRequested(IdEvent, frozen=True, kw_only=True, tag="approval.reques
     run outside of the box: "run_on_machine" lets it, "allow_once" runs it in the box instead.
     """
 
-    call: str
+    call: Id
     kind: Literal["command", "mode", "tool", "network", "host", "machine"]
     subject: str
     directory: str = "."
@@ -75,7 +77,7 @@ class ApprovalRequested(IdEvent, frozen=True, kw_only=True, tag="approval.reques
     network: tuple[str, ...] = ()
     mode: str = ""
     digest: str = ""
-    subagent: str = ""
+    subagent: OptionalId = ""
     permissions: tuple[str, ...] = ()
 
 
@@ -92,11 +94,11 @@ class QuestionAsked(IdEvent, frozen=True, kw_only=True, tag="question.asked"):
     """`title`: what stands over the questions, "" = nothing. `lasting`: it stays open when its turn ends without an
     answer, and when the program does; an answer that comes then begins a turn. `subagent`: who asks, "" = the agent."""
 
-    call: str
+    call: Id
     questions: tuple[Question, ...]
     title: str = ""
     lasting: bool = False
-    subagent: str = ""
+    subagent: OptionalId = ""
 
 
 class QuestionAnswered(IdEvent, frozen=True, kw_only=True, tag="question.answered"):
@@ -131,7 +133,7 @@ class ShellMoved(Event, frozen=True, kw_only=True, tag="shell.moved"):
 class JobStarted(IdEvent, frozen=True, kw_only=True, tag="job.started"):
     """A command that goes on in the background, in a box of its own."""
 
-    call: str
+    call: Id
     command: str
     directory: str = "."
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from core.ids import Id, OptionalId
 from core.protocol.documents import AnyDocument
 from core.protocol.events.base import Event, IdEvent, IdsEvent, LossyEvent, ModeName, TurnEnd
 from core.protocol.messages import Attachment, Message, Usage
@@ -34,7 +35,7 @@ class TurnSteered(Event, frozen=True, kw_only=True, tag="turn.steered"):
     or `steer.delivered` names its `id`, or `steer.returned` gives it back."""
 
     text: str
-    id: str = ""
+    id: OptionalId = ""
 
 
 class SteerDelivered(IdsEvent, frozen=True, kw_only=True, tag="steer.delivered"):
@@ -90,14 +91,14 @@ class StepRetried(Event, frozen=True, kw_only=True, tag="step.retried"):
     delay_ms: int
     message: str
     code: str = ""
-    void_documents: tuple[str, ...] = ()
+    void_documents: tuple[Id, ...] = ()
 
 
 class MessageAppended(Event, frozen=True, kw_only=True, tag="message.appended"):
     """`steers`: the ids of what the user said meanwhile that this message brings."""
 
     message: Message
-    steers: tuple[str, ...] = ()
+    steers: tuple[Id, ...] = ()
 
 
 class DocumentStarted(IdEvent, frozen=True, kw_only=True, tag="document.started"):
@@ -110,7 +111,7 @@ class DocumentStarted(IdEvent, frozen=True, kw_only=True, tag="document.started"
 
 
 class DocumentDelta(LossyEvent, frozen=True, kw_only=True, tag="document.delta"):
-    id: str
+    id: Id
     text: str
 
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from core.ids import Id, OptionalId
 from core.protocol.queries.base import Answer, Query
 
 BackgroundState = Literal["queued", "running", "waiting", "done", "failed", "stopped"]
@@ -16,14 +17,14 @@ class BackgroundAgentInfo(Struct, frozen=True, kw_only=True, omit_defaults=True)
     `session`: that of its work; `message`: its last words, or why it failed; `waits_for`: what it asks; `pending`:
     files that wait for a review; `pulled`: they are under the user's own."""
 
-    id: str
+    id: Id
     title: str
     state: BackgroundState
     place: str
     created: int = 0
     started: int = 0
     ended: int = 0
-    session: str = ""
+    session: OptionalId = ""
     model: str = ""
     message: str = ""
     waits_for: str = ""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from core.ids import OptionalId
+
 
 class Query(Struct, frozen=True, kw_only=True, tag_field="type"):
     """Base of all queries. `session` may be "" where the answer does not depend on one."""
 
-    session: str = ""
+    session: OptionalId = ""
 
 
 class Answer(Struct, frozen=True, kw_only=True, tag_field="type"):

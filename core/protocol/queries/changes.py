@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from core.ids import Id, OptionalId
 from core.protocol.messages import Usage
 from core.protocol.queries.base import Answer, Query
 from core.protocol.review import ChangeDiff, Check, ConflictSides, GitPreview
@@ -44,13 +45,13 @@ class CheckpointsQuery(Query, frozen=True, kw_only=True, tag="checkpoints"):
 class CheckpointPreviewQuery(Query, frozen=True, kw_only=True, tag="checkpoint.preview"):
     """Preview of restoring the files of a checkpoint."""
 
-    id: str
+    id: Id
 
 
 class PictureQuery(Query, frozen=True, kw_only=True, tag="picture"):
     """A preview of the attachment `digest` of a session, for a client without a decoder, in at most so many cells."""
 
-    digest: str
+    digest: Id
     columns: int = 80
     rows: int = 24
 
@@ -85,7 +86,7 @@ class CheckpointInfo(Struct, frozen=True, kw_only=True):
     """`at` in ms. `files`: how many paths are pending or written otherwise by now. `before`: it was made before that
     checkpoint was restored. `left`: the conversation went back behind it. `problem`: what is gone of it."""
 
-    id: str
+    id: Id
     seq: int
     at: int
     prompt: str = ""
@@ -151,7 +152,7 @@ class TriedCandidate(Struct, frozen=True, kw_only=True):
     changed is no longer known. `changes`: against what was pending when it began; `message`: why it did not end well,
     `said`: its last words."""
 
-    id: str
+    id: Id
     title: str
     model: str
     state: Literal["working", "ended", "taken", "gone"]
@@ -166,7 +167,7 @@ class TriedCandidate(Struct, frozen=True, kw_only=True):
 class CandidatesQuery(Query, frozen=True, kw_only=True, tag="candidates"):
     """The candidates of the turn `turn`, "" = of the latest that had any."""
 
-    turn: str = ""
+    turn: OptionalId = ""
 
 
 class CandidatesAnswer(Answer, frozen=True, kw_only=True, tag="candidates"):

@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from core.ids import Id, OptionalId
 from core.protocol.debug import ComparedLocation, ProbeRecord
 from core.protocol.events.tool import HookRan
 from core.protocol.events.turn import LoadedRule
@@ -95,7 +96,7 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
     was copied from; `draft`: there is unsent text. `locked`: a program has it open; `running`: a turn runs in it, as
     far as is known here."""
 
-    id: str
+    id: Id
     title: str
     started: int
     updated: int
@@ -111,7 +112,7 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
     branch: str = ""
     tags: tuple[str, ...] = ()
     unattended: bool = False
-    forked_from: str = ""
+    forked_from: OptionalId = ""
     draft: bool = False
 
 
@@ -215,7 +216,7 @@ class SavedPermission(Struct, frozen=True, kw_only=True):
 
     choice: str
     rule: str
-    id: str = ""
+    id: OptionalId = ""
     source: str = ""
     exactly: bool = False
     directory: str = "."
@@ -310,7 +311,7 @@ class MemoryQuery(Query, frozen=True, kw_only=True, tag="memory"):
 class MemoryNote(Struct, frozen=True, kw_only=True):
     """A note about the project. `why` is the agent's reason for it, `at` in ms. It binds once it `is_kept`."""
 
-    id: str
+    id: Id
     text: str
     why: str = ""
     at: int = 0

@@ -7,6 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from core.ids import Id
 from core.protocol.queries.base import Answer, Query
 
 PieceKind = Literal["title", "prompt", "answer", "edit", "command", "tool", "plan", "question", "review", "subagent"]
@@ -26,7 +27,7 @@ class TranscriptHit(Struct, frozen=True, kw_only=True):
     """A piece of a transcript that has the words. `place`: the id of the turn or document that shows it, `seq` that of
     its record, `at` in ms. `text`: a line around the words; `marks`: their [start, end) in it, in characters."""
 
-    session: str
+    session: Id
     title: str
     kind: PieceKind
     place: str

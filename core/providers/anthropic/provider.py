@@ -7,7 +7,6 @@ each kind of error.
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -23,6 +22,7 @@ from core.providers.connection.event_stream import refuse_other
 from core.providers.connection.failures import build_cut_error, build_exception_error, build_status_error, to_one_line
 from core.providers.connection.sdk_provider import END, SdkProvider, read_next
 from core.providers.wire.request_bytes import RequestBytes, RequestEncoder
+from core.records import parse_json
 
 OFFICIAL_HOST: Final = "api.anthropic.com"
 INTERLEAVED: Final = "interleaved-thinking-2025-05-14"  # thinking between calls, for models that think within a budget
@@ -128,7 +128,7 @@ class AnthropicProvider(SdkProvider):
                 return response
             await raw.aread()
             sent = request.options.content
-            model = str(json.loads(sent).get("model", "")) if isinstance(sent, bytes) else ""
+            model = str(parse_json(sent).get("model", "")) if isinstance(sent, bytes) else ""
             raise build_status_error(raw.status_code, _read_body(raw), raw.headers, self._build_api(model))
 
         return check

@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 from core.edit_formats import EditFormat
 from core.protocol.messages import Effort, WireProtocol
 from core.providers.catalog.reported import ReportedCapabilities, Thinking, load_reported
-from core.records import convert
+from core.records import convert, parse_toml
 
 FILE: Final = Path(__file__).with_name("models.toml")
 # Servers of this machine: they choose the window themselves, and ask for no money.
@@ -111,9 +111,8 @@ def strip_prefix(model: str) -> str:
 @cache
 def load_catalogue() -> ModelCatalogue:
     """The data file, read at its first use (some milliseconds)."""
-    import tomllib
 
-    data = tomllib.loads(FILE.read_text(encoding="utf-8"))
+    data = parse_toml(FILE.read_text(encoding="utf-8"))
     listed = [each for family in data["family"] for each in _parse_family(family)]
     return ModelCatalogue(not_chat=tuple(data["not_chat"]), models=tuple(listed))
 

@@ -15,6 +15,7 @@ from core.providers.catalog.capabilities import is_chat_model
 from core.providers.catalog.presets import Kind
 from core.providers.connection.endpoint import Endpoint, is_loopback, is_openai_host
 from core.providers.connection.failures import to_one_line
+from core.records import parse_json
 from core.secrets import Secret
 
 LOCAL_SECONDS: Final = 0.3
@@ -107,6 +108,6 @@ async def _read_json(reader: asyncio.StreamReader, head: str) -> Any:
     while not length and len(body) < MAX_BYTES and (part := await reader.read(65536)):
         body += part
     try:
-        return json.loads(body)
+        return parse_json(body)
     except ValueError:
         raise ValueError("something else than a model server listens there") from None

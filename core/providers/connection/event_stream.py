@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import re
 from collections.abc import AsyncIterator
 from functools import cache
@@ -18,6 +17,7 @@ from typing import Any, Final
 
 from core.errors import ProviderError
 from core.providers.connection.failures import Api, SilentTooLong, build_event_error, extract_detail
+from core.records import parse_json
 
 MAX_BODY: Final = 65_536
 BODY_SECONDS: Final = 5.0
@@ -94,6 +94,6 @@ async def _read_body(response: Any) -> object:
                     break
     text = data.decode("utf-8", "replace")
     try:
-        return json.loads(text)
+        return parse_json(text)
     except (ValueError, RecursionError):
         return text

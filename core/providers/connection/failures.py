@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from core.errors import AgentTuiError, ContextOverflow, ProviderError
 from core.providers.connection.refusals import QUOTA, Refusal, drop_echoes, find_refusal, is_too_large
+from core.records import parse_json
 from core.secrets import redact
 
 MAX_DETAIL: Final = 300
@@ -330,7 +331,7 @@ def _extract_message(body: Any, depth: int = 0) -> str:
 def _unpack(text: str, depth: int) -> str:
     if text.lstrip()[:1] in {"{", "["}:
         with contextlib.suppress(ValueError, RecursionError):
-            return _extract_message(json.loads(text), depth + 1) or text
+            return _extract_message(parse_json(text), depth + 1) or text
     return text
 
 

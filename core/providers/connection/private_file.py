@@ -9,6 +9,7 @@ from typing import Final
 
 from core.errors import ConfigError
 from core.filesystem.atomic_write import replace_file
+from core.filesystem.private_directories import make_private_directory
 
 MAX_BYTES: Final = 256 * 1024
 
@@ -35,5 +36,5 @@ def read_private(path: Path) -> bytes | None:
 
 def write_private(path: Path, data: bytes) -> None:
     """Replace the file's content; its directory is made. Raises OSError; the old file stands then."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_directory(path.parent)
     replace_file(path, data)

@@ -1,7 +1,11 @@
-"""Reads a scripted model's YAML file. Whatever is wrong in it is named with file, line and what is valid there."""
+"""Reads a scripted model's YAML file. Whatever is wrong in it is named with file, line and what is valid there.
+
+The file is one that somebody named, perhaps another than they meant, so no error repeats a word of it.
+"""
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -13,12 +17,15 @@ from msgspec import Struct, field
 from msgspec.structs import fields, replace
 
 from core.errors import ConfigError
+from core.filesystem.regular_file import read_regular_file
 from core.protocol.messages import Usage
+from core.records import parse_json
 
 MAX_BYTES: Final = 4_000_000
 Finish = Literal["", "stop", "tool_calls", "length", "refused"]
 Share = Annotated[float | None, "0 to 1"]
 Pattern = re.Pattern[str]
+_QUOTED: Final = re.compile(r"'.*?'(?!\w)|\".*?\"", re.DOTALL)  # by the parser, out of the file
 _UNWRITTEN: Final = frozenset({"line", "path", "cost"})  # fields that no script can give
 
 
@@ -96,7 +103,7 @@ class Script(Struct, frozen=True, kw_only=True):
 def read_script(path: Path) -> Script:
     """Read a script. Raises `ConfigError` with file and line."""
     try:
-        data = path.read_bytes()[: MAX_BYTES + 1]
+        data = read_regular_file(path, MAX_BYTES + 1)
         text = data.decode()
     except OSError as error:
         raise ConfigError(
@@ -145,9 +152,12 @@ class _ScriptReader:
         except MarkedYAMLError as error:
             mark = error.context_mark if "end of stream" in str(error.problem) else error.problem_mark
             line = mark.line + 1 if mark else 1
-            raise self._build_error(line, f"not valid YAML: {error.problem or error.context}") from None
-        except YAMLError as error:
-            raise self._build_error(1, f"not valid YAML: {error}") from None
+            problem = _QUOTED.sub("…", str(error.problem or error.context))
+            raise self._build_error(line, f"not valid YAML: {problem}") from None
+        except YAMLError:
+            raise self._build_error(1, "not valid YAML") from None
+        except (RecursionError, MemoryError):
+            raise self._build_error(1, "not valid YAML: it is nested too deep") from None
 
     def read_script(self, text: str) -> Script:
         root = self._parse_yaml(text)
@@ -188,7 +198,7 @@ class _ScriptReader:
         finish = self._read_text(table, key)
         if finish not in get_args(Finish):
             valid = f"Valid: {', '.join(filter(None, get_args(Finish)))}."
-            raise self._build_error(_find_key_line(table, key), f"finish: {finish!r}", valid)
+            raise self._build_error(_find_key_line(table, key), "`finish` is none of its values", valid)
         return finish
 
     def _read_calls(self, table: Any, key: str) -> tuple[ScriptCall, ...]:
@@ -230,7 +240,9 @@ class _ScriptReader:
             raise self._build_error(line, f"{what} has to be a mapping, not {_describe_type(node)}", hint)
         for key in node:
             if key not in types:
-                raise self._build_error(_find_key_line(node, key), f"{what} has no key `{key}`", hint)
+                near = difflib.get_close_matches(str(key), types, n=1)
+                guess = f", perhaps `{near[0]}`" if near else ""
+                raise self._build_error(_find_key_line(node, key), f"{what} has an unknown key{guess}", hint)
         return {key: self._readers[types[key]](node, key) for key in node}
 
     def _read_text(self, table: Any, key: str) -> str:
@@ -243,7 +255,7 @@ class _ScriptReader:
     def _read_number(self, table: Any, key: str) -> float:
         value = table[key]
         if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-            what = f"`{key}` is {value!r}, not a number of at least 0"
+            what = f"`{key}` is not a number of at least 0"
             raise self._build_error(_find_key_line(table, key), what)
         return float(value)
 
@@ -255,7 +267,7 @@ class _ScriptReader:
         try:
             return re.compile(text) if text else None
         except re.error as error:
-            what = f"`{key}` is not a regular expression: {error}"
+            what = f"`{key}` is not a regular expression: {error.msg}"
             raise self._build_error(_find_key_line(table, key), what) from None
 
 
@@ -286,4 +298,4 @@ def _describe_type(value: Any) -> str:
 def _read_builtins(table: Any, key: str) -> Any:
     """YAML's own kinds of text, numbers and tables as plain ones."""
     value = table[key]
-    return str(value) if isinstance(value, str) else json.loads(json.dumps(value, default=str))
+    return str(value) if isinstance(value, str) else parse_json(json.dumps(value, default=str))

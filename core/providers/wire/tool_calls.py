@@ -18,6 +18,7 @@ from core.protocol.messages import AssistantMessage, Message
 from core.providers.base import ToolCallDelta
 from core.providers.wire.parsed_fields import get_text
 from core.providers.wire.wire_text import clean_tool_name, encode_arguments, is_call_id
+from core.records import parse_json
 
 _OWN_FIELDS: Final = frozenset({"index", "id", "type", "function", "name", "arguments"})
 
@@ -39,7 +40,7 @@ class _Call(Struct, eq=False):
 
     def is_complete(self) -> bool:
         try:
-            json.loads("".join(self.arguments))
+            parse_json("".join(self.arguments))
         except ValueError:
             return False
         return True

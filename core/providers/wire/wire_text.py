@@ -10,6 +10,7 @@ import json
 import re
 from typing import Any, Final
 
+from core.records import parse_json
 from core.text.well_formed import make_well_formed
 
 _NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
@@ -32,7 +33,7 @@ def is_call_id(text: object) -> bool:
 def parse_arguments(arguments: str) -> dict[str, Any]:
     """A call's arguments as the JSON object that a history needs; what is none is kept below `invalid_arguments`."""
     try:
-        value = json.loads(clean(arguments)) if arguments.strip() else {}
+        value = parse_json(clean(arguments)) if arguments.strip() else {}
     except (ValueError, RecursionError):
         value = None
     return value if isinstance(value, dict) else {"invalid_arguments": clean(arguments)}

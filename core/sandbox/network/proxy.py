@@ -17,6 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from core.filesystem.private_directories import make_private_directory
 from core.sandbox.network.addresses import HostAndPort, IPAddress, is_public, parse_host_and_port, parse_ip_address
 from core.tasks import cancel_tasks
 
@@ -196,7 +197,7 @@ class Proxy:
 
 
 def _listen(directory: Path) -> socket.socket:
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_directory(directory)
     (directory / SOCKET_NAME).unlink(missing_ok=True)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     place = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

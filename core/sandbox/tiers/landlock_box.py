@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from core.filesystem.private_directories import make_private_directory
 from core.sandbox import host_paths
 from core.sandbox.box import BoxRequest, Tier
 from core.sandbox.inside.landlock import EVERYTHING, READ, USE
@@ -50,7 +51,8 @@ class LandlockBox(SupervisedBox):
         home = scratch / "home"
         place = choose_copy_directory(request, name_scratch_directory(self._state))
         copy = copy_project(withhold_hidden_paths(request), place, limits=self._copy_limits, link_held=True)
-        home.mkdir(parents=True, mode=0o700)
+        make_private_directory(home.parent)
+        home.mkdir(mode=0o700)
         (scratch / "tmp").mkdir(mode=0o700)
         held = [request.workspace / os.fsdecode(each) for each in copy.held]
         rules = [*_list_rules(request, [*held, *_find_environments(request)])]

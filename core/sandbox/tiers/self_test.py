@@ -20,6 +20,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from core.filesystem.overlay_support import SHARED_MEMORY, can_hold_upper
+from core.filesystem.private_directories import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.ids import new_id
 from core.sandbox.box import Box, BoxLimits, BoxRequest
@@ -97,7 +98,8 @@ class _TestBed:
         self._token = new_id("survivor")
 
     def __enter__(self) -> _TestBed:
-        self._root.mkdir(mode=0o700, parents=True)
+        make_private_directory(self._root.parent)
+        self._root.mkdir(mode=0o700)
         for name in ("project", "private", "shared"):
             (self._root / name).mkdir()
         if not can_hold_upper(self._root) and SHARED_MEMORY.is_dir():  # where layers are then made, too

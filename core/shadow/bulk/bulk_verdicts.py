@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from core.errors import AgentTuiError, CommandRejected, PathRefused, ReviewConflict, StateError
+from core.filesystem.private_directories import make_private_directory
 from core.ids import new_id
 from core.protocol.events import AnyEvent, LayersChanged, VerdictGiven, VerdictUndone
 from core.protocol.review import FileState, Verdict, VerdictRecord
@@ -180,7 +181,8 @@ class BulkVerdicts:
         decided = replace(decided, made=tuple(made), modes=modes)
         try:
             self._records.write(decided)
-            saved.mkdir(parents=True, mode=0o700)
+            make_private_directory(saved.parent)
+            saved.mkdir(mode=0o700)
             for op in ops:
                 self._transfer.save(op, saved, renames=self._can_rename())
             self._step("saved")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from core.errors import ContentLost, StateError
 from core.filesystem.atomic_write import replace_file
+from core.filesystem.private_directories import make_private_directory
 from core.shadow.content.parallel_sync import run_for_each
 
 
@@ -33,7 +34,7 @@ class BlobStore:
         path = self._get_path(sha)
         try:
             if not path.exists():
-                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_private_directory(path.parent)
                 replace_file(path, data, durable=False)
         except OSError as error:
             raise StateError(

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from core.ids import Id
 from core.records import decode_json
 from core.shadow.layers.layer_files import link_entry
 
@@ -20,7 +21,7 @@ _ORDER = 12  # digits
 
 
 class _NamedLayers(Struct):
-    layers: tuple[str, ...] = ()
+    layers: tuple[Id, ...] = ()
 
 
 class CheckpointRecords:

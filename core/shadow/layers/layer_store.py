@@ -21,7 +21,7 @@ from msgspec import Struct
 from core.errors import StateError
 from core.filesystem.atomic_write import replace_file
 from core.filesystem.removal import remove_path, remove_tree
-from core.ids import new_id
+from core.ids import Id, new_id
 from core.protocol.review import FileState, Origin
 from core.records import decode_json
 from core.shadow.layers.checkpoint_records import CheckpointRecords
@@ -70,7 +70,7 @@ class KeptLayers(Struct, frozen=True, kw_only=True):
     """The record of the kept layers: their ids, lowest first; the tops in them by path; the workspace's states where
     they replace something; and the directories that commands removed, with their modes."""
 
-    layers: tuple[str, ...] = ()
+    layers: tuple[Id, ...] = ()
     tops: dict[str, KeptTop] = {}
     bases: dict[str, FileState] = {}
     gone: dict[str, int] = {}

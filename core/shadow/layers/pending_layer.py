@@ -22,6 +22,7 @@ from core.errors import ContentLost, StateError
 from core.filesystem.atomic_write import replace_file
 from core.filesystem.open_beneath import open_parent
 from core.filesystem.removal import remove_path, remove_tree
+from core.ids import OptionalId
 from core.protocol.review import FileState
 from core.records import decode_json
 from core.shadow.content.contents import Contents, explain_lost_content
@@ -43,7 +44,7 @@ class PendingRecord(Struct, frozen=True, kw_only=True):
     of the project with a new time, and directories with their modes. `seen`: what commands last saw of pending paths;
     `lost`: files of the project whose copies with a new time are gone."""
 
-    name: str = ""
+    name: OptionalId = ""
     boot: str = ""
     nodes: dict[str, FileState] = {}
     directories: dict[str, int] = {}

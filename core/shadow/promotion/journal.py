@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from core.errors import StateError
+from core.ids import DraftName, Id
 from core.protocol.events import AnyEvent
 from core.protocol.review import FileState
 from core.records import decode_json
@@ -31,7 +32,7 @@ class PathWrite(Struct, frozen=True, kw_only=True):
     path: str
     before: FileState
     after: FileState
-    temporary: str
+    temporary: DraftName
     pending: FileState | None = None
     directories: tuple[str, ...] = ()
     modes: dict[str, int] = {}
@@ -47,21 +48,21 @@ class PathWrite(Struct, frozen=True, kw_only=True):
 class IntentRecord(Struct, frozen=True, kw_only=True, tag="intent"):
     """`events` tell the log once all of `writes` are done."""
 
-    id: str
+    id: Id
     writes: tuple[PathWrite, ...]
     events: tuple[AnyEvent, ...]
 
 
 class CommitRecord(Struct, frozen=True, kw_only=True, tag="commit"):
-    id: str
+    id: Id
 
 
 class AbortRecord(Struct, frozen=True, kw_only=True, tag="abort"):
-    id: str
+    id: Id
 
 
 class DoneRecord(Struct, frozen=True, kw_only=True, tag="done"):
-    id: str
+    id: Id
 
 
 JournalRecord = IntentRecord | CommitRecord | AbortRecord | DoneRecord

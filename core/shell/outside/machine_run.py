@@ -17,6 +17,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from core.errors import ToolFailed
+from core.git.credentials import register_git_credentials
 from core.git.nested_repositories import allow_no_bare_repository
 from core.protocol.events import EffectsRecorded
 from core.providers.catalog.presets import KNOWN
@@ -24,7 +25,7 @@ from core.sandbox.environment import FIXED
 from core.sandbox.results import CommandResult
 from core.sandbox.unboxed_run import run_unboxed
 from core.search_paths import restore_users
-from core.secrets import holds_secret
+from core.secrets import holds_secret, list_masked_values
 from core.shell.command_host import CommandHost, CommandRequest
 from core.shell.command_output import CommandOutput
 from core.shell.execution import SECRETS_HIDDEN, format_effects
@@ -120,9 +121,10 @@ def _find_directory(root: Path, directory: str) -> Path:
 async def _find_secrets(host: CommandHost, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the values to be masked in the output: those of secret files, and of variables with a secret's name."""
     kept = await asyncio.to_thread(host.withheld)
+    await asyncio.to_thread(register_git_credentials, host.workspace.root)
     values = await asyncio.to_thread(find_secret_values, host.workspace.root, (*kept.covered, *kept.masked))
     named = {value for name, value in environment.items() if _SECRET_NAME.search(name) and len(value) >= _MIN_SECRET}
-    return tuple(sorted({*values, *named}, key=lambda value: (-len(value), value)))
+    return tuple(sorted({*values, *named, *list_masked_values()}, key=lambda value: (-len(value), value)))
 
 
 def _build_effects(request: CommandRequest, changes: DiskChanges | None, note: str = "") -> EffectsRecorded:

@@ -23,6 +23,7 @@ from core.acp.content import (
 from core.protocol import documents as d
 from core.protocol import events as ev
 from core.protocol.review import ChangeDiff
+from core.records import decode_json
 
 MAX_TEXT: Final = 16_000  # characters of a result that are shown
 MAX_TAIL: Final = 4_000  # of output while it comes
@@ -102,7 +103,7 @@ def _find_kind(tool: str) -> ToolKind:
 
 def _parse_arguments(text: str) -> Any:
     try:
-        return msgspec.json.decode(text)
+        return decode_json(text)
     except (msgspec.DecodeError, RecursionError):
         return {"text": text}
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from core.errors import StateError
+from core.filesystem.private_directories import make_private_directory
 from core.sessions.store import is_session_id
 from core.user_dirs import list_socket_dirs
 
@@ -33,7 +34,7 @@ def choose_socket_path(session: str) -> Path:
             problems.append(f"{directory}: its path is too long for a socket")
             continue
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_directory(directory)
         except OSError as problem:
             problems.append(f"{directory}: {problem.strerror}")
             continue

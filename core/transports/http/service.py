@@ -16,6 +16,7 @@ from core.errors import CommandRejected
 from core.protocol import commands as cmd
 from core.protocol.client import Client
 from core.protocol.queries import AnyAnswer, AnyQuery, RefusedAnswer
+from core.providers.registry import names_file_or_command
 from core.sessions.listing import find_workspace
 from core.transports.engines import Engines
 from core.transports.http.access import Grant, HttpRefused
@@ -90,6 +91,14 @@ def answer_with(kind: Any, status: int = 200) -> dict[int, ResponseSpec]:
 def check_grant(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
     """Raise `HttpRefused` unless the token grants what the route needs; one that says nothing needs all."""
     require_grant(connection.scope, handler.opt.get("needs", Grant.APPROVE))
+
+
+def require_model_grant(scope: Any, model: str) -> None:
+    """Raise `HttpRefused` for a model that is a file or a command line, unless the request may approve: reading and
+    starting what a client names is none of what a conversation needs."""
+    if get_grant(scope) < Grant.APPROVE and names_file_or_command(model):
+        message = "a model that is a file or a command line needs a token that may approve."
+        raise HttpRefused(403, "grant_missing", message, hint="Name a model as PROVIDER/NAME, or an agent as acp/NAME.")
 
 
 def require_grant(scope: Any, needed: Grant) -> None:

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from core.errors import ConfigError
 from core.filesystem.atomic_write import replace_file
+from core.filesystem.private_directories import make_private_directory
 from core.records import decode_json
 from core.transports.http.access import Tokens
 from core.user_dirs import get_state_dir
@@ -68,7 +69,7 @@ def save_tokens(path: Path, tokens: Tokens, *, url: str = "", socket: str = "") 
         read=tokens.read, drive=tokens.drive, approve=tokens.approve, url=url, socket=socket, pid=os.getpid()
     )
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_directory(path.parent)
         replace_file(path, msgspec.json.format(msgspec.json.encode(held), indent=2) + b"\n")
     except OSError as problem:
         raise ConfigError(f"the tokens can't be written to {path}: {problem.strerror}.") from problem

@@ -79,7 +79,7 @@ class OutsideAgent:
 
     @property
     def _log_path(self) -> Path:
-        return self._store.sessions_path / self._session / "log.jsonl"
+        return self._store.get_path(self._session) / "log.jsonl"
 
     async def close(self) -> None:
         """Let the session go; one in which nothing waits and nothing was decided is not kept."""

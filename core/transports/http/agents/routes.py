@@ -21,7 +21,15 @@ from core.text.well_formed import encode_record
 from core.transports.http.access import Grant
 from core.transports.http.agents.agent_access import UNKNOWN, find_local_path
 from core.transports.http.chat.content import ApiRecord
-from core.transports.http.service import APPROVES, DRIVES, READS, HttpService, Served, require_grant
+from core.transports.http.service import (
+    APPROVES,
+    DRIVES,
+    READS,
+    HttpService,
+    Served,
+    require_grant,
+    require_model_grant,
+)
 from core.transports.http.sse import DONE, encode_event
 
 BASE: Final = "/api/v1/background-composers"
@@ -63,6 +71,7 @@ async def start_background_agent(
     repository. Limits of its own need the `approve` token, as they may be wider than the configured ones."""
     if data.limits != AgentLimits():
         require_grant(request.scope, Grant.APPROVE)
+    require_model_grant(request.scope, data.model)
     place = find_local_path(data.repository_url)
     if place:
         service.find_directory(place)

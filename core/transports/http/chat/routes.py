@@ -27,7 +27,7 @@ from core.transports.http.chat.requests import (
     to_session_id,
 )
 from core.transports.http.chat.stream_events import build_answer
-from core.transports.http.service import DRIVES, READS, HttpService, Served, answer_with
+from core.transports.http.service import DRIVES, READS, HttpService, Served, answer_with, require_model_grant
 from core.transports.http.sse import EVENT_STREAM
 from core.transports.response import Response as Answer
 
@@ -127,6 +127,7 @@ def read_place(after: int | None, last_event_id: str | None) -> int:
 
 async def _answer(request: AnyRequest, data: ChatRequest, service: HttpService) -> Any:
     data.find_prompt()  # what can be refused is, before a session is opened
+    require_model_grant(request.scope, data.model)
     check_open_files(data.context.open_files)
     pictures = await asyncio.to_thread(data.decode_pictures)
     client, session = await _open(data, service)

@@ -18,6 +18,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from core.protocol import documents as d
 from core.protocol import events as ev
+from core.records import decode_json
 from core.state.session import SessionState, TurnState
 from core.transports.response import (
     Response,
@@ -218,7 +219,7 @@ class ChatProjection:
 def _parse_arguments(text: str) -> dict[str, Any]:
     """Return the arguments of a call; what is no JSON object, under `raw`."""
     try:
-        found = msgspec.json.decode(text)
+        found = decode_json(text)
     except msgspec.DecodeError:
         found = None
     return found if isinstance(found, dict) else {"raw": text}

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from core.errors import CommandRejected
 from core.protocol import commands as cmd
 from core.protocol import events as ev
+from core.providers.registry import names_file_or_command
 from core.transports.http.access import Grant
 
 # What works with the agent and its shadow. Whatever writes to the project or the settings, runs a command of the user's
@@ -86,7 +87,14 @@ def find_needed_grant(command: cmd.AnyCommand) -> Grant:
         return Grant.APPROVE
     if isinstance(command, cmd.AttachmentAdd) and _leads_out(command.path):
         return Grant.APPROVE
+    if any(names_file_or_command(model) for model in _list_models(command)):
+        return Grant.APPROVE
     return Grant.DRIVE if type(command) in DRIVING else Grant.APPROVE
+
+
+def _list_models(command: cmd.AnyCommand) -> tuple[str, ...]:
+    """Return the models that a command names, whichever command it is."""
+    return (*filter(None, (getattr(command, "model", ""),)), *getattr(command, "models", ()))
 
 
 def _leads_out(path: str) -> bool:

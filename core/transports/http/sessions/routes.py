@@ -18,7 +18,16 @@ from core.protocol.client import Client
 from core.state.session import SessionState
 from core.text.well_formed import encode_record
 from core.transports.http.chat.routes import LastEvent, Place, read_place
-from core.transports.http.service import APPROVES, DRIVES, READS, HttpService, Served, answer_with, require_grant
+from core.transports.http.service import (
+    APPROVES,
+    DRIVES,
+    READS,
+    HttpService,
+    Served,
+    answer_with,
+    require_grant,
+    require_model_grant,
+)
 from core.transports.http.sessions.commands import check_command, find_answer
 from core.transports.http.sessions.records import (
     ApprovalRequest,
@@ -59,8 +68,9 @@ async def list_sessions(service: Served, limit: Limit = 50, workspace: Workspace
 
 
 @post(BASE, opt=DRIVES, summary="Open a session")
-async def open_session(data: JSONBody[NewSession], service: Served) -> OpenedSession:
+async def open_session(request: Request[Any, Any, Any], data: JSONBody[NewSession], service: Served) -> OpenedSession:
     """Open a new session, in which nothing was said yet."""
+    require_model_grant(request.scope, data.model)
     command = cmd.SessionOpen(mode=data.mode, model=data.model, effort=data.effort)
     _, opened = await service.engines.open(service.find_directory(data.workspace_path), command)
     conversation = f"conv_{opened.session.partition('_')[2]}"

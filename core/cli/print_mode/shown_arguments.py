@@ -1,0 +1,52 @@
+"""The command line of this process, as `ps` shows it to everybody on the machine: the prompt is taken out of it.
+
+A program is given its arguments in its own memory, and the system shows what stands there. So the prompt is written
+over as soon as it is known, a fraction of a second after the start; one from standard input is never there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+_STATUS: Final = Path("/proc/self/stat")
+_BEGIN, _END = 45, 46  # places of `arg_start` and `arg_end` behind the name, which may have spaces
+_MAX_BYTES: Final = 8 << 20
+_COVER: Final = b"*"
+
+
+def hide_arguments(*texts: str) -> bool:
+    """Write over each argument of this process that is one of these texts, or an option with it. Return True if none is
+    shown any more; False where the system has no such memory, or keeps it."""
+    wanted = [os.fsencode(text) for text in texts if text]
+    if not wanted:
+        return True
+    place = _find_memory()
+    if place is None:
+        return False
+    begin, size = place
+    covered = bytearray(ctypes.string_at(begin, size))
+    at = 0
+    for argument in bytes(covered).split(b"\0"):
+        for text in wanted:
+            if argument == text or (argument.startswith(b"-") and argument.endswith(text)):
+                end = at + len(argument)
+                covered[end - len(text) : end] = _COVER * len(text)
+        at += len(argument) + 1
+    ctypes.memmove(begin, bytes(covered), size)
+    return True
+
+
+def _find_memory() -> tuple[int, int] | None:
+    """Return where the arguments stand in this process's memory, and how many bytes they take."""
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        fields = _STATUS.read_bytes().rpartition(b")")[2].split()
+        begin, end = int(fields[_BEGIN]), int(fields[_END])
+    except (OSError, ValueError, IndexError):
+        return None
+    return (begin, end - begin) if begin and 0 < end - begin <= _MAX_BYTES else None

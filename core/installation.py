@@ -1,0 +1,59 @@
+"""This installation: where it was made from, and the commands that bring it up to date or add to it.
+
+The name `agent-tui` on the package index belongs to a program of somebody else, so no command here, and none in the
+texts of the program, installs by it: each names the checkout or the wheel.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from core.records import parse_json
+
+UNKNOWN: Final = "CHECKOUT-OR-WHEEL"  # the path that the user has to fill in
+
+
+def describe_update() -> str:
+    """Return the command that brings this installation up to date, and the one that removes it."""
+    own = Path(__file__).resolve().parents[1]
+    if (own / ".git").exists():
+        return f"git pull in {own}, then make run"
+    remove = " ".join((*_choose_program()[:-1], "uninstall", "agent-tui"))
+    return f"{_build_command(_find_source())} (to remove it: {remove})"
+
+
+def describe_extra(extra: str) -> str:
+    """Return the command that installs the packages of an extra into this installation."""
+    own = Path(__file__).resolve().parents[1]
+    if (own / ".git").exists():
+        return f"{sys.executable} -m pip install -e '{own}[{extra}]'"
+    return _build_command(f"{_find_source()}[{extra}]")
+
+
+def _build_command(source: str) -> str:
+    program = _choose_program()
+    return f"{' '.join(program)} {'--upgrade' if 'pip' in program else '--force'} '{source}'"
+
+
+def _choose_program() -> tuple[str, ...]:
+    parts = Path(sys.prefix).parts
+    if "pipx" in parts:
+        return ("pipx", "install")
+    if "uv" in parts and "tools" in parts:
+        return ("uv", "tool", "install")
+    return (sys.executable, "-m", "pip", "install")
+
+
+def _find_source() -> str:
+    """Return the path that it was installed from, as the installer has noted it."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        noted = parse_json(distribution("agent-tui").read_text("direct_url.json") or "{}")
+        url = urlsplit(str(noted.get("url", "")))
+    except (PackageNotFoundError, ValueError, AttributeError):
+        return UNKNOWN
+    return unquote(url.path) if url.scheme == "file" and url.path else UNKNOWN
