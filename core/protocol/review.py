@@ -180,8 +180,8 @@ class Check(Struct, frozen=True, kw_only=True):
         return self.exit_code == 0
 
     def covers(self, path: str) -> bool:
-        """True if the command may have looked at this file; `paths` may be shell patterns. It says nothing of prose that
-        it did not name."""
+        """True if the command may have looked at this file; `paths` may be shell patterns. It says nothing of prose
+        that it did not name."""
         if is_prose(path):
             return path in self.paths
         return not self.paths or any(
