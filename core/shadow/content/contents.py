@@ -105,7 +105,6 @@ class Contents(Struct, eq=False):
         found = _compute_hunks(counted, old, new, earlier) if not moved or old != new else ()
         if moved:
             found = (*build_whole_hunk(["rename", moved[0], path], moves=True), *found)
-        found = assign_todo(found, earlier)
         lever = find_link_risk(path, new) if sides.pending.kind == "symlink" else None
         lever = lever or find_file_risk(path, b"" if moved else old, new) or _NOT_PROTECTED
         lever = lever if lever.is_protected else _find_unseen(old, new) or lever
@@ -118,7 +117,7 @@ class Contents(Struct, eq=False):
             pending=sides.pending,
             renamed_from=moved[0] if moved else "",
             source=moved[1] if moved else None,
-            hunks=found,
+            hunks=assign_todo(found, earlier),
             added=sum(each.new_lines for each in found),
             removed=sum(each.old_lines for each in found),
             binary=is_binary(old) or is_binary(new),
