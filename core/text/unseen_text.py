@@ -1,4 +1,4 @@
-"""What an edit adds that can't be seen: characters that hide, act on a terminal or reorder what stands beside them.
+"""Characters of an edit that can't be seen: those that hide, act on a terminal or reorder what stands beside them.
 
 Writing systems need some of them, and so do emoji. Where a character stands as these use it, it is none that hides.
 """

@@ -105,11 +105,9 @@ class Contents(Struct, eq=False):
         found = _compute_hunks(counted, old, new, earlier) if not moved or old != new else ()
         if moved:
             found = (*build_whole_hunk(["rename", moved[0], path], moves=True), *found)
-        found = assign_todo(found, earlier)
         lever = find_link_risk(path, new) if sides.pending.kind == "symlink" else None
         lever = lever or find_file_risk(path, b"" if moved else old, new) or _NOT_PROTECTED
-        if not lever.is_protected and (unseen := _find_unseen(old, new)):
-            lever = FileRisk(unseen, is_protected=True)
+        lever = lever if lever.is_protected else _find_unseen(old, new) or lever
         if not lever.is_protected and path in self.risks_by_path:
             lever = FileRisk(self.risks_by_path[path], is_protected=True)
         return Change(
@@ -119,7 +117,7 @@ class Contents(Struct, eq=False):
             pending=sides.pending,
             renamed_from=moved[0] if moved else "",
             source=moved[1] if moved else None,
-            hunks=found,
+            hunks=assign_todo(found, earlier),
             added=sum(each.new_lines for each in found),
             removed=sum(each.old_lines for each in found),
             binary=is_binary(old) or is_binary(new),
@@ -130,9 +128,10 @@ class Contents(Struct, eq=False):
         )
 
 
-def _find_unseen(old: bytes, new: bytes) -> str:
-    """Return what the new text holds that can't be seen, as a risk; "": nothing, or no text."""
-    return "" if is_binary(new) else describe_unseen(old, new, detect_encoding(new))
+def _find_unseen(old: bytes, new: bytes) -> FileRisk | None:
+    """Return the risk of a new text that holds what can't be seen."""
+    unseen = "" if is_binary(new) else describe_unseen(old, new, detect_encoding(new))
+    return FileRisk(unseen, is_protected=True) if unseen else None
 
 
 def assign_todo(found: tuple[Hunk, ...], known: Iterable[Hunk], todo: str = "") -> tuple[Hunk, ...]:
