@@ -13,7 +13,7 @@ from core.protocol.review import Change, Check, CheckKind, is_prose
 
 
 class CheckWords(NamedTuple):
-    """What a check that passed shows: `mark` in a list, `sentence` before its command."""
+    """The words for a check that passed: `mark` in a list, `sentence` before its command."""
 
     mark: str
     sentence: str

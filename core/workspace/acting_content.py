@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
+
+from core.records import parse_json, parse_toml
 
 # Scripts that npm, yarn, pnpm and bun run on their own when packages are installed.
 _AUTOMATIC_SCRIPTS: Final = (
@@ -92,8 +93,8 @@ def _read_composer(data: bytes) -> Iterator[tuple[str, str]]:
 
 def _read_python_project(data: bytes) -> Iterator[tuple[str, str]]:
     try:
-        project: Mapping[str, object] = tomllib.loads(data.decode("utf-8", "replace"))
-    except (tomllib.TOMLDecodeError, RecursionError):
+        project: Mapping[str, object] = parse_toml(data.decode("utf-8", "replace"))
+    except ValueError:
         return
     for name, value in _get_table(_get_table(_get_table(project, "tool"), "pdm"), "scripts").items():
         if name.startswith(("pre_", "post_")):
@@ -106,7 +107,7 @@ def _read_python_project(data: bytes) -> Iterator[tuple[str, str]]:
 def _parse_object(data: bytes) -> Mapping[str, object]:
     try:
         found = parse_json(data or b"{}")
-    except (ValueError, RecursionError):
+    except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from core.cli.review_output.patch_text import render_patch
-from core.git.patch_hunks import list_right_hunks
+from core.text.patch_hunks import list_right_hunks
 from core.protocol.review import ChangeDiff, DiffLine, Finding, Hunk
 from core.text.counting import count
 

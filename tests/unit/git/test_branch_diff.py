@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from core.git.branch_diff import describe_branch, find_base, read_reviewed_diff, render_branch_diff
-from core.git.patch_hunks import list_right_hunks
+from core.text.patch_hunks import list_right_hunks
 from core.git.repository import GitFailed
 
 ANYBODY = ("-c", "user.name=A", "-c", "user.email=a@example.invalid")
