@@ -14,9 +14,9 @@ from typing import Any, Final
 from msgspec import Struct
 
 from core.cli.review_output.patch_text import render_patch
-from core.text.patch_hunks import list_right_hunks
 from core.protocol.review import ChangeDiff, DiffLine, Finding, Hunk
 from core.text.counting import count
+from core.text.patch_hunks import list_right_hunks
 
 MAX_BODY: Final = 60_000  # characters; the API takes 65,536
 MAX_COMMENTS: Final = 100

@@ -22,11 +22,11 @@ from core.engine.prompt_sources import build_session_reader, may_show
 from core.engine.session.session import Session
 from core.errors import CommandRejected
 from core.git.branch_diff import ReviewedDiff, read_reviewed_diff
-from core.text.patch_hunks import list_right_hunks
 from core.git.repository import GitFailed
 from core.protocol import queries as q
 from core.sandbox.unboxed_run import run_unboxed
 from core.shell.outside.machine_run import build_machine_environment
+from core.text.patch_hunks import list_right_hunks
 
 REQUEST_SECONDS: Final = 60.0
 MAX_PATCH: Final = 200_000  # characters that the model is sent

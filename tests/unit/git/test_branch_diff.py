@@ -8,8 +8,8 @@ import subprocess
 import pytest
 
 from core.git.branch_diff import describe_branch, find_base, read_reviewed_diff, render_branch_diff
-from core.text.patch_hunks import list_right_hunks
 from core.git.repository import GitFailed
+from core.text.patch_hunks import list_right_hunks
 
 ANYBODY = ("-c", "user.name=A", "-c", "user.email=a@example.invalid")
 
