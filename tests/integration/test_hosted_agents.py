@@ -12,9 +12,11 @@ from typing import Any
 import psutil
 import pytest
 
+from core.engine.verification.selection import plan_verification
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.documents import FileEditDocument, TerminalCommandDocument
+from core.state.receipt import build_receipt
 from core.user_dirs import get_config_dir
 from tests.support.open_session import read_until, run_turn, session_in, submit
 
@@ -82,6 +84,21 @@ async def test_what_an_agent_writes_is_hunks_and_the_disk_is_untouched_until_the
         assert (project / "a.txt").read_text() == "written by the agent in a.txt\n"
         assert not (project / "b.txt").exists()
     assert running_agents(tmp_path) == []
+
+
+async def test_n25_what_an_agent_says_of_its_tests_is_its_word_and_no_evidence(tmp_path, project):
+    model = configure(tmp_path)
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        events = await run_turn(engine, session, "edit claim")
+        [ran] = documents_of(events, TerminalCommandDocument)
+        assert (ran.metadata.command, ran.metadata.exit_code) == ("pytest -q", 0)
+        assert ran.metadata.is_reported
+        assert ran.metadata.tests == ""
+        state = engine.state(session)
+        assert [each.check for each in state.changes.values()] == [None, None]
+        assert build_receipt(state, state.turns[-1]).checks == ()
+        plan = plan_verification(state, (), cmd.ChangesVerify(session=session))
+        assert plan.refused
 
 
 @pytest.mark.parametrize("mode", ["plan", "ask"])

@@ -150,6 +150,14 @@ class Agent:
         content = [{"type": "content", "content": {"type": "text", "text": done.stdout}}]
         self.update("tool_call_update", toolCallId="run-1", status="completed", content=content)
 
+    def act_claim(self) -> None:
+        """Tell of a run of tests that never was."""
+        call = {"toolCallId": "run-2", "title": "pytest -q", "kind": "execute", "rawInput": {"command": "pytest -q"}}
+        self.update("tool_call", **call, status="in_progress")
+        content = [{"type": "content", "content": {"type": "text", "text": "215 passed in 3.02s\n"}}]
+        raw = {"exit_code": 0}
+        self.update("tool_call_update", toolCallId="run-2", status="completed", content=content, rawOutput=raw)
+
     def ask(self, kind: str, title: str, raw: Any) -> None:
         call = {"toolCallId": f"ask-{kind}", "title": title, "kind": kind, "status": "pending", "rawInput": raw}
         options = [

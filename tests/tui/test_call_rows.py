@@ -178,6 +178,18 @@ def test_the_row_of_a_test_run_says_what_was_counted():
     assert texts(command_block(run)) == ["▸ Ran pytest · 12 passed · 3.1 s"]
 
 
+def test_n26_the_row_of_a_command_that_is_no_check_counts_nothing_that_it_prints():
+    run = d.TerminalCommandMetadata(command="cat ci.log", exit_code=0, output="12 passed in 3.0s\n", duration_ms=3100)
+    assert texts(command_block(run)) == ["▸ Ran cat ci.log · ok · 3.1 s"]
+
+
+def test_n25_how_a_command_of_a_hosted_agent_ended_is_shown_as_its_report():
+    run = d.TerminalCommandMetadata(command="pytest", exit_code=0, output="9 passed in 1s\n", is_reported=True)
+    assert texts(command_block(run))[0].startswith("▸ Ran pytest · ended, as the agent reports")
+    failed = d.TerminalCommandMetadata(command="pytest", exit_code=2, output="x\n", is_reported=True)
+    assert " · exit 2, as the agent reports" in texts(command_block(failed))[0]
+
+
 def test_a_command_that_failed_shows_the_last_three_lines_and_opened_all_of_them_below_the_command():
     output = "collected 3\n.F.\n\nE  assert 1 == 2\nFAILED test_a.py::test_one\n1 failed, 2 passed in 0.5s\n"
     run = d.TerminalCommandMetadata(
