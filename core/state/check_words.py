@@ -21,10 +21,10 @@ class CheckWords(NamedTuple):
 
 NO_CHECK: Final = "no check since"
 FAILING: Final = "failing"
-CHANGED_MARK: Final = "passed, by changed tests or settings"
+CHANGED_MARK: Final = "passed by changed tests"
 _CHANGED: Final = "by tests or settings changed here"
 _PASSED: Final[Mapping[CheckKind, CheckWords]] = {
-    "tests": CheckWords("tests passed since", "tests passed since"),
+    "tests": CheckWords("passed", "tests passed since"),
     "types": CheckWords("types checked", "types checked"),
     "build": CheckWords("built", "built, not tested"),
     "lint": CheckWords("linted", "linted, not tested"),

@@ -5,37 +5,17 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from core.protocol import commands as c
 from core.protocol import documents as d
 from core.protocol import events as e
 from core.protocol import queries as q
 from core.protocol.review import Check, FileState, VerdictRecord
 from tests.tui.review_case import PRICES
-from tests.tui.test_review_dialogs import RED, diff, proposed, reviewing
+from tests.tui.test_review_dialogs import diff, proposed, reviewing
 from tests.tui.test_review_list import change
-from tui.screens.dialogs.pages import ConfirmDialog
 from tui.state import ViewState
 from tui.state.fold import show_event
 
 TESTED = Check(call="c7", command="pytest -q", exit_code=0, kind="tests")
-
-
-async def test_capital_p_accepts_what_tests_have_proven_after_one_question(stage, clock):
-    proven = [change(f"src/{name}.py", check=TESTED) for name in "ab"]
-    gone = change("src/c.py", "delete", check=TESTED)
-    async with stage(proposed(*proven, gone, change("src/d.py"), RED), answers={q.DiffQuery: diff("src/a.py")}) as on:
-        await reviewing(on, clock)
-        await on.pilot.press("P")
-        await on.until(lambda: isinstance(on.app.screen, ConfirmDialog))
-        said = "\n".join(str(each.render()) for each in on.app.screen.query("Static"))
-        assert "src/a.py, src/b.py" in said
-        assert "pytest -q" in said
-        await on.until(lambda: on.app.screen.grace_period._drawn_at is not None)
-        clock[0] += 1
-        await on.pilot.press("y")
-        await on.until(lambda: on.sent(c.HunkResolve))
-        (verdict,) = on.sent(c.HunkResolve)
-        assert (verdict.paths, verdict.verdict) == (("src/a.py", "src/b.py"), "accept")
 
 
 @pytest.mark.parametrize(("call", "said"), [("c7", "2 passed in 0.1s"), ("other", "Its output is no longer")])

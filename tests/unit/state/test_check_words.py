@@ -32,7 +32,7 @@ def change(path: str, result: Check | None) -> Change:
 def test_n30_no_kind_of_check_calls_a_file_tested(kind, paths):
     words = get_check_words(check(kind, *paths))
     assert "tested" not in " ".join(words).replace("not tested", "")
-    assert ("since" in words.mark) == (kind == "tests" or not paths)
+    assert ("since" in words.sentence) == (kind == "tests" or not paths)
 
 
 @given(
