@@ -250,7 +250,9 @@ class Execution:
 
     def _count_tests(self) -> CountedTests | None:
         """Return what the tests counted, if nothing but checks could have printed it; see `parse_checks`."""
-        checks = parse_checks(self.request.command, patterns=self._host.checks())
+        checks = parse_checks(
+            self.request.command, patterns=self._host.checks(), workspace=str(self._host.workspace.root)
+        )
         return None if isinstance(checks, NotACheck) else find_test_counts(self.output.render_text())
 
     def _build_result(self, ended: BoxResult, effects: str) -> CommandResult:

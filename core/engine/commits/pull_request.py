@@ -163,7 +163,11 @@ def list_evidence(state: SessionState) -> tuple[list[str], list[str]]:
     passed = [each.check for each in found if each.check is not None and each.check.has_passed]
     proofs = [each for each in state.verifications.values() if each.has_passed and not each.is_unboxed]
     verified = dict.fromkeys(each.command for each in passed if each.is_verified)
-    verified |= dict.fromkeys(each.command for each in proofs if not each.changed_here and parse_check(each.command))
+    verified |= dict.fromkeys(
+        each.command
+        for each in proofs
+        if not each.changed_here and parse_check(each.command, workspace=state.workspace)
+    )
     others = dict.fromkeys(each.command for each in passed if each.command not in verified)
     by_own_tests = {each.command for each in passed if each.changed_here}
     told = [f"{each}, run again in a clean layer" for each in describe_checks(state, verified, "`")]

@@ -38,7 +38,7 @@ class VerificationPlan(Struct, frozen=True, kw_only=True):
 
     def describe(self) -> VerificationAnswer:
         """Return the plan as it is told before it is carried out."""
-        commands = tuple(each.command for each in self.checks)
+        commands = tuple(each.describe() for each in self.checks)
         paths = tuple(each.path for each in self.chosen)
         return VerificationAnswer(commands=commands, paths=paths, refused=self.refused)
 
@@ -52,7 +52,7 @@ def plan_verification(
         return VerificationPlan(refused=NOTHING)
     checked = [each for each in able if each.check is not None and each.check.has_passed]
     commands = _list_commands(state, checked)
-    parsed = {each: parse_checks(each, patterns=patterns) for each in commands}
+    parsed = {each: parse_checks(each, patterns=patterns, workspace=state.workspace) for each in commands}
     checks = [check for found in parsed.values() if not isinstance(found, NotACheck) for check in found]
     if not checks:
         checks = [check for each in patterns if not _has_wildcard(each) for check in _parse_configured(each, patterns)]
@@ -84,12 +84,12 @@ def _list_commands(state: SessionState, checked: Sequence[Change]) -> list[str]:
     passed = (
         name for turn in reversed(state.turns) for name, run in reversed(turn.checks.items()) if not run.exit_code
     )
-    tests = next((each for each in passed if _is_of_tests(each)), "")
+    tests = next((each for each in passed if _is_of_tests(each, state.workspace)), "")
     return list(dict.fromkeys(([tests] if tests else []) + list(found)))
 
 
-def _is_of_tests(command: str) -> bool:
-    checks = parse_checks(command)
+def _is_of_tests(command: str, workspace: str) -> bool:
+    checks = parse_checks(command, workspace=workspace)
     return not isinstance(checks, NotACheck) and any(each.result.kind == "tests" for each in checks)
 
 

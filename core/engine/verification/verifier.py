@@ -143,7 +143,7 @@ class Verifier:
             session.accept_all(None, paths)
             self._accepted = tuple(path for path in paths if path not in session.review.changes)
             if self._accepted:
-                session.emit(Notice(level="info", message=_describe_proof(self._accepted, results)))
+                session.emit(Notice(level="info", message=_describe_proof(self._accepted, results, plan)))
 
         async def settle() -> None:
             try:
@@ -180,8 +180,12 @@ def _list_reasons(results: Sequence[Verification]) -> list[str]:
     return reasons
 
 
-def _describe_proof(paths: Sequence[str], results: Sequence[Verification]) -> str:
-    ran = [
-        f"`{each.command}`{f' ({each.passed:,} passed)' if each.passed else ''}" for each in results if each.is_proof
-    ]
+def _format_extent(result: Verification, plan: VerificationPlan) -> str:
+    is_part = any(each.narrowed_by for each in plan.checks if each.command == result.command)
+    facts = ([f"{result.passed:,} passed"] if result.passed else []) + (["a part of the tests"] if is_part else [])
+    return f" ({', '.join(facts)})" if facts else ""
+
+
+def _describe_proof(paths: Sequence[str], results: Sequence[Verification], plan: VerificationPlan) -> str:
+    ran = [f"`{each.command}`{_format_extent(each, plan)}" for each in results if each.is_proof]
     return f"Verified by {', '.join(ran)}, run again in a clean layer, and written: {format_paths(paths)}."

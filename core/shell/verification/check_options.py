@@ -2,7 +2,7 @@
 
 The tables allow; what they do not name is refused, since options can empty a run (`--collect-only`), forgive it
 (`make -i`, `--exit-zero`) or have something else decide it (`-c`, `-p`, `--config`). An option that ends in "=" takes a
-value, which may also be the next word; one in `NARROWING` leaves a part of the tests out, which is said.
+value, which may also be the next word.
 """
 
 from __future__ import annotations
@@ -62,12 +62,16 @@ _PARTS: Final[dict[str, str]] = {
         --timeout= -C= --build-config= -V -VV --target= --config= --rerun-failed --repeat= --schedule-random""",
     "plain": "-j -j= --all --all-features --jobs= --recursive -r",
 }  # fmt: skip
+# Options that choose the tests which run: said with the result.
 _NARROWING_TEXT: Final = """
-    -k -m --deselect --ignore --ignore-glob --lf --last-failed --sw --stepwise --tag --exclude-tag -run
-    -skip -short --skip --exact --ignored --exclude --test --bin -t --testNamePattern --grep -g
-    --testPathPattern --testPathPatterns --tests -Dtest -pl --filter --testsuite -e --only --stale -R -E -L
-    -LE --rerun-failed -s --session --sessions -p --package --lib --doc --project"""
+    --lf --last-failed -run --exact --ignored --test --bin -t --testNamePattern --grep -g --testPathPattern
+    --testPathPatterns --tests -Dtest -pl --filter --testsuite -e --only --stale -R -L --rerun-failed -s --session
+    --sessions -p --package --lib --doc --project --tag"""
 NARROWING: Final = frozenset(_NARROWING_TEXT.split())
+# Options that choose the tests which do not run: whoever wrote them may have left out the ones that fail.
+_EXCLUDING_TEXT: Final = """
+    -k -m --deselect --ignore --ignore-glob --exclude-tag -skip --skip --exclude -short -E -LE --sw --stepwise"""
+EXCLUDING: Final = frozenset(_EXCLUDING_TEXT.split())
 # The first words of a check, and the table of the options it takes.
 _FAMILIES: Final = (
     ("pytest py.test", "pytest"),

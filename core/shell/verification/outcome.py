@@ -100,7 +100,7 @@ def verify_todo_run(
 ) -> TodoVerified:
     """Record what the clean run of a todo's `verify` command proves, of the todo and of what is pending."""
     text = list_whole_text(host.state.changes)
-    check = parse_check(todo.verify, host.checks())
+    check = parse_check(todo.verify, host.checks(), str(host.workspace.root))
     known = check if check is not None else CheckResult(exit_code=0)
     found = build_verification(todo.verify, known, text=text, result=result, missing=list_missing(host.state.review))
     if check is not None:

@@ -12,22 +12,26 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Iterator, Sequence, Set
-from posixpath import join, normpath
+from posixpath import join, normpath, relpath
 from typing import Final
 
 from msgspec import Struct
 
 from core.shell.check_detection import CheckResult, detect_checks, is_check
-from core.shell.verification.check_options import NARROWING, get_options
+from core.shell.verification.check_options import EXCLUDING, NARROWING, get_options
 
 
 class SingleCheck(Struct, frozen=True, kw_only=True):
     """A check that can be run alone: `command` is what is to be run, from the project's top. `result`: what it says
-    if it ends with 0. `narrowed_by`: the words that leave a part of the tests out, () = none does."""
+    if it ends with 0. `narrowed_by`: the words that choose the tests which run, () = none does."""
 
     command: str
     result: CheckResult
     narrowed_by: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        """Return the command, and that it runs a part of the tests if its words choose one."""
+        return f"{self.command} (a part of the tests)" if self.narrowed_by else self.command
 
 
 class NotACheck(Struct, frozen=True):
@@ -72,15 +76,18 @@ _BIN: Final = re.compile(
 )
 
 
-def parse_single_check(command: str, *, patterns: Sequence[str] = ()) -> SingleCheck | NotACheck:
-    """Return the one check that a command is; `patterns`: further commands that check, as the user configured them."""
-    checks = parse_checks(command, patterns=patterns)
+def parse_single_check(command: str, *, patterns: Sequence[str] = (), workspace: str = "") -> SingleCheck | NotACheck:
+    """Return the one check that a command is; `patterns`: further commands that check, as the user configured them;
+    `workspace`: the project's top, by whose full name a command may go there."""
+    checks = parse_checks(command, patterns=patterns, workspace=workspace)
     if isinstance(checks, NotACheck):
         return checks
     return checks[0] if len(checks) == 1 else NotACheck("is more than one check")
 
 
-def parse_checks(command: str, *, patterns: Sequence[str] = ()) -> tuple[SingleCheck, ...] | NotACheck:
+def parse_checks(
+    command: str, *, patterns: Sequence[str] = (), workspace: str = ""
+) -> tuple[SingleCheck, ...] | NotACheck:
     """Return the checks that a command consists of, each to be run alone: `cd x && ruff check . && pytest` is two.
 
     A command that the user's configuration names whole is taken as it is written.
@@ -96,8 +103,10 @@ def parse_checks(command: str, *, patterns: Sequence[str] = ()) -> tuple[SingleC
     for words in parts:
         try:
             if words[:1] == ["cd"] and not checks:
-                directory = _change_directory(directory, words)
-                prefix += f"cd {shlex.quote(words[1])} && "
+                before = directory
+                directory = _change_directory(directory, words, workspace)
+                target = relpath(directory, before)
+                prefix += f"cd {shlex.quote(target)} && " if target != "." else ""
             elif words[0] in {"source", "."} and _ACTIVATION.fullmatch("".join(words[1:])) and not checks:
                 prefix += f". {words[1]} && "
             else:
@@ -107,18 +116,19 @@ def parse_checks(command: str, *, patterns: Sequence[str] = ()) -> tuple[SingleC
     return tuple(checks) if checks else NotACheck("runs no check")
 
 
-def parse_check(command: str, patterns: Sequence[str] = ()) -> CheckResult | None:
+def parse_check(command: str, patterns: Sequence[str] = (), workspace: str = "") -> CheckResult | None:
     """Return what a command proves that consists of checks and nothing else; None = it does not."""
-    checks = parse_checks(command, patterns=patterns)
+    checks = parse_checks(command, patterns=patterns, workspace=workspace)
     if isinstance(checks, NotACheck):
         return None
     return detect_checks(command, 0, extra=patterns) or checks[0].result
 
 
-def _change_directory(directory: str, words: list[str]) -> str:
-    if len(words) != 2 or words[1].startswith(("/", "-")):
+def _change_directory(directory: str, words: list[str], workspace: str) -> str:
+    if len(words) != 2 or words[1].startswith("-") or (words[1].startswith("/") and not workspace):
         raise ValueError("changes the directory in a way that is not followed")
-    target = normpath(join(directory, words[1]))
+    is_full = words[1].startswith("/")
+    target = relpath(words[1], workspace) if is_full else normpath(join(directory, words[1]))
     if target.split("/")[0] == "..":
         raise ValueError("leaves the project")
     return target
@@ -250,7 +260,7 @@ def _strip_directory(program: str) -> str:
 
 
 def _list_narrowing(words: list[str]) -> Iterator[str]:
-    """Yield the words that leave a part out. Raises ValueError for an option that is not known to leave it whole."""
+    """Yield the words that choose a part. Raises ValueError for an option that is not known to leave it whole."""
     options = get_options(words)
     value_of = ""
     arguments = _drop_program(words)
@@ -263,6 +273,8 @@ def _list_narrowing(words: list[str]) -> Iterator[str]:
             value_of = name if is_next else ""
             if not is_next:
                 _check_value(words[0], name, value)
+            if name in EXCLUDING:
+                raise ValueError(f"leaves tests out by `{f'{word} {following}' if is_next else word}`")
             if name in NARROWING and (words[0], name) != ("node", "--test") and not following.startswith("no:"):
                 yield f"{word} {following}" if is_next else word
 

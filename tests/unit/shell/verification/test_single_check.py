@@ -112,16 +112,40 @@ def test_n27_only_the_check_itself_is_run_again():
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("pytest -k 'not slow'", ("-k not slow",)), ("pytest --deselect=tests/a.py", ("--deselect=tests/a.py",)),
-        ("pytest -m unit --ignore tests/x", ("-m unit", "--ignore tests/x")),
-        ("go test -run TestA ./...", ("-run TestA",)),
-        ("cargo test -- --skip slow", ("--skip slow",)), ("pytest -q", ()), ("node --test", ()),
+        ("pytest --lf", ("--lf",)), ("go test -run TestA ./...", ("-run TestA",)),
+        ("cargo test -p core", ("-p core",)), ("pytest -q", ()), ("node --test", ()),
     ],
 )  # fmt: skip
-def test_n27_a_run_of_a_part_of_the_tests_says_which_words_left_the_others_out(command, words):
+def test_n27_a_run_of_a_part_of_the_tests_says_which_words_chose_it(command, words):
     check = parse_single_check(command)
     assert isinstance(check, SingleCheck)
     assert check.narrowed_by == words
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pytest -k 'not slow'", "pytest -knot_this", "pytest -m unit", "pytest --deselect=tests/a.py::test_x",
+        "pytest --ignore tests/x", "go test -skip TestA ./...", "cargo test -- --skip slow", "ctest -E slow",
+    ],
+)  # fmt: skip
+def test_n27_a_run_that_leaves_tests_out_may_have_left_out_those_that_fail(command):
+    checks = parse_checks(command)
+    assert isinstance(checks, NotACheck)
+    assert "leaves tests out" in checks.reason
+
+
+@pytest.mark.parametrize(
+    ("command", "alone"),
+    [
+        ("cd /work/shop && cd app && pytest -q", "cd app && pytest -q"), ("cd /work/shop && pytest", "pytest"),
+        ("cd /work/shop/app && pytest", "cd app && pytest"), ("cd /work/shop2 && pytest", None),
+        ("cd /work/shop/../x && pytest", None), ("cd /work && pytest", None),
+    ],
+)  # fmt: skip
+def test_n27_the_project_may_be_entered_by_its_full_name(command, alone):
+    check = parse_single_check(command, workspace="/work/shop")
+    assert (check.command if isinstance(check, SingleCheck) else None) == alone
 
 
 def test_n27_a_command_that_the_configuration_names_whole_counts_whatever_it_is():
