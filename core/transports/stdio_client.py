@@ -7,6 +7,7 @@ does, unless it says that it stays: it was detached, or another client is there.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import subprocess
 from typing import IO, TYPE_CHECKING, Final
 
@@ -39,8 +40,17 @@ async def connect(arguments: ScreenArguments) -> StdioClient:
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
-    writer = await _open_writer(process.stdin)
-    (reader, output), (errors, errors_output) = await _open_reader(process.stdout), await _open_reader(process.stderr)
+    with contextlib.ExitStack() as opened:  # who is cancelled meanwhile leaves nothing behind
+        opened.callback(process.wait)
+        opened.callback(process.kill)
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            opened.callback(pipe.close)
+        writer = await _open_writer(process.stdin)
+        opened.callback(writer.close)
+        reader, output = await _open_reader(process.stdout)
+        opened.callback(output.close)
+        errors, errors_output = await _open_reader(process.stderr)
+        opened.pop_all()
     return StdioClient(process, (reader, errors), writer, (output, errors_output))
 
 

@@ -20,6 +20,7 @@ from core.engine.models import ModelAccess
 from core.exits import ExitCode
 from core.transports.attach.engine_host import EngineHost, Seat
 from core.transports.line_server import LINE_LIMIT, LineServer
+from core.transports.standard_streams import open_standard_streams
 
 CLOSE_LIMIT: Final = 12.0
 _SIGNAL_AT_PARENT_DEATH: Final = 1  # PR_SET_PDEATHSIG
@@ -49,24 +50,18 @@ def _ignore_terminal_signals() -> None:
 
 
 async def _serve(arguments: EngineArguments, channel: int, models: ModelAccess | None) -> None:
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=LINE_LIMIT, loop=loop)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
-    transport, protocol = await loop.connect_write_pipe(
-        lambda: asyncio.streams.FlowControlMixin(loop), os.fdopen(channel, "wb", buffering=0)
-    )
-    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    streams = await open_standard_streams(channel, limit=LINE_LIMIT)
     host = EngineHost(Engine(arguments.directory, options=arguments, models=models))
     seat = host.open_seat()
-    server = LineServer(seat, writer)
-    serving = asyncio.create_task(_serve_screen(host, seat, server, reader), name="screen")
-    loop.add_signal_handler(signal.SIGTERM, serving.cancel)
+    server = LineServer(seat, streams.writer)
+    serving = asyncio.create_task(_serve_screen(host, seat, server, streams.reader), name="screen")
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
     with contextlib.suppress(asyncio.CancelledError):
         await serving
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(host.close(), CLOSE_LIMIT)
     await server.close()
-    transport.abort()
+    await streams.close()
 
 
 async def _serve_screen(host: EngineHost, seat: Seat, server: LineServer, reader: asyncio.StreamReader) -> None:

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 from typing import Final
 
 from core.acp.connection import Connection
@@ -19,6 +18,7 @@ from core.engine.models import ModelAccess
 from core.errors import ConfigError
 from core.transports.acp.agent import AcpAgent, AgentTerms
 from core.transports.engines import Engines
+from core.transports.standard_streams import open_standard_streams
 
 CHUNK: Final = 1 << 16
 CLOSE_SECONDS: Final = 12.0
@@ -35,30 +35,25 @@ def serve(terms: AgentTerms, *, models: ModelAccess | None = None) -> None:
 
 
 async def _serve(terms: AgentTerms, channel: int, models: ModelAccess | None) -> None:
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=CHUNK, loop=loop)
     try:
-        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
-        transport, protocol = await loop.connect_write_pipe(
-            lambda: asyncio.streams.FlowControlMixin(loop), os.fdopen(channel, "wb", buffering=0)
-        )
+        streams = await open_standard_streams(channel, limit=CHUNK)
     except ValueError:
         raise ConfigError(
             "agent-tui acp speaks with an editor over standard input and output, which have to be pipes.",
             hint="Let your editor start it: docs/acp.md.",
         ) from None
-    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    writer = streams.writer
     engines = Engines(terms.options, lambda directory, options: Engine(directory, options=options, models=models))
     agent = AcpAgent(engines, terms, writer.drain)
-    peer = agent.peer = Connection(lambda data: None if transport.is_closing() else writer.write(data), agent)
-    listening = asyncio.create_task(_listen(reader, peer), name="lines")
-    loop.add_signal_handler(signal.SIGTERM, listening.cancel)
+    peer = agent.peer = Connection(lambda data: None if writer.transport.is_closing() else writer.write(data), agent)
+    listening = asyncio.create_task(_listen(streams.reader, peer), name="lines")
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, listening.cancel)
     with contextlib.suppress(asyncio.CancelledError, ConnectionError):
         await listening
     peer.close("the editor is gone")
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(agent.close(), CLOSE_SECONDS)
-    transport.abort()
+    await streams.close()
 
 
 async def _listen(reader: asyncio.StreamReader, peer: Connection) -> None:
