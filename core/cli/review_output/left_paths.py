@@ -36,7 +36,7 @@ def explain_left(change: Change, errors: Mapping[str, str], verdict: Verdict) ->
     names = [each for each in (change.path, change.renamed_from) if each]
     if told := " ".join(errors[each] for each in names if each in errors):
         return told
-    if reason := change.conflict or change.obstacle:
+    if reason := change.conflict or (change.risk if change.is_denied else ""):
         return to_one_line(reason)
     if change.protected:
         verb = "accepted" if verdict == "accept" else "rejected"
