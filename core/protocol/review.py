@@ -148,7 +148,7 @@ class Origin(Struct, frozen=True, kw_only=True):
     of the subagent whose work was merged, "" = none's, or a todo's."""
 
     turn: OptionalId = ""
-    call: OptionalId = ""
+    call: str = ""
     tool: str = ""
     todo: str = ""
     command: str = ""
@@ -184,7 +184,7 @@ class Check(Struct, frozen=True, kw_only=True):
     tests it counted (`12 passed`), "" = none; `directory`: where it ran. `is_verified`: the program ran it
     again, alone, in a clean layer; `changed_here`: that run was decided by these files of the change."""
 
-    call: Id
+    call: str
     command: str
     exit_code: int
     paths: tuple[str, ...] = ()  # the files and directories that it looked at; () = the project

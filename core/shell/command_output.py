@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from core.shell.spill import create_output_file
+from core.shell.spill import create_output_file, get_output_name
 
 HEAD_CHARS = TAIL_CHARS = 56_000  # characters of each that go to the model
 
@@ -41,7 +41,7 @@ class CommandOutput:
         except OSError:
             self._can_spill = False
             return
-        self.spilled_path = f"output:{self._name}.txt"
+        self.spilled_path = f"output:{get_output_name(self._name)}.txt"
         self._write_file(self._head + self._tail)
 
     def _write_file(self, text: str) -> None:

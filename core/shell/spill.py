@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from pathlib import Path
@@ -13,6 +14,7 @@ from core.secrets import mask_secrets
 MAX_RESULT = 120_000  # characters of a result that go to the model
 MAX_SUMMARY = 200  # characters
 OUTPUTS_FOLDER = "outputs"
+_PLAIN = re.compile(r"[a-z0-9_]{1,64}")
 _NAME = re.compile(r"output:(?P<call>[a-z0-9_]{1,64})\.txt")
 
 
@@ -38,7 +40,13 @@ def create_output_file(directory: Path, name: str) -> IO[bytes]:
     folder = directory / OUTPUTS_FOLDER
     make_private_directory(folder)
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-    return os.fdopen(os.open(folder / f"{name}.txt", flags, 0o600), "wb")
+    return os.fdopen(os.open(folder / f"{get_output_name(name)}.txt", flags, 0o600), "wb")
+
+
+def get_output_name(call: str) -> str:
+    """Return the name of the file for a call. Models and agents number their calls in any words, so an id that is no
+    plain name is replaced by its digest."""
+    return call if _PLAIN.fullmatch(call) else hashlib.sha256(call.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def spill_output(directory: Path, name: str, text: str) -> tuple[str, str]:
@@ -48,7 +56,7 @@ def spill_output(directory: Path, name: str, text: str) -> tuple[str, str]:
             file.write(mask_secrets(text).encode("utf-8", "replace"))
     except OSError as error:
         return "", error.strerror or "it can't be written"
-    return f"output:{name}.txt", ""
+    return f"output:{get_output_name(name)}.txt", ""
 
 
 def read_spilled(directory: Path, path: str) -> bytes | None:

@@ -19,9 +19,10 @@ HOSTILE = (
     *("x" * 300, "CON", "nul.txt", "com1", "C:x", "a:b", "é", "a\u202eb", "%2e%2e"),
 )
 NAMES = {
-    *("id", "ids", "session", "turn", "call", "checkpoint", "subagent", "candidate_of", "layers", "blob", "digest"),
+    *("id", "ids", "session", "turn", "checkpoint", "subagent", "candidate_of", "layers", "blob", "digest"),
     *("document", "steers", "void_documents", "attachments", "forked_from", "temporary"),
 }
+# Calls are numbered by models and hosted agents, in any words; see `core/shell/spill.py` for what is named after one.
 # What no path is made of: a model or another program chose it, and older sessions hold such.
 TEXTS = {
     *("Todo.id", "TodoSet.id", "TodoStatusUpdate.id", "TodoVerified.id"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from core.ids import OptionalId
 from core.protocol.debug import Hypothesis, Probe, ProbeRecord, ProbeRun
 from core.protocol.events.base import Event, LossyEvent
 
@@ -58,7 +57,7 @@ class ReproduceRequested(Event, frozen=True, kw_only=True, tag="reproduce.reques
     """The fault is to be shown: by a command, or by the user, who follows the steps."""
 
     run: str
-    call: OptionalId = ""
+    call: str = ""
     command: str = ""
     steps: tuple[str, ...] = ()
 

@@ -72,7 +72,7 @@ class SubagentStarted(IdEvent, frozen=True, kw_only=True, tag="subagent.started"
     todo: str = ""
     plan: str = ""
     agent: str = ""
-    call: OptionalId = ""
+    call: str = ""
     title: str = ""
     model: str = ""
     again: bool = False

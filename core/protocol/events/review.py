@@ -176,7 +176,7 @@ class EffectsRecorded(Event, frozen=True, kw_only=True, tag="effects.recorded"):
     that is kept. `on_machine`: it ran outside of the box, so these are changes of the user's own files, which wait for
     no review."""
 
-    call: Id
+    call: str
     command: str
     created: tuple[str, ...] = ()
     edited: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import field
 
-from core.ids import Id, OptionalId
+from core.ids import OptionalId
 from core.protocol.documents import Question, QuestionAnswer
 from core.protocol.events.base import ApprovalDecision, Event, IdEvent, IdsEvent, LossyEvent, ToolStatus
 
@@ -16,7 +16,7 @@ HookResult = Literal["passed", "allowed", "asked", "denied", "changed", "told", 
 class ToolRequested(Event, frozen=True, kw_only=True, tag="tool.requested"):
     """`arguments` is the JSON text of the model; `document` is the id of the document that shows the call."""
 
-    call: Id
+    call: str
     tool: str
     arguments: str
     document: OptionalId = ""
@@ -24,12 +24,12 @@ class ToolRequested(Event, frozen=True, kw_only=True, tag="tool.requested"):
 
 
 class ToolOutput(LossyEvent, frozen=True, kw_only=True, tag="tool.output"):
-    call: Id
+    call: str
     text: str
 
 
 class ToolFinished(Event, frozen=True, kw_only=True, tag="tool.finished"):
-    call: Id
+    call: str
     tool: str
     status: ToolStatus
     duration_ms: int = 0
@@ -47,7 +47,7 @@ class HookRan(IdEvent, frozen=True, kw_only=True, tag="hook.ran"):
     command: str
     source: str
     outcome: HookResult
-    call: OptionalId = ""
+    call: str = ""
     exit_code: int | None = None
     duration_ms: int = 0
     message: str = ""
@@ -65,7 +65,7 @@ class ApprovalRequested(IdEvent, frozen=True, kw_only=True, tag="approval.reques
     run outside of the box: "run_on_machine" lets it, "allow_once" runs it in the box instead.
     """
 
-    call: Id
+    call: str
     kind: Literal["command", "mode", "tool", "network", "host", "machine"]
     subject: str
     directory: str = "."
@@ -94,7 +94,7 @@ class QuestionAsked(IdEvent, frozen=True, kw_only=True, tag="question.asked"):
     """`title`: what stands over the questions, "" = nothing. `lasting`: it stays open when its turn ends without an
     answer, and when the program does; an answer that comes then begins a turn. `subagent`: who asks, "" = the agent."""
 
-    call: Id
+    call: str
     questions: tuple[Question, ...]
     title: str = ""
     lasting: bool = False
@@ -133,7 +133,7 @@ class ShellMoved(Event, frozen=True, kw_only=True, tag="shell.moved"):
 class JobStarted(IdEvent, frozen=True, kw_only=True, tag="job.started"):
     """A command that goes on in the background, in a box of its own."""
 
-    call: Id
+    call: str
     command: str
     directory: str = "."
 
