@@ -238,11 +238,16 @@ def is_check(words: Sequence[str], extra: Sequence[str]) -> bool:
     return bool(_find_pattern(words, extra))
 
 
+def find_configured(words: Sequence[str], patterns: Sequence[str]) -> str:
+    """Return the user's pattern that these words match as it is written (`python tests/run.py`), "" = none."""
+    written = " ".join(dropwhile(_ASSIGNMENT.fullmatch, words))
+    return next((pattern for pattern in patterns if _is_match(written, pattern)), "")
+
+
 def _find_pattern(words: Sequence[str], extra: Sequence[str]) -> str:
     """Return the pattern that these words match, "" = none."""
-    written = " ".join(dropwhile(_ASSIGNMENT.fullmatch, words))
-    if configured := next((pattern for pattern in extra if _is_match(written, pattern)), ""):
-        return configured  # as the user has written it: `python tests/run.py`
+    if configured := find_configured(words, extra):
+        return configured
     words = _strip_launchers(list(words))
     if not words or _has_emptying_option(words):
         return ""

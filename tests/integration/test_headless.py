@@ -94,7 +94,7 @@ def test_accept_all_writes_what_is_not_protected(project, capsys):
 def test_text_prints_the_answer_and_nothing_else_on_stdout(project, capsys):
     run_print(options(project), models=access([says("Hel\x1b[31mlo"), []]))
     out, err = capsys.readouterr()
-    assert (out, err) == ("Hel[31mlo\n", "")
+    assert (out, err) == ("Hel␛[31mlo\n", "")
 
 
 def test_text_keeps_fences_and_order(project, capsys):

@@ -99,7 +99,7 @@ def test_what_is_asked_can_not_break_out_of_its_notification(run):
         reads(terminal, b"\x1b]9;agent-tui")
         terminal.settle()
         (told,) = find_told(terminal)
-        assert b"Asks: Red, or; blue?" in told
+        assert "Asks: Red␛]0;x␇, or; blue?".encode() in told
         assert b"\x1b]0;x" not in terminal.output
 
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.shell.check_detection import CheckResult, detect_checks, is_check
+from core.shell.check_detection import CheckResult, detect_checks, find_configured, is_check
 from core.shell.verification.check_options import EXCLUDING, NARROWING, get_options
 
 
@@ -193,7 +193,7 @@ def _build_check(words: list[str], prefix: str, patterns: Sequence[str]) -> Sing
     result = detect_checks(f"{prefix}{text}", 0, extra=patterns)
     if result is None:
         raise ValueError("is no check that is known")
-    is_configured = any(text == each or text.startswith(f"{each} ") for each in patterns if not set(each) & set("*?["))
+    is_configured = bool(find_configured(words, patterns)) and not _ASSIGNMENT.fullmatch(words[0])
     narrowed_by: tuple[str, ...] = ()
     if not is_configured:
         bare = _strip_launchers(words)
