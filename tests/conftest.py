@@ -121,6 +121,21 @@ def _refuse_outside(address: object) -> None:
 
 
 @pytest.fixture(autouse=True)
+def readable_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail where a record is written to a log that could not be read back: with it the rest of a session is lost."""
+    from core.sessions import record_format
+
+    encode = record_format.encode_record
+
+    def encode_readable(envelope: Any) -> bytes:
+        data = encode(envelope)
+        assert record_format.decode_record(data.rstrip(b"\n")) is not None, data[:600]
+        return data
+
+    monkeypatch.setattr(record_format, "encode_record", encode_readable)
+
+
+@pytest.fixture(autouse=True)
 def loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Refuses every connection, datagram and name lookup that would leave this machine."""
     plain = {name: getattr(socket.socket, name) for name in ("connect", "connect_ex", "sendto")}

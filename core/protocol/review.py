@@ -153,7 +153,7 @@ class Origin(Struct, frozen=True, kw_only=True):
     todo: str = ""
     command: str = ""
     over: str = ""
-    subagent: OptionalId = ""
+    subagent: str = ""
 
     def strip_user_edit(self) -> Origin:
         """Return the origin as it was before the user edited the change."""

@@ -19,10 +19,11 @@ HOSTILE = (
     *("x" * 300, "CON", "nul.txt", "com1", "C:x", "a:b", "é", "a\u202eb", "%2e%2e"),
 )
 NAMES = {
-    *("id", "ids", "session", "turn", "checkpoint", "subagent", "candidate_of", "layers", "blob", "digest"),
+    *("id", "ids", "session", "turn", "checkpoint", "candidate_of", "layers", "blob", "digest"),
     *("document", "steers", "void_documents", "attachments", "forked_from", "temporary"),
 }
-# Calls are numbered by models and hosted agents, in any words; see `core/shell/spill.py` for what is named after one.
+# Calls are numbered by models and hosted agents, in any words (`core/shell/spill.py` names a file after one); a
+# `subagent` is a title.
 # What no path is made of: a model or another program chose it, and older sessions hold such.
 TEXTS = {
     *("Todo.id", "TodoSet.id", "TodoStatusUpdate.id", "TodoVerified.id"),

@@ -347,7 +347,10 @@ async def test_progress_is_shown_in_the_row_of_the_call(tmp_path, project):
         session,
     ):
         seen = await run_turn(engine, session)
-        assert [each.text for each in seen if isinstance(each, ev.ToolOutput)] == ["1/2 ␛[31mat it\n", "2/2 ␛[31mat it\n"]
+        assert [each.text for each in seen if isinstance(each, ev.ToolOutput)] == [
+            "1/2 ␛[31mat it\n",
+            "2/2 ␛[31mat it\n",
+        ]
 
 
 async def test_tools_that_take_too_much_of_the_window_are_found_by_search_tools(tmp_path, project):

@@ -77,7 +77,7 @@ class ApprovalRequested(IdEvent, frozen=True, kw_only=True, tag="approval.reques
     network: tuple[str, ...] = ()
     mode: str = ""
     digest: str = ""
-    subagent: OptionalId = ""
+    subagent: str = ""
     permissions: tuple[str, ...] = ()
 
 
@@ -98,7 +98,7 @@ class QuestionAsked(IdEvent, frozen=True, kw_only=True, tag="question.asked"):
     questions: tuple[Question, ...]
     title: str = ""
     lasting: bool = False
-    subagent: OptionalId = ""
+    subagent: str = ""
 
 
 class QuestionAnswered(IdEvent, frozen=True, kw_only=True, tag="question.answered"):
