@@ -26,6 +26,7 @@ from tests.support.agent_case import says
 from tests.support.commits import accept_all, add_hook, commit, edited, git, make_repository, preview, writes
 from tests.support.open_session import session_in
 from tests.support.story import access
+from tests.support.trust import trust
 
 HOST = Path(__file__).parents[1] / "support" / "commit_host.py"
 KILLS = int(os.environ.get("AGENT_TUI_KILLS", "12"))
@@ -54,6 +55,7 @@ class Place(Struct):
         for part in self.parts:
             shutil.rmtree(part)
             shutil.copytree(self.copy / part.name, part, symlinks=True)
+        trust(self.root)  # it is another directory now
 
     def look(self) -> tuple[str, str]:
         """What git knows of the branch and the index, and the files."""

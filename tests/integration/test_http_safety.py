@@ -256,6 +256,7 @@ def test_n6_every_command_that_writes_grants_or_spends_needs_the_right_to_approv
         "command.run",
         "approval.answer",
         "hunk.resolve",
+        "changes.verify",
         "conflict.settle",
         "bulk.resolve",
         "verdict.undo",

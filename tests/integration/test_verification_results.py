@@ -197,7 +197,8 @@ async def test_n27_nothing_of_a_clean_run_is_left_and_the_next_command_sees_none
         command = "rm -r docs; echo spoiled > shop/price.py; mkdir -p build ~/.cache; touch build/x ~/.cache/x; umask"
         result = await CleanRun(host, dict(engine.state(session).changes), command, lambda _: None).run()
         assert (result.exit_code, result.output) == (0, "0022\n")
-        assert set(host.shadow.layers.place.iterdir()) == places
+        left = set(host.shadow.layers.place.iterdir()) - places
+        assert {each.name for each in left} <= {"used"}  # an empty file whose time is that of the last command
         assert host.shadow.read("shop/price.py") == GOOD.encode()
         assert (project / "docs/guide.md").is_file()
         again = await CleanRun(host, {}, "ls build ~/.cache; cat shop/price.py", lambda _: None).run()

@@ -6,7 +6,7 @@ from core.protocol import documents as d
 from core.protocol import events as e
 from core.protocol.messages import Usage
 from core.protocol.plans import Plan
-from core.protocol.review import Change, FileState, Hunk
+from core.protocol.review import Change, Check, FileState, Hunk
 
 TODOS = (
     d.Todo(id="find", content="Find where the rate is applied", status="completed"),
@@ -109,12 +109,19 @@ def editing() -> list[e.AnyEvent]:
         file_path="shop/tax.py", operation="edit", diff=diff, added=4, removed=2, tool_call_id="c2"
     )
     run = d.TerminalCommandMetadata(
-        command="pytest -q tests/test_tax.py", exit_code=0, output="....\n4 passed in 0.21s\n", duration_ms=1240
+        command="pytest -q tests/test_tax.py",
+        exit_code=0,
+        output="....\n4 passed in 0.21s\n",
+        duration_ms=1240,
+        tests="4 passed",
+        tool_call_id="c3",
     )
+    check = Check(call="c3", command=run.command, exit_code=0, paths=("tests/other.py",), tests="4 passed")
     return [
         e.DocumentStarted(id="f1", kind="file_edit", sequence=6, title="shop/tax.py"),
         e.ChangeProposed(change=change()),
         e.DocumentFinished(document=d.FileEditDocument(id="f1", sequence=6, metadata=edit)),
+        e.CheckRecorded(check=check),
         e.DocumentFinished(document=d.TerminalCommandDocument(id="f2", sequence=7, metadata=run)),
     ]
 

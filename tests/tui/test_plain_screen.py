@@ -42,7 +42,7 @@ async def test_what_happens_is_said_as_lines(stage):
         assert on.screen.query_one(StatusBar)._timer is None
         asked = d.Question(id="w", text="Which\x1b]0;x\x07 way?", options=(d.Option(id="l", label="Left"),))
         await on.emit(e.QuestionAsked(id="q", call="c", questions=(asked,)))
-        await on.until(lambda: "Asks: Which way?." in announced(on))
+        await on.until(lambda: "Asks: Which␛]0;x␇ way?." in announced(on))
         await on.emit(e.QuestionAnswered(id="q"), e.TurnFinished(reason="completed"))
         await on.until(lambda: announced(on)[-1] == "Done.")
         assert "Done." in shown(on)

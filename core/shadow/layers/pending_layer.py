@@ -71,6 +71,7 @@ class PendingLayer:
         self._ready: dict[str, tuple[_Node, Path]] = {}
         self._renewed_files = RenewedFiles(tree)
         self._due: set[str] = set()
+        self._ready_count = 0
 
     @property
     def name(self) -> str:
@@ -137,11 +138,18 @@ class PendingLayer:
 
     def adopt(self, path: str, state: FileState, source: Path) -> None:
         """Take a file of a command's layer over as the pending one at `path`: it keeps its times."""
-        place = self._layers.place / f"ready-{len(self._ready)}"
+        place = self._reserve_place(path)
         with suppress(OSError):
             remove_path(place)
             source.rename(place)
             self._ready[path] = (state, place)
+
+    def _reserve_place(self, path: str) -> Path:
+        """Return a place of its own for what is ready for a path; what was ready for it before is removed."""
+        if (known := self._ready.pop(path, None)) is not None:
+            remove_path(known[1])
+        self._ready_count += 1
+        return self._layers.place / f"ready-{self._ready_count}"
 
     # what it has to hold
 
@@ -179,7 +187,7 @@ class PendingLayer:
             if path in taken:
                 del planned[path]
             elif is_new and file.kind != "absent":
-                place = self._layers.place / f"ready-{len(self._ready)}"
+                place = self._reserve_place(path)
                 remove_path(place)
                 if self._renewed_files.copy(path, file, place):
                     self._ready[path] = (file, place)
