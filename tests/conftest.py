@@ -127,8 +127,8 @@ def readable_records(monkeypatch: pytest.MonkeyPatch) -> None:
 
     encode = record_format.encode_record
 
-    def encode_readable(envelope: Any) -> bytes:
-        data = encode(envelope)
+    def encode_readable(envelope: Any, **options: Any) -> bytes:
+        data = encode(envelope, **options)
         is_ours = envelope.v <= record_format.SCHEMA_VERSION
         assert not is_ours or record_format.decode_record(data.rstrip(b"\n")) is not None, data[:600]
         return data
