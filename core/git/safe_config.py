@@ -46,6 +46,7 @@ def render_config(users: ConfigPairs, repository: ConfigPairs, head: bytes) -> s
     chosen |= {name: value for name, value in users if name in _USERS_FILES and value and value.startswith("/")}
     chosen["core.repositoryformatversion"] = str(int(any(name.startswith("extensions.") for name in chosen)))
     chosen["diff.autorefreshindex"] = "false"  # else git diff writes the user's index, whatever GIT_OPTIONAL_LOCKS says
+    chosen["core.splitindex"] = "false"  # else a copy of an index is written in two parts, one of them in our directory
     settings = ((name.partition("."), value) for name, value in chosen.items())
     lines = [f"[{section}]\n\t{key} = {_quote(value)}\n" for (section, _, key), value in settings]
     return "".join([*lines, *_render_upstream(repository, head)])

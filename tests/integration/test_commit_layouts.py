@@ -55,6 +55,19 @@ async def test_an_index_of_any_form_follows_the_commit(project: Path, commands: 
     assert git(project, "fsck", "--no-dangling") == ""
 
 
+async def test_an_index_in_two_parts_follows_a_commit_of_most_files(project: Path):
+    """Git begins a new shared part for a change of this size."""
+    git(project, "config", "core.splitIndex", "true")
+    git(project, "update-index", "--split-index")
+    steps = [writes("notes.txt", "one\n"), writes("more.txt", "two\n"), says("Done.")]
+    async with session_in(project, access(steps)) as (engine, session):
+        (made,) = await commit(engine, session, await accept_all(engine, session))
+        assert isinstance(made, ev.CommitMade), made
+    assert git(project, "show", "--name-status", "--format=", "HEAD") == "A\tmore.txt\nA\tnotes.txt\n"
+    assert git(project, "status", "--porcelain") == ""
+    assert git(project, "fsck", "--no-dangling") == ""
+
+
 async def test_a_repository_of_sha256_objects(tmp_path, project):
     root = tmp_path / "long"
     root.mkdir()
