@@ -7,6 +7,7 @@ Each stop is written to `hour/NN-name.txt`: `pytest tests/integration/test_recor
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -96,6 +97,7 @@ SCRIPT: list[Step | str | Mapping[str, Any]] = [
 ]  # fmt: skip
 
 
+SELECTED = re.compile(r"▌~ (?P<path>\S+)")
 COMMENTS = {"till/receipt.py": "Two places after the point", "till/tax.py": "Say what the rate is of"}
 TEXTS: list[Step | str | Mapping[str, Any]] = [
     "== 1 ==\nMend the tax and show the currency",
@@ -143,8 +145,18 @@ class Hour:
         raise TimeoutError(f"{key} did not lead to {seen!r}: {self._tmux.run('capture-pane', '-p')}")
 
     def go_to(self, path: str) -> None:
-        """Go to the hunk of a file in the review."""
-        self.press_until(f"▌~ {path}", "j")
+        """Go to the hunk of a file in the review, back again where a slow screen had a key pressed once too often."""
+        for _ in range(30):
+            if (selected := self._read_selected()) == path:
+                return
+            self.press("k" if selected > path else "j")
+            with suppress(TimeoutError):
+                self._tmux.until("▌~ ", looks=20, without=f"▌~ {selected}")
+        raise TimeoutError(f"{path} was not reached: {self._tmux.run('capture-pane', '-p')}")
+
+    def _read_selected(self) -> str:
+        match = SELECTED.search(self._tmux.until("▌~ "))
+        return match["path"] if match is not None else ""
 
     def types(self, text: str) -> None:
         """Type a line and send it."""

@@ -138,14 +138,20 @@ WAYS: tuple[Callable[[ReviewCase], None], ...] = (
 )
 
 
+def _look_at(path: Path) -> tuple[int, int, int, int]:
+    """Return what tells one state of a file from another; reading it may set its access time."""
+    look = path.stat()
+    return look.st_ino, look.st_mode, look.st_size, look.st_mtime_ns
+
+
 @pytest.mark.parametrize("go_back", WAYS, ids=lambda each: each.__name__)
 def test_n28_a_file_that_goes_back_has_the_time_of_now_for_commands_and_its_own_on_disk(old, go_back):
     before = kernel_now(old)
     go_back(old)
-    disk = (old.root / "a.c").stat()
+    disk = _look_at(old.root / "a.c")
     assert seen_time(old, "a.c") >= before
     assert output(old, "cat a.c") == (old.shadow.read("a.c") or b"").decode()
-    assert (old.root / "a.c").stat() == disk
+    assert _look_at(old.root / "a.c") == disk
     if go_back not in {keep_mine, reject_one_hunk}:
         assert "a.c" not in old.state.changes
 
