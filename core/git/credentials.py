@@ -1,8 +1,10 @@
 """Credentials in git's own files: in addresses of remotes, in headers, in files of its helpers.
 
 The model sees what `git remote -v` prints and may read `.git/config`; a token in there is as secret as the key of a
-provider. So its value is made known to the masks before a command begins and when a session is opened. In the box the
-files stay as they are: git works with them, and what a command prints is masked.
+provider. So its value is made known to the masks before a command begins, when a session is opened and when a file of
+git's is read. What a configuration includes, the stores and cookies that it names and the repositories inside the
+project that a command names count, too. In the box the files stay as they are: git works with them, and what a command
+prints is masked.
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 from urllib.parse import unquote
 
 from core.git.layout import find_repository, read_small_file
+from core.git.nested_repositories import find_nested_repositories
 from core.secrets import register_credential
 
 MAX_SUBMODULES: Final = 200  # whose configurations are read
@@ -28,24 +31,61 @@ _LONG: Final = 20
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?P<user>[^\s/:@'\"]*)(?::(?P<password>[^\s/@'\"]*))?@")
 _HEADER: Final = re.compile(r"extraheader\s*=\s*[\"']?[^:\n]+:\s*(?P<value>[^\n\"']+)", re.IGNORECASE)
 _SETTING: Final = re.compile(
-    r"^\s*[\w.-]*(?:password|passwd|token|secret|smtppass|oauth\w*)\s*=\s*[\"']?(?P<value>[^\s\"']+)", re.I | re.M
+    r"(?<![\w$])[\w.-]*(?:pass|password|passwd|passphrase|token|secret|smtppass|oauth\w*)\s*=\s*"
+    r"[\\\"']*(?P<value>[^\s\\\"';)]+)",
+    re.I,
 )
+# What a command in a setting is given, such as `sshpass -p …` or `--token …`.
+_OPTION: Final = re.compile(
+    r"(?:\bsshpass\s+-p\s*|--(?:password|passwd|passphrase|token|secret)[= ])[\\\"']*(?P<value>[^\s\\\"';)]+)", re.I
+)
+_NAMED: Final = re.compile(
+    r"^\s*(?:path|cookiefile)\s*=\s*[\"']?(?P<value>[^\n\"']+)|\bstore\s+--file[= ]\s*(?P<store>[^\s\\\"']+)",
+    re.I | re.M,
+)
+_COOKIE: Final = re.compile(r"^(?:[^\t\n]*\t){6}(?P<value>\S+)[ \r]*$", re.M)
 _NETRC: Final = re.compile(r"\bpassword\s+(?P<value>\S+)")
 _NO_PASSWORDS: Final = frozenset({"", "x-oauth-basic", "oauth2", "x-token-auth"})  # beside a token that is the name
-_OWN_FILES: Final = ("config", "config.worktree", "FETCH_HEAD", "logs/HEAD")
-_USERS_FILES: Final = ("~/.gitconfig", "~/.git-credentials", "~/.config/git/config", "~/.config/git/credentials")
+_OWN_FILES: Final = ("config", "config.worktree", "credentials", "FETCH_HEAD", "logs/HEAD")
+_USERS_FILES: Final = ("~/.gitconfig", "~/.git-credentials")
+_USERS_XDG_FILES: Final = ("git/config", "git/credentials")
+_MAX_INCLUDES: Final = 50  # files that the settings of one repository name
 _NETRC_FILES: Final = ("~/.netrc", "~/_netrc")
 
 
 def register_git_credentials(directory: Path) -> None:
     """Let every mask know the credentials in the files of the repository of a directory, of its submodules and
-    worktrees, and in those of the user. A file that can't be read has none."""
-    for text in _read_texts(directory):
-        for value in find_credentials(text):
-            register_credential(value)
+    worktrees, in those of the user and in the files that these name. A file that can't be read has none."""
+    paths = list(dict.fromkeys((*_list_users_files(), *_list_files(directory))))
+    most = len(paths) + _MAX_INCLUDES
+    for path in paths:  # the list grows while it is read: a file that is included includes others
+        text = _read(path)
+        register_credentials_of(text)
+        paths += [other for other in _find_named(text, path) if other not in paths][: most - len(paths)]
     for name in _NETRC_FILES:
         for match in _NETRC.finditer(_read(Path(name).expanduser())):
             register_credential(match["value"])
+
+
+def register_command_credentials(root: Path, directory: str, command: str) -> None:
+    """Let every mask know the credentials that a command may print: of the project's repository, and of those inside
+    the project that the command starts in or names. `directory`: relative to `root`."""
+    register_git_credentials(root)
+    for nested in find_nested_repositories(root, directory, command)[:MAX_SUBMODULES]:
+        register_git_credentials(root / nested)
+
+
+def register_credentials_of(text: str) -> None:
+    """Let every mask know the credentials in the text of a file of git's."""
+    for value in find_credentials(text):
+        register_credential(value)
+
+
+def register_read_repository(root: Path, path: str) -> None:
+    """Let every mask know the credentials of the repository in whose own files a path lies, if it lies in one."""
+    parts = PurePosixPath(path).parts
+    if ".git" in parts:
+        register_git_credentials(root.joinpath(*parts[: parts.index(".git")]))
 
 
 def find_credentials(text: str) -> set[str]:
@@ -59,7 +99,8 @@ def find_credentials(text: str) -> set[str]:
             values.add(user)
     for match in _HEADER.finditer(text):
         values |= _split_header(match["value"].strip())
-    values |= {match["value"] for match in _SETTING.finditer(text)}
+    for pattern in (_SETTING, _OPTION, _COOKIE):
+        values |= {match["value"] for match in pattern.finditer(text)}
     values |= {unquote(value) for value in values}
     return {value for value in values if _is_distinct(value)}
 
@@ -87,18 +128,31 @@ def _split_header(value: str) -> set[str]:
     return {credential, password}
 
 
-def _read_texts(directory: Path) -> Iterator[str]:
-    for name in _USERS_FILES:
-        yield _read(Path(name).expanduser())
+def _list_users_files() -> Iterator[Path]:
+    yield from (Path(name).expanduser() for name in _USERS_FILES)
+    settings = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
+    yield from (settings / name for name in _USERS_XDG_FILES)
+    if named := os.environ.get("GIT_CONFIG_GLOBAL"):
+        yield Path(named)
+
+
+def _list_files(directory: Path) -> Iterator[Path]:
     layout = find_repository(directory)
     if layout is None:
         return
-    yield _read(layout.root / ".gitmodules")
+    yield layout.root / ".gitmodules"
     for place in dict.fromkeys((layout.common, layout.own, *_list_submodules(layout.common / "modules"))):
-        for name in _OWN_FILES:
-            yield _read(place / name)
+        yield from (place / name for name in _OWN_FILES)
     for name in _list_names(layout.common / "worktrees"):
-        yield _read(layout.common / "worktrees" / name / "config.worktree")
+        yield layout.common / "worktrees" / name / "config.worktree"
+
+
+def _find_named(text: str, path: Path) -> Iterator[Path]:
+    """Yield the files that a configuration includes, and the stores and cookies that it names."""
+    for match in _NAMED.finditer(text):
+        name = (match["value"] or match["store"]).strip()
+        with suppress(RuntimeError):  # the home of nobody
+            yield path.parent / Path(name).expanduser()
 
 
 def _list_submodules(top: Path) -> list[Path]:

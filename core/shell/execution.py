@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from core.errors import AgentTuiError
 from core.git.command_view import RepositoryView
-from core.git.credentials import register_git_credentials
+from core.git.credentials import register_command_credentials
 from core.protocol.events import CheckRecorded, EffectsRecorded, Notice
 from core.protocol.review import Check, FileState
 from core.sandbox.box import Box, BoxLimits, BoxRequest, BoxResult, RunningCommand, Tier
@@ -97,7 +97,7 @@ class Execution:
     async def mask_secrets(self) -> None:
         """Mask the values of secret files in the output, except in raw output, which only the user reads."""
         kept, root = self._withheld, self._host.workspace.root
-        await asyncio.to_thread(register_git_credentials, root)
+        await asyncio.to_thread(register_command_credentials, root, self._start_directory, self.request.command)
         if not self.request.is_raw:
             values = await asyncio.to_thread(find_secret_values, root, (*kept.covered, *kept.masked))
             self._veil.values = (*values, *list_masked_values())

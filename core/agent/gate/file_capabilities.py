@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -21,6 +22,7 @@ from core.agent.gate.name_lookup import NO_LOOKUP, NameLookup, SearchProject, se
 from core.agent.gate.permissions import CallPermissions, PathGuard
 from core.agent.skills.activation import open_skill
 from core.errors import PathRefused
+from core.git.credentials import register_credentials_of, register_read_repository
 from core.modes import Access
 from core.protocol.events import DiagnosticsReported
 from core.protocol.language import Place
@@ -59,12 +61,16 @@ class FileReader(Struct, eq=False, kw_only=True):
     def stat(self, path: str) -> PathStat | None:
         own = self.relative(path)
         self.check_path(Access.READ, own)
+        register_read_repository(Path(self.root), own)  # what is looked for is read or searched next
         return self.look_up(own)
 
     def read_bytes(self, path: str, limit: int) -> bytes:
         own = self.relative(path)
         self.check_path(Access.READ, own)
-        return self.read(own, limit)
+        data = self.read(own, limit)
+        if ".git" in PurePosixPath(own).parts:
+            register_credentials_of(data.decode("utf-8", "replace"))
+        return data
 
     def list_dir(self, path: str) -> tuple[DirectoryEntry, ...]:
         return self.list_entries(self.relative(path))

@@ -17,7 +17,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from core.errors import ToolFailed
-from core.git.credentials import register_git_credentials
+from core.git.credentials import register_command_credentials
 from core.git.nested_repositories import allow_no_bare_repository
 from core.protocol.events import EffectsRecorded
 from core.providers.catalog.presets import KNOWN
@@ -78,7 +78,7 @@ async def run_on_machine(
         output.add(text)
         on_output(text)
 
-    veil = SecretMasker(take, await _find_secrets(host, environment))
+    veil = SecretMasker(take, await _find_secrets(host, request.command, directory, environment))
     before = await asyncio.to_thread(survey_disk, root, match_in)
     limit = request.time_limit or 0
     try:
@@ -118,10 +118,12 @@ def _find_directory(root: Path, directory: str) -> Path:
     )
 
 
-async def _find_secrets(host: CommandHost, environment: Mapping[str, str]) -> tuple[str, ...]:
+async def _find_secrets(
+    host: CommandHost, command: str, directory: str, environment: Mapping[str, str]
+) -> tuple[str, ...]:
     """Return the values to be masked in the output: those of secret files, and of variables with a secret's name."""
     kept = await asyncio.to_thread(host.withheld)
-    await asyncio.to_thread(register_git_credentials, host.workspace.root)
+    await asyncio.to_thread(register_command_credentials, host.workspace.root, directory, command)
     values = await asyncio.to_thread(find_secret_values, host.workspace.root, (*kept.covered, *kept.masked))
     named = {value for name, value in environment.items() if _SECRET_NAME.search(name) and len(value) >= _MIN_SECRET}
     return tuple(sorted({*values, *named, *list_masked_values()}, key=lambda value: (-len(value), value)))
