@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 import sys
 
 from msgspec import Struct
@@ -32,6 +33,9 @@ class StandardStreams(Struct, eq=False, frozen=True):
 async def open_standard_streams(channel: int, *, limit: int) -> StandardStreams:
     """Return the streams over standard input and `channel`, a copy of standard output, which is closed with them.
     `limit`: bytes of a line. Raises `ValueError` where one of them is no pipe, socket or terminal."""
+    for descriptor in (0, channel):
+        if not _can_be_awaited(descriptor):
+            raise ValueError(f"descriptor {descriptor} is no pipe, socket or terminal")
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=limit, loop=loop)
     source, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
@@ -43,3 +47,10 @@ async def open_standard_streams(channel: int, *, limit: int) -> StandardStreams:
         source.close()
         raise
     return StandardStreams(reader, asyncio.StreamWriter(transport, protocol, None, loop), source)
+
+
+def _can_be_awaited(descriptor: int) -> bool:
+    """Return True for a pipe, socket or terminal. asyncio takes other devices, such as /dev/null, and then waits for
+    good, as the kernel never tells when they are ready."""
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)

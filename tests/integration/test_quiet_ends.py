@@ -213,6 +213,21 @@ async def test_n43_a_tool_server_ends_quietly_with_its_input(project, debugging)
     await check_quiet(process)
 
 
+@pytest.mark.parametrize("source", ["/dev/null", "/dev/zero", "a.txt"])
+@with_and_without_debugging
+async def test_n43_an_agent_of_an_editor_refuses_what_is_no_pipe(project, source, debugging):
+    """asyncio takes /dev/null, and then waits for good."""
+    (project / "a.txt").write_text("a\n")
+    with (project / source).open("rb") as file:
+        process = await asyncio.create_subprocess_exec(
+            *(*PROGRAM, "acp"), cwd=project, env=environment(None, **debugging), stdin=file, stdout=PIPE, stderr=PIPE
+        )
+    _, errors = await asyncio.wait_for(process.communicate(), PATIENCE)
+    assert process.returncode == 1
+    assert b"pipes" in errors
+    assert not NOISE.search(errors.decode())
+
+
 @with_and_without_debugging
 async def test_n43_a_worker_that_is_told_to_end_ends_quietly(project, model, debugging):
     async with opened(SqliteStore(make_agents_dir())) as store:
