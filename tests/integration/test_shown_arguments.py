@@ -38,7 +38,9 @@ def list_showing() -> set[bytes]:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the list of processes is read from /proc")
 @pytest.mark.parametrize(
-    "form", [["-p", WORDS], [f"--print={WORDS}"], [f"-p{WORDS}"]], ids=["apart", "equals", "joined"]
+    "form",
+    [["-p", WORDS], [f"--print={WORDS}"], [f"-p{WORDS}"], ["-p", "Go on", "--append-system-prompt", WORDS]],
+    ids=["apart", "equals", "joined", "system"],
 )
 def test_n40_no_process_of_a_private_run_shows_its_prompt(tmp_path, form):
     project, script = tmp_path / "project", tmp_path / "model.yaml"

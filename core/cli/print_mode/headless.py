@@ -59,7 +59,7 @@ def run_print(
 ) -> int:
     """Run one prompt and print the answer. Returns the exit code; `BrokenPipeError` when nobody reads it any more.
     `check_interface`: what the screen says of its part of the settings, which is told as it would be there."""
-    hide_arguments(arguments.prompt or "")
+    hide_arguments(arguments.prompt or "", arguments.append_system_prompt or "")
     prompt = read_prompt(arguments, sys.stdin)
     for problem in find_interface_doubts(check_interface):
         sys.stderr.write(f"! {to_one_line(f'{problem.message} {problem.hint}'.rstrip())}\n")
