@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from core import user_dirs
 from core.errors import PathRefused
 from core.filesystem.project_root import refuse_wide_root
+from core.filesystem.regular_file import read_open_file
 
 _MAX_BYTES = 1 << 20
 _HEAD = re.compile(rb"(?:ref: refs/[^\0\n]{1,4000}|[0-9a-f]{40}(?:[0-9a-f]{24})?)\n*\Z")
@@ -80,11 +81,10 @@ def read_branch(directory: Path) -> str:
 def read_small_file(path: Path, limit: int = _MAX_BYTES) -> bytes:
     """Return the content of a regular file that is no link. Raises OSError, also for more than `limit` bytes."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > limit:
-            raise OSError(f"{path} is no small file")
-        return file.read(limit)
+    data = read_open_file(descriptor, limit + 1)
+    if len(data) > limit:
+        raise OSError(f"{path} is no small file")
+    return data
 
 
 def is_of_type(path: Path, kind: int) -> bool:

@@ -8,13 +8,18 @@ and settings of its own, which nobody has looked at.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 _BARE: Final = ("HEAD", "objects", "refs")
 _MAX_WORDS: Final = 200
+_MAX_PATHS: Final = 200
+_MAX_BASES: Final = 20  # directories that a command may have changed to
+_PATTERN: Final = re.compile(r"[*?[]")
 _ENDS: Final = "'\"`;&|()<>{}"
 
 
@@ -25,7 +30,7 @@ def find_nested_repositories(root: Path, directory: str, command: str) -> tuple[
     found: dict[str, None] = {}
     for path in (place, *_list_named(place, command)):
         found |= dict.fromkeys(_climb(root, path))
-    return tuple(found)
+    return tuple(sorted(found))
 
 
 def is_bare_repository(directory: Path) -> bool:
@@ -44,6 +49,8 @@ def allow_no_bare_repository(environment: dict[str, str]) -> None:
         f"GIT_CONFIG_KEY_{at}": "safe.bareRepository",
         f"GIT_CONFIG_VALUE_{at}": "explicit",
     }
+    if parameters := environment.get("GIT_CONFIG_PARAMETERS"):  # which wins over those
+        environment["GIT_CONFIG_PARAMETERS"] = f"{parameters} 'safe.barerepository=explicit'"
 
 
 def _climb(root: Path, path: Path) -> Iterator[str]:
@@ -58,14 +65,33 @@ def _climb(root: Path, path: Path) -> Iterator[str]:
 
 
 def _list_named(place: Path, command: str) -> Iterable[Path]:
-    """List the paths that a command may name: its words, and what follows a `=` in them."""
+    """List the paths that a command may name: its words, and what follows a `=` in them, patterns as the shell expands
+    them, each also below the directories that were named before it, since the command may have changed to one."""
     try:
         words = shlex.split(command)
     except ValueError:
         words = command.split()
-    pieces = {piece.strip(_ENDS) for word in words[:_MAX_WORDS] for piece in (word, word.partition("=")[2])}
-    paths = (Path(os.path.normpath(place / piece)) for piece in sorted(pieces) if piece and "\0" not in piece)
-    return [path for path in paths if _exists(path)]
+    paths, bases = dict.fromkeys([place]), [place]
+    for word in words[:_MAX_WORDS]:
+        for piece in (word.strip(_ENDS), word.partition("=")[2].strip(_ENDS)):
+            if piece and "\0" not in piece and len(paths) < _MAX_PATHS:
+                named = [path for base in bases for path in _expand(base, piece) if path not in paths]
+                paths |= dict.fromkeys(named)
+                bases += [path for path in named if path.is_dir()][: _MAX_BASES - len(bases)]
+    return list(paths)
+
+
+def _expand(base: Path, piece: str) -> list[Path]:
+    """Return the paths that are there under this name or pattern."""
+    if not _PATTERN.search(piece):
+        path = Path(os.path.normpath(base / piece))
+        return [path] if _exists(path) else []
+    try:
+        top = Path(base.anchor) if piece.startswith("/") else base
+        matches = top.glob(piece.lstrip("/").replace("**", "*"))  # `**` is a `*` to most shells, and has an end
+        return [Path(os.path.normpath(match)) for match in islice(matches, _MAX_PATHS)]
+    except (OSError, ValueError, NotImplementedError, re.error):
+        return []
 
 
 def _exists(path: Path) -> bool:

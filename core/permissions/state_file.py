@@ -18,6 +18,7 @@ import msgspec
 from core.errors import StateError
 from core.filesystem.atomic_write import replace_file
 from core.filesystem.private_directories import make_private_directory
+from core.filesystem.regular_file import read_open_file
 from core.records import decode_json
 from core.user_dirs import get_state_dir
 
@@ -44,17 +45,20 @@ class StateFile(Generic[Record]):
         if self._in_memory is not None:
             return self._in_memory
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError):
             return self._kind()
         except OSError as problem:
             raise self._build_error(problem.strerror or "unreadable") from problem
-        with os.fdopen(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
-            seen = (found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-            if self._last_read is not None and self._last_read[0] == seen:
-                return self._last_read[1]
-            data = file.read(MAX_BYTES)
+        found = os.fstat(descriptor)
+        seen = (found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        if self._last_read is not None and self._last_read[0] == seen:
+            os.close(descriptor)
+            return self._last_read[1]
+        try:
+            data = read_open_file(descriptor, MAX_BYTES)
+        except OSError as problem:
+            raise self._build_error(problem.strerror or "unreadable") from problem
         try:
             record = decode_json(data, self._kind)
         except msgspec.MsgspecError as problem:

@@ -18,7 +18,9 @@ _SECRET = re.compile(
     r"\.env|\.env\.[\w.-]+|\.envrc\.private|id_(rsa|dsa|ecdsa|ed25519)(_sk)?|\.netrc|_netrc|\.pypirc|\.git-credentials"
     r"|\.htpasswd|\.pgpass|pgpass\.conf|\.my\.cnf|\.mylogin\.cnf|.+\.(keystore|jks|kdbx?|ppk|p8|ovpn|agekey)"
     r"|\.vault[_-]?(pass(word)?|token)|gha-creds-[\w-]+\.json|secring\.(gpg|pgp)|\.dockercfg|\.?recentservers\.xml"
-    r"|\.(bash|zsh|psql|mysql|rediscli|sqlite|node_repl|python|irb)_history"
+    r"|\.(bash|zsh|psql|mysql|rediscli|sqlite|node_repl|python|irb)_history|fish_history"
+    r"|\.authinfo(\.gpg)?|\.rediscli_auth|\.dockerconfigjson|\.dev\.vars\.[\w-]+|http-client\.private\.env\.json"
+    r"|\.(github|gitlab|gh|npm|nomad|consul)[-_]token|wallet\.dat|logins\.json|key[34]\.db|.+\.keychain(-db)?"
 )
 _SECRET_IF_IGNORED = re.compile(
     r".+\.(env|pem|key|p12|pfx|tfvars|tfstate|asc|gpg)|.+\.tfvars\.json|.+\.tfstate\.(backup|[\d.]+)|\.npmrc|\.envrc"
@@ -28,12 +30,26 @@ _SECRET_IF_IGNORED = re.compile(
     r"|[\w.-]*firebase-adminsdk[\w.-]*\.json|\.yarnrc\.yml|\.?pip\.conf|\.terraformrc|terraform\.rc|\.sentryclirc"
     r"|sentry\.properties|\.renviron|local\.settings\.json|wp-config\.php|(key|keystore|signing)\.properties"
     r"|\.?htpasswd|\.ftpconfig|sftp(-config)?\.json|\.remote-sync\.json|\.?msmtprc|\.fetchmailrc"
+    r"|(github|gitlab|gh|npm|access|auth|api|bearer|refresh)[-_]?tokens?(\.(txt|json|ya?ml))?|tokens?\.(json|pickle|txt)"
+    r"|\.?api[-_]?keys?(\.(txt|json|ya?ml))?|\.?passwords?(\.(txt|json|ya?ml))?|\.passwd|private[-_]key|(deploy|github)_(key|rsa)"
+    r"|(gcp|google|aws|azure)[-_](key|credentials)[\w-]*\.json|[\w-]+[-.]credentials(\.(json|ya?ml|toml))?|kaggle\.json"
+    r"|([\w-]+\.)?kubeconfig(\.ya?ml)?|\.modal\.toml|\.pdm\.toml|\.curlrc|\.wgetrc|\.snowsql|connections\.toml"
+    r"|appsettings\.[\w-]+\.json|cypress\.env\.json|mnemonic\.txt|wg\d+\.conf|vault[-_]pass(word)?(\.txt)?|\.clasprc\.json"
 )
 # Names that say nothing without the directory that they stand in; where that is, hardly anything else stands.
 _SECRET_TAIL = re.compile(
     r"(?:.*/)?(?:\.docker/config\.json|\.kube/(?:config|cache/.+)|\.config/(?:gh|glab-cli|hub|configstore)/.+"
     r"|\.aws/(?:credentials|config)|\.azure/.+\.json|\.config/gcloud/.+|\.codex/auth\.json|\.composer/auth\.json"
     r"|\.m2/settings(?:-security)?\.xml|\.gem/credentials|\.cargo/credentials(?:\.toml)?|\.gnupg/.+"
+    r"|\.(?:claude/\.credentials|gemini/(?:oauth_creds|google_accounts)|qwen/oauth_creds)\.json|\.claude\.json"
+    r"|\.config/github-copilot/(?:apps|hosts)\.json|\.config/(?:hcloud/cli\.toml|doctl/config\.yaml|ngrok/ngrok\.yml)"
+    r"|\.config/(?:fly|linode-cli|netlify|op|openai|planetscale|scw|stripe|turso|solana|wandb|argocd|exercism)(?:/.+)?"
+    r"|\.config/(?:pypoetry/auth\.toml|hub|teleport/.+|helm/registry/.+|configstore/.+)|\.fly/config\.yml|\.ngrok2/.+"
+    r"|\.(?:kaggle/kaggle\.json|huggingface/token|cache/huggingface/(?:stored_)?tokens?|hex/hex\.config|oci/config)"
+    r"|\.(?:snowflake/.+\.toml|snowsql/config|supabase/access-token|planetscale/.+|stripe/.+|solana/.+\.json|tsh/.+)"
+    r"|\.(?:dbt/profiles\.yml|heroku/.+|netlify/config\.json|okta/.+|op/config|twilio-cli/.+|sbt/\.credentials)"
+    r"|\.(?:ivy2/\.credentials|dart/.+|dbeaver/credentials-config\.json|vault-token|doppler/.+|aws/sso/cache/.+)"
+    r"|\.(?:gradle/gradle\.properties|bundle/config|nuget/nuget\.config|idea/(?:datasources\.local|webservers)\.xml)"
     r"|\.config/sops/age/keys\.txt|\.local/share/keyrings/.+|\.ssh/(?!known_hosts|config$|.+\.pub$).+)"
 )
 # What editors and careful people make of a name when they keep a copy beside it: `.env~`, `.id_rsa.swp`, `id_rsa.bak`.
@@ -42,7 +58,7 @@ _COPY = re.compile(r"#(.+)#|\.(.+)\.sw[a-p]|(.+?)(?:~|\.(?:bak|backup|old|orig|s
 _QUICK_CHECK = re.compile(
     r"env|rc|id_|cred|secret|key|pem|p12|pfx|tf|jks|kdb|ppk|pass|cnf|vault|vars|kube|account|s3cfg|boto|rclone|"
     r"databricks|firebase|\.p8|ovpn|auth|gha-|gpg|pgp|\.asc|history|dockercfg|servers|pip|sentry|renv|settings|"
-    r"wp-config|properties|htpass|ftp|sync"
+    r"wp-config|properties|htpass|ftp|sync|api|token|wallet|logins|keychain|config|kaggle|toml|wg\d|mnemonic"
 )
 
 IsIgnored = Callable[[str, bool], bool]

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from core.filesystem.regular_file import read_open_file
 from core.secrets import MASK, count_overlap
 from core.workspace.file_names import to_os_name
 from core.workspace.secret_names import may_be_secret_path
@@ -56,12 +56,9 @@ def _is_secret_value(value: str) -> bool:
 def _read_text(root: Path, path: str) -> str:
     try:
         descriptor = os.open(os.fsencode(root) + b"/" + to_os_name(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        return read_open_file(descriptor, MAX_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return ""
-        return file.read(MAX_BYTES).decode("utf-8", "replace")
 
 
 class SecretMasker:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from core.git.nested_repositories import allow_no_bare_repository
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
@@ -76,10 +77,13 @@ async def test_n31_a_command_of_the_users_own_does_not_run_where_the_agent_chang
     [
         ("git status", ()),
         ("cd docs/ex && git status", ("docs/ex",)),
+        ("cd docs; cd ex; git status", ("docs/ex",)),
+        ("cd d*/e?; git status", ("docs/ex",)),
+        ("for d in docs/*; do git -C $d status; done", ("docs/bare", "docs/ex", "docs/sub")),
         ("git -C docs/ex/deep status", ("docs/ex",)),
         ("git --work-tree=docs/ex status", ("docs/ex",)),
         ("(cd 'docs/bare'; git log)", ("docs/bare",)),
-        ("make -C linked", ("linked", "docs/ex")),
+        ("make -C linked", ("docs/ex", "linked")),
         ("cat docs/page.txt .git/config", ()),
         ("git -C docs/sub pull", ("docs/sub",)),
         ("echo 'unbalanced docs/ex", ("docs/ex",)),
@@ -214,6 +218,18 @@ async def test_n32_a_command_that_a_rule_lets_out_finds_no_program_of_the_projec
     async with engine_of(project, on_machine("touch made.txt"), says("ok")) as (engine, session):
         await turn(engine, session, "run_on_machine")
     assert (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("users", ["", "'safe.bareRepository=all'", "'safe.barerepository'='all' 'a.b=c'"])
+def test_n32_git_takes_no_files_for_a_bare_repository_whatever_the_user_has_set(tmp_path, users):
+    plant(tmp_path, "ex", tmp_path / "ran", is_bare=True)
+    environment = {**os.environ, "GIT_CONFIG_PARAMETERS": users}
+    if not users:
+        del environment["GIT_CONFIG_PARAMETERS"]
+    allow_no_bare_repository(environment)
+    words = ["git", "config", "safe.bareRepository"]
+    answer = subprocess.run(words, check=False, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert answer.stdout == "explicit\n", answer.stderr
 
 
 @pytest.mark.parametrize("answer", ["run_on_machine"])

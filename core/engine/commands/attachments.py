@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import stat
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -20,6 +18,7 @@ from core.engine.prompt_sources import build_session_reader
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
 from core.errors import AgentTuiError, AttachmentRefused, CommandRejected, PathRefused
+from core.filesystem.regular_file import read_regular_file
 from core.modes import Mode
 from core.protocol import commands as cmd
 from core.protocol.attachment_labels import (
@@ -65,11 +64,7 @@ def _read_attachment(session: Session, path: str) -> bytes:
 
 def _read_outside_file(path: Path) -> bytes:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not keep us waiting
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise AttachmentRefused(f"{path} is not a file.", hint="Name a picture or a PDF.")
-            return file.read(MAX_INPUT_BYTES + 1)
+        return read_regular_file(path, MAX_INPUT_BYTES + 1)
     except (OSError, ValueError) as problem:
         why = getattr(problem, "strerror", "") or str(problem)
         raise AttachmentRefused(f"{path} can't be read: {why}.", hint="Is the path right?") from None

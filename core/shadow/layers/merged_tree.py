@@ -7,7 +7,6 @@ Commands see the same, mounted. Paths are workspace-relative; `find_node` and `l
 from __future__ import annotations
 
 import os
-import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ from msgspec import Struct, field
 
 from core.errors import PathRefused
 from core.filesystem.open_beneath import DIRECTORY, open_beneath, open_parent
+from core.filesystem.regular_file import read_open_file
 from core.protocol.review import Change, FileState
 from core.shadow.content.contents import Contents
 from core.shadow.layers.layer_files import copy_into_layer
@@ -304,10 +304,10 @@ class MergedTree(Struct, eq=False):
             raise PathRefused(f"{rel!r}: {error.strerror}.") from error
         finally:
             os.close(top)
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise PathRefused(f"{rel!r} is not a regular file.", code="not_a_file")
-            return file.read(limit)
+        try:
+            return read_open_file(descriptor, limit)
+        except OSError as error:
+            raise PathRefused(f"{rel!r} can't be read: {error.strerror}.", code="not_a_file") from error
 
     def read_state_below(self, rel: str) -> FileState:
         """Return the state without pending changes, its bytes stored. Raises `PathRefused`: no file, or too large."""

@@ -7,6 +7,22 @@ import pytest
 from core.workspace.secret_names import is_secret, may_be_secret_path
 
 ALWAYS = (
+    *(".claude/.credentials.json", "home/.gemini/oauth_creds.json", ".config/github-copilot/hosts.json", ".oci/config"),
+    *(".config/hcloud/cli.toml", ".config/doctl/config.yaml", ".fly/config.yml", ".kaggle/kaggle.json", ".authinfo"),
+    *(
+        ".cache/huggingface/token",
+        ".snowflake/connections.toml",
+        ".sbt/.credentials",
+        ".dockerconfigjson",
+        "wallet.dat",
+    ),
+    *(
+        "http-client.private.env.json",
+        ".dev.vars.production",
+        ".github_token",
+        "logins.json",
+        ".config/stripe/config.toml",
+    ),
     *(
         ".env",
         ".env.local",
@@ -25,6 +41,18 @@ ALWAYS = (
     *("ID_RSA", ".Docker/Config.json", "id_rsa.bak", ".env~", ".my.cnf", ".mylogin.cnf", ".htpasswd"),
 )
 IF_IGNORED = (
+    *(
+        "token.json",
+        "token.pickle",
+        "github-token.txt",
+        "api_key",
+        ".api_key",
+        "apikey.txt",
+        "passwords.txt",
+        "gcp-key.json",
+    ),
+    *("google-credentials.json", "prod.kubeconfig", "kubeconfig.yaml", "wg0.conf", "kaggle.json", "deploy_key"),
+    *("appsettings.Production.json", ".modal.toml", "cypress.env.json", "connections.toml"),
     *(".envrc", "auth.json", "prod.tfvars", "prod.auto.tfvars.json", "terraform.tfstate", "terraform.tfstate.backup"),
     *("a.pem", "a.key", "config/master.key", "a.p12", "a.pfx", ".npmrc", "secrets.yml", "credentials.json", "a.gpg"),
     *("service-account-prod.json", "service_account.json", "wp-config.php", ".yarnrc.yml", "pip.conf", "kubeconfig"),
@@ -34,6 +62,22 @@ NEVER = (
     *(".env.example", ".env.sample", "id_rsa.pub", "prod.tfvars.example", "terraform.tfvars.example", "auth.json.dist"),
     *("config.json", "src/config", "hosts.yml", "settings.xml", "src/auth.py", "history.md", ".ssh/known_hosts"),
     *(".ssh/config", ".ssh/id_rsa.pub", "docs/secrets.md", "environment.py", "settings.json", ".vscode/settings.json"),
+    *(
+        "tokens.py",
+        "token.ts",
+        "api_keys.md",
+        "src/config.toml",
+        "api.json",
+        "design-tokens.css",
+        ".config/nvim/init.lua",
+    ),
+    *(
+        ".claude/settings.json",
+        ".gemini/settings.json",
+        ".config/zed/settings.json",
+        "gradle.properties",
+        "tokenizer.json",
+    ),
     *("keys.txt", "passwords.py", "credentials.md", "p8.py", "main.tf", "variables.tf", "secrets.json.example"),
 )
 

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,3 +53,12 @@ def test_without_values_everything_is_handed_on_at_once():
     shown: list[str] = []
     SecretMasker(shown.append).feed("a")
     assert shown == ["a"]
+
+
+def test_n38_a_directory_or_pipe_with_the_name_of_a_secret_holds_none_and_leaves_nothing_open(tmp_path):
+    """A virtual environment may lie in `.env`."""
+    (tmp_path / ".env/bin").mkdir(parents=True)
+    os.mkfifo(tmp_path / "id_rsa")
+    before = len(list(Path("/dev/fd").iterdir()))
+    assert find_secret_values(tmp_path, [".env", "id_rsa", "credentials"]) == ()
+    assert len(list(Path("/dev/fd").iterdir())) == before

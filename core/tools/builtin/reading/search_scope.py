@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -22,7 +23,10 @@ class SearchScope:
         self.path = reader.relative(path or ".")
         if self.path.startswith("/"):
             raise ToolInputInvalid(f"{path} is beside the project, which is all that is searched.", hint=BESIDE)
-        self.is_file = require_present(reader, self.path).kind != "directory"
+        kind = require_present(reader, self.path).kind
+        if kind == "other" or (kind == "symlink" and _leads_to_device(Path(reader.root, self.path))):
+            raise ToolInputInvalid(f"{path} is a pipe or a device, which can't be searched.", hint="Name a file.")
+        self.is_file = kind != "directory"
         self.pending: Mapping[str, str] = MappingProxyType(dict(reader.pending_paths()))
         self._reader = reader
         self._include = compile_glob(include) if include else None
@@ -75,3 +79,11 @@ class SearchScope:
                 stat = None
             self._seen[path] = stat is not None and stat.kind == "file"
         return self._seen[path]
+
+
+def _leads_to_device(link: Path) -> bool:
+    try:
+        mode = link.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))

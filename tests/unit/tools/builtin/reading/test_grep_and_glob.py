@@ -246,3 +246,11 @@ async def test_a_project_without_notebooks_is_searched_without_copies(files, mon
     files.put("a.py", "needle\n")
     monkeypatch.setattr(tempfile, "TemporaryDirectory", None)
     assert "a.py" in await grep(files, "needle")
+
+
+@pytest.mark.parametrize("path", ["pipe", "linked"])
+async def test_n37_a_pipe_that_nobody_writes_to_is_refused_and_not_waited_for(files, path):
+    os.mkfifo(files.folder / "pipe")
+    (files.folder / "linked").symlink_to("pipe")
+    with pytest.raises(ToolInputInvalid, match="is a pipe or a device"):
+        await grep(files, "one", path=path)
