@@ -94,6 +94,10 @@ class Shadow:
         """Return all pending changes by path."""
         return tuple(self.state.changes[path] for path in sorted(self.state.changes))
 
+    def read_base(self, change: Change) -> bytes:
+        """Return the content that a change was made from; b"" where that was no file."""
+        return self._contents.read(change.base) if change.base.kind == "file" else b""
+
     def read(self, rel: str, limit: int = MAX_EDITED_BYTES) -> bytes | None:
         """Return the bytes (at most `limit`) of a file as the agent sees it; None if it does not exist.
 

@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
-from itertools import dropwhile
+from itertools import dropwhile, pairwise
 from posixpath import join, normpath
 
 from msgspec import Struct
@@ -149,7 +149,8 @@ def _may_decide_the_end(words: Sequence[str], mark: str) -> bool:
     `cd x || exit` is none: the exit code stays that of what failed.
     """
     names = list(dropwhile(_ASSIGNMENT.fullmatch, words))
-    if any(_STEERING_VARIABLE.fullmatch(word) for word in words[: len(words) - len(names)]):
+    has_subshell = any(set(word) <= {"(", ")"} for word in words if word)  # whose end may not be the command's
+    if has_subshell or any(_STEERING_VARIABLE.fullmatch(word) for word in words[: len(words) - len(names)]):
         return True
     if not names or (names == ["exit"] and mark == "||"):
         return False
@@ -206,8 +207,13 @@ def _split_pipelines(command: str) -> list[tuple[list[list[str]], str]]:
 
 
 def _tokenize(command: str) -> Iterator[str]:
-    """Yield words and operators without redirections; none for a command that can't be parsed."""
+    """Yield words and operators without redirections and the texts of here-documents; none for a command that can't be
+    parsed."""
+    ends: list[str] = []
     for number, line in enumerate(command.replace("\\\n", " ").split("\n")):
+        if ends:
+            ends = ends[1:] if line.lstrip("\t") == ends[0] else ends
+            continue
         lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;<>()")
         lexer.whitespace_split = True
         lexer.commenters = "#"
@@ -215,6 +221,7 @@ def _tokenize(command: str) -> Iterator[str]:
             tokens = list(lexer)
         except ValueError:
             return
+        ends = [after.lstrip("-") for mark, after in pairwise(tokens) if mark == "<<"]
         if number and tokens:
             yield "\n"
         yield from _drop_redirections(tokens)

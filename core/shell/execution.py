@@ -29,13 +29,13 @@ from core.sandbox.tiers.repository_changes import COMMIT_HINT, COMMITS_DROPPED, 
 from core.secrets import list_masked_values
 from core.shadow.layers.layer_scan import scan_layer
 from core.shadow.layers.layer_store import CommandLayer
-from core.shell.check_detection import detect_checks
+from core.shell.check_detection import CheckResult, detect_checks
 from core.shell.command_host import CommandHost, CommandRequest
 from core.shell.command_output import CommandOutput
 from core.shell.disk_guard import DiskGuard
 from core.shell.shell_state import ShellState, ShellTracker, replace_undecodable
+from core.shell.verification.handed_on import find_changed_judges
 from core.shell.verification.single_check import NotACheck, parse_checks
-from core.shell.verification.steering import find_steering
 from core.state.test_counts import CountedTests, find_test_counts
 from core.workspace.secret_values import SecretMasker, find_secret_values
 from core.workspace.withheld_paths import WithheldPaths
@@ -233,6 +233,8 @@ class Execution:
         counts = self._count_tests()
         if found is None or (not found.exit_code and counts is not None and (counts.failed or not counts.passed)):
             return  # a runner that ends with 0 and tells of failures, or of no test at all, has shown nothing
+        if not found.exit_code and found.kind == "tests" and not self.output.render_text().strip():
+            return  # nor has one that tells nothing
         self._tests = counts.format() if counts is not None else ""
         here = ground.workspace.root / self._start_directory
         paths = tuple(os.path.relpath(here / each, ground.workspace.root) for each in found.paths)
@@ -244,9 +246,14 @@ class Execution:
             kind=found.kind,
             tests=self._tests,
             directory=self._start_directory,
-            changed_here=find_steering(sorted(self._pending_before), order.command) if not found.exit_code else (),
+            changed_here=self._find_changed_judges(found) if not found.exit_code else (),
         )
         ground.emit(CheckRecorded(check=check))
+
+    def _find_changed_judges(self, check: CheckResult) -> tuple[str, ...]:
+        changes = {path: self._host.state.changes[path] for path in sorted(self._pending_before)}
+        is_of_tests = check.kind == "tests"
+        return find_changed_judges(changes, self.request.command, self._host.shadow, is_of_tests=is_of_tests)
 
     def _count_tests(self) -> CountedTests | None:
         """Return what the tests counted, if nothing but checks could have printed it; see `parse_checks`."""

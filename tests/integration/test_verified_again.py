@@ -117,6 +117,10 @@ STEERING = {
         "code=$$?; mv kept.py shop/price.py; exit $$code\n",
         "make check",
     ),
+    "settings of a newer runner": ("pytest.toml", "[pytest]\naddopts = ['-k', 'nothing']\n", "python -m pytest -q"),
+    "a test of another name": ("probe.py", "def test_probe():\n    pass\n", "python -m pytest -q probe.py"),
+    "a script that a recipe calls": ("judge.py", "print('3 passed in 1s')\n", "make check-by-script"),
+    "a file of a target's name": ("check-by-file", "", "make check-by-file"),
     "a script that the recipe of the change calls": (
         "scripts/check.sh",
         "echo '3 passed in 1s'\n",
@@ -137,6 +141,12 @@ def test_n27_what_the_change_itself_decides_the_check_by_is_named_and_verifies_n
     assert "Verified by" not in shown
     if "passed, by tests or settings changed here" not in shown:
         assert "wait for your review" in shown
+
+
+def test_n27_a_run_that_names_no_test_verifies_nothing(project, capsys):
+    steps = (write("shop/price.py", WRONG), run("python -m doctest shop/price.py"))
+    assert accept_verified(project, *steps) == ExitCode.REFUSED
+    assert (project / "shop/price.py").read_text() == PRICE
 
 
 def test_n27_tests_changed_with_good_code_are_named_and_left_to_the_user(project, capsys):

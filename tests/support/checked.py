@@ -26,6 +26,10 @@ check:
 \t-python -m pytest -q
 check-empty:
 \tpython -m unittest discover -s docs || true
+check-by-script:
+\t@python judge.py
+check-by-file:
+\tpython -m pytest -q
 check-built:
 \ttest -e build/built
 """

@@ -24,7 +24,7 @@ from core.protocol.review import Change
 from core.shadow.paths import format_paths
 from core.shell.verification.clean_run import NO_BOX, CleanRun
 from core.shell.verification.disk_digest import DiskDigest
-from core.shell.verification.outcome import build_verification, list_missing
+from core.shell.verification.outcome import build_verification
 from core.shell.verification.single_check import SingleCheck
 from core.text.counting import count
 
@@ -121,8 +121,8 @@ class Verifier:
             problem = f"`{command}` was not run again: {refusal}"
             return Verification(command=command, outcome="unclear", problem=problem)
         result = await CleanRun(session.terminal.host, plan.text, command, tell).run()
-        missing = list_missing(session.review)
-        found = build_verification(command, check.result, text=plan.text, result=result, missing=missing)
+        host = session.terminal.host
+        found = build_verification(command, check.result, text=plan.text, result=result, host=host)
         return replace(found, content=digest)
 
     # what is proven

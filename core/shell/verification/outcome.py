@@ -20,15 +20,18 @@ from core.sandbox.results import CommandResult
 from core.shell.check_detection import CheckResult
 from core.shell.command_host import CommandHost
 from core.shell.verification.clean_run import list_whole_text
+from core.shell.verification.handed_on import find_changed_judges
 from core.shell.verification.single_check import parse_check
-from core.shell.verification.steering import find_steering
 from core.state.review import ReviewState
 from core.state.test_counts import CountedTests, find_test_counts
 
 _NOT_FOUND: Final = frozenset({126, 127})  # exit codes of a shell that could not start a program
-_COUNTING: Final = re.compile(r"\b(?:py\.?test|unittest|jest|vitest|cargo\s+(?:test|nextest))\b")  # always tell counts
+# What always tells counts.
+_COUNTING: Final = re.compile(r"\b(?:py\.?test|unittest|doctest|jest|vitest|cargo\s+(?:test|nextest))\b")
 _NOTHING_RAN: Final = re.compile(
-    r"\bno tests? (?:ran|run|found|files|to run)|\[no test files\]|\b0 tests\b", re.IGNORECASE
+    r"\bno tests? (?:ran|run|found|files|to run)|\[no test files\]|\b0 tests\b|is up to date\."
+    r"|^make(?:\[\d+\])?: Nothing to be done for ",
+    re.IGNORECASE | re.MULTILINE,
 )
 MAX_NAMED: Final = 4
 MAX_OUTPUT: Final = 4_000  # characters of output, its end, that are kept with a result
@@ -55,9 +58,15 @@ def judge_run(command: str, kind: CheckKind, result: CommandResult, missing: Seq
         return CleanOutcome("failed", f"{shown} ended with 0, and counted {counts.format()}.", counts)
     if counts is not None and not counts.passed:
         return CleanOutcome("unclear", f"{shown} ran no test that passed: zero tests prove nothing.", counts)
-    if counts is None and kind == "tests" and (_COUNTING.search(command) or _NOTHING_RAN.search(result.output)):
+    if counts is None and kind == "tests" and has_run_nothing(command, result.output):
         return CleanOutcome("unclear", f"{shown} did not say that any test ran: zero tests prove nothing.")
     return CleanOutcome("passed", counts=counts)
+
+
+def has_run_nothing(command: str, output: str) -> bool:
+    """Return True if a run of tests that counted none has not shown that any ran: it says so, it says nothing at all,
+    or its runner always counts."""
+    return bool(_COUNTING.search(command) or _NOTHING_RAN.search(output)) or not output.strip()
 
 
 def _judge_failure(shown: str, code: int, missing: Sequence[str]) -> CleanOutcome:
@@ -73,9 +82,10 @@ def _judge_failure(shown: str, code: int, missing: Sequence[str]) -> CleanOutcom
 
 
 def build_verification(
-    command: str, check: CheckResult, *, text: Mapping[str, Change], result: CommandResult, missing: Sequence[str]
+    command: str, check: CheckResult, *, text: Mapping[str, Change], result: CommandResult, host: CommandHost
 ) -> Verification:
-    """Return what the clean run of a check over `text` proves of it. `missing` as in `judge_run`."""
+    """Return what the clean run of a check over `text` proves of it."""
+    missing = list_missing(host.state.review)
     judged = judge_run(command, check.kind, result, missing)
     passed, failed, skipped = judged.counts or (None, None, None)
     return Verification(
@@ -87,7 +97,7 @@ def build_verification(
         problem=judged.problem,
         text={path: change.pending for path, change in text.items()},
         paths=check.paths,
-        changed_here=find_steering(text, command),
+        changed_here=find_changed_judges(text, command, host.shadow, is_of_tests=check.kind == "tests"),
         passed=passed,
         failed=failed,
         skipped=skipped,
@@ -102,7 +112,7 @@ def verify_todo_run(
     text = list_whole_text(host.state.changes)
     check = parse_check(todo.verify, host.checks(), str(host.workspace.root))
     known = check if check is not None else CheckResult(exit_code=0)
-    found = build_verification(todo.verify, known, text=text, result=result, missing=list_missing(host.state.review))
+    found = build_verification(todo.verify, known, text=text, result=result, host=host)
     if check is not None:
         is_failure = found.outcome == "unclear" and bool(result.exit_code)
         emit(VerificationRecorded(result=replace(found, outcome="failed") if is_failure else found))

@@ -305,6 +305,8 @@ def _check_value(program: str, option: str, value: str) -> None:
         raise ValueError("loads a plugin by `-p`, which can decide how it ends")
     if program == "make" and not option and "=" in value:
         raise ValueError(f"sets {value.partition('=')[0]}, which can decide how it ends")
+    if not option and value.startswith("@"):
+        raise ValueError("reads its options from a file")
     path = value.partition("::")[0]
     if path.startswith(("/", "~")) or ".." in path.split("/"):
         raise ValueError("looks at a path outside of the project")

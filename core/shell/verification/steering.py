@@ -30,21 +30,21 @@ _TOOL_DIRECTORIES_TEXT: Final = """
     .venv venv env site-packages .yarn buildsrc mise-tasks .husky"""
 _TOOL_DIRECTORIES: Final = frozenset(_TOOL_DIRECTORIES_TEXT.split())
 _SETTINGS_TEXT: Final = """
-    pytest.ini .pytest.ini tox.ini setup.cfg setup.py pyproject.toml noxfile.py .coveragerc mypy.ini .mypy.ini
-    ruff.toml .ruff.toml .flake8 .pylintrc pylintrc pyrightconfig.json ty.toml hatch.toml uv.toml pixi.toml
-    manage.py requirements*.txt constraints*.txt *.pth sitecustomize* usercustomize* .env .env.* .envrc
-    package.json package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml pnpm-workspace.yaml .npmrc
-    .yarnrc* bunfig.toml jest.* jest.config.* vitest.* vite.config.* babel.config.* .babelrc* .mocharc*
-    ava.config.* karma.conf.* playwright.config.* cypress.config.* tsconfig*.json jsconfig.json eslint.config.*
-    .eslintrc* biome.json* .prettierrc* prettier.config.* webpack.config.* rollup.config.* turbo.json nx.json
-    deno.json* .swcrc gulpfile.* gruntfile.* makefile gnumakefile *.mk makefile.* cmakelists.txt *.cmake ctest*
-    meson.build meson_options.txt build.ninja configure* justfile .justfile taskfile.y*ml *.bazel *.bzl
-    workspace buck cargo.toml cargo.lock build.rs rust-toolchain* .clippy.toml clippy.toml go.mod go.sum go.work
-    .golangci.* rakefile *.rake gemfile* .rspec .rubocop* composer.json phpunit.xml* phpstan.neon* pom.xml
-    *.gradle *.gradle.kts gradle.properties gradlew* mvnw* *.sbt *.csproj *.sln *.props *.targets *.runsettings
-    global.json nuget.config mix.exs .formatter.exs package.swift *.cabal stack.yaml cabal.project* dune* *.opam
-    project.clj pubspec.yaml analysis_options.yaml build.zig* .shellcheckrc .pre-commit-config.yaml mise*.toml
-    .tool-versions flake.nix *.nix *.sh *.bash"""
+    pytest.ini .pytest.ini pytest.toml .pytest.toml tox.ini tox.toml setup.cfg setup.py pyproject.toml
+    noxfile.py .coveragerc mypy.ini .mypy.ini ruff.toml .ruff.toml .flake8 .pylintrc pylintrc pyrightconfig.json
+    ty.toml hatch.toml uv.toml pixi.toml manage.py requirements*.txt constraints*.txt *.pth sitecustomize*
+    usercustomize* .env .env.* .envrc package.json package-lock.json npm-shrinkwrap.json yarn.lock
+    pnpm-lock.yaml pnpm-workspace.yaml .npmrc .yarnrc* bunfig.toml jest.* jest.config.* vitest.* vite.config.*
+    babel.config.* .babelrc* .mocharc* ava.config.* karma.conf.* playwright.config.* cypress.config.*
+    tsconfig*.json jsconfig.json eslint.config.* .eslintrc* biome.json* .prettierrc* prettier.config.*
+    webpack.config.* rollup.config.* turbo.json nx.json deno.json* .swcrc gulpfile.* gruntfile.* makefile
+    gnumakefile *.mk makefile.* cmakelists.txt *.cmake ctest* meson.build meson_options.txt build.ninja
+    configure* justfile .justfile taskfile.y*ml *.bazel *.bzl workspace buck cargo.toml cargo.lock build.rs
+    rust-toolchain* .clippy.toml clippy.toml go.mod go.sum go.work .golangci.* rakefile *.rake gemfile* .rspec
+    .rubocop* composer.json phpunit.xml* phpstan.neon* pom.xml *.gradle *.gradle.kts gradle.properties gradlew*
+    mvnw* *.sbt *.csproj *.sln *.props *.targets *.runsettings global.json nuget.config mix.exs .formatter.exs
+    package.swift *.cabal stack.yaml cabal.project* dune* *.opam project.clj pubspec.yaml analysis_options.yaml
+    build.zig* .shellcheckrc .pre-commit-config.yaml mise*.toml .tool-versions flake.nix *.nix *.sh *.bash"""
 _SETTINGS: Final = tuple(_SETTINGS_TEXT.split())
 # What a runner of Python imports by name: a module of that name in a directory of sys.path comes before its own.
 _RUNNER_MODULES_TEXT: Final = """
@@ -65,14 +65,22 @@ _INTERPRETER: Final = re.compile(
 )
 
 
-def find_steering(paths: Iterable[str], command: str) -> tuple[str, ...]:
+def find_steering(paths: Iterable[str], command: str, *, is_of_tests: bool = False) -> tuple[str, ...]:
     """Return those of the paths that decide what a check does, in their order: by their names, or since `command` runs
-    them, or reads them as a setting."""
-    started = _list_started(command.split())
-    return tuple(path for path in paths if path in started or _is_steering(path))
+    them, or reads them as a setting. `is_of_tests`: the command runs tests, so that any file that it names is one."""
+    started = list_started(command.split())
+    if is_of_tests:
+        started |= {word.strip("'\"").partition("::")[0].removeprefix("./") for word in command.split()}
+    return tuple(path for path in paths if _is_steering(path) or _is_named(path, started))
 
 
-def _list_started(words: list[str]) -> set[str]:
+def _is_named(path: str, names: set[str]) -> bool:
+    """True if one of the names is a path, or the end of it: the command may have changed the directory."""
+    parts = path.split("/")
+    return any("/".join(parts[place:]) in names for place in range(len(parts)))
+
+
+def list_started(words: list[str]) -> set[str]:
     """Return the paths that a command starts or that are the value of an option: not those that it only looks at."""
     found = set[str]()
     for before, word in zip(["", *words], words, strict=False):

@@ -131,7 +131,8 @@ def test_n27_the_user_s_command_is_matched_as_it_is_written():
         "pytest --markers", "pytest --fixtures", "cargo test --no-run", "jest --passWithNoTests",
         "ruff check --exit-zero",
         "mvn test -DskipTests", "gradle test -x test", "go test -exec true ./...", "command -v pytest", "cat ci.log",
-        "echo '12 passed'",
+        "echo '12 passed'", "(exit 0; pytest); cat ci.log", "(exit; pytest -q) && true", "(cd . && pytest -q); true",
+        "cat <<pytest\n12 passed\npytest", "cat <<-'pytest' && true\n12 passed\n\tpytest",
     ],
 )  # fmt: skip
 def test_n26_what_may_not_have_checked_gets_no_tick(command):
@@ -145,6 +146,8 @@ def test_n26_what_may_not_have_checked_gets_no_tick(command):
         "set -euo pipefail; pytest",
         "export DEBUG=1 && make test",
         "pytest -n auto",
+        "(cd api && pytest)",
+        "cat > notes.txt <<'EOF'\npytest\nEOF\npytest -q",
     ],
 )
 def test_n26_what_people_do_before_a_check_leaves_it_one(command):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from core.shell.verification.single_check import NotACheck, SingleCheck, parse_check, parse_checks, parse_single_check
 
 FORGERIES = [
+    "pytest -q @args.txt", "python -m pytest @args.txt", "mypy @args",
     "trap 'exit 0' EXIT; pytest", "trap 'exit 0' EXIT && pytest", "true || pytest", "pytest || true", "pytest; true",
     "exit 0; pytest", "exit 0 && pytest", "pytest() { true; }", "pytest() { true; }; pytest",
     "pytest() { :; } && pytest", "function pytest { true; }; pytest", "alias pytest=true; pytest",

@@ -44,5 +44,19 @@ def test_n27_a_file_that_the_command_starts_or_reads_as_a_setting_decides(comman
     assert find_steering([path], command) == ((path,) if path != "nothing" else ())
 
 
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        ("pytest -q probe.py", "probe.py"),
+        ("pytest probe.py::test_a", "probe.py"),
+        ("cd sub && pytest ./probe.py", "sub/probe.py"),
+        ("node --test spec.mjs", "spec.mjs"),
+        ("bin/check -q", "bin/check"),
+    ],
+)
+def test_n27_a_file_that_a_run_of_tests_names_decides(command, path):
+    assert find_steering(["shop/price.py", path], command, is_of_tests=True) == (path,)
+
+
 def test_n27_a_file_that_a_command_only_looks_at_decides_nothing():
     assert find_steering(["shop/price.py"], "ruff check shop/price.py") == ()
