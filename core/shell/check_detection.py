@@ -92,7 +92,7 @@ _STEERING_VARIABLE = re.compile(
     re.DOTALL,
 )
 _ACTIVATION = re.compile(r"(?:[\w.-]+/)*bin/activate")
-_SHELL_STRICTNESS = re.compile(r"-[eux]+o?|pipefail")  # `set -euo pipefail` only makes a command fail sooner
+_SHELL_STRICTNESS = re.compile(r"-[euxo]+|pipefail")  # `set -euo pipefail` only makes a command fail sooner
 _SUBSHELL = re.compile(r"\s*\((?P<inner>[^()]*)\)\s*")  # its exit code is that of what it holds
 _DURATION = re.compile(r"\d+(?:\.\d+)?[smhd]?")
 

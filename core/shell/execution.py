@@ -36,7 +36,7 @@ from core.shell.disk_guard import DiskGuard
 from core.shell.shell_state import ShellState, ShellTracker, replace_undecodable
 from core.shell.verification.handed_on import find_changed_judges
 from core.shell.verification.single_check import NotACheck, parse_checks
-from core.state.test_counts import CountedTests, find_test_counts
+from core.state.test_counts import CountedTests, find_run_counts
 from core.workspace.secret_values import SecretMasker, find_secret_values
 from core.workspace.withheld_paths import WithheldPaths
 
@@ -230,7 +230,7 @@ class Execution:
         if ended.exit_code is None or order.overlays or _list_pending(ground) != self._pending_before:
             return
         found = detect_checks(order.command, ended.exit_code, self.tracker.statuses, extra=ground.checks())
-        counts = self._count_tests()
+        counts = self._count_tests(ended.exit_code)
         if found is None or (not found.exit_code and counts is not None and (counts.failed or not counts.passed)):
             return  # a runner that ends with 0 and tells of failures, or of no test at all, has shown nothing
         if not found.exit_code and found.kind == "tests" and not self.output.render_text().strip():
@@ -255,12 +255,12 @@ class Execution:
         is_of_tests = check.kind == "tests"
         return find_changed_judges(changes, self.request.command, self._host.shadow, is_of_tests=is_of_tests)
 
-    def _count_tests(self) -> CountedTests | None:
+    def _count_tests(self, exit_code: int) -> CountedTests | None:
         """Return what the tests counted, if nothing but checks could have printed it; see `parse_checks`."""
         checks = parse_checks(
             self.request.command, patterns=self._host.checks(), workspace=str(self._host.workspace.root)
         )
-        return None if isinstance(checks, NotACheck) else find_test_counts(self.output.render_text())
+        return None if isinstance(checks, NotACheck) else find_run_counts(self.output.render_text(), exit_code)
 
     def _build_result(self, ended: BoxResult, effects: str) -> CommandResult:
         return CommandResult(

@@ -41,6 +41,12 @@ class CountedTests(NamedTuple):
         return ", ".join(f"{number:,} {word}" for number, word in told if number)
 
 
+def find_run_counts(output: str, exit_code: int) -> CountedTests | None:
+    """Return what a run has counted; None also where its end belies that, as something else has printed it then."""
+    counts = find_test_counts(output)
+    return None if counts is not None and exit_code and not counts.failed else counts
+
+
 def find_test_counts(output: str) -> CountedTests | None:
     """Return what the last test runner in an output has counted; None: none speaks there."""
     text = _ESCAPES.sub("", output[-_TAIL:]).replace("\r", "")

@@ -29,6 +29,7 @@ _SCRIPTS: Final[Mapping[str, tuple[str, ...]]] = {
     "nox": ("noxfile.py",),
     **dict.fromkeys(("hatch", "pdm", "poe", "poetry", "uv"), ("pyproject.toml",)),
 }
+_TWINS: Final = (("", "js", "mjs", "cjs", "jsx", "ts", "tsx", "json", "node"), ("py", "so", "pyd", "abi3.so"))
 _RECIPE: Final = re.compile(r"[\n;|&\"']+")
 _TESTS_IN_CODE: Final = re.compile(rb"^\s*#\[(?:cfg\((?:all\()?test|(?:\w+::)?test\])", re.MULTILINE)
 
@@ -49,7 +50,20 @@ def find_changed_judges(
     paths = list(changes)
     named = {*find_steering(paths, command, is_of_tests=is_of_tests), *_find_handed_on(paths, command, texts)}
     inner = {path for path in paths if path.endswith(".rs") and _has_other_tests(changes[path], texts)}
+    inner |= {path for path in paths if changes[path].operation == "create" and _has_twin(path, texts)}
     return tuple(path for path in paths if path in named | inner)
+
+
+def _has_twin(path: str, texts: PendingTexts) -> bool:
+    """Return True for a new module beside one of the same name: it may be loaded in the place of the other."""
+    stem, dot, ending = path.rpartition(".")
+    if path.endswith("/__init__.py"):
+        return bool(_read(texts, f"{path.rpartition('/')[0]}.py"))
+    if not dot or "/" in ending:
+        stem, ending = path, ""
+    endings = next((group for group in _TWINS if ending in group), ())
+    twins = (f"{stem}.{other}" if other else stem for other in endings if other != ending)
+    return any(_read(texts, twin) for twin in twins)
 
 
 def _find_handed_on(paths: Iterable[str], command: str, texts: PendingTexts) -> Iterable[str]:

@@ -23,13 +23,13 @@ from core.shell.verification.clean_run import list_whole_text
 from core.shell.verification.handed_on import find_changed_judges
 from core.shell.verification.single_check import parse_check
 from core.state.review import ReviewState
-from core.state.test_counts import CountedTests, find_test_counts
+from core.state.test_counts import CountedTests, find_run_counts
 
 _NOT_FOUND: Final = frozenset({126, 127})  # exit codes of a shell that could not start a program
 # What always tells counts.
 _COUNTING: Final = re.compile(r"\b(?:py\.?test|unittest|doctest|jest|vitest|cargo\s+(?:test|nextest))\b")
 _NOTHING_RAN: Final = re.compile(
-    r"\bno tests? (?:ran|run|found|files|to run)|\[no test files\]|\b0 tests\b|is up to date\."
+    r"\bno tests? (?:ran|run|(?:were )?found|files|to run)|\[no test files\]|\b0 tests\b|is up to date\."
     r"|^make(?:\[\d+\])?: Nothing to be done for ",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -51,7 +51,7 @@ def judge_run(command: str, kind: CheckKind, result: CommandResult, missing: Seq
     if result.exit_code is None:
         why = result.ended.replace("_", " ")
         return CleanOutcome("unclear", f"{shown} could not be checked clean: it did not come to an end ({why}).")
-    counts = find_test_counts(result.output)
+    counts = find_run_counts(result.output, result.exit_code)
     if result.exit_code:
         return _judge_failure(shown, result.exit_code, missing)._replace(counts=counts)
     if counts is not None and counts.failed:

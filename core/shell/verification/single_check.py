@@ -40,8 +40,10 @@ class NotACheck(Struct, frozen=True):
     reason: str
 
 
+_STRICTNESS: Final = re.compile(r"set (?:-[euxo]+|pipefail|\s)+(?:;|&&|\n)\s*")  # it only makes a command fail sooner
 _REDIRECTIONS: Final = frozenset({">", ">&", "&>", ">>"})
 _READERS: Final = frozenset({"tail", "head", "cat", "grep", "tee", "less", "more"})
+_PATTERN_FILE: Final = re.compile(r"--file|-[A-Za-z]*f")
 _LONE: Final = re.compile(r"[$`\\{}!]|\(|\)|<|^~|(?:^|\s)[*?\[]")
 _VARIABLES: Final = re.compile(
     r"(?:CI|NO_COLOR|FORCE_COLOR|PY_COLORS|CLICOLOR|CLICOLOR_FORCE|PYTHONDONTWRITEBYTECODE|PYTHONUNBUFFERED|PYTHONUTF8"
@@ -95,7 +97,7 @@ def parse_checks(
     if command in patterns:
         return (SingleCheck(command=command, result=detect_checks(command, 0, extra=patterns) or CheckResult(0)),)
     try:
-        parts = list(_split_chain(command))
+        parts = list(_split_chain(_STRICTNESS.sub("", command.strip(), count=1)))
     except ValueError as error:
         return NotACheck(str(error))
     checks: list[SingleCheck] = []
@@ -144,12 +146,23 @@ def _split_chain(command: str) -> Iterator[list[str]]:
         elif token == "&&":
             if not words:
                 raise ValueError("can't be parsed")
-            if any(reader[:1] == [] or reader[0] not in _READERS for reader in readers):
-                raise ValueError("hands its output to another program")
+            for reader in readers:
+                _check_reader(reader)
             yield words
             words, readers = [], []
         else:
             (readers[-1] if readers else words).append(_read_word(token))
+
+
+def _check_reader(words: list[str]) -> None:
+    """Raise ValueError for a command behind a pipe that does more than to show the output: by a file that it reads
+    instead, it could show another one."""
+    if not words or words[0] not in _READERS:
+        raise ValueError("hands its output to another program")
+    operands = [word for word in words[1:] if not word.startswith("-") and not word.isdigit()]
+    most = {"grep": 1, "tee": len(operands)}.get(words[0], 0)
+    if len(operands) > most or (words[0] == "grep" and any(_PATTERN_FILE.match(word) for word in words[1:])):
+        raise ValueError("shows another file beside its output")
 
 
 def _list_tokens(command: str) -> Iterator[str]:

@@ -93,6 +93,8 @@ def list_started(words: list[str]) -> set[str]:
 def _is_steering(path: str) -> bool:
     parts = [fold_name(part) for part in path.split("/")]
     directories, name = parts[:-1], parts[-1]
+    if parts == ["__init__.py"]:  # pytest imports it before the tests beside it
+        return True
     if not (_TEST_DIRECTORIES | _TOOL_DIRECTORIES).isdisjoint(directories):
         return True
     if any(part.endswith((".egg-info", ".dist-info")) for part in directories):

@@ -144,6 +144,7 @@ def test_n26_what_may_not_have_checked_gets_no_tick(command):
     [
         "source .venv/bin/activate && pytest",
         "set -euo pipefail; pytest",
+        "set -o pipefail; pytest -q",
         "export DEBUG=1 && make test",
         "pytest -n auto",
         "(cd api && pytest)",

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.state.test_counts import CountedTests, find_test_counts
+from core.state.test_counts import CountedTests, find_run_counts, find_test_counts
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,9 @@ def test_what_is_no_summary_of_tests_is_taken_for_none(output):
 def test_a_summary_is_looked_for_at_the_end_of_a_long_output_alone():
     assert find_test_counts("12 passed in 1s\n" + "x\n" * 10_000) is None
     assert find_test_counts("x\n" * 100_000 + "12 passed in 1s\n") == CountedTests(passed=12)
+
+
+def test_n26_counts_that_the_end_of_a_run_belies_are_none():
+    assert find_run_counts("1 failed, 1 passed in 1s\n", 1) == CountedTests(passed=1, failed=1)
+    assert find_run_counts("12 passed in 1s\n", 0) == CountedTests(passed=12)
+    assert find_run_counts("999 passed in 1s\n", 1) is None

@@ -65,3 +65,14 @@ def test_n27_tests_that_stand_in_the_changed_file_itself_judge():
     assert judges("src/lib.rs", "cargo test", Texts({"src/lib.rs": CODE + weaker}, CODE + TESTS)) == ("src/lib.rs",)
     other = CODE.replace(b"a * 2", b"a + a")
     assert judges("src/lib.rs", "cargo test", Texts({"src/lib.rs": other + TESTS}, CODE + TESTS)) == ()
+
+
+@pytest.mark.parametrize(
+    ("path", "twin"),
+    [("mod/__init__.py", "mod.py"), ("lib/mod", "lib/mod.js"), ("mod.js", "mod.ts"), ("mod.so", "mod.py")],
+)
+def test_n27_a_new_module_that_may_be_loaded_in_the_place_of_another_judges(path, twin):
+    changes = {path: Change(path=path, operation="create", base=FileState(kind="absent", mode=0), pending=FILE)}
+    beside, alone = Texts({path: b"x", twin: b"x"}), Texts({path: b"x"})
+    assert find_changed_judges(changes, "pytest -q", beside, is_of_tests=True) == (path,)
+    assert find_changed_judges(changes, "pytest -q", alone, is_of_tests=True) == ()

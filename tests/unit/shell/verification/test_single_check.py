@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from core.shell.verification.single_check import NotACheck, SingleCheck, parse_check, parse_checks, parse_single_check
 
 FORGERIES = [
+    "pytest -q | cat - log.txt", "pytest | tail log.txt", "pytest | grep -f log.txt", "pytest | grep passed log.txt",
     "pytest -q @args.txt", "python -m pytest @args.txt", "mypy @args",
     "trap 'exit 0' EXIT; pytest", "trap 'exit 0' EXIT && pytest", "true || pytest", "pytest || true", "pytest; true",
     "exit 0; pytest", "exit 0 && pytest", "pytest() { true; }", "pytest() { true; }; pytest",
@@ -56,6 +57,8 @@ FORGERIES = [
 ]  # fmt: skip
 
 GENUINE = [
+    "set -o pipefail; pytest -q | tail -5", "set -e; pytest -q", "set -euo pipefail && pytest -q 2>&1 | tail -n 20",
+    "pytest -q | grep -v warning | head -50", "pytest -q | tee log.txt",
     "pytest", "pytest -q", "pytest -xvs tests", "pytest -n auto", "pytest -n 4 --dist loadfile",
     "pytest --tb=short -q", "pytest tests/test_a.py::TestB::test_c -vv", "pytest --timeout=60 -q",
     "pytest --cov=pkg --cov-report=xml", "pytest -p no:cacheprovider", "pytest --maxfail=1 --durations=10",
