@@ -56,7 +56,6 @@ async def test_an_index_of_any_form_follows_the_commit(project: Path, commands: 
 
 
 async def test_an_index_in_two_parts_follows_a_commit_of_most_files(project: Path):
-    """Git begins a new shared part for a change of this size."""
     git(project, "config", "core.splitIndex", "true")
     git(project, "update-index", "--split-index")
     steps = [writes("notes.txt", "one\n"), writes("more.txt", "two\n"), says("Done.")]

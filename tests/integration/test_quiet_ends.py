@@ -216,7 +216,6 @@ async def test_n43_a_tool_server_ends_quietly_with_its_input(project, debugging)
 @pytest.mark.parametrize("source", ["/dev/null", "/dev/zero", "a.txt"])
 @with_and_without_debugging
 async def test_n43_an_agent_of_an_editor_refuses_what_is_no_pipe(project, source, debugging):
-    """asyncio takes /dev/null, and then waits for good."""
     (project / "a.txt").write_text("a\n")
     with (project / source).open("rb") as file:
         process = await asyncio.create_subprocess_exec(

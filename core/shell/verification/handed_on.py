@@ -1,4 +1,4 @@
-"""What decides a check but is told by no name of a file: scripts that a runner hands on to, tests inside of code.
+"""Changed files that decide a check, though not by their names: scripts of runners, tests in code, modules of one name.
 
 `npm test` runs what `package.json` says, `make test` what the Makefile does, so a changed file that stands there as a
 program judges by itself. A file of Rust holds code and its tests together.

@@ -56,7 +56,6 @@ def test_without_values_everything_is_handed_on_at_once():
 
 
 def test_n38_a_directory_or_pipe_with_the_name_of_a_secret_holds_none_and_leaves_nothing_open(tmp_path):
-    """A virtual environment may lie in `.env`."""
     (tmp_path / ".env/bin").mkdir(parents=True)
     os.mkfifo(tmp_path / "id_rsa")
     before = len(list(Path("/dev/fd").iterdir()))

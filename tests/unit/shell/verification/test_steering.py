@@ -6,11 +6,12 @@ from core.shell.verification.steering import find_steering
 
 DECIDES = [
     "__init__.py", "tests/test_price.py", "shop/price_test.go", "src/price.test.ts", "spec/price_spec.rb",
-    "conftest.py", "shop/conftest.py", "pytest.ini", "pyproject.toml", "setup.cfg", "tox.ini", "package.json", "jest.config.js",
-    "Makefile", "rules.mk", "CMakeLists.txt", "build.rs", "Cargo.toml", "sitecustomize.py", "usercustomize/__init__.py",
-    "sitecustomize.cpython-312-x86_64-linux-gnu.so", "evil.pth", "pytest.py", "src/pytest.py", "_pytest/__init__.py",
-    "pluggy.py", "json.py", "unittest.py", "unittest/__main__.py", "pytest_quiet.py", "x.egg-info/entry_points.txt",
-    "scripts/check.sh", "bin/check", "node_modules/jest/index.js", ".github/workflows/ci.yml", "PyTest.INI",
+    "conftest.py", "shop/conftest.py", "pytest.ini", "pyproject.toml", "setup.cfg", "tox.ini", "package.json",
+    "jest.config.js", "Makefile", "rules.mk", "CMakeLists.txt", "build.rs", "Cargo.toml", "sitecustomize.py",
+    "usercustomize/__init__.py", "sitecustomize.cpython-312-x86_64-linux-gnu.so", "evil.pth", "pytest.py",
+    "src/pytest.py", "_pytest/__init__.py", "pluggy.py", "json.py", "unittest.py", "unittest/__main__.py",
+    "pytest_quiet.py", "x.egg-info/entry_points.txt", "scripts/check.sh", "bin/check",
+    "node_modules/jest/index.js", ".github/workflows/ci.yml", "PyTest.INI",
 ]  # fmt: skip
 DECIDES_NOTHING = [
     "shop/price.py", "src/index.ts", "shop/json.py", "README.md", "lib/price.rb", "types/index.ts", "platform/main.c",
