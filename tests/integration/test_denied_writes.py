@@ -78,3 +78,19 @@ def test_n24_without_a_screen_it_is_left_and_named(project, capsys, monkeypatch)
         told = capsys.readouterr()
         assert SAYS in told.out + told.err
     assert (project / PATH).read_text() == "a\n"
+
+
+@pytest.mark.parametrize("command", ["mkdir infra/empty", "chmod 700 infra/sub"])
+async def test_n24_no_directory_is_made_and_no_mode_changed_where_a_rule_denies_it(project, command):
+    (project / "infra/sub").mkdir(mode=0o755)
+    configured(RULE)
+    async with session_in(project, access([calls(("run_terminal_cmd", {"command": command})), says("Done.")])) as (
+        engine,
+        session,
+    ):
+        await run_turn(engine, session)
+        (bulk,) = engine.state(session).review.bulks
+        assert SAYS in bulk.conflict
+        await engine.submit(cmd.BulkResolve(session=session, root=bulk.root, verdict="accept"))
+    assert not (project / "infra/empty").exists()
+    assert (project / "infra/sub").stat().st_mode & 0o777 == 0o755

@@ -120,8 +120,13 @@ class BulkVerdicts:
         return ""
 
     def _refuse_denied(self, ops: Sequence[TransferStep]) -> None:
-        """Raise `ReviewConflict` if a rule denies one of the paths that the steps would write or remove."""
+        """Raise `ReviewConflict` if a rule denies one of the paths that the steps would write, make, change the mode of
+        or remove."""
+        if not self._write_rules.deny_any:
+            return
         written = {op.path: None for op in ops if op.what != "directory" and not self._transfer.is_done(op)}
+        directories = [op.path for op in ops if op.what == "directory" and self._transfer.get_kind(op.path) is None]
+        written |= dict.fromkeys((*directories, *self._find_changed_modes(ops)))
         removed = (walk_directory(self._workspace, op.path) or () for op in ops if op.what == "remove")
         self._write_rules.refuse([*written, *(path for below in removed for path, _ in below)])
 
@@ -206,7 +211,7 @@ class BulkVerdicts:
         gone = self._layers.kept.gone
         self._transfer.remove_empty(collect_directories(op.path for op in ops if op.what == "remove") & gone.keys())
 
-    def _find_changed_modes(self, ops: list[TransferStep]) -> dict[str, int]:
+    def _find_changed_modes(self, ops: Sequence[TransferStep]) -> dict[str, int]:
         found = {}
         for op in ops:
             stats = self._workspace.stat(op.path) if op.what == "directory" else None

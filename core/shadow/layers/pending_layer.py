@@ -42,7 +42,8 @@ _Node = FileState | RenewedFile
 class PendingRecord(Struct, frozen=True, kw_only=True):
     """The content of the layer `name` ("": it has to be built anew): pending files, links and whiteouts (absent), files
     of the project with a new time, and directories with their modes. `seen`: what commands last saw of pending paths;
-    `lost`: files of the project whose copies with a new time are gone."""
+    `times`: when commands modified those of them that they left (ns since 1970); `lost`: files of the project whose
+    copies with a new time are gone."""
 
     name: OptionalId = ""
     boot: str = ""
@@ -50,6 +51,7 @@ class PendingRecord(Struct, frozen=True, kw_only=True):
     directories: dict[str, int] = {}
     renewed: dict[str, RenewedFile] = {}
     seen: dict[str, FileState] = {}
+    times: dict[str, int] = {}
     lost: tuple[str, ...] = ()
 
     @property
@@ -59,7 +61,7 @@ class PendingRecord(Struct, frozen=True, kw_only=True):
 
     def forget_layer(self) -> PendingRecord:
         """Return what has been seen, without a layer that shows it."""
-        return PendingRecord(seen=self.seen, lost=tuple({*self.lost, *self.renewed}))
+        return PendingRecord(seen=self.seen, times=self.times, lost=tuple({*self.lost, *self.renewed}))
 
 
 class PendingLayer:
@@ -69,6 +71,7 @@ class PendingLayer:
         self._tree, self._layers, self._contents = tree, tree.layers, tree.contents
         self._held: PendingRecord | None = None
         self._ready: dict[str, tuple[_Node, Path]] = {}
+        self._adopted_times: dict[str, int] = {}
         self._renewed_files = RenewedFiles(tree)
         self._due: set[str] = set()
         self._ready_count = 0
@@ -92,7 +95,9 @@ class PendingLayer:
             present = {path for path, file in renewed.items() if file.kind != "absent"}
             above = collect_directories(present) | self._renewed_files.find_directories(renewed)
             directories |= {each: self._tree.get_directory_mode(each) for each in above - directories.keys()}
-        wanted = PendingRecord(nodes=nodes, directories=directories, renewed=renewed, seen=dict(shown))
+        times = {path: made for path, made in held.times.items() if shown.get(path) == held.seen.get(path)}
+        times = {path: made for path, made in times.items() if path in shown and path not in self._due}
+        wanted = PendingRecord(nodes=nodes, directories=directories, renewed=renewed, seen=dict(shown), times=times)
         if (
             self._due
             or held != replace(wanted, name=held.name, boot=held.boot)
@@ -125,8 +130,11 @@ class PendingLayer:
     def note_seen(self, states: Mapping[str, FileState]) -> None:
         """Note what a command has made of files, and may have built from. Raises `StateError`."""
         held = self._read_record() if self._held is None else self._held
-        if not states.items() <= held.seen.items():
-            self._held = replace(held, seen=held.seen | dict(states))
+        times = {path: self._adopted_times[path] for path in states if path in self._adopted_times}
+        self._adopted_times.clear()
+        if times or not states.items() <= held.seen.items():
+            older = {path: made for path, made in held.times.items() if path not in states}
+            self._held = replace(held, seen=held.seen | dict(states), times=older | times)
             try:
                 replace_file(self._layers.place / _RECORD, msgspec.json.encode(self._held), durable=False)
             except OSError as error:
@@ -143,6 +151,7 @@ class PendingLayer:
             remove_path(place)
             source.rename(place)
             self._ready[path] = (state, place)
+            self._adopted_times[path] = place.lstat().st_mtime_ns
 
     def _reserve_place(self, path: str) -> Path:
         """Return a place of its own for what is ready for a path; what was ready for it before is removed."""
@@ -159,7 +168,7 @@ class PendingLayer:
         is_in_live = AnyAncestor(live.__contains__)
         gone = self._find_removed(needed, live)
         is_in_gone = AnyAncestor(gone.__contains__)
-        nodes = {path: shown[path] for path in live}
+        nodes = {path: shown[path] for path in live - needed}  # where the user has a directory again, that is there
         for path, state in shown.items():
             if state.kind == "absent" and path not in needed and not is_in_live(path):
                 hidden = path
@@ -228,7 +237,7 @@ class PendingLayer:
             (place / name).mkdir(mode=0o755)
             held = self._link_kept(held, name, wanted, due)
         draft = _LayerDraft(place / name, held, self._contents, self._ready)
-        draft.write(wanted.entries, wanted.directories, due)
+        draft.write(wanted, due)
         for _, left in self._ready.values():
             remove_path(left)
         self._ready.clear()
@@ -277,9 +286,9 @@ class _LayerDraft(Struct, eq=False):
     contents: Contents
     ready: Mapping[str, tuple[_Node, Path]]
 
-    def write(self, nodes: Mapping[str, _Node], directories: Mapping[str, int], due: Collection[str]) -> None:
+    def write(self, wanted: PendingRecord, due: Collection[str]) -> None:
         """Remove, then make, then set the modes; `due`: what is made again as it is. Raises OSError."""
-        entries = self.held.entries
+        entries, nodes, directories = self.held.entries, wanted.entries, wanted.directories
         self._clear(nodes, directories)
         for each in sorted(set(directories) - set(self.held.directories)):
             with open_parent(encode_place(self.top, each)) as (above, name):
@@ -287,7 +296,7 @@ class _LayerDraft(Struct, eq=False):
         for path, state in nodes.items():
             if entries.get(path) != state or path in due:
                 with explain_lost_content(path):
-                    self._put(path, state)
+                    self._put(path, state, wanted.times.get(path))
         for each, mode in directories.items():
             if self.held.directories.get(each) != mode or mode & 0o700 != 0o700:
                 with open_parent(encode_place(self.top, each)) as (above, name):
@@ -304,7 +313,8 @@ class _LayerDraft(Struct, eq=False):
             with open_parent(encode_place(self.top, each)) as (above, name):
                 os.rmdir(name, dir_fd=above)
 
-    def _put(self, path: str, state: _Node) -> None:
+    def _put(self, path: str, state: _Node, modified_ns: int | None) -> None:
+        """Lay a file out; what a command has left keeps its time, for which build tools look."""
         target = get_place(self.top, path)
         temporary = self.top.with_name(f"{self.top.name}.new")
         remove_path(temporary)
@@ -320,6 +330,8 @@ class _LayerDraft(Struct, eq=False):
         else:
             temporary.write_bytes(self.contents.read(state))
             temporary.chmod(state.mode)
+            if modified_ns is not None:
+                os.utime(temporary, ns=(modified_ns, modified_ns))
         temporary.replace(target)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -53,7 +53,7 @@ class RenewedFiles(Struct, eq=False):
         other content until now; `shown`: what is pending; `last_ns`: until when commands may have seen that."""
         is_covered = AnyAncestor(lambda path: path in shown)
         planned: dict[str, RenewedFile] = {}
-        for path in {*known, *returned}:
+        for path in {*known, *returned, *self._find_targets(returned)}:
             if path in shown or is_covered(path) or self.tree.stack.find(path) is not None:
                 continue
             file, before = self._identify(path), known.get(path)
@@ -64,6 +64,13 @@ class RenewedFiles(Struct, eq=False):
             elif file.modified <= (before.made if before else last_ns):
                 planned[path] = replace(file, made=time.time_ns())
         return planned
+
+    def _find_targets(self, returned: Collection[str]) -> Iterator[str]:
+        """Yield the files that links of the project lead to which are there again: build tools look through a link."""
+        for path in returned:
+            if (file := self._identify(path)) is not None and file.kind == "symlink":
+                with suppress(PathRefused):
+                    yield self.tree.resolve_links(path)
 
     def _identify(self, path: str) -> RenewedFile | None:
         """Return what the project has at a path; None: a directory, or what can't be copied."""

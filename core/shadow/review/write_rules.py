@@ -28,6 +28,11 @@ class WriteRules(Struct, eq=False):
     load_rules: LoadRules
     list_links: Callable[[], Iterable[str]]
 
+    @property
+    def deny_any(self) -> bool:
+        """True if there is a rule that denies writing."""
+        return bool(select_rules(self.load_rules(), "Write", "deny"))
+
     def find_denials(self, paths: Iterable[str]) -> dict[str, str]:
         """Return the paths that a rule denies, each with a text that completes the sentence "it …"."""
         rules = select_rules(self.load_rules(), "Write", "deny")

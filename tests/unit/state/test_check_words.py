@@ -37,7 +37,7 @@ def test_n30_no_kind_of_check_calls_a_file_tested(kind, paths):
 
 @given(
     name=st.from_regex(r"[a-z]{1,8}", fullmatch=True),
-    ending=st.sampled_from([".md", ".rst", ".MD", ".adoc"]),
+    ending=st.sampled_from([".md", ".rst", ".MD", ".adoc", ".txt", ".TXT", ".1"]),
     kind=st.sampled_from(KINDS),
     code=st.integers(0, 3),
 )
@@ -50,6 +50,13 @@ def test_n30_prose_has_no_mark_unless_the_command_named_it(name, ending, kind, c
         assert describe_check(prose)[0] == ""
         assert result is None or not result.covers(path)
     assert can_be_marked(change(path, check(kind, path)))
+
+
+@pytest.mark.parametrize(
+    "path", ["requirements.txt", "requirements-dev.txt", "CMakeLists.txt", "src/a.py", "data.json"]
+)
+def test_n30_what_a_check_may_depend_on_is_no_prose(path):
+    assert can_be_marked(change(path, check("tests")))
 
 
 @pytest.mark.parametrize("kind", KINDS)

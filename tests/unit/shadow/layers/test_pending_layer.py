@@ -241,3 +241,32 @@ def test_n28_nothing_is_copied_of_what_no_command_saw(old):
     old.shadow.resolve("a.c", (), "reject")
     assert seen_time(old, "a.c") == OLD * 10**9
     assert not list(Path(old.shadow.layers.place).glob("pending-*"))
+
+
+def test_n28_what_a_command_left_keeps_its_time_also_for_another_process(old):
+    edit(old)
+    run(old, "cat a.c > app")  # which git does not ignore
+    built = seen_time(old, "app")
+    old.shadow.resolve("a.c", (), "reject")
+    old.shadow = Shadow(old.workspace, BlobStore(old.session / "blobs"), old.emit, old.state)
+    assert seen_time(old, "app") == built
+    assert seen_time(old, "a.c") > built
+    old.shadow.write("app", b"by hand\n")
+    assert seen_time(old, "app") > seen_time(old, "a.c")
+
+
+def test_n28_what_a_link_leads_to_has_the_time_of_now_when_the_link_is_back(old):
+    (old.root / "link.c").symlink_to("a.c")
+    run(old, "ln -sfn lib/b.c link.c; mkdir -p build; cat link.c > build/app")
+    built = kernel_now(old)
+    old.shadow.resolve("link.c", (), "reject")
+    assert seen_time(old, "$(readlink link.c)") >= built
+
+
+@pytest.mark.parametrize("command", ["rm -r lib; echo x > lib", "rm -r lib; ln -s build lib"])
+def test_n29_commands_run_where_the_user_has_a_directory_again_that_was_replaced(old, command):
+    run(old, command)
+    old.put("lib/b.c", b"the user's\n")
+    for path in list(old.state.changes):
+        old.shadow.check_disk(path)
+    assert output(old, "echo ran; cat lib/b.c").split("\n")[0] == "ran"
