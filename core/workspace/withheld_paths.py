@@ -23,6 +23,7 @@ from core.workspace.tree import Workspace
 
 RULE_FILES = frozenset({".cursorignore", ".gitignore"})
 # Their subdirectories hold what registries have published: a certificate or a test's key there is none of the user's.
+_ENVIRONMENT = "pyvenv.cfg"  # in a virtual environment of Python, which may lie in `.env`
 _PACKAGE_DIRECTORIES = frozenset(
     {"node_modules", "bower_components", "jspm_packages", "site-packages", "dist-packages"}
 )
@@ -251,6 +252,8 @@ class WithheldFinder:
         if said is not None:
             return not said
         if not may_be_secret_path(path):
+            return False
+        if is_dir and os.path.lexists(f"{self._root}/{path}/{_ENVIRONMENT}"):
             return False
         if ignored:
             return is_secret(path, lambda _rel, _is_dir: not _is_installed(path))

@@ -178,6 +178,12 @@ def test_n4_secrets_in_ignored_directories_are_withheld(project):
     assert (kept.covered, kept.notes) == ((), ())
 
 
+def test_n38_a_virtual_environment_in_a_directory_of_a_secrets_name_is_readable(project):
+    put(project, ".env/pyvenv.cfg", ".env/bin/python", ".env/a.key", "secrets/token.json")
+    git(project, ".env/\nsecrets/\n")
+    assert every(withheld(project)) == (".env/a.key", "secrets")
+
+
 def test_n4_what_registries_publish_is_readable_and_what_is_nothing_but_a_secret_is_not(project):
     site = ".venv/lib/python3.11/site-packages"
     put(project, f"{site}/certifi/cacert.pem", f"{site}/pkg/tests/server.key", f"{site}/pkg/deep/.env", ".venv/a.key")
