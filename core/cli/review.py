@@ -15,9 +15,15 @@ from typing import ClassVar, Literal
 
 from core.cli.box import bulk_line, find_kept_session
 from core.cli.parsing import Arguments, Front, Parser, add_directory, build_parser, parse_count, parse_directory
-from core.cli.print_mode.printer import escape_hidden, format_rename, plain
+from core.cli.print_mode.printer import escape_hidden, format_rename
 from core.cli.review_output.left_paths import collect_errors, format_left, format_unknown, list_left
-from core.cli.review_output.patch_text import render_git_preview, render_links, render_patch
+from core.cli.review_output.patch_text import (
+    LINE_END_SIGNS,
+    LineForms,
+    render_git_preview,
+    render_links,
+    render_patch,
+)
 from core.cli.review_output.suggestions import build_findings_review, build_github_review
 from core.engine import Engine, EngineOptions
 from core.errors import CommandRejected
@@ -32,7 +38,7 @@ from core.sessions.store import SessionStore
 from core.shadow.content.blob_store import BlobStore
 from core.state.session import SessionState
 from core.text.display_names import display_name, to_one_line
-from core.text.exposure import expose_text
+from core.text.exposure import expose_unseen, expose_whole
 from core.transports.session_view import SessionView, require_ack
 
 REVIEW_USAGE = """\
@@ -331,7 +337,7 @@ async def _print_github(engine: Engine, state: SessionState, arguments: ReviewAr
     """Print the body of a review of the pull request; nothing if nothing waits."""
     found = []
     for change in list_changes(state.changes):
-        answer = await engine.query(q.DiffQuery(session=state.session_id, path=change.path))
+        answer = await engine.query(q.DiffQuery(session=state.session_id, path=change.path, width=0))
         if isinstance(answer, q.DiffAnswer) and answer.diff is not None:
             found.append(answer.diff)
     if not found:
@@ -350,11 +356,11 @@ async def _print(engine: Engine, state: SessionState, blobs: BlobStore) -> None:
     if not state.changes and not any(bulk.needs_verdict for bulk in bulks):
         sys.stdout.write(f"# {NOTHING}")
     waiting = list_changes(state.changes)
-    show = expose_text if sys.stdout.isatty() else plain  # what `git apply` is given stays as near to it as can be
+    show = LineForms(expose_whole, LINE_END_SIGNS) if sys.stdout.isatty() else LineForms(expose_unseen)
     sys.stdout.writelines(f"# {format_rename(each)}\n" for each in group_renames(waiting))
     for change in waiting:
         path = change.path
-        answer = await engine.query(q.DiffQuery(session=session, path=path))
+        answer = await engine.query(q.DiffQuery(session=session, path=path, width=0))
         if isinstance(answer, q.DiffAnswer) and answer.diff is not None:
             for line in (*render_patch(answer.diff, show), *render_links(change, blobs)):
                 sys.stdout.write(f"{line}\n")

@@ -22,7 +22,7 @@ from core.shadow.bulk.kept_check import KeptCheck
 from core.shadow.checkpoints.file_checkpoints import FileCheckpoints
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.content.contents import Contents, explain_lost_content
-from core.shadow.diff.diff_lines import build_diff
+from core.shadow.diff.diff_lines import CONTEXT, MAX_WIDTH, build_diff
 from core.shadow.effects.absorber import Absorber
 from core.shadow.gitstate.preparation import PreparedGitState
 from core.shadow.layers.layer_stack import LayeredEntry, LayerStack
@@ -302,8 +302,9 @@ class Shadow:
 
     # reviewing
 
-    def diff(self, rel: str, context: int = 3) -> ChangeDiff | None:
-        """Return a pending change with its lines; None: nothing is pending there. `context` -1 = the whole file."""
+    def diff(self, rel: str, context: int = CONTEXT, width: int = MAX_WIDTH) -> ChangeDiff | None:
+        """Return a pending change with its lines; None: nothing is pending there. `context` and `width` as in
+        `build_diff`."""
         change = self.state.changes.get(rel)
         if change is None:
             return None
@@ -312,7 +313,7 @@ class Shadow:
                 old, new = self._contents.read_change(change)
         except ContentLost as lost:
             return ChangeDiff(change=change, lines=(), note=lost.format_with_hint())
-        return build_diff(change, old, new, context=context, note=self._describe_links(change))
+        return build_diff(change, old, new, context=context, width=width, note=self._describe_links(change))
 
     def _describe_links(self, change: Change) -> str:
         try:

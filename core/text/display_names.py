@@ -8,9 +8,11 @@ forged.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Final
 
 from core.text.lookalikes import format_code_point, is_compatibility_form, mark_word
@@ -30,8 +32,9 @@ MARKS: Final = (
 )
 _MAX_MARKS: Final = 4
 _UNSAFE_TEXT = re.compile(f"[{HIDDEN}]|[{MARKS}]{{{_MAX_MARKS + 1},}}")
-_UNSAFE_RUNS = re.compile(f"([{HIDDEN}])\\1*|([{MARKS}]{{{_MAX_MARKS}}})[{MARKS}]+|[\U000e0000-\U000e0fff]+")
+_UNSAFE_RUNS = re.compile(f"([{HIDDEN}])\\1*|([{MARKS}]{{{_MAX_MARKS}}})([{MARKS}]+)")
 _TAG_RUN = re.compile("[\U000e0000-\U000e0fff]{2,}")
+_MAX_NAMED: Final = 40  # different characters of a run that are named
 _LOOSE_MARK = re.compile(f"[{MARKS}{HIDDEN}]")
 _BLANKS = re.compile("^ +| +$|(?<= ) +")
 _INVISIBLE = re.compile(f"[{HIDDEN}]")
@@ -97,12 +100,24 @@ def _display_character(character: str, *, is_odd: bool) -> str:
 def _display_run(match: re.Match[str]) -> str:
     run = match.group()
     if match.group(2):
-        return f"{match.group(2)}‹+{len(run) - _MAX_MARKS} marks›"
+        return match.group(2) + _name_run(match.group(3))
     code = ord(run[0])
     if code < 0x20 and len(run) == 1:
         return chr(0x2400 + code)
     count = f"×{len(run)}" if len(run) > 1 else ""
     return f"‹U+{code:04X}{count}›"
+
+
+def _name_run(run: str) -> str:
+    """Return the characters of a run, each by its number; of a long one the rest by its count and a hash of it, so that
+    no two are alike."""
+    groups = [(sign, sum(1 for _ in group)) for sign, group in groupby(run)]
+    named = "".join(f"‹U+{ord(sign):04X}{f'×{number}' if number > 1 else ''}›" for sign, number in groups[:_MAX_NAMED])
+    if len(groups) <= _MAX_NAMED:
+        return named
+    rest = run[sum(number for _, number in groups[:_MAX_NAMED]) :]
+    digest = hashlib.sha256(rest.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return f"{named}‹and {len(rest):,} more, {digest}›"
 
 
 def expose_controls(text: str) -> str:
@@ -115,7 +130,7 @@ def expose_controls(text: str) -> str:
     text = text.replace("\r\n", "\n")
     if not _UNSAFE_TEXT.search(text):
         return text
-    text = _TAG_RUN.sub(lambda tags: f"‹U+{ord(tags.group()[0]):04X} and {len(tags.group()) - 1} more›", text)
+    text = _TAG_RUN.sub(lambda tags: _name_run(tags.group()), text)
     return _UNSAFE_RUNS.sub(_display_run, text)
 
 

@@ -49,6 +49,10 @@ MAX_MARKS: Final = 4  # accents and vowels on one letter
 # Letters of other alphabets that are drawn as a Latin one is, and letters that are drawn as signs are.
 _TWINS: Final = frozenset("аеорсухіјѕһԁԛԝӏАВЕЗКМНОРСТУХЅІЈԌҮοΑΒΕΖΗΙΚΜΝΟΡΤΥΧνͿϹϲօոսհՏՍՕ")
 _SIGN_LETTERS: Final = frozenset("ǀǁǂǃʹʻʼˈˌː꞉ꞌꓸꓹꓻꓽɑɡ")
+# Signs that are drawn as the ASCII signs - / : = . | * ~ \ are.
+_SIGN_TWINS: Final = (
+    "\u2010\u2011\u2043\u2212\u2044\u2215\u29f8\u2236\ua789\ua78a\u2024\u2223\u2217\u204e\u223c\u2216\u29f5"
+)
 _STRANGE_SCRIPTS: Final = frozenset(
     {"CHEROKEE", "LISU", "COPTIC", "DESERET", "OSAGE", "CARIAN", "LYCIAN", "LYDIAN", "GOTHIC", "OLD"}
 )
@@ -61,9 +65,10 @@ _PIECES = re.compile(r"([^\W\d_]+)|(.)", re.DOTALL)
 _KEYCAP = re.compile("[0-9#*]\ufe0f\u20e3")
 _UNSEEN_SIGN = re.compile(f"[{UNSEEN}]")
 _OWN_SIGN = re.compile(f"[{OWN_SIGNS}]")
+_PLAIN_IN_PIPES = re.compile("[ -~\t]+|[\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]")  # parts of Hangul are letters
 _LAST_BLANKS = re.compile(r"[ \t]+\Z")
 _EMOJI_BASE = re.compile(f"[{EMOJI_BASES}]")
-_OWN_MARK = re.compile("U\\+|·")
+_OWN_MARK = re.compile("U\\+|·|byte ")
 _BETWEEN_WORDS = re.compile(r"[\s,;:.!?…—–\-\"'«»()№]+")
 _SKIN = range(0x1F3FB, 0x1F400)
 
@@ -78,6 +83,37 @@ def expose_text(text: str, *, is_strict: bool = False) -> str:
     if not is_strict and _CALM.fullmatch(text):
         return text
     return "\n".join(_expose_line(line, is_strict=is_strict) for line in text.split("\n"))
+
+
+def expose_whole(line: str) -> str:
+    """Return one line as it is drawn for a person: all in it made visible, tabs and blanks at its end too."""
+    return expose_blanks(expose_text(line))
+
+
+def expose_unseen(line: str) -> str:
+    """Return a line with what can't be seen in it written as in `expose_text`, and so a mark of its own; all that is
+    seen stays: for programs, which can't take one letter for another."""
+    if line.isascii() and line.isprintable():
+        return line
+    has_own_mark = "‹" in line and _OWN_MARK.search(line) is not None
+    shown, last_seen, count, at = list[str](), "", 0, 0
+    while at < len(line):
+        sign, before = line[at], line[at - 1 : at]
+        plain = _PLAIN_IN_PIPES.match(line, at) or _KEYCAP.match(line, at)
+        is_mark = _OWN_SIGN.match(sign) is not None or is_unseen(sign) or (sign == "‹" and has_own_mark)
+        if plain or not is_mark or (sign == "\ufe0f" and _EMOJI_BASE.match(before)):
+            piece, code = plain[0] if plain else sign, ""
+        else:
+            piece, code = _format_mark(sign), sign if ord(sign) >= 0x20 else ""
+        at += len(piece) if not code and plain else 1
+        if code and code == last_seen:
+            count += 1
+            continue
+        _end_run(shown, count)
+        shown.append(piece)
+        last_seen, count = code, 1
+    _end_run(shown, count)
+    return "".join(shown)
 
 
 def expose_line(text: str, *, is_strict: bool = False) -> str:
@@ -172,7 +208,7 @@ def is_unseen(sign: str) -> bool:
 @lru_cache(maxsize=4_096)
 def _is_seen(sign: str) -> bool:
     """True for a character that is drawn, and as no other is."""
-    if _OWN_SIGN.match(sign) or is_unseen(sign):
+    if _OWN_SIGN.match(sign) or sign in _SIGN_TWINS or is_unseen(sign):
         return False
     return unicodedata.category(sign)[0] != "M" and unicodedata.normalize("NFC", sign) == sign
 
@@ -224,7 +260,9 @@ def _group_letter(letter: str) -> str:
     if letter.isascii():
         return "LATIN"
     is_raised = unicodedata.decomposition(letter).startswith(("<super>", "<sub>"))
-    is_form = letter.isalpha() and not is_raised and unicodedata.normalize("NFKC", letter).isascii()
+    plain = unicodedata.normalize("NFKC", letter)
+    is_number = unicodedata.category(letter) == "Nl" and len(plain) == 1  # Roman numerals that are drawn as one letter
+    is_form = (letter.isalpha() or is_number) and not is_raised and plain.isascii()
     return "?" if is_form or letter in _SIGN_LETTERS or not _is_seen(letter) else find_script(letter)
 
 

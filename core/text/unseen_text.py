@@ -20,9 +20,13 @@ MAX_NAMED: Final = 4  # different characters
 _NON_CHARACTERS = "\ufdd0-\ufdef\ufffe\uffff" + "".join(
     f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0x110000, 0x10000)
 )
+# Signs that stand around numbers, or join signs, in texts of their own scripts: alone they have no width.
+_ARABIC_SIGNS = "\u0600-\u0605\u06dd\u0890\u0891\u08e2"
+_EGYPTIAN_SIGNS = "\U00013430-\U0001343f"
+_SCRIPT_SIGNS = f"{_ARABIC_SIGNS}\u070f\U000110bd\U000110cd{_EGYPTIAN_SIGNS}"
 _HIDES = re.compile(
     f"[{HIDDEN.replace(chr(0x0B) + '-', chr(0x0B) + chr(0x0C) + chr(0x0E) + '-')}\u2800\ufe00-\ufe0f\U0001d159"
-    f"\U00016fe4{_NON_CHARACTERS}]|\r(?!\\Z)"
+    f"\U00016fe4{_SCRIPT_SIGNS}{_NON_CHARACTERS}]|\r(?!\\Z)"
 )
 _ACTS_IN_ASCII = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
 _EMOJI = "\u2190-\u2bff\u3030\u303d\ufe0f\U0001f000-\U0001faff"
@@ -30,6 +34,11 @@ _JOINING = (
     "\u0600-\u06ff\u0750-\u077f\u0870-\u08ff\u0900-\u0dff\u0f00-\u0fff\u1000-\u109f\u1780-\u17d3\ufb50-\ufdff"
     "\ufe70-\ufefc"
 )
+_ARABIC = (
+    "\u0606-\u061b\u061d-\u06dc\u06de-\u06ff\u0750-\u077f\u0870-\u088e\u0898-\u08e1\u08e3-\u08ff\ufb50-\ufdcf"
+    "\ufdf0-\ufdff\ufe70-\ufefc"
+)
+_HIEROGLYPHS = "\U00013000-\U0001342f"
 _AS_WRITTEN = re.compile(
     "\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f"  # flags of parts of countries
     f"|(?<=[{EMOJI_BASES}{_EMOJI}#*0-9])[\ufe0e\ufe0f]"
@@ -37,9 +46,12 @@ _AS_WRITTEN = re.compile(
     f"|(?<=[{_JOINING}])[\u200c\u200d]"
     "|(?<=[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\ufe00-\ufe02\U000e0100-\U000e01ef]"
     "|(?<=[\u1820-\u18aa])[\u180b-\u180f]"
+    f"|(?<=[{_ARABIC}])[{_ARABIC_SIGNS}]|[{_ARABIC_SIGNS}](?=[{_ARABIC}])|\u070f(?=[\u0710-\u074f])"
+    "|[\U000110bd\U000110cd](?=[\u0966-\u096f\U00011083-\U000110ba])"
+    f"|(?<=[{_HIEROGLYPHS}])[{_EGYPTIAN_SIGNS}](?=[{_HIEROGLYPHS}])"
     "|\\A\f(?=\\s*\\Z)"  # a page's end, as old sources have it
 )
-_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+_RIGHT_TO_LEFT = re.compile(f"[\u0590-\u05ff\u0700-\u070e\u0710-\u074f\u0780-\u086f\ufb1d-\ufb4f{_ARABIC}]")
 _DIRECTION_MARKS = re.compile("[\u061c\u200e\u200f]")
 _BRAILLE = re.compile("[\u2801-\u28ff]")
 
@@ -48,10 +60,10 @@ def describe_unseen(old: bytes, new: bytes, encoding: str = "utf-8") -> str:
     """Return what can't be seen in the lines of `new` that are not in `old`, as the end of "it …"; "": nothing."""
     if new.isascii() and _ACTS_IN_ASCII.search(new) is None:
         return ""
-    text = new.decode(encoding, "replace")
+    text = decode_as_shown(new, encoding)
     if _HIDES.search(text) is None:
         return ""
-    before = old.decode(encoding, "replace")
+    before = decode_as_shown(old, encoding)
     if text.startswith("\ufeff") and (not before or before.startswith("\ufeff")):
         text, before = text[1:], before.removeprefix("\ufeff")
     earlier = Counter(before.split("\n"))
@@ -66,6 +78,23 @@ def describe_unseen(old: bytes, new: bytes, encoding: str = "utf-8") -> str:
     shown = [f"U+{ord(sign):04X}{f' ×{number}' if number > 1 else ''}" for sign, number in found.most_common(MAX_NAMED)]
     others = f" and {count('other', len(found) - MAX_NAMED)}" if len(found) > MAX_NAMED else ""
     return f"holds characters that can't be seen: {', '.join(shown)}{others}"
+
+
+def decode_as_shown(data: bytes, encoding: str = "utf-8") -> str:
+    """Return a text as a diff shows it: a line that is no UTF-8 is read as Latin-1."""
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError:
+        if encoding != "utf-8":
+            return data.decode(encoding, "replace")
+    return "\n".join(map(_decode_line, data.split(b"\n")))
+
+
+def _decode_line(line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        return line.decode("latin-1")
 
 
 def find_unseen(line: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ import pytest
 from textual.app import ComposeResult
 from textual.widget import Widget
 
-from core.cli.review_output.patch_text import render_patch
+from core.cli.review_output.patch_text import LineForms, render_patch
 from core.protocol.documents import Option, Question
 from core.protocol.queries import FileAnswer
 from core.protocol.review import ChangeDiff
@@ -122,7 +122,9 @@ def test_n21_commands_that_differ_are_asked_about_in_other_words():
 
 
 def test_n21_a_printed_patch_hides_nothing_either():
-    added = [line for line in render_patch(make_diff(), expose_text) if line.startswith("+") and line[:3] != "+++"]
+    added = [
+        line for line in render_patch(make_diff(), LineForms(expose_text)) if line.startswith("+") and line[:3] != "+++"
+    ]
     shown = [read_back(line[1:]) for line in added]
     assert shown == list(TEXTS)
 

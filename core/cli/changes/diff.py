@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from core.cli.review import session_to_review
 from core.exits import ExitCode
 from core.protocol import queries as q
 from core.text.display_names import display_name, to_one_line
-from core.text.exposure import expose_text
+from core.text.exposure import expose_whole
 
 DIFF_USAGE: Final = "agent-tui diff [PATH ...] [--accepted] [--dir DIR] [--session ID] [--json]"
 
@@ -30,6 +31,10 @@ exit codes:
   1   failed; the message says why
   2   wrong arguments
   4   something is not in it; the messages say what"""
+
+
+_SIGNS: Final = frozenset("+- ")
+_BYTE: Final = re.compile("‹U\\+(DC[89A-F][0-9A-F])(×[0-9]+|)›")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +69,13 @@ def run(arguments: DiffArguments) -> int:
     return asyncio.run(_go(arguments))
 
 
+def expose_patch_line(line: bytes) -> str:
+    """Return a line of a patch with all in it made visible; bytes that are no UTF-8 are named."""
+    text = line.decode("utf-8", "surrogateescape")
+    shown = text[:1] + expose_whole(text[1:]) if text[:1] in _SIGNS else expose_whole(text)
+    return _BYTE.sub(lambda mark: f"‹byte {int(mark[1], 16) & 0xFF:02X}{mark[2]}›", shown)
+
+
 async def _go(arguments: DiffArguments) -> int:
     session = arguments.session
     if not session and arguments.which == "pending":
@@ -85,8 +97,7 @@ async def _print(work: ChangesWork, arguments: DiffArguments) -> int:
         print_json(found)
         return ExitCode.DONE
     if sys.stdout.isatty():  # what would act or hide is written as what it is; other programs get every byte
-        text = found.patch.decode("utf-8", "replace")
-        sys.stdout.writelines(f"{expose_text(line)}\n" for line in text.split("\n")[:-1])
+        sys.stdout.writelines(f"{expose_patch_line(line)}\n" for line in found.patch.split(b"\n")[:-1])
     else:
         sys.stdout.buffer.write(found.patch)
     sys.stdout.flush()

@@ -5,16 +5,37 @@ Names and lines come from commands and models: what a terminal would act on is w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import Final
 
-from core.cli.print_mode.printer import plain
+from msgspec import Struct
+
 from core.errors import PathRefused
 from core.protocol.review import Change, ChangeDiff, DiffLine, GitPreview
 from core.shadow.content.blob_store import BlobStore
 from core.text.display_names import display_name, to_one_line
-from core.text.exposure import expose_line
+from core.text.exposure import expose_line, expose_unseen
 from core.workspace.file_names import to_os_name
+
+LINE_END_SIGNS: Final = {"crlf": "␍␊", "lf": "␊"}
+
+
+class LineForms(Struct, frozen=True):
+    """The form of a line's text, and the sign for an end of a line that is not that of the others.
+
+    The form for programs is as near to the text as it can be: there `git apply` may read it.
+    """
+
+    text: Callable[[str], str] = expose_unseen
+    ends: Mapping[str, str] = {}
+
+    def format_line(self, line: DiffLine) -> str:
+        """Return the text of a line in this form."""
+        return self.text(line.text) + self.ends.get(line.eol, "")
+
+
+FOR_PROGRAMS: Final = LineForms()
 
 
 def render_git_preview(preview: GitPreview) -> Iterator[str]:
@@ -24,12 +45,12 @@ def render_git_preview(preview: GitPreview) -> Iterator[str]:
     if preview.refused:
         yield f"can't be accepted: {preview.refused}"
     yield from preview.notes
-    yield from preview.text.split("\n") if preview.text else ()
+    yield from map(expose_line, preview.text.split("\n") if preview.text else ())
     if preview.clipped:
         yield "… there is more"
 
 
-def render_patch(found: ChangeDiff, show: Callable[[str], str] = plain) -> Iterator[str]:
+def render_patch(found: ChangeDiff, forms: LineForms = FOR_PROGRAMS) -> Iterator[str]:
     """Render one change as git writes it. What else there is to say comes before it: within, git would take it for an
     end."""
     change = found.change
@@ -37,7 +58,7 @@ def render_patch(found: ChangeDiff, show: Callable[[str], str] = plain) -> Itera
     broken = change.broken and f"does not parse: {change.broken}"
     conflict = change.conflict and f"conflict: {change.conflict}"
     note = "" if _only_moved(change) else found.note
-    for remark in (conflict, change.protected and (change.risk if change.is_denied else "protected"), broken, note):
+    for remark in (conflict, change.protected and _explain_protection(change), broken, expose_line(note)):
         if remark:
             yield f"# {display_name(change.path)}: {to_one_line(str(remark))}"
     yield f"diff --git {old} {new}"
@@ -50,7 +71,11 @@ def render_patch(found: ChangeDiff, show: Callable[[str], str] = plain) -> Itera
     yield from _sides(change)
     for is_gap, group in groupby(found.lines, key=lambda line: line.kind == "gap"):
         if not is_gap:
-            yield from _hunk(list(group), show)
+            yield from _hunk(list(group), forms)
+
+
+def _explain_protection(change: Change) -> str:
+    return change.risk if change.is_denied else f"protected: {change.risk}" if change.risk else "protected"
 
 
 def _only_moved(change: Change) -> bool:
@@ -99,7 +124,7 @@ def render_links(change: Change, blobs: BlobStore) -> Iterator[str]:
     yield f"@@ -{old} +{new} @@"
     for sign, state in (("-", change.base), ("+", change.pending)):
         if state.kind == "symlink":
-            yield f"{sign}{expose_line(blobs.get(state.blob).decode('utf-8', 'replace'))}"
+            yield f"{sign}{expose_line(blobs.get(state.blob).decode('utf-8', 'surrogateescape'))}"
             yield "\\ No newline at end of file"
 
 
@@ -121,7 +146,7 @@ def _modes(change: Change) -> Iterator[str]:
         yield f"rename to {_bare(change.path)}"
 
 
-def _hunk(lines: Sequence[DiffLine], show: Callable[[str], str]) -> Iterator[str]:
+def _hunk(lines: Sequence[DiffLine], forms: LineForms) -> Iterator[str]:
     if not any(line.kind in {"added", "removed"} for line in lines):
         return
     old = [line.old for line in lines if line.kind != "added"]
@@ -129,6 +154,6 @@ def _hunk(lines: Sequence[DiffLine], show: Callable[[str], str]) -> Iterator[str
     yield f"@@ -{old[0] if old else 0},{len(old)} +{new[0] if new else 0},{len(new)} @@"
     signs = {"added": "+", "removed": "-", "context": " "}
     for line in lines:
-        yield f"{signs[line.kind]}{show(line.text)}"
+        yield f"{signs[line.kind]}{forms.format_line(line)}"
         if line.eol == "none":
             yield "\\ No newline at end of file"

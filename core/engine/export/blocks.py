@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.engine.export.record import ExportedChange, ExportedSession, ExportedTurn
 from core.protocol import documents as d
-from core.protocol.review import DiffLine
+from core.protocol.review import Check, DiffLine, is_prose
+from core.state.check_words import describe_changed_judge, get_check_words
+from core.text.exposure import BLANK_SIGN, TAB_SIGN, expose_blanks
 
 BlockKind = Literal["prose", "line", "code", "diff"]
+LINE_END_SIGNS: Final = {"crlf": "␍␊", "lf": "␊", "none": " ⊘ no newline at end"}
+_ODD_BLANKS = re.compile("^ +| +$|(?<= ) +")
 SIGNS: Final = {"added": "+", "removed": "-", "context": " ", "gap": "@"}
 
 
@@ -24,6 +30,13 @@ class Block(Struct, frozen=True):
     caption: str = ""
     language: str = ""
     rows: tuple[DiffLine, ...] = ()
+
+
+def format_line(text: str) -> str:
+    """Return what is known by its words (a name, a command) as one line, in which no blank, tab or line end is lost
+    where a reader of Markdown or HTML would join them. The signs are none of the text itself: those have marks."""
+    line = text.replace("\n", "␊").replace("\t", TAB_SIGN)
+    return _ODD_BLANKS.sub(lambda blanks: BLANK_SIGN * len(blanks[0]), line)
 
 
 def list_facts(session: ExportedSession) -> list[str]:
@@ -68,18 +81,27 @@ def _list_blocks(document: d.Document) -> Iterator[Block]:
             yield Block("code", text, language=code.language)
         case d.CodeReferenceDocument(metadata=there):
             caption = f"{there.file_path}:{there.start_line}-{there.end_line}"
-            yield Block("code", text, caption=caption, language=there.language)
+            yield Block("code", text, caption=format_line(caption), language=there.language)
         case d.FileEditDocument(metadata=edit):
             failed = " (failed)" if edit.status == "error" else ""
-            yield Block("line", f"{edit.operation} {edit.file_path} +{edit.added} -{edit.removed}{failed}")
+            path = format_line(edit.file_path)
+            yield Block("line", f"{edit.operation} {path} +{edit.added} -{edit.removed}{failed}")
         case d.TerminalCommandDocument(metadata=ran):
-            ended = "did not end" if ran.exit_code is None else f"exit {ran.exit_code}"
-            yield Block("code", ran.output, caption=f"$ {ran.command}  ({ended})", language="text")
+            caption = f"$ {format_line(ran.command)} ({_describe_end(ran)})"
+            yield Block("code", ran.output, caption=caption, language="text")
         case d.ToolCallDocument(metadata=call):
             failed = " (failed)" if call.result is not None and call.result.status == "error" else ""
-            yield Block("line", f"{call.tool_name} {call.summary}".strip() + failed)
+            yield Block("line", format_line(f"{call.tool_name} {call.summary}".strip()) + failed)
         case _:
             yield from _list_planning_blocks(document)
+
+
+def _describe_end(ran: d.TerminalCommandMetadata) -> str:
+    """Describe how a command ended. Of what an agent of others reports nothing was seen here."""
+    if ran.is_reported:
+        how = f"exit {ran.exit_code}" if ran.exit_code else "ended"
+        return f"{how}, as the agent reports, and so is its output"
+    return "did not end" if ran.exit_code is None else f"exit {ran.exit_code}"
 
 
 def _list_planning_blocks(document: d.Document) -> Iterator[Block]:
@@ -109,25 +131,41 @@ def _format_questions(asked: d.ClarificationMetadata) -> Iterator[str]:
 def title_change(change: ExportedChange) -> str:
     """Return what was changed, and the verdict on it."""
     verdict = {"accept": "accepted", "reject": "rejected", None: "waits for a review"}[change.verdict]
-    name = f"{change.renamed_from} → {change.path}" if change.renamed_from else change.path
-    return f"{name}: {verdict}"
+    names = [format_line(each) for each in (change.renamed_from, change.path) if each]
+    return f"{' → '.join(names)}: {verdict}"
 
 
 def list_change_facts(change: ExportedChange) -> list[str]:
     """Return what else is known of a change, each a line: the evidence, what it was made for, why it was rejected."""
     facts = [change.operation + (f", {format_time(change.at)}" if change.at else "")]
-    if (check := change.check) is not None:
-        facts.append(f"{'passed' if check.has_passed else f'failed (exit {check.exit_code})'}: {check.command}")
-    else:
-        facts.append("no check ran over it")
+    check = change.check
+    says_something = check is not None and (not is_prose(change.path) or check.covers(change.path))
+    facts.append(_describe_check(check) if check is not None and says_something else "no check ran over it")
     facts += [f"for the todo {each}" for each in change.todos]
     facts += [f"reason: {change.reason}"] if change.reason else []
     return facts + ([change.note] if change.note else [])
 
 
+def _describe_check(check: Check) -> str:
+    """Describe how a check ended, in the words of the review."""
+    command = format_line(check.command)
+    if not check.has_passed:
+        return f"failed (exit {check.exit_code}): {command}"
+    told = f"{get_check_words(check).sentence}: {command}"
+    if check.changed_here:
+        return f"{told}, {describe_changed_judge(check, format_line(check.changed_here[0]))}"
+    return f"{told}, run again in a clean layer" if check.is_verified else told
+
+
 def build_diff_block(change: ExportedChange) -> Block | None:
     """Return the lines of a change, None = there are none."""
-    return Block("diff", rows=change.lines) if change.lines else None
+    rows = (
+        row
+        if row.kind == "gap"
+        else replace(row, text=expose_blanks(row.text) + LINE_END_SIGNS.get(row.eol, ""), marks=())
+        for row in change.lines
+    )
+    return Block("diff", rows=tuple(rows)) if change.lines else None
 
 
 def split_changes(changes: Sequence[ExportedChange]) -> dict[str, list[ExportedChange]]:

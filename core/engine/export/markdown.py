@@ -10,6 +10,7 @@ from core.engine.export.blocks import (
     Block,
     build_diff_block,
     describe_turn,
+    format_line,
     list_change_facts,
     list_facts,
     list_turn_blocks,
@@ -38,7 +39,7 @@ def format_markdown(session: ExportedSession) -> str:
 
 def _format_turn(number: int, turn: ExportedTurn) -> Iterator[str]:
     yield f"## {number}. {_escape(describe_turn(turn))}"
-    yield "\n".join(f"> {_escape(line)}".rstrip() for line in turn.prompt.splitlines())
+    yield "\n".join(f"> {_escape(' '.join(line.split()))}".rstrip() for line in turn.prompt.splitlines())
     lines = list[str]()
     for block in list_turn_blocks(turn):
         if block.kind == "line":
@@ -69,11 +70,11 @@ def _fence(text: str, language: str) -> str:
 
 
 def _code_span(text: str) -> str:
-    line = " ".join(text.split())
+    line = format_line(text)
     longest = max((len(each) for each in re.findall(r"`+", line)), default=0)
     marks = "`" * (longest + 1)
     return f"{marks} {line} {marks}" if longest else f"`{line}`"
 
 
 def _escape(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return _SPECIAL.sub(r"\\\1", format_line(text))

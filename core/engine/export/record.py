@@ -1,7 +1,7 @@
 """The content of an export, read from its log and blobs alone; nothing is resumed or written for it.
 
 Everything in it is for others: keys, and what looks like one, are masked, the home directory is written as `~`, and
-characters that hide something are named.
+characters that hide something, or pass for another one, are named as the review names them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from core.shadow.diff.diff_lines import build_diff
 from core.shadow.diff.text_lines import is_binary
 from core.state.fold import SHARED_STEPS, apply_event
 from core.state.session import SessionState
-from core.text.display_names import expose_controls
+from core.text.exposure import expose_text
 from core.text.well_formed import convert_record
 
 
@@ -150,7 +150,7 @@ def _clean(workspace: str, text: str) -> str:
     """Return a text without keys, and without where the project and the home directory lie."""
     home = str(Path.home())
     text = text.replace(workspace, ".") if len(workspace) > 1 else text
-    return expose_controls(redact(text.replace(home, "~") if len(home) > 1 else text))
+    return expose_text(redact(text.replace(home, "~") if len(home) > 1 else text))
 
 
 def _list_verdicts(state: SessionState, given: Mapping[str, _Given], contents: Contents) -> Iterator[ExportedChange]:
@@ -171,7 +171,7 @@ def _list_verdicts(state: SessionState, given: Mapping[str, _Given], contents: C
             renamed_from=record.renamed_from,
             lines=lines,
             note=note,
-            check=told.check,
+            check=record.check or told.check,
             todos=tuple(dict.fromkeys(hunk.todo for hunk in record.hunks if hunk.todo)),
         )
 
@@ -220,7 +220,7 @@ def _list_pending(state: SessionState, contents: Contents) -> Iterator[ExportedC
 
 def _read_lines(change: Change, contents: Contents) -> tuple[tuple[DiffLine, ...], str]:
     try:
-        found = build_diff(change, *contents.read_change(change))
+        found = build_diff(change, *contents.read_change(change), width=0)
     except (ContentLost, IndexError):  # IndexError: hunks that were counted in another text, which is gone
         return (), "its lines are not kept"
     return found.lines, found.note

@@ -22,7 +22,8 @@ AnswerT = TypeVar("AnswerT", bound=Answer)
 
 
 def answer_diff(source: QuerySource, query: q.DiffQuery) -> q.DiffAnswer:
-    return q.DiffAnswer(diff=source.require_session(query.session).shadow.diff(query.path, query.context))
+    shadow = source.require_session(query.session).shadow
+    return q.DiffAnswer(diff=shadow.diff(query.path, query.context, query.width))
 
 
 def answer_hunk(source: QuerySource, query: q.HunkQuery) -> q.HunkAnswer:

@@ -13,10 +13,12 @@ from core.protocol.review import ChangeDiff, Check, ConflictSides, GitPreview
 
 
 class DiffQuery(Query, frozen=True, kw_only=True, tag="diff"):
-    """A pending change with its lines. `context` = unchanged lines around hunks; -1 = the whole file."""
+    """A pending change with its lines. `context` = unchanged lines around hunks; -1 = the whole file. `width` = the
+    characters of a line that are wanted; 0 = all of them."""
 
     path: str
     context: int = 3
+    width: int = 2_000
 
 
 class HunkQuery(Query, frozen=True, kw_only=True, tag="hunk"):

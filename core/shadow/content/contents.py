@@ -12,8 +12,9 @@ from core.errors import ContentLost
 from core.languages import detect_language
 from core.protocol.review import Change, FileState, Hunk, Operation, Origin
 from core.shadow.content.blob_store import BlobStore
+from core.shadow.content.unshown_text import describe_unshown
 from core.shadow.diff.hunks import build_whole_hunk, compute_hunks, is_divisible
-from core.shadow.diff.text_lines import detect_encoding, is_binary, split_lines
+from core.shadow.diff.text_lines import is_binary, split_lines
 from core.shadow.diff.three_way_merge import MergeChunk, is_mergeable, merge_three_way, split_chunks
 from core.text.unseen_text import describe_unseen
 from core.workspace.protected_files import FileRisk, find_file_risk, find_link_risk
@@ -107,7 +108,7 @@ class Contents(Struct, eq=False):
             found = (*build_whole_hunk(["rename", moved[0], path], moves=True), *found)
         lever = find_link_risk(path, new) if sides.pending.kind == "symlink" else None
         lever = lever or find_file_risk(path, b"" if moved else old, new) or _NOT_PROTECTED
-        lever = lever if lever.is_protected else _find_unseen(old, new) or lever
+        lever = lever if lever.is_protected else _find_unshown(path, sides, (old, new), found) or lever
         if not lever.is_protected and path in self.risks_by_path:
             lever = FileRisk(self.risks_by_path[path], is_protected=True)
         return Change(
@@ -128,10 +129,13 @@ class Contents(Struct, eq=False):
         )
 
 
-def _find_unseen(old: bytes, new: bytes) -> FileRisk | None:
-    """Return the risk of a new text that holds what can't be seen."""
-    unseen = "" if is_binary(new) else describe_unseen(old, new, detect_encoding(new))
-    return FileRisk(unseen, is_protected=True) if unseen else None
+def _find_unshown(
+    path: str, sides: ChangeSides, content: tuple[bytes, bytes], found: tuple[Hunk, ...]
+) -> FileRisk | None:
+    """Return the risk of a new text of which something is not shown. The target of a link is shown whole."""
+    is_link = sides.pending.kind == "symlink"
+    unshown = describe_unseen(*content) if is_link else describe_unshown(path, *content, found)
+    return FileRisk(unshown, is_protected=True) if unshown else None
 
 
 def assign_todo(found: tuple[Hunk, ...], known: Iterable[Hunk], todo: str = "") -> tuple[Hunk, ...]:

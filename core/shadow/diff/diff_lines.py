@@ -11,12 +11,23 @@ from msgspec.structs import replace
 from core.protocol.review import Change, ChangeDiff, DiffLine, Hunk
 from core.secrets import mask_secrets
 from core.shadow.diff.cell_diff import build_cell_diff
-from core.shadow.diff.text_lines import Encoding, decode_line, detect_encoding, has_bom, split_lines
+from core.shadow.diff.text_lines import (
+    Encoding,
+    decode_line,
+    describe_line_ends,
+    detect_encoding,
+    has_bom,
+    list_lines_in_no_utf8,
+    split_lines,
+)
 from core.shadow.diff.word_marks import compute_marks
+from core.text.counting import count
 
 MAX_LINES = 200_000
 RENAMED_ONLY = "renamed, content unchanged"
-MAX_WIDTH = 2_000  # characters of one line
+CONTEXT = 3  # unchanged lines around a hunk
+MAX_WIDTH = 2_000  # characters of one line, unless more are asked for
+_MAX_NAMED = 12  # lines in another encoding
 MARKED_PAIRS = 1_500  # removed/added pairs of one diff that are compared word by word
 
 
@@ -24,23 +35,24 @@ class _Side(Struct, frozen=True):
     lines: list[bytes]
     encoding: Encoding
     usual_ending: str
+    width: int = MAX_WIDTH
 
     def read_line(self, number: int) -> tuple[str, str]:
         """Return line `number` (from 1) as shown, and its ending where that is worth showing."""
         text, ending = decode_line(self.lines[number - 1], self.encoding, is_first=number == 1)
-        return _clip_text(text), "" if ending == self.usual_ending else ending
+        return _clip_text(text, self.width), "" if ending == self.usual_ending else ending
 
 
-def _clip_text(text: str) -> str:
-    return text if len(text) <= MAX_WIDTH else f"{text[:MAX_WIDTH]}… [{len(text) - MAX_WIDTH:,} more characters]"
+def _clip_text(text: str, width: int) -> str:
+    """Return the first characters of a line, and how many more there are. A `width` of 0 means all of it."""
+    return text if not 0 < width < len(text) else f"{text[:width]}… [{len(text) - width:,} more characters]"
 
 
-def _clip_line(line: DiffLine) -> DiffLine:
-    return line if len(line.text) <= MAX_WIDTH else replace(line, text=_clip_text(line.text))
-
-
-def build_diff(change: Change, old: bytes, new: bytes, *, context: int = 3, note: str = "") -> ChangeDiff:
-    """Return `change` with its lines; `context` unchanged lines around hunks, -1 = all of them."""
+def build_diff(
+    change: Change, old: bytes, new: bytes, *, context: int = CONTEXT, width: int = MAX_WIDTH, note: str = ""
+) -> ChangeDiff:
+    """Return `change` with its lines; `context` unchanged lines around hunks, -1 = all of them; `width` characters of
+    each line, 0 = all of them."""
     notes = [note, *_describe_states(change, old, new)]
     is_moved = bool(change.hunks) and all(each.moves for each in change.hunks)
     if is_moved or change.binary or "symlink" in {change.base.kind, change.pending.kind}:
@@ -49,12 +61,16 @@ def build_diff(change: Change, old: bytes, new: bytes, *, context: int = 3, note
     usual = "crlf" if (old or new).count(b"\r\n") * 2 > (old or new).count(b"\n") else "lf"
     if detect_encoding(old or new) != "utf-8":
         usual = decode_line(split_lines(old or new)[0], detect_encoding(old or new))[1]
-    before = _Side(split_lines(old), detect_encoding(old), usual)
-    after = _Side(split_lines(new), detect_encoding(new), usual)
+    before = _Side(split_lines(old), detect_encoding(old), usual, width)
+    after = _Side(split_lines(new), detect_encoding(new), usual, width)
     cells = build_cell_diff(change.hunks, old, new, context)
     if cells is not None:
         change = replace(change, language=cells.language)
-    rows = map(_clip_line, cells.lines) if cells else _build_lines(change.hunks, before, after, context)
+    rows = (
+        (replace(row, text=_clip_text(row.text, width)) for row in cells.lines)
+        if cells
+        else _build_lines(change.hunks, before, after, context)
+    )
     found = list(islice(rows, MAX_LINES + 1))
     truncated = len(found) > MAX_LINES
     if truncated:
@@ -94,14 +110,35 @@ def _describe_states(change: Change, old: bytes, new: bytes) -> Iterator[str]:
     for name, state, data in (("from", base, old), ("to", pending, new)):
         if state.kind == "symlink":
             yield f"symbolic link {name} {data.decode('utf-8', 'replace')}"
+    yield from _describe_encodings(old, new)
+    if not change.binary and "symlink" not in {base.kind, pending.kind}:
+        yield from _describe_ways_of_writing(old, new)
+    if change.operation in {"create", "delete"} and not (old or new) and not change.binary:
+        yield "empty file"
+
+
+def _describe_encodings(old: bytes, new: bytes) -> Iterator[str]:
     if old and new and has_bom(old) != has_bom(new):
         yield "byte order mark " + ("added" if has_bom(new) else "removed")
     if new and not old and has_bom(new) and detect_encoding(new) == "utf-8":
         yield "begins with a byte order mark"
     if old and new and detect_encoding(old) != detect_encoding(new):
         yield f"encoding {detect_encoding(old)} → {detect_encoding(new)}"
-    if change.operation in {"create", "delete"} and not (old or new) and not change.binary:
-        yield "empty file"
+
+
+def _describe_ways_of_writing(old: bytes, new: bytes) -> Iterator[str]:
+    """Describe what the lines do not show: how they end, and which of them are not in the encoding of the file."""
+    before, after = describe_line_ends(old), describe_line_ends(new)
+    if before and after and before != after:
+        yield f"line ends {before} → {after}"
+    elif after and not before and after != "LF":
+        yield f"line ends {after}"
+    strangers = list_lines_in_no_utf8(new)
+    if strangers:
+        named = ", ".join(map(str, strangers[:_MAX_NAMED])) + (", …" if len(strangers) > _MAX_NAMED else "")
+        yield f"no UTF-8, shown as Latin-1: {count('line', len(strangers))} ({named})"
+    elif new and (strangers := list_lines_in_no_utf8(old)):
+        yield f"encoding no UTF-8 (shown as Latin-1) in {count('line', len(strangers))} → UTF-8"
 
 
 def _build_lines(hunks: tuple[Hunk, ...], before: _Side, after: _Side, context: int) -> Iterator[DiffLine]:
@@ -151,6 +188,8 @@ def _mark_words(rows: list[DiffLine]) -> list[DiffLine]:
         pairs = min(removed, added, budget)
         for offset in range(pairs):
             one, other = start + offset, start + removed + offset
+            if max(len(rows[one].text), len(rows[other].text)) > 2 * MAX_WIDTH:
+                continue
             ours, theirs = compute_marks(rows[one].text, rows[other].text)
             if ours or theirs:
                 rows[one], rows[other] = replace(rows[one], marks=ours), replace(rows[other], marks=theirs)

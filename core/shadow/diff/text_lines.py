@@ -73,6 +73,29 @@ def decode_line(line: bytes, encoding: Encoding, *, is_first: bool = True) -> tu
     return (text[:-1], "lf") if text.endswith("\n") else (text, "none")
 
 
+def describe_line_ends(data: bytes) -> str:
+    """Return the line ends of a text: "LF", "CRLF", "LF and CRLF" or "" for none."""
+    encoding = detect_encoding(data)
+    text = data if encoding == "utf-8" else data.decode(encoding, "replace").encode("utf-8", "replace")
+    windows = text.count(b"\r\n")
+    return " and ".join(["LF"] * (text.count(b"\n") > windows) + ["CRLF"] * (windows > 0))
+
+
+def list_lines_in_no_utf8(data: bytes) -> list[int]:
+    """List the lines, from 1, that are shown as Latin-1 since they are no UTF-8."""
+    if detect_encoding(data) != "utf-8" or _is_utf8(data):
+        return []
+    return [number for number, line in enumerate(data.split(b"\n"), 1) if not _is_utf8(line)]
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def find_newline(lines: Iterable[bytes], encoding: Encoding) -> str:
     """Return the line ending that most of the lines have, as text."""
     endings = Counter(decode_line(line, encoding)[1] for line in lines)

@@ -214,7 +214,7 @@ class FollowedSession:
 
     async def load_diff(self, path: str, *, hunk: str = "") -> ShownDiff | None:
         """Load the diff of a change, or of one hunk of it by its id; None: it has no lines to show."""
-        answer = await self.client.query(q.DiffQuery(session=self.id, path=path, context=-1))
+        answer = await self.client.query(q.DiffQuery(session=self.id, path=path, context=-1, width=0))
         found = answer.diff if isinstance(answer, q.DiffAnswer) else None
         if found is None:
             return None

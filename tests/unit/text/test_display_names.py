@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from core.text.display_names import HIDDEN, display_name, shorten_model, to_one_line
+from core.text.display_names import HIDDEN, display_name, expose_controls, shorten_model, to_one_line
 
 ODD = list(
     "pay. /\u200b\u200d\u0430\u0440\u0443\u03b1\u03bf\uff50\u0301\u0300\ufe0f\u00ad\n\t\r\x1b\x7f\x85‹›␊␛…·×U+200B"
@@ -128,3 +128,12 @@ def test_n14_prose_is_one_line_in_which_nothing_is_hidden(text):
 )
 def test_the_name_of_a_script_tells_nothing_of_the_machine(model, shown):
     assert shorten_model(model) == shown
+
+
+def test_n21_runs_that_differ_are_written_differently():
+    runs = ["".join(chr(0xE0100 + (number * step) % 239) for number in range(90)) for step in (1, 2, 3)]
+    runs += ["\U000e0165\U000e0166", "\U000e0165\U000e0167", "\U000e0165\U000e0165", "\U000e0165"]
+    runs += [runs[0][:-1] + "\U000e0101", *("a" + "\u0301" * 4 + last for last in ("\u0302", "\u0303", "\u0302\u0303"))]
+    shown = [expose_controls(run) for run in runs]
+    assert len(set(shown)) == len(runs)
+    assert expose_controls("\U000e0165\U000e0166\U000e0166") == "‹U+E0165›‹U+E0166×2›"

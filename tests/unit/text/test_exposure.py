@@ -10,7 +10,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from core.text.exposure import TAB_SIZE, UNSEEN_CATEGORIES, expose_blanks, expose_line, expose_text
+from core.text.exposure import (
+    TAB_SIZE,
+    UNSEEN_CATEGORIES,
+    expose_blanks,
+    expose_line,
+    expose_text,
+    expose_unseen,
+    is_unseen,
+)
 from tests.support.exposed_text import read_back
 
 SEQUENCES = ("\x1b", "\x1b[", "\x9b", "\x1b]", "\x9d", "\x07", "\x1b\\", "\x9c", "\x1bP", "m", "0;", "x")
@@ -118,3 +126,34 @@ def test_n21_the_worlds_languages_stay_calm(text):
 def test_n21_a_tab_and_the_blanks_up_to_its_stop_are_not_alike():
     between = ("\t", " \t", "  \t", *(" " * number for number in range(TAB_SIZE + 1)))
     assert len({expose_blanks(f"a{blanks}b") for blanks in between}) == len(between)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("rm \u2010rf", "rm ‹\u2010 U+2010›rf"),
+        ("a\u2011b", "a‹\u2011 U+2011›b"),
+        ("https:\u2215\u2044x", "https:‹\u2215 U+2215›‹\u2044 U+2044›x"),
+        ("evil\u2024com", "evil‹\u2024 U+2024›com"),
+        ("a\u2236b\ua789c", "a‹\u2236 U+2236›b‹\ua789 U+A789›c"),
+        ("a \u2223 b \u2217 \u223c", "a ‹\u2223 U+2223› b ‹\u2217 U+2217› ‹\u223c U+223C›"),
+        ("s\u217dope\ua78a", "s‹\u217d U+217D›ope‹\ua78a U+A78A›"),
+    ],
+)
+def test_n21_signs_and_numerals_that_look_like_ascii_are_named(text, shown):
+    assert expose_text(text) == shown
+
+
+@given(LINES)
+@example("‹U+200B›")
+@example("\u200b\u200b‹U+200B×2›")
+@example("1\ufe0f\u20e32\ufe0f")
+def test_n21_a_line_for_a_program_can_be_read_back_and_hides_nothing(line):
+    shown = expose_unseen(line)
+    assert read_back(shown.replace("\t", "‹U+0009›")) == line
+    assert not any(is_unseen(sign) for sign in re.sub("[\t \ufe0f\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]", "", shown))
+
+
+def test_n21_a_line_for_a_program_keeps_its_letters():
+    assert expose_unseen("ma\u0445 = e\u0301\t 日本  ") == "ma\u0445 = e\u0301\t 日本  "
+    assert expose_unseen("a\u200b\u200b␛\x1b") == "a‹U+200B×2›‹␛ U+241B›␛"

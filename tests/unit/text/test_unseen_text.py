@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 
 from core.text.exposure import expose_text
@@ -76,3 +78,31 @@ def test_n21_whatever_counts_is_written_in_the_diff():
         for sign in find_unseen(f"a{chr(code)}b"):
             assert expose_text(f"a{sign}b") != f"a{sign}b"
             assert sign not in expose_text(f"a{sign}b")
+
+
+def test_n23_whatever_is_drawn_as_a_control_or_a_format_counts():
+    for code in range(0x110000):
+        sign = chr(code)
+        if unicodedata.category(sign) in {"Cc", "Cf", "Cs", "Zl", "Zp"} and sign not in "\t\n":
+            assert list(find_unseen(f'x = "a{sign}b"')) == [sign], hex(code)
+
+
+def test_n23_a_byte_that_is_a_control_in_latin_1_counts_where_the_line_is_no_utf_8():
+    assert describe_unseen(b"", b"caf\xe9 \x9b31m\n").endswith("seen: U+009B")
+    assert describe_unseen(b"", b"caf\xe9\n") == ""
+    assert describe_unseen(b"caf\xe9 \x9b31m\n", b"caf\xe9 \x9b31m\nnew\n") == ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "رقم \u0600١٢",
+        "آية\u06dd٤٥",
+        "\u070fܐܒ",
+        "\U000110bd\U00011083",
+        "\U00013000\U00013430\U00013001",
+        "سلام\u061c (x)",
+    ],
+)
+def test_n23_signs_of_a_script_are_ordinary_in_its_texts(line):
+    assert list(find_unseen(line)) == []

@@ -144,3 +144,116 @@ def test_a_file_that_is_there_is_never_replaced(session, tmp_path):
     assert (tmp_path / made.name).read_text(encoding="utf-8") == made.text
     with pytest.raises(StateError, match="is there already"):
         write_export(made, tmp_path / made.name)
+
+
+def write_session(directory: Path, *events: ev.AnyEvent) -> Path:
+    directory.mkdir(exist_ok=True)
+    (directory / "blobs").mkdir(exist_ok=True)
+    start = ev.SessionStarted(workspace=str(directory / "shop"), mode="agent", model="m", title="T")
+    told = (start, ev.TurnStarted(prompt="Go", mode="agent", model="m"), *events, ev.TurnFinished(reason="done"))
+    with (directory / "log.jsonl").open("wb") as file:
+        for seq, event in enumerate(told, 1):
+            file.write(encode_record(ev.Envelope(seq=seq, session=directory.name, at=seq * 1000, event=event)))
+    return directory
+
+
+def propose(directory: Path, new: bytes, path: str = "a.py") -> Change:
+    (directory / "blobs").mkdir(parents=True, exist_ok=True)
+    blobs = BlobStore(directory / "blobs")
+    old, pending = (FileState(blob=blobs.put(data), size=len(data)) for data in (b"k = 1\n", b"k = 1\n" + new))
+    hunk = Hunk(id="a", old_start=2, old_lines=0, new_start=2, new_lines=new.count(b"\n"))
+    return Change(path=path, operation="edit", base=old, pending=pending, hunks=(hunk,), added=1)
+
+
+def read_as(directory: Path, wanted: str) -> str:
+    text = export_session(directory, wanted).text
+    return Page(text).text if wanted == "html" else text
+
+
+@pytest.mark.parametrize("wanted", ["md", "html"])
+def test_n21_an_export_draws_no_two_lines_alike(tmp_path, wanted):
+    lines = [
+        "a\u200bb",
+        "a‹U+200B›b",
+        "\x1b",
+        "␛",
+        "аре",
+        "are",
+        "e\u0301",
+        "é",
+        "a ",
+        "a",
+        "\ta",
+        "    a",
+        "a\u00a0",
+        "a\r",
+    ]
+    lines += ["\U000e0165\U000e0166", "\U000e0165\U000e0167", "x" * 3_000 + "; import os", "x" * 3_000 + "; import re"]
+    shown = set()
+    for at, line in enumerate(lines):
+        directory = tmp_path / f"ses_{at}"
+        change = propose(directory, f"{line}\n".encode())
+        text = read_as(write_session(directory, ev.ChangeProposed(change=change)), wanted)
+        shown.add(text[text.index("+", text.index("k = 1")) :])
+    assert len(shown) == len(lines)
+
+
+@pytest.mark.parametrize("wanted", ["md", "html"])
+def test_n21_an_export_tells_names_and_commands_with_odd_blanks_apart(tmp_path, wanted):
+    names = ["a b", "a  b", "a\tb", "a\nb", "a\u00a0b", "a\u3000b", " a b", "a b ", "a‹U+00A0›b"]
+    for make in (
+        lambda directory, name: ev.ChangeProposed(change=propose(directory, b"x\n", f"{name}.py")),
+        lambda _, name: ev.DocumentFinished(
+            document=d.TerminalCommandDocument(id="1", sequence=1, metadata=d.TerminalCommandMetadata(command=name))
+        ),
+    ):
+        texts = [
+            " ".join(read_as(write_session(tmp_path / "ses_x", make(tmp_path / "ses_x", name)), wanted).split())
+            for name in names
+        ]
+        assert len(set(texts)) == len(names)
+
+
+@pytest.mark.parametrize("wanted", ["md", "html"])
+def test_n25_what_an_agent_of_others_reports_is_marked_as_its_report(tmp_path, wanted):
+    ran = d.TerminalCommandMetadata(command="pytest -q", output="215 passed in 3.2s", exit_code=0, is_reported=True)
+    event = ev.DocumentFinished(document=d.TerminalCommandDocument(id="1", sequence=1, metadata=ran))
+    text = read_as(write_session(tmp_path / "ses_x", event), wanted)
+    assert "$ pytest -q (ended, as the agent reports, and so is its output)" in text
+    assert "exit 0" not in text
+    seen = ev.DocumentFinished(
+        document=d.TerminalCommandDocument(id="1", sequence=1, metadata=replace(ran, is_reported=False))
+    )
+    assert "$ pytest -q (exit 0)" in read_as(write_session(tmp_path / "ses_y", seen), wanted)
+
+
+def test_n25_the_check_of_what_was_accepted_is_told(tmp_path):
+    check = replace(CHECK, kind="tests", is_verified=True)
+    change = replace(propose(tmp_path / "ses_x", b"x\n"), check=check)
+    verdict = VerdictRecord(
+        id="v1",
+        path="a.py",
+        verdict="accept",
+        hunks=change.hunks,
+        base_before=change.base,
+        base_after=change.pending,
+        pending_before=change.pending,
+        pending_after=change.pending,
+        check=check,
+    )
+    events = (
+        ev.ChangeProposed(change=change),
+        ev.ChangeResolved(path="a.py"),  # it comes before the verdict
+        ev.VerdictGiven(verdict=verdict),
+    )
+    text = export_session(write_session(tmp_path / "ses_x", *events), "md").text
+    assert "### a.py: accepted" in text
+    assert "- tests passed since: pytest -q, run again in a clean layer" in text
+    assert "no check ran over it" not in text
+
+
+def test_n25_a_check_that_changed_tests_decided_is_told_as_in_the_review(tmp_path):
+    check = replace(CHECK, kind="tests", changed_here=("test_a.py",))
+    change = replace(propose(tmp_path / "ses_x", b"x\n"), check=check)
+    text = export_session(write_session(tmp_path / "ses_x", ev.ChangeProposed(change=change)), "md").text
+    assert "tests passed since: pytest -q, by tests or settings changed here (test\\_a.py)" in text

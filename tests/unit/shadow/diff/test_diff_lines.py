@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -118,3 +119,35 @@ def test_k2_an_excerpt_is_short_and_has_no_key(review):
         difflines.build_excerpt(change, change.hunks, b"one\r\n", review.shadow.read("a"), limit=at) for at in (2, 3)
     )
     assert list(told) == [f"-one\n+{MASK} x\n…", f"-one\n+{MASK} x\n+{'y' * 200}"]
+
+
+def test_n21_all_of_a_long_line_is_there_if_it_is_asked_for(review):
+    line = b"x" * 3_000 + b"; import os"
+    review.put("a", b"k = 1\n")
+    review.shadow.write("a", b"k = 1\n" + line + b"\n")
+    assert rows(review.shadow.diff("a", width=0))[-1] == f"+{line.decode()}"
+    assert rows(review.shadow.diff("a"))[-1].endswith("… [1,011 more characters]")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "note"),
+    [
+        (b"a\nb\n", b"a\r\nb\r\n", "line ends LF → CRLF"),
+        (b"a\r\nb\r\n", b"a\nb\r\n", "line ends CRLF → LF and CRLF"),
+        (b"a\nb\n", b"a\nc\n", ""),
+        (b"caf\xe9\n", "café\n".encode(), "encoding no UTF-8 (shown as Latin-1) in 1 line → UTF-8"),
+        (b"a\n", b"a\n# \xff\xfe bad\n", "no UTF-8, shown as Latin-1: 1 line (2)"),
+        (b"a\n", "a\n# ÿþ bad\n".encode(), ""),
+    ],
+)
+def test_n21_what_two_equal_lines_differ_by_is_said(review, old, new, note):
+    review.put("a", old)
+    review.shadow.write("a", new)
+    assert review.shadow.diff("a").note == note
+
+
+def test_n21_the_line_ends_of_a_new_file_are_said_unless_they_are_the_usual_ones(review):
+    review.shadow.write("new", b"a\r\n")
+    assert review.shadow.diff("new").note == "line ends CRLF"
+    review.shadow.write("other", b"a\n")
+    assert review.shadow.diff("other").note == ""
