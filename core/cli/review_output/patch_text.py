@@ -13,18 +13,16 @@ from core.errors import PathRefused
 from core.protocol.review import Change, ChangeDiff, DiffLine, GitPreview
 from core.shadow.content.blob_store import BlobStore
 from core.text.display_names import display_name, to_one_line
-from core.text.exposure import expose_line
+from core.text.exposure import expose_line, expose_text
 from core.workspace.file_names import to_os_name
 
 
 def render_git_preview(preview: GitPreview) -> Iterator[str]:
     """Render the effects of a state of git, to stand behind a mark that `git apply` passes over: commits are no change
-    of files."""
-    yield from preview.moves
-    if preview.refused:
-        yield f"can't be accepted: {preview.refused}"
-    yield from preview.notes
-    yield from preview.text.split("\n") if preview.text else ()
+    of files. Names of references are seen as strictly as those of files."""
+    refused = (f"can't be accepted: {preview.refused}",) if preview.refused else ()
+    yield from (expose_line(line, is_strict=True) for line in (*preview.moves, *refused, *preview.notes))
+    yield from map(expose_text, preview.text.split("\n")) if preview.text else ()
     if preview.clipped:
         yield "… there is more"
 
