@@ -111,7 +111,7 @@ class BulkVerdicts:
     def _find_conflict(self, root: str) -> str:
         tops, bases = self._select_kept(root)
         try:
-            self._refuse_denied(tops, self._plan_steps(tops))
+            self._refuse_denied(self._plan_steps(tops))
             if may_have_changed(self._workspace, self._tree.stack, tops, bases):
                 self._guard.refuse_conflicts(tops, bases, self._plan_steps(tops))
         except ReviewConflict as error:
@@ -120,10 +120,10 @@ class BulkVerdicts:
             return ""
         return ""
 
-    def _refuse_denied(self, tops: Mapping[str, KeptTop], ops: Sequence[TransferStep]) -> None:
+    def _refuse_denied(self, ops: Sequence[TransferStep]) -> None:
         """Raise `ReviewConflict` if a rule denies one of the paths that the steps would write or remove, or if a
         repository of the project would be no directory any more."""
-        refuse_lost_repositories(self._tree, (path for path, top in tops.items() if top.kind == "git"))
+        refuse_lost_repositories(self._tree, (op.path for op in ops if op.what != "directory"))
         written = {op.path: None for op in ops if op.what != "directory" and not self._transfer.is_done(op)}
         removed = (walk_directory(self._workspace, op.path) or () for op in ops if op.what == "remove")
         self._write_rules.refuse([*written, *(path for below in removed for path, _ in below)])
@@ -164,7 +164,7 @@ class BulkVerdicts:
             decided = self._preparation.apply_to(decided, ready)
             ops = self._plan_steps(decided.tops, decided)
             self._guard.refuse_conflicts(decided.tops, decided.bases, ops)
-            self._refuse_denied(decided.tops, ops)
+            self._refuse_denied(ops)
             return self._apply(decided, ops)
         except ReviewConflict:
             self._records.forget(decided)

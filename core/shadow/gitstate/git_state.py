@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
 from msgspec import Struct
 
 from core.errors import AgentTuiError, ReviewConflict
+from core.git.history import is_object_name
+from core.git.layout import read_small_file
 from core.git.repository import GitFailed
 from core.protocol.review import GitPreview
 from core.shadow.gitstate.accepted_content import AcceptedContent
 from core.shadow.gitstate.git_layer import GitLayer, list_left_out
 from core.shadow.gitstate.object_text import render_commits, render_tags
-from core.shadow.gitstate.outcome import GitOutcome, compute_outcome, iterate_changed_paths
+from core.shadow.gitstate.outcome import STASH, GitOutcome, compute_outcome, iterate_changed_paths
 from core.shadow.gitstate.repository_copy import RepositoryCopy, copy_repository
 from core.shadow.gitstate.standing_repositories import describe_lost_repository
 from core.shadow.layers.layer_stack import LayeredEntry
@@ -110,7 +112,7 @@ def _build_preview(repository: RepositoryCopy, outcome: GitOutcome, notes: tuple
     text = _render_objects(repository, outcome)
     return GitPreview(
         root=repository.rel,
-        moves=() if outcome.refused else tuple(_describe_moves(outcome)),
+        moves=() if outcome.refused else (*_describe_moves(outcome), *_describe_stash(repository, outcome)),
         commits=len(outcome.fresh),
         text=text[:MAX_PREVIEW_CHARS],
         clipped=len(text) > MAX_PREVIEW_CHARS,
@@ -136,6 +138,24 @@ def _describe_moves(outcome: GitOutcome) -> list[str]:
     if not moves:
         moves = [_ONLY_INDEX if outcome.staged else _NOTHING]
     return [*moves, *outcome.staged]
+
+
+def _describe_stash(repository: RepositoryCopy, outcome: GitOutcome) -> Iterator[str]:
+    """Describe the entries of the stash, newest first, where it moves: each stands in its log alone."""
+    if outcome.before.get(STASH) != outcome.after.get(STASH):
+        places = repository.places
+        rows = [_read_stash(places.common) if places else [], _read_stash(repository.now.directory)]
+        before, after = (format_paths(each[::-1], _MAX_NAMED) or "none" for each in rows)
+        yield f"Entries of the stash: {before} → {after}"
+
+
+def _read_stash(directory: Path) -> list[str]:
+    try:
+        lines = read_small_file(directory / "logs" / STASH).split(b"\n")
+    except OSError:
+        return []
+    names = [line.split(b" ")[1] for line in lines if b" " in line]
+    return [each[:10].decode() for each in names if is_object_name(each)]
 
 
 def _describe_head(head: str, oid: str) -> str:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from core.errors import ReviewConflict
-from core.shadow.effects.path_classes import is_git_protected
+from core.shadow.effects.path_classes import GENERATED, is_git_protected
 from core.shadow.layers.merged_tree import MergedTree
+from core.shadow.paths import walk_directory
 from core.workspace.file_names import is_git_internal
 
 REPOSITORY_LOST = "repository_lost"
@@ -19,26 +20,22 @@ _HINT = "Reject it; your repository stays as it is. If you do want it gone, remo
 _KINDS = {"file": "a file", "symlink": "a link"}
 
 
-def refuse_lost_repositories(tree: MergedTree, paths: Iterable[str]) -> None:
+def refuse_lost_repositories(tree: MergedTree, paths: Iterable[str], *, are_files: bool = False) -> None:
     """Raise `ReviewConflict` if the acceptance of one of the paths would take the place of a repository, or would take
-    part in that."""
+    part in that. `are_files`: each is accepted as the change of a file, and as no part of a state of git."""
     known: dict[str, str] = {}
-    for path in paths:
-        for git in _list_repositories(tree, path):
-            if git not in known:
-                known[git] = describe_lost_repository(tree, git)
-            if not known[git] and path != git and _is_part_removed(tree, git, path):
-                known[git] = f"without {path} {git} would be no repository any more: that is no change of a file."
-            if known[git]:
-                raise ReviewConflict(
-                    f"{path} can't be accepted: {known[git]} Nothing was written.", hint=_HINT, code=REPOSITORY_LOST
-                )
-
-
-def _is_part_removed(tree: MergedTree, git: str, path: str) -> bool:
-    """True if what git alone writes would be removed by itself, from a repository of the project."""
-    is_there = tree.find_on_disk(git) is not None and tree.find_on_disk(path) is not None
-    return is_there and tree.find_node(path) is None and not is_git_protected(path)
+    with tree.cache_lookups():
+        for path in paths:
+            for git in _list_repositories(tree, path):
+                if git not in known:
+                    known[git] = describe_lost_repository(tree, git)
+                why = known[git]
+                if not why and are_files and path != git and _is_part_removed(tree, git, path):
+                    why = f"it is a part of the repository {git}, and no file that a change can remove."
+                if why:
+                    raise ReviewConflict(
+                        f"{path} can't be accepted: {why} Nothing was written.", hint=_HINT, code=REPOSITORY_LOST
+                    )
 
 
 def describe_lost_repository(tree: MergedTree, git: str) -> str:
@@ -56,11 +53,23 @@ def describe_lost_repository(tree: MergedTree, git: str) -> str:
     return ""
 
 
+def _is_part_removed(tree: MergedTree, git: str, path: str) -> bool:
+    """True if what git alone writes would be removed by itself, from a repository of the project."""
+    is_there = tree.find_on_disk(git) is not None and tree.find_on_disk(path) is not None
+    return is_there and tree.find_node(path) is None and not is_git_protected(path)
+
+
 def _list_repositories(tree: MergedTree, path: str) -> list[str]:
-    """List the paths named `.git` that a path is, lies in, or has below it where a file replaces a directory."""
+    """List the paths named `.git` that a path is, lies in, or has below it where its directory goes.
+
+    What tools fill again by themselves may hold clones that they made: these come and go with it.
+    """
     parts = path.split("/")
     found = ["/".join(parts[: at + 1]) for at, part in enumerate(parts) if is_git_internal(part)]
-    now = tree.find_node(path)
-    if now is None or now.kind == "directory" or found:
-        return found[:1]
-    return [each for each, _ in tree.walk_disk(path) if is_git_internal(each.rpartition("/")[2])]
+    if found or not GENERATED.isdisjoint(parts):
+        return found[:1] if GENERATED.isdisjoint(parts) else []
+    before, now = tree.find_on_disk(path), tree.find_node(path)
+    if before is None or before.kind != "directory" or (now is not None and now.kind == "directory"):
+        return []
+    below = walk_directory(tree.workspace, path) or []
+    return [each for each, _ in below if is_git_internal(each.rpartition("/")[2])]

@@ -106,7 +106,7 @@ class Verdicts(ReviewPart, eq=False):
         planned = link_rename_verdicts(self.state.changes, verdicts)
         accepted = [each.record.path for each in planned if each.record.verdict == "accept"]
         self.write_rules.refuse(accepted)
-        refuse_lost_repositories(self.write_rules.tree, accepted)
+        refuse_lost_repositories(self.write_rules.tree, accepted, are_files=True)
         writes, events = list[PathWrite](), list[ev.AnyEvent]()
         for each in planned:  # of the events, the verdict itself comes last: that order survives an interruption
             path, record = each.record.path, each.record

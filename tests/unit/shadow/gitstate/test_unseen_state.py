@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from core.cli.review_output.patch_text import render_git_preview
@@ -48,11 +50,10 @@ def accept_each_by_name(review: ReviewCase) -> list[str]:
             except ReviewConflict as refusal:
                 refusals.append(refusal.message)
     for bulk in list(review.state.bulks):
-        if bulk.kind == "git":
-            try:
-                review.shadow.resolve_bulk(bulk.root)
-            except ReviewConflict as refusal:
-                refusals.append(refusal.message)
+        try:
+            review.shadow.resolve_bulk(bulk.root)
+        except ReviewConflict as refusal:
+            refusals.append(refusal.message)
     return refusals
 
 
@@ -64,6 +65,9 @@ def accept_each_by_name(review: ReviewCase) -> list[str]:
         (("mv .git real; ln -s real .git",), ".git"),
         (("rm -rf .git",), ".git"),
         (("rm -rf .git; echo > .git",), ".git"),
+        (("rm -rf .git; truncate -s 65M .git",), ".git"),
+        (("rm -rf vendor; truncate -s 65M vendor",), "vendor/lib/.git"),
+        (("echo vendor >> .gitignore; rm -rf vendor",), "vendor/lib/.git"),
         (("mv vendor/lib/.git vendor/real; ln -s ../real vendor/lib/.git",), "vendor/lib/.git"),
         (("rm -rf vendor/lib/.git",), "vendor/lib/.git"),
         (("rm -rf vendor; echo > vendor",), "vendor/lib/.git"),
@@ -222,6 +226,7 @@ def test_n22_a_stash_is_described_by_its_commit(project):
         f"m=$({GIT} commit-tree -p HEAD -p $n -m 'On main: mine' HEAD^{{tree}});"
         f'{GIT} stash store -m "$(printf "ev\\033[2Jil")" $m',
     )
+    assert "Entries of the stash: none → " in printed(project)
     project.shadow.resolve_bulk(".git")
     assert on_disk(project, "git stash list") == "stash@{0}: On main: mine\n"
     assert b"\x1b" not in (project.root / ".git/logs/refs/stash").read_bytes()
@@ -230,3 +235,23 @@ def test_n22_a_stash_is_described_by_its_commit(project):
 def test_n22_a_staged_mode_is_said(project):
     run(project, "git update-index --chmod=+x a.py")
     assert "Staged: a.py (changed, mode 100644 → 100755)." in printed(project)
+
+
+def test_n22_clones_in_what_tools_fill_again_go_with_it(project):
+    project.put("node_modules/x/a.js", b"1\n")
+    on_disk(project, "git init -q node_modules/x; echo node_modules > .gitignore")
+    run(project, "rm -rf node_modules")
+    project.shadow.resolve_bulk("node_modules")
+    assert not (project.root / "node_modules").exists()
+
+
+def test_n22_each_entry_of_the_stash_that_goes_is_said(project):
+    for number in range(3):
+        index = f"$({GIT} commit-tree -p HEAD -m index HEAD^{{tree}})"
+        entry = f"$({GIT} commit-tree -p HEAD -p {index} -m {number} HEAD^{{tree}})"
+        on_disk(project, f"{GIT} stash store -m {number} {entry}")
+    run(project, "git stash drop -q; git stash drop -q")
+    entries = re.search("Entries of the stash: (.*) → (.*)", printed(project))
+    assert (len(entries[1].split(", ")), len(entries[2].split(", "))) == (3, 1)
+    project.shadow.resolve_bulk(".git")
+    assert len(on_disk(project, "git stash list").splitlines()) == 1
