@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from msgspec import Struct
 
@@ -88,9 +88,9 @@ def read_commit(repository: GitRepository, oid: str) -> GitCommit:
     """Read one commit, exact to the byte."""
     header, _, message = repository.run("cat-file", "commit", oid).partition(b"\n\n")
     tree, *rest = header.split(b"\n")
-    parents = [line.split()[1].decode() for line in rest if line.startswith(b"parent ")]
-    head = b"\n".join(line for line in rest if not line.startswith(b"parent "))
-    return GitCommit(oid, tree.split()[1].decode(), tuple(parents), head, message)
+    named = [*takewhile(lambda line: line.startswith(b"parent "), rest)]  # one that stands later is none to git
+    parents = [line.split()[1].decode() for line in named]
+    return GitCommit(oid, tree.split()[1].decode(), tuple(parents), b"\n".join(rest[len(named) :]), message)
 
 
 def list_commit_changes(repository: GitRepository, of: GitCommit) -> list[GitEntry]:

@@ -2,9 +2,11 @@
 
 A command's pattern is compared with its text, `*` standing for any run of characters. A path's pattern is a glob over
 workspace-relative paths: `*` stays within a name, `**/` is any number of directories, and a pattern without a slash
-means that name anywhere. A host's pattern is a host, or `*.host` for everything below it. `Machine` speaks of commands
-that ask to leave the box, `Service` of ports and sockets of the machine: each allows only what it names in full. Rules
-that deny or ask see a path as the most lenient file system would; a rule that allows takes it as it is.
+means that name anywhere. A rule that denies or asks reads `[ab]` and `{a,b}` in either way, as the choice that they are
+elsewhere and as these very characters, and covers what lies below a directory that it names in full. A host's pattern
+is a host, or `*.host` for everything below it. `Machine` speaks of commands that ask to leave the box, `Service` of
+ports and sockets of the machine: each allows only what it names in full. Rules that deny or ask see a path as the most
+lenient file system would; a rule that allows takes it as it is.
 """
 
 from __future__ import annotations
@@ -27,6 +29,10 @@ STRICTNESS: dict[PermissionChoice, int] = {"allow": 0, "ask": 1, "deny": 2}
 _PATHS = frozenset({"Read", "Write"})
 _RULE = re.compile(r"(?P<kind>[A-Za-z]+)\((?P<pattern>.+)\)", re.DOTALL)
 _HOST = re.compile(r"\*|(?:\*\.)?(?!-)[a-z0-9-]{1,63}(?:\.(?!-)[a-z0-9-]{1,63})*")
+_TOKENS = re.compile(r"(?:\*\*/)+|\*+|\?|[^*?]+")
+_WIDE_TOKENS = re.compile(r"(?:\*\*/)+|\*+|\?|\[[^\]/]+\]|\{[^{}]*,[^{}]*\}|[^*?\[{]+|[\[{]")
+_WILD = re.compile(r"[*?]")
+_BACKSLASHED = r"\\\1"
 MAX_STARS = 12
 
 
@@ -43,7 +49,9 @@ class PermissionRule(Struct, frozen=True, kw_only=True):
         if self.kind in _PATHS:
             if self.choice == "allow":
                 return compile_path_pattern(self.pattern).fullmatch(subject) is not None
-            return compile_path_pattern(_fold_path(self.pattern)).fullmatch(_fold_path(subject)) is not None
+            return (
+                compile_path_pattern(_fold_path(self.pattern), is_wide=True).fullmatch(_fold_path(subject)) is not None
+            )
         if self.kind == "WebFetch":
             return matches_host(self.pattern, subject)
         return compile_text_pattern(self.pattern).fullmatch(subject) is not None
@@ -105,18 +113,40 @@ def compile_text_pattern(pattern: str) -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=512)
-def compile_path_pattern(pattern: str) -> re.Pattern[str]:
+def compile_path_pattern(pattern: str, *, is_wide: bool = False) -> re.Pattern[str]:
+    """Compile a glob over paths; `is_wide` for a rule that denies or asks."""
     pattern = pattern.removeprefix("./")
     if "/" not in pattern.rstrip("/"):
         pattern = f"**/{pattern}"
     if pattern.endswith("/"):
         pattern += "**"
+    below = "(?:/.*)?" if is_wide and not _WILD.search(pattern.rpartition("/")[2]) else ""
+    return re.compile(_translate(pattern, is_wide=is_wide) + below, re.DOTALL)
+
+
+def _translate(pattern: str, *, is_wide: bool) -> str:
     out = []
-    for token in re.findall(r"(?:\*\*/)+|\*+|\?|[^*?]+", pattern):
+    for token in (_WIDE_TOKENS if is_wide else _TOKENS).findall(pattern):
         if token.endswith("**/"):
             out.append("(?:.*/)?")
         elif set(token) == {"*"}:
             out.append("[^/]*" if len(token) == 1 else ".*")
+        elif len(token) > 1 and token[0] in "[{" and is_wide:
+            out.append(f"(?:{_translate_choice(token)}|{re.escape(token)})")
         else:
             out.append("[^/]" if token == "?" else re.escape(token))
-    return re.compile("".join(out), re.DOTALL)
+    return "".join(out)
+
+
+def _translate_choice(token: str) -> str:
+    """Translate `{a,b}` or `[ab]`; what is no choice of characters is left to be these very characters."""
+    if token[0] == "{":
+        return "|".join(_translate(each, is_wide=True) for each in token[1:-1].split(","))
+    inside = token[1:-1]
+    negation = "^" if inside[0] in "!^" else ""
+    found = f"(?!/)[{negation}{re.sub(r'([^A-Za-z0-9-])', _BACKSLASHED, inside[len(negation) :])}]"
+    try:
+        re.compile(found)
+    except re.error:
+        return re.escape(token)
+    return found

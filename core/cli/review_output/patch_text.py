@@ -40,11 +40,9 @@ FOR_PROGRAMS: Final = LineForms()
 
 def render_git_preview(preview: GitPreview) -> Iterator[str]:
     """Render the effects of a state of git, to stand behind a mark that `git apply` passes over: commits are no change
-    of files."""
-    yield from preview.moves
-    if preview.refused:
-        yield f"can't be accepted: {preview.refused}"
-    yield from preview.notes
+    of files. Names of references are seen as strictly as those of files."""
+    refused = (f"can't be accepted: {preview.refused}",) if preview.refused else ()
+    yield from (expose_line(line, is_strict=True) for line in (*preview.moves, *refused, *preview.notes))
     yield from map(expose_line, preview.text.split("\n") if preview.text else ())
     if preview.clipped:
         yield "… there is more"

@@ -28,6 +28,7 @@ from core.shadow.bulk.layer_transfer import LayerTransfer, TransferStep
 from core.shadow.effects.path_classes import is_git_protected
 from core.shadow.gitstate.git_state import GIT_REFUSED, GitState
 from core.shadow.gitstate.preparation import GitPreparation, PreparedGitState
+from core.shadow.gitstate.standing_repositories import refuse_lost_repositories
 from core.shadow.layers.layer_files import fingerprint_entry
 from core.shadow.layers.layer_stack import LayeredEntry, LayerStack
 from core.shadow.layers.layer_store import KeptTop, drop_covered, select_bases
@@ -55,7 +56,7 @@ class BulkVerdicts:
         self._records = BulkRecords(tree.layers)
         self._guard = BulkGuard(tree.workspace, self._transfer, tree.contents.blobs)
         self.redo_store = BulkRedo(tree.layers, self._records, tree.state)
-        self.git = GitState(tree)
+        self.git = GitState(tree, write_rules.find_denials)
         self._preparation = GitPreparation(tree, self.git)
 
     # giving
@@ -121,7 +122,8 @@ class BulkVerdicts:
 
     def _refuse_denied(self, ops: Sequence[TransferStep]) -> None:
         """Raise `ReviewConflict` if a rule denies one of the paths that the steps would write, make, change the mode of
-        or remove."""
+        or remove, or if a repository of the project would be no directory any more."""
+        refuse_lost_repositories(self._tree, (op.path for op in ops if op.what != "directory"))
         if not self._write_rules.deny_any:
             return
         written = {op.path: None for op in ops if op.what != "directory" and not self._transfer.is_done(op)}

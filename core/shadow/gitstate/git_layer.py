@@ -1,7 +1,7 @@
 """The layer of what is taken over of git's state: references, HEAD and index as they may be, and the objects they need.
 
 All of it is written from what was compared, nothing is copied as commands left it. Objects of the project are never
-removed, and of new ones come only those that something accepted leads to. Logs begin anew where commands left them, and
+removed, and of new ones come only those that something accepted leads to. A log gets a line of ours for what moves, and
 no text of an unfinished commit comes along. Whatever else lies there is named.
 """
 
@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
+from core.clock import now_ms
+from core.git.history import is_object_name
 from core.shadow.effects.path_classes import is_git_protected
 from core.shadow.gitstate.outcome import STASH, GitOutcome
+from core.shadow.gitstate.raw_objects import RawObject, parse_person, read_object
 from core.shadow.gitstate.repository_copy import RepositoryCopy
+from core.shadow.layers.layer_stack import LayeredEntry
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.overlayfs import get_place, make_whiteout
 from core.shadow.paths import list_parents
@@ -25,23 +30,44 @@ from core.shadow.paths import list_parents
 _STATE = re.compile(r"(?:HEAD|index|packed-refs|refs|logs|objects)(?:/|\Z)|sharedindex\.[0-9a-f]+\Z")
 # What git writes at every turn and never reads again by itself.
 _QUIETLY_LEFT = re.compile(r"(?:COMMIT_EDITMSG|TAG_EDITMSG|AUTO_MERGE|gc\.pid|gc\.log)\Z|.*\.lock\Z")
+_LOGGED_BY = "agent-tui <agent-tui@localhost>"
+_ACCEPTED = b"agent-tui: accepted from a command"
+_VERB = re.compile(rb"(?:commit(?: \((?:amend|initial|merge|cherry-pick)\))?|cherry-pick|revert)\Z")
+_CONTROLS = re.compile(rb"[\x00-\x1f\x7f]")
 _MAX_SINGLE = 3  # files of one directory that are named each
 
 
 def list_left_out(tree: MergedTree, repository: RepositoryCopy, outcome: GitOutcome) -> list[str]:
     """List what commands changed in a repository and what is not taken over, as a person reads it."""
     rel, left = repository.rel, dict.fromkeys(outcome.strange)
-    moved = {f"logs/{name}" for name in {*outcome.before, *outcome.after}}
+    known = {*outcome.before, *outcome.after}
+    moved = {f"logs/{name}" for name in known}
     for path, entry in tree.stack.walk(rel):
         inside = path.removeprefix(rel).lstrip("/")
         is_directory = entry is not None and entry.is_directory
         if not inside or is_directory or is_git_protected(path) or _QUIETLY_LEFT.match(inside):
             continue
-        if (not _STATE.match(inside) or (inside.startswith("logs/") and inside not in moved)) and (
-            entry is not None or tree.find_on_disk(path) is not None
-        ):
+        is_unknown = not _STATE.match(inside) or (inside.startswith("logs/") and inside not in moved)
+        if inside.startswith("refs/") and not outcome.refused:
+            is_unknown = inside not in known or (entry is not None and stat.S_ISLNK(entry.stats.st_mode))
+        if is_unknown and (entry is not None or tree.find_on_disk(path) is not None):
             left[inside] = None
+    left |= dict.fromkeys(_list_unread_packed(tree, repository, known))
     return _join_directories(left)
+
+
+def _list_unread_packed(tree: MergedTree, repository: RepositoryCopy, known: set[str]) -> Iterator[str]:
+    """Yield the names in the file of many references that git makes no reference of, and that commands wrote."""
+    path, file = f"{repository.rel}/packed-refs", repository.now.directory / "packed-refs"
+    node = tree.find_on_disk(path)
+    if not file.is_file() or not isinstance(tree.stack.find(path), LayeredEntry):
+        return
+    old = tree.workspace.read_bytes(path) if node is not None and node.kind == "file" else b""
+    before = set(old.split(b"\n"))
+    for line in file.read_bytes().split(b"\n"):
+        name = os.fsdecode(line.partition(b" ")[2])
+        if line not in before and name and not line.startswith((b"#", b"^")) and name not in known:
+            yield f"{name} of packed-refs"
 
 
 def _join_directories(names: Iterable[str]) -> list[str]:
@@ -50,8 +76,20 @@ def _join_directories(names: Iterable[str]) -> list[str]:
         by_directory[name.partition("/")[0] if "/" in name else ""].append(name)
     found = by_directory.pop("", [])
     for directory, files in by_directory.items():
-        found += files if len(files) <= _MAX_SINGLE else [f"{directory}/ ({len(files)} files)"]
+        found += files if len(files) <= _MAX_SINGLE or directory == "refs" else [f"{directory}/ ({len(files)} files)"]
     return sorted(found)
+
+
+def _sign_line() -> bytes:
+    return f"{_LOGGED_BY} {now_ms() // 1000} +0000".encode()
+
+
+def _read_subject(commit: RawObject) -> bytes:
+    return _CONTROLS.sub(b"?", commit.message.lstrip(b"\n").partition(b"\n")[0])
+
+
+def _name_head(head: str) -> str:
+    return head.removeprefix("ref: refs/heads/") or "nothing"
 
 
 class GitLayer(Struct, eq=False):
@@ -147,7 +185,7 @@ class GitLayer(Struct, eq=False):
     # what is made
 
     def _write_logs(self) -> None:
-        """One line for every reference that moves; the stash is its log."""
+        """One line of ours for every reference that moves; the stash is its log."""
         before, after = self.outcome.before, self.outcome.after
         none = "0" * (64 if self.repository.hash_name == "sha256" else 40)
         for name in {*before, *after}:
@@ -157,16 +195,44 @@ class GitLayer(Struct, eq=False):
                 if not source.exists():
                     self._add_whiteout(inside)
                 continue
-            if before.get(name) == after[name] or not source.is_file():
+            old, new = self.outcome.head
+            is_switched = name == "HEAD" and old != new
+            if (before.get(name) == after[name] and not is_switched) or not source.is_file():
                 continue
             if name == STASH:
-                self._write_file(inside, source.read_bytes())
+                self._write_file(inside, self._build_stash_log(source.read_bytes(), none))
                 continue
-            last = source.read_bytes().rstrip(b"\n").rpartition(b"\n")[2]
-            head, has_more, rest = last.partition(b"> ")
-            person = b" ".join(head.split(b" ")[2:])
-            line = f"{before.get(name, none)} {after[name]} ".encode() + person + b"> " + rest + b"\n"
-            self._write_file(inside, self._read_disk(inside) + (line if has_more else b""))
+            message = self._describe_move(source.read_bytes(), after[name])
+            if is_switched:
+                message = os.fsencode(f"checkout: moving from {_name_head(old)} to {_name_head(new)}")
+            line = f"{before.get(name, none)} {after[name]} ".encode() + _sign_line() + b"\t" + message + b"\n"
+            self._write_file(inside, self._read_disk(inside) + line)
+
+    def _describe_move(self, log: bytes, oid: str) -> bytes:
+        """Describe a move in git's words, if the last line of the log has these and the subject of the commit."""
+        verb, _, text = log.rstrip(b"\n").rpartition(b"\n")[2].partition(b"\t")[2].partition(b": ")
+        if not _VERB.match(verb):
+            return _ACCEPTED
+        subject = _read_subject(read_object(self.repository.now, "commit", f"{oid}^{{commit}}"))
+        return verb + b": " + subject if text == subject else _ACCEPTED
+
+    def _build_stash_log(self, data: bytes, none: str) -> bytes:
+        """Build the log that is the stash: the project's own lines as they are, others from what their commits say."""
+        own, last, lines = set(self._read_disk(f"logs/{STASH}").split(b"\n")), none, list[bytes]()
+        for line in data.split(b"\n"):
+            names = line.split(b" ")[:2]
+            if len(names) < 2 or not is_object_name(names[1]):
+                continue
+            oid = names[1].decode()
+            lines.append(line if line in own else self._describe_stash(last, oid))
+            last = oid
+        return b"".join(line + b"\n" for line in lines)
+
+    def _describe_stash(self, before: str, oid: str) -> bytes:
+        commit = read_object(self.repository.now, "commit", f"{oid}^{{commit}}")
+        person = commit.get(b"committer")
+        person = person if parse_person(person) and not _CONTROLS.search(person) else _sign_line()
+        return f"{before} {oid} ".encode() + person + b"\t" + _read_subject(commit)
 
     def _write_objects(self) -> None:
         """All that is new and accepted: as it lies there, else as one pack."""

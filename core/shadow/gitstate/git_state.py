@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from msgspec import Struct
 
 from core.errors import AgentTuiError, ReviewConflict
+from core.git.history import is_object_name
+from core.git.layout import read_small_file
 from core.git.repository import GitFailed
 from core.protocol.review import GitPreview
 from core.shadow.gitstate.accepted_content import AcceptedContent
 from core.shadow.gitstate.git_layer import GitLayer, list_left_out
-from core.shadow.gitstate.outcome import GitOutcome, compute_outcome
+from core.shadow.gitstate.object_text import render_commits, render_tags
+from core.shadow.gitstate.outcome import STASH, GitOutcome, compute_outcome, iterate_changed_paths
 from core.shadow.gitstate.repository_copy import RepositoryCopy, copy_repository
+from core.shadow.gitstate.standing_repositories import describe_lost_repository
 from core.shadow.layers.layer_stack import LayeredEntry
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.overlayfs import get_place, make_whiteout
@@ -28,17 +34,23 @@ _LEFT_OUT = "left out, since it is no reference, HEAD, index or object"
 _MAX_NAMED = 30  # paths in a note
 _NOTHING = "Nothing in your repository changes."
 _ONLY_INDEX = "No reference moves: only what is staged changes."
-_FORMAT = "commit %H%nAuthor: %an <%ae>%nDate:   %ad%n%n%w(0,4,4)%B"
+
+
+FindDenials = Callable[[Iterable[str]], dict[str, str]]
 
 
 class GitState(Struct, eq=False):
-    """The states of git of one session; the verdicts of its `state` are what was accepted."""
+    """The states of git of one session; the verdicts of its `state` are what was accepted. `find_denials` returns the
+    paths that the user's rules deny to write, each with a text that completes the sentence "it …"."""
 
     tree: MergedTree
+    find_denials: FindDenials
 
     def prepare(self, rel: str, place: Path) -> tuple[str, ...]:
         """Write the layer of what is taken over of the directory `rel` below `place`. Return what differs from what
         commands left. Raises `ReviewConflict` if it can't be taken over, and OSError."""
+        if why := describe_lost_repository(self.tree, rel):
+            raise ReviewConflict(f"{rel} can't be accepted: {why}", hint=HINT, code=GIT_REFUSED)
         if self._is_removal(rel):
             target = get_place(place, rel)
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +59,7 @@ class GitState(Struct, eq=False):
         try:
             self._refuse_strange(rel)
             with copy_repository(self.tree, rel) as repository:
-                outcome = compute_outcome(AcceptedContent(self.tree, repository))
+                outcome = self._compute_outcome(repository)
                 if outcome.refused:
                     raise ReviewConflict(f"{rel} can't be accepted: {outcome.refused}", hint=HINT, code=GIT_REFUSED)
                 GitLayer(self.tree, repository, outcome, place).write()
@@ -59,15 +71,29 @@ class GitState(Struct, eq=False):
 
     def preview(self, rel: str) -> GitPreview:
         """Return what accepting would do: moved references, commits with their diffs, and what stands against it."""
+        if why := describe_lost_repository(self.tree, rel):
+            return GitPreview(root=rel, refused=why)
         if self._is_removal(rel):
-            return GitPreview(root=rel, moves=("The whole repository is removed.",))
+            return GitPreview(root=rel, moves=(_NOTHING,))
         try:
             self._refuse_strange(rel)
             with copy_repository(self.tree, rel) as repository:
-                outcome = compute_outcome(AcceptedContent(self.tree, repository))
+                outcome = self._compute_outcome(repository)
                 return _build_preview(repository, outcome, self._list_notes(repository, outcome))
         except (AgentTuiError, OSError) as problem:
             return GitPreview(root=rel, refused=str(problem))
+
+    def _compute_outcome(self, repository: RepositoryCopy) -> GitOutcome:
+        accepted = AcceptedContent(self.tree, repository)
+        outcome = compute_outcome(accepted)
+        if outcome.refused:
+            return outcome
+        denials = self.find_denials(iterate_changed_paths(accepted, outcome))
+        for path, why in denials.items():
+            more = f"; so are {format_paths(list(denials)[1:])}" if len(denials) > 1 else ""
+            refused = f"it changes what git holds of {path}, which {why}{more}."
+            return GitOutcome(refused=refused, before=outcome.before, after=outcome.before, fresh=outcome.fresh)
+        return outcome
 
     def _list_notes(self, repository: RepositoryCopy, outcome: GitOutcome) -> tuple[str, ...]:
         left = list_left_out(self.tree, repository, outcome)
@@ -83,11 +109,10 @@ class GitState(Struct, eq=False):
 
 
 def _build_preview(repository: RepositoryCopy, outcome: GitOutcome, notes: tuple[str, ...]) -> GitPreview:
-    become = outcome.list_resulting()
-    text = _render_commits(repository, become) if become else ""
+    text = _render_objects(repository, outcome)
     return GitPreview(
         root=repository.rel,
-        moves=() if outcome.refused else tuple(_describe_moves(outcome)),
+        moves=() if outcome.refused else (*_describe_moves(outcome), *_describe_stash(repository, outcome)),
         commits=len(outcome.fresh),
         text=text[:MAX_PREVIEW_CHARS],
         clipped=len(text) > MAX_PREVIEW_CHARS,
@@ -115,6 +140,24 @@ def _describe_moves(outcome: GitOutcome) -> list[str]:
     return [*moves, *outcome.staged]
 
 
+def _describe_stash(repository: RepositoryCopy, outcome: GitOutcome) -> Iterator[str]:
+    """Describe the entries of the stash, newest first, where it moves: each stands in its log alone."""
+    if outcome.before.get(STASH) != outcome.after.get(STASH):
+        places = repository.places
+        rows = [_read_stash(places.common) if places else [], _read_stash(repository.now.directory)]
+        before, after = (format_paths(each[::-1], _MAX_NAMED) or "none" for each in rows)
+        yield f"Entries of the stash: {before} → {after}"
+
+
+def _read_stash(directory: Path) -> list[str]:
+    try:
+        lines = read_small_file(directory / "logs" / STASH).split(b"\n")
+    except OSError:
+        return []
+    names = [line.split(b" ")[1] for line in lines if b" " in line]
+    return [each[:10].decode() for each in names if is_object_name(each)]
+
+
 def _describe_head(head: str, oid: str) -> str:
     if not head:
         return "new"
@@ -124,12 +167,15 @@ def _describe_head(head: str, oid: str) -> str:
     return f"branch {branch} ({oid or 'no commit yet'})"
 
 
-def _render_commits(repository: RepositoryCopy, oids: list[str]) -> str:
-    asked = "".join(f"{each}\n" for each in oids).encode()
-    show = ("log", "--no-walk=unsorted", "--stdin", "--no-color", "--no-show-signature", f"--format={_FORMAT}")
-    safe = ("--no-ext-diff", "--no-textconv", "--no-renames", "-m", "--first-parent")
-    try:
-        found = repository.now.run(*show, "--patch", *safe, stdin=asked, seconds=20.0)
-    except GitFailed:  # too much to show
-        found = repository.now.run(*show, "--stat=120", *safe, stdin=asked, seconds=20.0)
-    return found.decode("utf-8", "replace")
+def _render_objects(repository: RepositoryCopy, outcome: GitOutcome) -> str:
+    """Render new tags and commits, until there is more than can be shown."""
+    fresh = {*outcome.after.values(), *outcome.others} - set(outcome.before.values())
+    texts, size = list[str](), 0
+    for text in chain(
+        render_tags(repository.now, sorted(fresh)), render_commits(repository.now, outcome.list_resulting())
+    ):
+        texts.append(text)
+        size += len(text)
+        if size > MAX_PREVIEW_CHARS:
+            break
+    return "".join(texts).removesuffix("\n")

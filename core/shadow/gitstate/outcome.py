@@ -11,7 +11,8 @@ was rejected or is pending, `HEAD` has nothing but what is on disk.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,6 +30,8 @@ STASH = "refs/stash"
 # Below `refs/`, what replaces objects or is a note of something under way: no state.
 _NO_STATE = ("refs/replace/", "refs/bisect/", "refs/rewritten/", "refs/worktree/")
 _BRANCH = "ref: refs/heads/"
+_NAME_WITHOUT_CONTROLS = re.compile(r"[^\x00-\x1f\x7f]+\Z")
+_OBJECT_NAME = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
 _MARKED = "commands changed which files git looks at, which is taken back: {}"
 
 
@@ -45,8 +48,8 @@ class GitOutcome(Struct, frozen=True, kw_only=True):
     `HEAD` by name. `made`: rebuilt commits by the old name. `notes`: what differs from what commands left. `fresh`: the
     new commits, parents first; `loose`: objects that only the index names; `others`: those that the stash names.
     `symbolic`: references that stand for another one; `head`: the text of HEAD before and after, "" for none; `index`:
-    its bytes (empty: none; None: the project's own stays); `staged` describes what it stages; `strange`: references
-    that commands left and that are no state."""
+    its bytes (empty: none; None: the project's own stays); `staged` describes what it stages, and `staged_paths` are
+    the paths of that; `strange`: references that commands left and that are no state."""
 
     refused: str = ""
     before: dict[str, str] = {}
@@ -60,6 +63,7 @@ class GitOutcome(Struct, frozen=True, kw_only=True):
     head: tuple[str, str] = ("", "")
     index: bytes | None = None
     staged: tuple[str, ...] = ()
+    staged_paths: tuple[str, ...] = ()
     strange: tuple[str, ...] = ()
 
     def is_left_out(self, commit: GitCommit) -> bool:
@@ -161,7 +165,7 @@ def _describe_obstacle(repository: RepositoryCopy, state: GitOutcome) -> str:
     if what := ", ".join(repository.ended):
         return f"commands ended what is under way in your repository ({what}): end it yourself"
     head = state.head[1]
-    if head != state.head[0] and not head.startswith(_BRANCH) and not history.is_object_name(head.encode()):
+    if head != state.head[0] and not (_is_branch(repository, head) or _OBJECT_NAME.match(head)):
         return f"HEAD names {head.removeprefix('ref: ') or 'nothing'}, which is no branch"
     roots = _find_roots(repository, before, now)
     for oid, kind in history.find_object_types(repository.now, roots).items():
@@ -169,6 +173,16 @@ def _describe_obstacle(repository: RepositoryCopy, state: GitOutcome) -> str:
             what = "not there" if kind == "missing" else f"a {kind}, no commit"
             return f"{roots[oid]} names {oid[:10]}, which is {what}"
     return ""
+
+
+def _is_branch(repository: RepositoryCopy, head: str) -> bool:
+    if not head.startswith(_BRANCH) or not _NAME_WITHOUT_CONTROLS.match(head):
+        return False
+    try:
+        repository.now.run("check-ref-format", head.removeprefix("ref: "))
+    except GitFailed:
+        return False
+    return True
 
 
 def _resolve_commits(accepted: AcceptedContent, found: GitOutcome) -> GitOutcome:
@@ -300,10 +314,40 @@ def _resolve_index(accepted: AcceptedContent, found: GitOutcome) -> GitOutcome:
 
 def _add_staged_index(found: GitOutcome, staged: StagedIndex) -> GitOutcome:
     marks = [_MARKED.format(format_paths(staged.marked))] if staged.marked else []
-    return replace(found, notes=(*found.notes, *marks), index=staged.data, staged=staged.lines)
+    return replace(
+        found, notes=(*found.notes, *marks), index=staged.data, staged=staged.lines, staged_paths=staged.paths
+    )
 
 
 def _can_stay(accepted: AcceptedContent, entry: GitEntry, old: dict[str, str]) -> bool:
     if accepted.is_on_disk(entry):
         return True
     return old.get(entry.oid, "missing") != "missing" and not accepted.is_rejected_or_pending(entry)
+
+
+# for the rules of the user
+
+
+def iterate_changed_paths(accepted: AcceptedContent, found: GitOutcome) -> Iterator[str]:
+    """Iterate over the paths whose content, mode or presence is another one in HEAD, in a new commit or in the index.
+    What is in a new commit below HEAD as HEAD has it now is none. Raises `GitFailed`.
+
+    A rule that denies writing a file is asked about these: a commit is how a change of it reaches everybody else.
+    """
+    room = accepted.repository.now
+    old, new = (each.get("HEAD", "") for each in (found.before, found.after))
+    changed = list[GitEntry]()
+    if old != new:
+        changed += history.diff_trees(room, old, new) if new else history.list_tree(room, old)
+    resulting = found.list_resulting()
+    if resulting:
+        now = {each.path: (each.mode, each.oid) for each in history.list_tree(room, old)} if old else {}
+        chain = {each.oid for each in history.list_commits(room, [new], [old] if old else [])} if new else set()
+        for oid in resulting:
+            changes = history.list_commit_changes(room, history.read_commit(room, oid))
+            changed += [each for each in changes if oid not in chain or not _is_as_before(each, now)]
+    yield from sorted({*found.staged_paths, *map(accepted.get_path, changed)})
+
+
+def _is_as_before(entry: GitEntry, now: dict[bytes, tuple[str, str]]) -> bool:
+    return entry.mode != MISSING_MODE and now.get(entry.path) == (entry.mode, entry.oid)

@@ -18,6 +18,8 @@ from core.shadow.gitstate.repository_copy import RepositoryCopy
 from core.shadow.paths import format_paths
 from core.workspace.file_names import from_os_name
 
+_Content = tuple[bytes, bytes, int]  # mode, object, intent to add
+_PLAIN_MODE = "100644"
 _MAX_NAMED = 20  # paths in a line
 _DIRECTORY_MODE = bytes.fromhex("00004000")
 _HIDING = 0x8000, 0x4000  # assume-unchanged of the flags, skip-worktree of the extended ones
@@ -25,12 +27,13 @@ _HIDING = 0x8000, 0x4000  # assume-unchanged of the flags, skip-worktree of the 
 
 class StagedIndex(Struct, frozen=True):
     """The index as it may be. `data`: its bytes; empty: there is none; None: it stages what the project's own
-    does. `lines` name each path that is staged otherwise than before; `marked`: paths whose marks commands changed,
-    which is taken back."""
+    does. `lines` name each path that is staged otherwise than before, and `paths` list them; `marked`: paths whose
+    marks commands changed, which is taken back."""
 
     data: bytes | None = None
     lines: tuple[str, ...] = ()
     marked: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
 
 
 def compute_staged_index(repository: RepositoryCopy, committed: Iterable[GitEntry]) -> StagedIndex:
@@ -52,16 +55,29 @@ def compute_staged_index(repository: RepositoryCopy, committed: Iterable[GitEntr
     keys = sorted({key for key in staged.keys() | changed.keys() if staged.get(key) != changed.get(key)})
     follows = [name for name, stage in keys if stage == 0 and staged.get((name, 0)) == heads.get(name)]
     others = [key for key in keys if key[1] or key[0] not in follows]
-    lines = _describe(prefix, follows, [(name, (name, stage) in staged, name in heads) for name, stage in others])
-    return StagedIndex(data=data, lines=tuple(lines), marked=tuple(marked))
+    states = [(name, _describe_entry(staged.get((name, stage)), heads.get(name))) for name, stage in others]
+    paths = sorted({prefix + from_os_name(name) for name, _ in keys})
+    lines = tuple(_describe(prefix, follows, states))
+    return StagedIndex(data=data, lines=lines, marked=tuple(marked), paths=tuple(paths))
 
 
-def _describe(prefix: str, follows: list[bytes], others: list[tuple[bytes, bool, bool]]) -> Iterator[str]:
+def _describe_entry(staged: _Content | None, head: _Content | None) -> str:
+    """Describe what is staged of a path beside what HEAD will have of it, with modes where these say something."""
+    if staged is None:
+        return "removed"
+    mode = _format_mode(staged)
+    if head is None:
+        return "new" if mode == _PLAIN_MODE else f"new, mode {mode}"
+    return "changed" if mode == _format_mode(head) else f"changed, mode {_format_mode(head)} → {mode}"
+
+
+def _format_mode(content: _Content) -> str:
+    return f"{int.from_bytes(content[0], 'big'):06o}"
+
+
+def _describe(prefix: str, follows: list[bytes], others: list[tuple[bytes, str]]) -> Iterator[str]:
     if others:
-        named = dict.fromkeys(
-            f"{prefix}{from_os_name(name)} ({'removed' if not is_there else 'changed' if is_known else 'new'})"
-            for name, is_there, is_known in others
-        )
+        named = dict.fromkeys(f"{prefix}{from_os_name(name)} ({state})" for name, state in others)
         yield f"Staged: {format_paths(list(named), _MAX_NAMED)}."
     if follows:
         named = dict.fromkeys(prefix + from_os_name(name) for name in follows)

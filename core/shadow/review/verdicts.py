@@ -15,6 +15,7 @@ from core.protocol.review import Change, FileState, Hunk, Verdict, VerdictRecord
 from core.shadow.content.contents import ChangeSides, explain_lost_content, narrow_change
 from core.shadow.diff.diff_lines import build_excerpt
 from core.shadow.diff.hunks import reinsert_hunks, remove_hunks, select_hunks
+from core.shadow.gitstate.standing_repositories import refuse_lost_repositories
 from core.shadow.paths import list_parents
 from core.shadow.promotion.journal import PathWrite
 from core.shadow.promotion.promotion import Promotion
@@ -103,7 +104,9 @@ class Verdicts(ReviewPart, eq=False):
 
     def _carry_out(self, verdicts: Iterable[PlannedVerdict]) -> list[VerdictRecord]:
         planned = link_rename_verdicts(self.state.changes, verdicts)
-        self.write_rules.refuse(each.record.path for each in planned if each.record.verdict == "accept")
+        accepted = [each.record.path for each in planned if each.record.verdict == "accept"]
+        self.write_rules.refuse(accepted)
+        refuse_lost_repositories(self.write_rules.tree, accepted, are_files=True)
         writes, events = list[PathWrite](), list[ev.AnyEvent]()
         for each in planned:  # of the events, the verdict itself comes last: that order survives an interruption
             path, record = each.record.path, each.record

@@ -191,3 +191,34 @@ def test_a_mistake_is_told_with_file_line_and_key(text, line, words):
     with pytest.raises(ConfigError, match=words) as told:
         configured(text)
     assert f"config.toml, line {line}:" in told.value.message
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "is_denied"),
+    [
+        ("[ab]/**", "a/x", True),
+        ("[ab]/**", "[ab]/x", True),
+        ("[ab]/**", "c/x", False),
+        ("[!a]x", "bx", True),
+        ("[!a]x", "ax", False),
+        ("[z-a]", "[z-a]", True),
+        ("{infra,ops}/**", "ops/x", True),
+        ("{infra,ops}/**", "src/x", False),
+        ("*.{tf,hcl}", "deep/main.tf", True),
+        ("{a,b*}/c", "bxx/c", True),
+        ("infra", "infra/a", True),
+        ("infra", "deep/infra/a/b", True),
+        ("deep/infra", "deep/infra/a", True),
+        ("infra", "infrared/a", False),
+        ("*.py", "x.py/a", False),
+        ("src/*", "src/a/b", False),
+    ],
+)
+def test_n24_a_rule_that_denies_means_what_its_pattern_may_mean(pattern, path, is_denied):
+    assert parse_rule(f"Write({pattern})", "deny").matches(path) is is_denied
+
+
+def test_n24_a_rule_that_allows_takes_brackets_braces_and_names_as_they_are():
+    for pattern, path in (("[ab]/x", "a/x"), ("{a,b}/x", "a/x"), ("src", "src/a")):
+        assert not parse_rule(f"Write({pattern})", "allow").matches(path)
+    assert parse_rule("Write(app/[id]/page.tsx)", "allow").matches("app/[id]/page.tsx")

@@ -18,13 +18,14 @@ from tui.input.visibility import get_visibility
 from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.review.diff.view import DiffView
 from tui.screens.dialogs.pages import ConfirmDialog
-from tui.text import expose_text, fit_line, format_path, to_content
+from tui.text import expose_line, expose_text, fit_line, format_path, to_content
 
 GIT_RISK: Final = (
     "Accepting the state of git writes commits, branches and the index of your repository. "
     "Your own commits since then are not merged."
 )
 MUTED: Final = "$foreground 60%"
+_WIDEST: Final = 100_000  # characters of a line about a reference: none is cut
 _DIFF_STYLES: Final = {"+": "$text-success", "-": "$text-error", "c": "bold", "@": MUTED, "d": MUTED}
 MAX_NAMED_FILES: Final = 8  # files of several that are named
 
@@ -148,8 +149,8 @@ class GitConsentDialog(ConfirmDialog):
 
 
 def _render_preview(preview: GitPreview) -> Content:
-    parts: list[tuple[str, str]] = [(f"{expose_text(line)}\n", "") for line in preview.moves]
-    parts += [(f"! {expose_text(line)}\n", "$text-warning") for line in preview.notes]
+    parts: list[tuple[str, str]] = [(f"{expose_line(line, _WIDEST, is_strict=True)}\n", "") for line in preview.moves]
+    parts += [(f"! {expose_line(line, _WIDEST, is_strict=True)}\n", "$text-warning") for line in preview.notes]
     parts += [("\n", "")] if parts and preview.text else []
     parts += [(f"{line}\n", _style_line(line)) for line in expose_text(preview.text).split("\n") if preview.text]
     parts += [("… there is more; git shows it once it is accepted\n", "$foreground 60%")] if preview.clipped else []

@@ -148,3 +148,55 @@ def test_n24_rules_that_ask_or_are_about_reading_hold_nothing_back(project):
     project.shadow.write("infra/main.tf", b"b\n")
     project.shadow.resolve("infra/main.tf")
     assert project.disk("infra/main.tf") == b"b\n"
+
+
+GIT = "git -c user.name=t -c user.email=t@example.org -c safe.directory='*'"
+
+
+def in_git(review, command: str) -> str:
+    done = subprocess.run(["sh", "-ec", command], cwd=review.root, check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+@needs_mounts
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"git rm -q --cached infra/main.tf; {GIT} commit -qm gone",
+        f"git update-index --chmod=+x infra/main.tf; {GIT} commit -qm mode",
+        "git update-index --chmod=+x infra/main.tf",
+        "git rm -q --cached infra/main.tf",
+        f"git rm -q --cached infra/main.tf; {GIT} commit -qm gone; git branch b; git reset -q --mixed HEAD~",
+        f"git rm -q --cached infra/main.tf; {GIT} commit -qm gone; git reset -q HEAD~ infra; {GIT} commit -qm back",
+        f"git checkout -q --orphan o; git rm -q --cached infra/main.tf; {GIT} commit -qm orphan",
+    ],
+)
+def test_n24_git_holds_no_denied_path_otherwise(project, command):
+    in_git(project, f"git init -q -b main; git add .; {GIT} commit -qm one")
+    run(project, command)
+    before = in_git(project, "git for-each-ref; git ls-files -s")
+    assert "the rule deny Write(infra/**) of config.toml" in project.shadow.bulks.git.preview(".git").refused
+    with pytest.raises(
+        ReviewConflict, match=r"git holds of infra/main\.tf, which .* the rule deny Write\(infra/\*\*\)"
+    ):
+        project.shadow.resolve_bulk(".git")
+    assert in_git(project, "git for-each-ref; git ls-files -s") == before
+    deny(project)
+    assert "deny Write" not in project.shadow.bulks.git.preview(".git").refused
+
+
+@needs_mounts
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"git rm -q --cached src/a.py; {GIT} commit -qm other",
+        f"{GIT} commit -q --allow-empty --amend -m again",
+        f"git checkout -q --orphan o; {GIT} commit -qm orphan",
+        "git checkout -q -b new; git tag t",
+    ],
+)
+def test_n24_a_state_of_git_that_leaves_a_denied_path_as_it_is_is_accepted(project, command):
+    in_git(project, f"git init -q -b main; git add .; {GIT} commit -qm one")
+    run(project, command)
+    project.shadow.resolve_bulk(".git")
+    assert project.state.bulks == ()

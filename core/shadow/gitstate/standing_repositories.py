@@ -1,0 +1,75 @@
+"""The directories that git takes for repositories: what is accepted leaves each of them a directory.
+
+A command can move `.git` away and put a file or a link in its place, or do so with a directory that holds a repository.
+All that the project's own repository knows would be gone with that, and nothing of it stands in the review. So it is
+refused, by whichever path it is asked for; a user who means it does it with their own hands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from core.errors import ReviewConflict
+from core.shadow.effects.path_classes import GENERATED, is_git_protected
+from core.shadow.layers.merged_tree import MergedTree
+from core.shadow.paths import walk_directory
+from core.workspace.file_names import is_git_internal
+
+REPOSITORY_LOST = "repository_lost"
+_HINT = "Reject it; your repository stays as it is. If you do want it gone, remove it yourself."
+_KINDS = {"file": "a file", "symlink": "a link"}
+
+
+def refuse_lost_repositories(tree: MergedTree, paths: Iterable[str], *, are_files: bool = False) -> None:
+    """Raise `ReviewConflict` if the acceptance of one of the paths would take the place of a repository, or would take
+    part in that. `are_files`: each is accepted as the change of a file, and as no part of a state of git."""
+    known: dict[str, str] = {}
+    with tree.cache_lookups():
+        for path in paths:
+            for git in _list_repositories(tree, path):
+                if git not in known:
+                    known[git] = describe_lost_repository(tree, git)
+                why = known[git]
+                if not why and are_files and path != git and _is_part_removed(tree, git, path):
+                    why = f"it is a part of the repository {git}, and no file that a change can remove."
+                if why:
+                    raise ReviewConflict(
+                        f"{path} can't be accepted: {why} Nothing was written.", hint=_HINT, code=REPOSITORY_LOST
+                    )
+
+
+def describe_lost_repository(tree: MergedTree, git: str) -> str:
+    """Return why the pending state of `git`, a path named `.git`, is none of a repository, in a sentence; "": it may be
+    one, for it is a directory and was one, or was nothing."""
+    before, now = tree.find_on_disk(git), tree.find_node(git)
+    was_directory = before is not None and before.kind == "directory"
+    is_directory = now is not None and now.kind == "directory"
+    if was_directory and not is_directory:
+        becomes = f"{_KINDS.get(now.kind, 'something else')} in its place" if now else "no longer there"
+        return f"{git} is the directory of a repository in your project, and would be {becomes}: that is refused."
+    if before is not None and not was_directory and is_directory:
+        is_now = _KINDS.get(before.kind, "something else")
+        return f"{git} is {is_now} in your project, and would be a directory in its place: that is refused."
+    return ""
+
+
+def _is_part_removed(tree: MergedTree, git: str, path: str) -> bool:
+    """True if what git alone writes would be removed by itself, from a repository of the project."""
+    is_there = tree.find_on_disk(git) is not None and tree.find_on_disk(path) is not None
+    return is_there and tree.find_node(path) is None and not is_git_protected(path)
+
+
+def _list_repositories(tree: MergedTree, path: str) -> list[str]:
+    """List the paths named `.git` that a path is, lies in, or has below it where its directory goes.
+
+    What tools fill again by themselves may hold clones that they made: these come and go with it.
+    """
+    parts = path.split("/")
+    found = ["/".join(parts[: at + 1]) for at, part in enumerate(parts) if is_git_internal(part)]
+    if found or not GENERATED.isdisjoint(parts):
+        return found[:1] if GENERATED.isdisjoint(parts) else []
+    before, now = tree.find_on_disk(path), tree.find_node(path)
+    if before is None or before.kind != "directory" or (now is not None and now.kind == "directory"):
+        return []
+    below = walk_directory(tree.workspace, path) or []
+    return [each for each, _ in below if is_git_internal(each.rpartition("/")[2])]
