@@ -28,10 +28,10 @@ _MANIFESTS: Final = {
     "deno": (("deno.json", "tasks"), ("deno.jsonc", "tasks"), ("package.json", "scripts")),
 }
 _PACKAGE: Final = (("package.json", "scripts"),)
-_COMMENT: Final = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_COMMENT: Final = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*(?:.*?\*/|.*)', re.DOTALL)
 
 
-class ScriptCall(Struct, frozen=True):
+class RunnerCall(Struct, frozen=True):
     """A call of scripts. `manifests`: names of files and of the tables in them; `directory`: where one lies, "" = here.
 
     `is_anywhere`: it is called in packages that are named otherwise than by their directory.
@@ -43,14 +43,14 @@ class ScriptCall(Struct, frozen=True):
     is_anywhere: bool = False
 
 
-def find_calls(text: str) -> list[ScriptCall]:
+def find_calls(text: str) -> list[RunnerCall]:
     """Return the calls of scripts in a text of any format; some of the names may be no scripts."""
     calls = [_read_call(match[1], match[2]) for match in _CALL.finditer(text)]
     names = (*_PREFIXED.findall(text), *(_TASK.findall(text) if "npm" in text else ()))
-    return [call for call in calls if call.names] + ([ScriptCall(_PACKAGE, names)] if names else [])
+    return [call for call in calls if call.names] + ([RunnerCall(_PACKAGE, names)] if names else [])
 
 
-def _read_call(runner: str, rest: str) -> ScriptCall:
+def _read_call(runner: str, rest: str) -> RunnerCall:
     words = re.sub(r"[\"'\\,\[\](){}`]", " ", rest).replace("=", " ").split()
     directory, is_anywhere, names = "", False, list[str]()
     for before, word in zip(("", *words), words, strict=False):
@@ -60,17 +60,18 @@ def _read_call(runner: str, rest: str) -> ScriptCall:
             is_anywhere = True
         if not word.startswith("-") and word not in _RUN:
             names.append(_SHORT.get(word, word))
-    return ScriptCall(_MANIFESTS.get(runner, _PACKAGE), tuple(names[:12]), directory, is_anywhere)
+    return RunnerCall(_MANIFESTS.get(runner, _PACKAGE), tuple(names[:12]), directory, is_anywhere)
 
 
-def read_scripts(data: bytes, table: str) -> dict[str, str]:
-    """Return the scripts of a manifest by their names; none if it can't be read. Comments (jsonc) are left out."""
+def read_scripts(data: bytes, table: str | None) -> dict[str, str]:
+    """Return the scripts in a table of a manifest by their names, those of no table being all that it says; none if it
+    can't be read. Comments (jsonc) are left out."""
     try:
         text = _COMMENT.sub(lambda match: match[1] or " ", data.decode("utf-8", "replace"))
         manifest = json.loads(re.sub(r",(\s*[}\]])", r"\1", text))
     except (ValueError, RecursionError):
         return {}
-    scripts = manifest.get(table) if isinstance(manifest, dict) else None
+    scripts = manifest.get(table) if isinstance(manifest, dict) and table is not None else manifest
     return {name: _join(value) for name, value in scripts.items()} if isinstance(scripts, dict) else {}
 
 
