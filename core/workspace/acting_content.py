@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from core.records import parse_json, parse_toml
+from core.workspace.called_scripts import read_scripts, select_scripts
 
 # Scripts that npm, yarn, pnpm and bun run on their own when packages are installed.
 _AUTOMATIC_SCRIPTS: Final = (
@@ -23,24 +24,33 @@ _HOOK_KEYS: Final = (
     *("husky", "simple-git-hooks", "lint-staged", "pre-commit", "pre-push", "gitHooks", "ghooks", "nano-staged"),
     *("commitlint", "trustedDependencies"),
 )
-_CALLS_SCRIPT: Final = re.compile(r"(?:npm|yarn|pnpm|bun)(?:\s+-\S+)*\s+(?:run(?:-script)?\s+)?([\w:.-]+)")
+_PNPM_KEYS: Final = (
+    *("pnpmfile", "globalPnpmfile", "onlyBuiltDependencies", "onlyBuiltDependenciesFile", "dangerouslyAllowAllBuilds"),
+    *("allowBuilds", "configDependencies", "scriptShell", "nodeOptions", "shellEmulator"),
+)
+# A line of YAML whose key can't be told by looking for it: complex, escaped, tagged, merged or in braces.
+_ODD_LINE: Final = r"\s*(?:-\s+)?(?:[?:](?:\s|$)|[{!&*]|<<|---\s+\S|\"[^\"]*\\|%)"
 # Lines of settings that name a program or code, by the name of the file.
 _ACTING_LINES: Final = {
-    ".npmrc": r"\s*(?:node-options|script-shell|shell|git|node-gyp|editor|viewer|browser|init-module|onload-script"
-    r"|(?:global)?-?pnpmfile|use-node-version|(?:global|user)config)\s*=",
     ".yarnrc": r"\s*[\"']?(?:yarn-path|script-shell|--.*(?:yarn-path|use-yarnrc))",
-    ".yarnrc.yml": r"\s*(?:-\s+)?[\"']?(?:yarnPath|plugins|path|spec|injectEnvironmentFiles)[\"']?\s*:",
-    "bunfig.toml": r"\s*(?:preload|shell)\s*=",
-    "rust-toolchain.toml": r"\s*path\s*=",
-    "rust-toolchain": r"\s*path\s*=",
+    ".yarnrc.yml": r"\s*(?:-\s+)?[\"']?(?:yarnPath|plugins|path|spec|injectEnvironmentFiles)[\"']?\s*:"
+    rf"|{_ODD_LINE}",
     ".tool-versions": r"\s*\S+\s+.*\bpath:",
     "gradle.properties": r"\s*org\.gradle\.(?:jvmargs|java\.home)\s*=",
     ".rspec": r"\s*(?:-r|--require|-I)\b",
 }
+_NPM_KEY: Final = re.compile(
+    r"(?:node-options|script-shell|shell|git|node-gyp|editor|viewer|browser|init-module|onload-script"
+    r"|(?:global)?-?pnpmfile|use-node-version|(?:global|user)config)\Z"
+)
 _ACTS: Final = {
     "package.json": "runs by itself when packages are installed or git commits",
     "composer.json": "runs by itself when packages are installed",
+    "package.yaml": "runs by itself when packages are installed",
+    "package.json5": "runs by itself when packages are installed",
+    "pnpm-workspace.yaml": "decides what runs by itself when packages are installed",
     "pyproject.toml": "runs by itself when packages are installed",
+    "cargo.toml": "runs by itself when cargo checks or builds, as an editor does when it opens the project",
 }
 _NAMES_PROGRAM: Final = "names a program or code that its tool runs by itself"
 
@@ -66,16 +76,13 @@ def list_acting_parts(name: str, data: bytes) -> dict[str, str]:
 
 def _read_package(data: bytes) -> Iterator[tuple[str, str]]:
     package = _parse_object(data)
-    scripts = _get_table(package, "scripts")
-    waiting, reached = [name for name in _AUTOMATIC_SCRIPTS if name in scripts], dict[str, str]()
-    for name in waiting:  # grows meanwhile
-        reached[name] = str(scripts[name])
-        for called in _CALLS_SCRIPT.findall(reached[name]):
-            waiting += [each for each in (f"pre{called}", called, f"post{called}") if each in scripts.keys() - waiting]
-    yield from reached.items()
-    for key in _HOOK_KEYS:
-        if key in package:
-            yield key, json.dumps(package[key], sort_keys=True)
+    yield from select_scripts(read_scripts(data, "scripts"), _AUTOMATIC_SCRIPTS).items()
+    tables = {"": (package, _HOOK_KEYS), "config.": (_get_table(package, "config"), _HOOK_KEYS)}
+    tables["pnpm."] = (_get_table(package, "pnpm"), _PNPM_KEYS)
+    for prefix, (table, keys) in tables.items():
+        for key in keys:
+            if key in table:
+                yield prefix + key, json.dumps(table[key], sort_keys=True)
     manager = package.get("packageManager")
     if isinstance(manager, str) and "/" in manager:
         yield "packageManager", manager
@@ -83,25 +90,116 @@ def _read_package(data: bytes) -> Iterator[tuple[str, str]]:
 
 def _read_composer(data: bytes) -> Iterator[tuple[str, str]]:
     package = _parse_object(data)
-    for name, value in _get_table(package, "scripts").items():
-        if name.startswith(("pre-", "post-")) or name in {"init", "command"}:
-            yield name, json.dumps(value, sort_keys=True)
+    scripts = read_scripts(data, "scripts")
+    names = [name for name in scripts if name.startswith(("pre-", "post-")) or name in {"init", "command"}]
+    yield from select_scripts(scripts, names).items()
     plugins = _get_table(package, "config").get("allow-plugins")
     if plugins is not None:
         yield "allow-plugins", json.dumps(plugins, sort_keys=True)
 
 
 def _read_python_project(data: bytes) -> Iterator[tuple[str, str]]:
-    try:
-        project: Mapping[str, object] = parse_toml(data.decode("utf-8", "replace"))
-    except ValueError:
-        return
-    for name, value in _get_table(_get_table(_get_table(project, "tool"), "pdm"), "scripts").items():
+    project = _parse_toml(data)
+    yield from _list_unreadable(project)
+    tool = _get_table(project, "tool")
+    for name, value in _get_table(_get_table(tool, "pdm"), "scripts").items():
         if name.startswith(("pre_", "post_")):
             yield name, str(value)
-    path = _get_table(project, "build-system").get("backend-path")
-    if path is not None:
-        yield "backend-path", str(path)
+    if (plugins := _get_table(tool, "poetry").get("requires-plugins")) is not None:
+        yield "requires-plugins", str(plugins)
+    build = _get_table(project, "build-system")
+    if (path := build.get("backend-path")) is not None:
+        yield "backend-path", f"{path} {build.get('build-backend')}"
+
+
+def _read_crate(data: bytes) -> Iterator[tuple[str, str]]:
+    crate = _parse_toml(data)
+    yield from _list_unreadable(crate)
+    build = _get_table(crate, "package").get("build") or _get_table(crate, "project").get("build")
+    if isinstance(build, (str, list)):
+        yield "build", str(build)
+
+
+def _read_toolchain(data: bytes) -> Iterator[tuple[str, str]]:
+    if b"=" not in data:
+        return  # the old form: the name of a toolchain alone
+    settings = _parse_toml(data)
+    yield from _list_unreadable(settings)
+    if (path := _get_table(settings, "toolchain").get("path")) is not None:
+        yield "path", str(path)
+
+
+def _read_bun(data: bytes) -> Iterator[tuple[str, str]]:
+    settings = _parse_toml(data)
+    yield from _list_unreadable(settings)
+    waiting: list[tuple[str, object]] = list(settings.items())
+    for name, value in waiting:  # grows meanwhile
+        if name.rpartition(".")[2] in {"preload", "shell", "plugins"}:
+            yield name, str(value)
+        elif isinstance(value, dict):
+            waiting += [(f"{name}.{key}", below) for key, below in value.items()]
+
+
+def _read_npm_settings(data: bytes) -> Iterator[tuple[str, str]]:
+    for line in data.decode("utf-8", "replace").splitlines():
+        key = line.partition("=")[0].strip()
+        if not key.startswith(("#", ";")) and ("${" in key or _NPM_KEY.match(_unquote(key))):
+            yield line.strip(), line
+
+
+def _unquote(key: str) -> str:
+    """Return a key as npm reads it: quoted, escaped, or that of a list."""
+    key = key.removesuffix("[]").strip()
+    if len(key) > 1 and key[0] == key[-1] and key[0] in "\"'":
+        text = key if key[0] == '"' else f'"{key[1:-1]}"'
+        try:
+            key = str(parse_json(text))
+        except ValueError:
+            key = key[1:-1]
+    return key.removesuffix("[]")
+
+
+def _read_pnpm(data: bytes) -> Iterator[tuple[str, str]]:
+    text = data.decode("utf-8", "replace")
+    yield from cut_blocks(text, _PNPM_KEYS)
+    yield from ((line.strip(), line) for line in text.splitlines() if re.match(_ODD_LINE, line))
+
+
+def _read_odd_package(data: bytes) -> Iterator[tuple[str, str]]:
+    text = data.decode("utf-8", "replace")
+    if re.search(rf"scripts|pnpm|\\[ux]|{'|'.join(_HOOK_KEYS)}", text):
+        yield "scripts", text
+
+
+def cut_blocks(text: str, keys: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield what stands at these keys of a text in YAML, TOML or JSON: the rest of the line and all that is indented
+    deeper below it, or goes on as a list."""
+    begins = re.compile(rf"([\s{{,-]*)[\"']?({'|'.join(map(re.escape, keys))})[\"']?\s*[:=](?!=)(.*)")
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        if (match := begins.match(line)) is None:
+            continue
+        block, indent = [match[3]], len(match[1])
+        for below in lines[number + 1 :]:
+            depth = len(below) - len(below.lstrip())
+            if below.strip() and depth < indent + (not below.lstrip().startswith(("-", "]", "}"))):
+                break
+            block.append(below)
+        yield match[2], "\n".join(block)
+
+
+def _parse_toml(data: bytes) -> Mapping[str, object]:
+    """Return a text in TOML; one that can't be read has the name "": its tool may read more than TOML 1.0."""
+    text = data.decode("utf-8", "replace")
+    try:
+        return parse_toml(text)
+    except ValueError:
+        return {"": text}
+
+
+def _list_unreadable(table: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    if isinstance(text := table.get(""), str):
+        yield "it can't be read", text
 
 
 def _parse_object(data: bytes) -> Mapping[str, object]:
@@ -121,6 +219,14 @@ _READERS: Final[dict[str, Callable[[bytes], Iterator[tuple[str, str]]]]] = {
     "package.json": _read_package,
     "composer.json": _read_composer,
     "pyproject.toml": _read_python_project,
+    "cargo.toml": _read_crate,
+    "rust-toolchain.toml": _read_toolchain,
+    "rust-toolchain": _read_toolchain,
+    "bunfig.toml": _read_bun,
+    ".npmrc": _read_npm_settings,
+    "pnpm-workspace.yaml": _read_pnpm,
+    "package.yaml": _read_odd_package,
+    "package.json5": _read_odd_package,
 }
 # Names of files of which only some parts act.
 PARTLY_ACTING: Final = frozenset({*_READERS, *_ACTING_LINES})

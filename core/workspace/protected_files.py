@@ -62,6 +62,7 @@ def _compile_pattern(name: str) -> re.Pattern[str]:
     return re.compile(r"(?:\A|/)" + "[^/]*".join(map(re.escape, name.split("*"))) + r"\Z")
 
 
+_IMPORT: Final = re.compile(rb"^import[ \t]", re.MULTILINE)  # a line that Python runs; weights of a model have none
 _AUTOMATIC: Final = _RiskTable(PROTECTED)
 _CALLED: Final = _RiskTable(LABELLED)
 
@@ -84,7 +85,10 @@ def find_file_risk(rel: str, old: bytes = b"", new: bytes = b"") -> FileRisk | N
         return None
     if is_git_internal(rel):
         return FileRisk(HOOK_RISK if "hooks" in parts else GIT_RISK, is_protected=True)
-    if parts[-1].endswith(".pth") and not {"site-packages", "dist-packages"}.isdisjoint(parts):
+    if parts[-1].endswith(".pth") and (
+        not {"site-packages", "dist-packages"}.isdisjoint(parts)
+        or (_IMPORT.search(new) is not None and b"\0" not in new and new != old)
+    ):
         return FileRisk(PYTHON_RISK, is_protected=True)
     if (risk := _AUTOMATIC.find_risk(parts)) is not None:
         return FileRisk(risk, is_protected=True)

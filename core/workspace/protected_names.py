@@ -5,7 +5,7 @@ Names are folded (`core.workspace.file_names.fold_name`). A name with a slash is
 
 A file is red (`PROTECTED`) if something acts by itself because of it: when a shell enters the directory, an editor
 opens it, git or an install runs, a language server or another tool starts that nobody thinks of as running the project.
-What people run knowingly (a makefile, a test) is only labelled.
+What people run knowingly (a makefile, a test, a build) is only labelled, also where a red file calls it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class RiskyNames(Struct, frozen=True):
 
 HOOK_RISK: Final = "runs by itself when git commits, merges or pushes"
 GIT_RISK: Final = "changes what git runs, or where it fetches from, by itself"
+BUILD_SERVER_RISK: Final = "runs by itself on the build server, with its secrets, once it is pushed"
 PYTHON_RISK: Final = "runs by itself whenever that Python starts"
 
 
@@ -36,10 +37,12 @@ PROTECTED: Final = (
         "changes what the agent may do, or what it is told",
         ".cursor .agent-tui .claude .codex .gemini .windsurf .kiro .roo .clinerules .opencode .factory "
         ".augment .continue .trae .qodo .junie .aiassistant .agents .qwen .goose .kilocode .amazonq "
+        ".pi .amp .crush .rovodev .tabnine .zencoder .openhands .iflow .codebuddy .grok .firebender "
         ".github/instructions .github/prompts .github/agents .github/chatmodes .github/skills "
         ".github/hooks",
         ".cursorrules agents.md agents.override.md agent.md claude.md claude.local.md gemini.md qwen.md "
-        "crush.md warp.md skill.md copilot-instructions.md .windsurfrules .clinerules .roorules .roomodes "
+        "crush.md warp.md codebuddy.md iflow.md grok.md firebender.json skill.md "
+        "copilot-instructions.md .windsurfrules .clinerules .roorules .roomodes "
         ".rules .goosehints .aider.conf.yml .aider.conf.yaml opencode.json opencode.jsonc crush.json "
         ".crush.json",
     ),
@@ -55,7 +58,8 @@ PROTECTED: Final = (
         ".nlsp-settings .externaltoolbuilders",
         "*.code-workspace *.sublime-project .lite_project.lua .lazy.lua .nvim-dap.lua .ycm_extra_conf.py "
         ".solargraph.yml .cargo/config .cargo/config.toml coc-settings.json .vimspector.json .neoconf.json .nlsp.json "
-        ".kateproject .tern-project .luarc.json .luarc.jsonc omnisharp.json hie.yaml .hie-bios build.zig",
+        ".kateproject .tern-project .luarc.json .luarc.jsonc omnisharp.json hie.yaml .hie-bios build.zig "
+        "rust-analyzer.toml rust-project.json .rust-project.json .lsp/config.edn .factorypath",
     ),
     RiskyNames(
         "runs by itself when cargo checks or builds, as an editor does when it opens the project",
@@ -65,11 +69,12 @@ PROTECTED: Final = (
         "runs by itself when the build tool starts, as an editor does when it opens the project",
         ".mvn",
         "gradle-wrapper.properties gradle-wrapper.jar init.gradle init.gradle.kts directory.build.* "
-        "directory.solution.* directory.packages.props nuget.config msbuild.rsp tools/bazel .bazeliskrc",
+        "directory.solution.* directory.*.props directory.*.targets before.*.targets after.*.targets "
+        "nuget.config msbuild.rsp tools/bazel .bazeliskrc",
     ),
     RiskyNames(
         "runs by itself when packages are installed, or whenever their manager starts",
-        ".yarn/releases .yarn/plugins .yarn/sdks .bundle",
+        ".yarn/releases .yarn/plugins .yarn/sdks .bundle .pdm-plugins .poetry/plugins",
         "binding.gyp .pnpmfile.cjs .pnpmfile.mjs .pnp.cjs .pnp.loader.mjs .pdm-python",
     ),
     RiskyNames("runs by itself when an editor formats a file", files=".formatter.exs"),
@@ -86,12 +91,14 @@ PROTECTED: Final = (
     RiskyNames(
         "runs by itself when the container is built or opened",
         ".devcontainer .gitpod .idx .codesandbox",
-        ".devcontainer.json .gitpod.yml .gitpod.dockerfile .replit .stackblitzrc devfile.yaml .devfile.yaml",
+        ".devcontainer.json .gitpod.yml .gitpod.dockerfile .replit .stackblitzrc devfile.yaml .devfile.yaml "
+        "devfile.yml .devfile.yml",
     ),
     RiskyNames(
         HOOK_RISK,
-        ".husky .githooks .git-hooks .lefthook .lefthook-local",
-        ".pre-commit-config.yaml .pre-commit-config.yml prek.toml .overcommit.yml captainhook.json "
+        ".husky .githooks .git-hooks .lefthook .lefthook-local .cargo-husky/hooks",
+        ".pre-commit-config.yaml .pre-commit-config.yml prek.toml hk.pkl hk.yml hk.yaml "
+        ".rusty-hook.toml .overcommit.yml captainhook.json "
         "grumphp.yml lefthook.yml lefthook.yaml lefthook.toml lefthook.json .lefthook.yml .lefthook.yaml "
         ".lefthook.toml .lefthook.json lefthook-local.yml lefthook-local.yaml lefthook-local.toml "
         "lefthook-local.json .lefthook-local.yml .lefthook-local.yaml .lefthook-local.toml "
@@ -100,16 +107,19 @@ PROTECTED: Final = (
         "commitlint.config.*",
     ),
     RiskyNames(
-        "runs by itself on the build server, with its secrets, once it is pushed",
+        BUILD_SERVER_RISK,
         ".circleci .buildkite .woodpecker .semaphore .builds .tekton .harness .teamcity .azure-pipelines "
-        ".zuul.d zuul.d .copr .github/workflows .github/actions .gitlab/ci .forgejo .gitea",
+        ".zuul.d zuul.d .copr .upsun .buddy .rwx .ebextensions .platform/hooks .eas/workflows .tangled/workflows "
+        ".github/workflows .github/actions .gitlab/ci .forgejo .gitea",
         "*.gitlab-ci.yml *.gitlab-ci.yaml .travis.yml .travis.yaml .drone.yml .drone.yaml .drone.jsonnet "
         ".drone.star .cirrus.yml .cirrus.star .woodpecker.yml .woodpecker.yaml .build.yml .build.yaml "
         "*jenkinsfile jenkinsfile.groovy *azure-pipelines.yml *azure-pipelines.yaml "
         "bitbucket-pipelines.yml bitbucket-pipelines.yaml *appveyor.yml *appveyor.yaml cloudbuild.yaml "
         "cloudbuild.yml buildspec.yml buildspec.yaml bitrise.yml codemagic.yaml wercker.yml shippable.yml "
         ".readthedocs.yml .readthedocs.yaml netlify.toml vercel.json .onedev-buildspec.yml .zuul.yaml "
-        "zuul.yaml .packit.yaml .packit.yml .space.kts",
+        "zuul.yaml .packit.yaml .packit.yml .space.kts .cnb.yml .vela.yml .vela.yaml .taskcluster.yml "
+        ".cpanel.yml .deployment amplify.yml .platform.app.yaml buddy.yml codeship-*.yml render.yaml "
+        ".scrutinizer.yml screwdriver.yaml .screwdriver.yaml .prow.yaml",
     ),
     RiskyNames(
         "runs by itself when a shell enters the directory",
@@ -119,14 +129,16 @@ PROTECTED: Final = (
     ),
     RiskyNames(
         "is loaded by itself by tools and editors that start here, whose programs it can name",
-        files=".env .env.local .env.development .env.production .env.test .env.*.local",
+        files=".env .env.leave .env.local .env.development .env.production .env.test .env.*.local",
     ),
     RiskyNames(
         "runs by itself when a shell, an editor or an interpreter starts here",
         files=".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile "
         ".zlogin .zlogout .kshrc .mkshrc .cshrc .tcshrc .login .logout .inputrc .tmux.conf .screenrc "
-        ".exrc .vimrc .gvimrc .lvimrc .nvimrc .nvim.lua .vim/vimrc .dir-locals.el .dir-locals-2.el .emacs "
-        ".rprofile .renviron .pdbrc .pdbrc.py .irbrc .pryrc .byebugrc .rdbgrc .gdbinit *-gdb.py .lldbinit "
+        ".exrc _exrc .vimrc _vimrc .vimrc.local .gvimrc .lvimrc .local.vimrc .nvimrc _nvimrc "
+        ".nvim.lua .vim/vimrc .dir-locals.el .dir-locals-2.el .emacs "
+        ".rprofile .renviron .rdata .tmux-sessionizer .pdbrc .pdbrc.py .irbrc .pryrc .byebugrc "
+        ".rdbgrc .gdbinit *-gdb.py *-gdb.gdb *-gdb.scm .lldbinit "
         ".ghci .ocamlinit .iex.exs .perldb .erlang .octaverc startup.m jupyter_notebook_config.py "
         "jupyter_server_config.py jupyter_lab_config.py ipython_config.py",
     ),
@@ -152,7 +164,7 @@ LABELLED: Final = (
         "noxfile.py tox.ini composer.json pyproject.toml build.gradle build.gradle.kts settings.gradle "
         "settings.gradle.kts pom.xml dockerfile containerfile compose.yaml compose.yml docker-compose.yml "
         "docker-compose.yaml "
-        "gulpfile.js gruntfile.js vagrantfile procfile tiltfile earthfile gemfile podfile dangerfile "
+        "gulpfile.js gruntfile.js vagrantfile procfile tiltfile earthfile gemfile gems.rb podfile dangerfile "
         "guardfile flake.nix shell.nix default.nix devbox.json gradlew mvnw .bazelrc ansible.cfg "
         "pytest.ini rust-toolchain.toml rust-toolchain",
     ),

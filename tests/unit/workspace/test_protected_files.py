@@ -106,3 +106,89 @@ def test_n9_a_name_that_acts_by_itself_is_red_in_any_directory_and_spelling(path
 )
 def test_n9_what_only_looks_like_it_is_not(path):
     assert find_file_risk(path) is None
+
+
+FORMS = {
+    "quoted.npmrc": ('"script-shell" = ./x.sh\n', ".npmrc"),
+    "single.npmrc": ("; c\n'script-shell' = ./x.sh\n", ".npmrc"),
+    "escaped.npmrc": ('"script-\\u0073hell" = ./x.sh\n', ".npmrc"),
+    "list.npmrc": ("node-options[]=--require ./x.js\n", ".npmrc"),
+    "variable.npmrc": ("${NOTHING}script-shell=./x.sh\n", ".npmrc"),
+    "inline": ('toolchain = {path = "./evil"}\n', "rust-toolchain.toml"),
+    "escaped": ('[toolchain]\n"p\\u0061th" = "./evil"\n', "rust-toolchain.toml"),
+    "of the old name": ('toolchain.path = "./evil"\n', "rust-toolchain"),
+    "complex": ("? yarnPath\n: ./x.js\n", ".yarnrc.yml"),
+    "escaped yarn": ('"yarn\\u0050ath": ./x.js\n', ".yarnrc.yml"),
+    "in braces": ("{yarnPath: ./x.js}\n", ".yarnrc.yml"),
+    "tagged": ("!!str yarnPath: ./x.js\n", ".yarnrc.yml"),
+    "escaped bun": ('"pre\\u006coad" = "./x.ts"\n', "bunfig.toml"),
+    "deep bun": ('test = {preload = "./x.ts"}\n', "bunfig.toml"),
+    "ghooks": ('{"config": {"ghooks": {"pre-commit": "touch x"}}}', "package.json"),
+    "built": ('{"pnpm": {"onlyBuiltDependencies": ["x"]}}', "package.json"),
+    "run-s": ('{"scripts": {"prepare": "run-s a", "a": "touch x"}}', "package.json"),
+    "alias": ('{"scripts": {"post-install-cmd": ["@go"], "go": "touch x"}}', "composer.json"),
+    "plugins": ('[tool.poetry.requires-plugins]\nmy = {path = "./evil"}\n', "pyproject.toml"),
+    "quoted backend": ('[build-system]\n"backend-p\\u0061th" = ["."]\n', "pyproject.toml"),
+    "pnpmfile": ("pnpmfile: ./x.cjs\n", "pnpm-workspace.yaml"),
+    "pnpm list": ("packages:\n- a\nonlyBuiltDependencies:\n- x\n", "pnpm-workspace.yaml"),
+    "package.yaml": ("scripts:\n  postinstall: touch x\n", "package.yaml"),
+    "package.json5": ('{scripts: {postinstall: "touch x"}}', "package.json5"),
+    "crate": ('[package]\nname = "x"\nbuild = "gen.rs"\n', "Cargo.toml"),
+    "crate, quoted": ("[package]\n\"bui\\u006cd\" = 'gen.rs'\n", "Cargo.toml"),
+    "crate, inline": ('package = {name = "x", build = "gen.rs"}\n', "Cargo.toml"),
+    "crate, dotted": ('package.name = "x"\npackage.build = "gen.rs"\n', "Cargo.toml"),
+    "crate, odd": ('package = {\n  name = "x",\n  build = "gen.rs",\n}\n', "Cargo.toml"),
+    "path file": ("import os\n", "x.pth"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_n23_a_key_that_names_a_program_counts_in_each_form_of_its_format(form):
+    text, name = FORMS[form]
+    lever = find_file_risk(f"sub/{name}", b"", text.encode())
+    assert lever is not None
+    assert lever.is_protected
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (".npmrc", "registry=https://example.org\n@x:registry=https://example.org\n# script-shell=x\n"),
+        ("Cargo.toml", '[package]\nname = "x"\nbuild = false\n[dependencies]\nbuild = "1"\n'),
+        ("rust-toolchain.toml", '[toolchain]\nchannel = "1.80"\n'),
+        ("rust-toolchain", "nightly\n"),
+        (".yarnrc.yml", 'nodeLinker: node-modules\npackageExtensions:\n  "a@*":\n    dependencies: {b: "1"}\n'),
+        ("bunfig.toml", "[install]\nexact = true\n"),
+        ("pnpm-workspace.yaml", "packages:\n  - \"packages/*\"\n  - '!**/test/**'\ncatalog:\n  a: ^1\n"),
+        ("pyproject.toml", '[project]\nname = "x"\n[tool.poetry]\nname = "x"\n'),
+        ("package.yaml", "name: x\nlibrary:\n  source-dirs: src\n"),
+        ("package.json", '{"config": {"port": 1}, "scripts": {"test": "npm run prepare"}}'),
+        ("x.pth", "../src\n"),
+    ],
+)
+def test_n23_what_else_such_a_file_says_is_ordinary(name, text):
+    lever = find_file_risk(name, b"", text.encode())
+    assert lever is None or not lever.is_protected
+
+
+RUN_BY_TOOLS = """
+.vimrc.local _vimrc _exrc .lvimrc .local.vimrc _nvimrc x-gdb.gdb x-gdb.scm devfile.yml .devfile.yml .RData .env.leave
+.tmux-sessionizer rust-analyzer.toml rust-project.json .rust-project.json .lsp/config.edn .factorypath
+.pdm-plugins/lib/x.py .poetry/plugins/x/p.py hk.pkl hk.yaml .rusty-hook.toml .cargo-husky/hooks/pre-commit .cnb.yml
+.vela.yml .taskcluster.yml .cpanel.yml .deployment amplify.yml .eas/workflows/x.yml .platform.app.yaml
+.upsun/config.yaml buddy.yml .buddy/x.yml codeship-steps.yml .rwx/ci.yml .tangled/workflows/ci.yml render.yaml
+.scrutinizer.yml .ebextensions/x.config .platform/hooks/prebuild/a.sh screwdriver.yaml .prow.yaml .woodpecker/x.yaml
+.pi/settings.json .amp/settings.json .crush/x .rovodev/x .tabnine/x .zencoder/x .openhands/setup.sh codebuddy.md
+iflow.md firebender.json GROK.md Directory.x.targets before.x.sln.targets
+"""
+
+
+@pytest.mark.parametrize("path", RUN_BY_TOOLS.split())
+def test_n23_a_name_that_some_tool_runs_or_obeys_by_itself_is_red(path):
+    assert is_protected(path)
+    assert is_protected(f"deep/{path}".upper())
+
+
+@pytest.mark.parametrize("path", ["mix.exs", "x.csproj", "dune", "Package.swift", "pixi.toml", "render.py", "hk.py"])
+def test_n23_what_a_person_builds_with_is_not(path):
+    assert not is_protected(path)

@@ -89,3 +89,178 @@ def test_n23_what_is_only_spoken_of_is_not(review, source, text, path):
     review.put(source, text.encode())
     review.shadow.write(path, b"x\n")
     assert not review.state.changes[path].protected
+
+
+def scripts(**names: str) -> str:
+    return json.dumps({"scripts": names})
+
+
+RUN_B = scripts(build="node tools/b.js", test="node test/run.js", pretest="sh test/first.sh")
+# By what it shows: the files that stand there, and the script that some of them runs.
+HIDDEN: dict[str, tuple[dict[str, str], str]] = {
+    "a change of directory": ({"package.json": scripts(prepare="cd tools && node b.js")}, "tools/b.js"),
+    "a working directory": (
+        {".github/workflows/c.yml": STEP.format("./x.sh\n        working-directory: sub")},
+        "sub/x.sh",
+    ),
+    "a variable": ({".husky/pre-commit": "D=scripts\nsh $D/x.sh\n"}, "scripts/x.sh"),
+    "the output of a command": ({".husky/pre-commit": 'cd "$(git rev-parse)"/scripts\n./x.sh\n'}, "scripts/x.sh"),
+    "a loop": ({".envrc": "for f in conf/*.sh; do . $f; done\n"}, "conf/x.sh"),
+    "a loop over Python": ({".envrc": "for f in conf/*.py; do python $f; done\n"}, "conf/x.py"),
+    "a matrix": ({".github/workflows/c.yml": "m: [x]\n" + STEP.format("sh sub/${{ matrix.m }}.sh")}, "sub/x.sh"),
+    "braces": ({".githooks/pre-commit": "sh t/{x,y}.sh\n"}, "t/x.sh"),
+    "quotes": ({".githooks/pre-commit": "sh t/'x'.sh\n"}, "t/x.sh"),
+    "a backslash": ({".githooks/pre-commit": "sh t/\\x.sh\n"}, "t/x.sh"),
+    "small letters": ({".githooks/pre-commit": "cd T && sh X.SH\n"}, "t/x.sh"),
+    "blanks": ({".githooks/pre-commit": "sh 't/x y.sh'\n"}, "t/x y.sh"),
+    "a makefile by name": ({".travis.yml": "script: cd sub; make -f b.mk\n"}, "sub/b.mk"),
+    "parts of a path": (
+        {"package.json": scripts(postinstall="node a.js"), "a.js": "run(path.join(__dirname, 'lib', 'h.sh'))\n"},
+        "lib/h.sh",
+    ),
+    "node and a directory": ({"package.json": scripts(prepare="node scripts")}, "scripts/index.js"),
+    "node and itself": ({"package.json": '{"main": "lib/m", "scripts": {"prepare": "node ."}}'}, "lib/m.js"),
+    "python -m": ({"package.json": scripts(prepare="python3 -m tools")}, "tools/__main__.py"),
+    "python -m below src": ({".githooks/pre-commit": "PYTHONPATH=src python -m tool\n"}, "src/tool.py"),
+    "python -c": ({"package.json": scripts(prepare='python3 -c "import gen; gen.main()"')}, "gen.py"),
+    "import": ({"sitecustomize.py": "import helper\n"}, "helper.py"),
+    "from": ({"sitecustomize.py": "from lib.h import x\n"}, "lib/h.py"),
+    "from a package": ({"sitecustomize.py": "from lib import (\n    h,\n)\n"}, "lib/h.py"),
+    "the package above": ({"sitecustomize.py": "from lib.h import x\n", "lib/h.py": ""}, "lib/__init__.py"),
+    "import by call": ({"sitecustomize.py": 'importlib.import_module("lib.h")\n'}, "lib/h.py"),
+    "import of a hook": (
+        {".githooks/a": "#!/usr/bin/env python3\nsys.path.insert(0, 'tools')\nimport x\n"},
+        "tools/x.py",
+    ),
+    "backend": (
+        {"pyproject.toml": '[build-system]\nbuild-backend = "be.core:api"\n"backend-path" = ["_b"]\n'},
+        "_b/be/core.py",
+    ),
+    "Ruby": ({".githooks/pre-commit": "#!/usr/bin/ruby\nrequire_relative '../tools/x'\n"}, "tools/x.rb"),
+    "mod": ({"build.rs": "mod helper;\n"}, "helper/mod.rs"),
+    "path of mod": ({"build.rs": '#[path = "gen/x.rs"]\nmod h;\n'}, "gen/x.rs"),
+    "include!": ({"build.rs": 'include!("gen/x.inc");\n'}, "gen/x.inc"),
+    "build of a crate": ({"Cargo.toml": 'package.name = "x"\npackage.build = "gen/main.rs"\n'}, "gen/main.rs"),
+    "npm test": ({".husky/pre-commit": "npm test\n", "package.json": RUN_B}, "test/run.js"),
+    "npm t": ({".husky/pre-commit": "npm t\n", "package.json": RUN_B}, "test/run.js"),
+    "what runs before": ({".husky/pre-commit": "npm test\n", "package.json": RUN_B}, "test/first.sh"),
+    "run-s": ({"package.json": scripts(prepare="run-s build:*", **{"build:a": "node tools/b.js"})}, "tools/b.js"),
+    "--prefix": ({".envrc": "npm --prefix sub run build\n", "sub/package.json": RUN_B}, "sub/tools/b.js"),
+    "-w": ({".envrc": "npm run build -w pk/a\n", "pk/a/package.json": RUN_B}, "pk/a/tools/b.js"),
+    "-w by name": ({".envrc": "npm run build -w @x/a\n", "pk/a/package.json": RUN_B}, "pk/a/tools/b.js"),
+    "a task of npm": (
+        {".vscode/tasks.json": '{"type": "npm", "script": "build"}', "package.json": RUN_B},
+        "tools/b.js",
+    ),
+    "composer": ({".envrc": "composer go\n", "composer.json": scripts(go="@on", on="php t/x.php")}, "t/x.php"),
+    "deno": ({".envrc": "deno task go\n", "deno.jsonc": '{"tasks": {"go": "deno run t/x.ts",},} // x'}, "t/x.ts"),
+    "use flake": ({".envrc": "use flake\n"}, "flake.nix"),
+    "use nix": ({".envrc": "use nix\n"}, "shell.nix"),
+    "use devenv": ({".envrc": "use devenv\n"}, "devenv.nix"),
+    "tsdk": ({".vscode/settings.json": '{"typescript.tsdk": "tools/ts/lib"}'}, "tools/ts/lib/tsserver.js"),
+    "nodePath": ({".vscode/settings.json": '{"eslint.nodePath": "./nm"}'}, "nm/eslint/index.js"),
+    "include, local": ({".gitlab-ci.yml": "include:\n- local: '/ci/x.yml'\n"}, "ci/x.yml"),
+    "include, a word": ({".gitlab-ci.yml": "include: ci/x.yml\n"}, "ci/x.yml"),
+    "include, a pattern": ({".gitlab-ci.yml": "include:\n  local: 'ci/*.yml'\n"}, "ci/x.yml"),
+    "include, at any depth": ({".gitlab-ci.yml": "include: 'ci/**.yml'\n"}, "ci/a/x.yml"),
+    "include, a trigger": ({".gitlab-ci.yml": "a:\n  trigger: {include: ci/x.yml}\n"}, "ci/x.yml"),
+    "include, in turn": (
+        {".gitlab-ci.yml": "include: ci/x.yml\n", "ci/x.yml": "a:\n  script: [sh tools/z.sh]\n"},
+        "tools/z.sh",
+    ),
+    "includes": ({"Taskfile.yml": "includes:\n  a: ./tasks/a.yml\n"}, "tasks/a.yml"),
+    "includes of a directory": ({"Taskfile.yml": "includes:\n  a:\n    taskfile: ./tasks\n"}, "tasks/a.yml"),
+    "extends": ({"lefthook.yml": "extends:\n- conf/l.yml\n"}, "conf/l.yml"),
+    "extends, a pattern": ({"lefthook.yml": "extends: [conf/*.yml]\n"}, "conf/l.yml"),
+    "source_dir": ({"lefthook.yml": "source_dir: conf\n"}, "conf/pre-commit/x"),
+    "rc": ({"lefthook.yml": "rc: conf/rc\n"}, "conf/rc"),
+    "_.file": ({"mise.toml": '[env]\n_.file = "conf/e"\n'}, "conf/e"),
+    "an enter hook": ({"mise.toml": '[hooks]\nenter = "{{config_root}}/conf/e.sh"\n'}, "conf/e.sh"),
+    "task_config": ({"mise.toml": '[task_config]\nincludes = ["xt"]\n'}, "xt/build"),
+    "dockerfile": ({".devcontainer/devcontainer.json": '{"build": {"dockerfile": "../docker/Dev"}}'}, "docker/Dev"),
+    "compose": ({".devcontainer/devcontainer.json": '{"dockerComposeFile": ["../c.dev.yml"]}'}, "c.dev.yml"),
+    "hooks of a repository here": ({".pre-commit-config.yaml": "repos:\n- repo: ./hk\n"}, "hk/x.sh"),
+}
+
+
+@pytest.mark.parametrize("form", HIDDEN)
+def test_n23_what_a_red_file_runs_is_red_however_it_is_named(review, form):
+    files, named = HIDDEN[form]
+    for path, text in files.items():
+        review.put(path, text.encode())
+    review.put(named, b"")
+    review.shadow.write(named, b"x\n")
+    review.shadow.write("src/other.py", b"x\n")
+    assert review.state.changes[named].protected
+    assert not review.state.changes["src/other.py"].protected
+    accept_everything(review.shadow)
+    assert review.disk(named) == b""
+
+
+def test_n23_the_files_that_a_directory_gives_to_a_hook_are_red(review):
+    review.put(".husky/pre-commit", b"run-parts scripts\n")
+    review.put("scripts/x", b"#!/bin/sh\n", mode=0o755)
+    review.shadow.write("scripts/x", b"#!/bin/sh\nevil\n")
+    review.shadow.write("scripts/deep/data.txt", b"x\n")
+    assert review.state.changes["scripts/x"].protected
+    assert not review.state.changes["scripts/deep/data.txt"].protected
+
+
+def test_n23_a_script_that_a_hook_calls_by_name_is_red_where_it_changes(review):
+    review.put(".husky/pre-commit", b"npm test\n")
+    review.put("package.json", scripts(test="jest", start="vite").encode())
+    review.shadow.write("package.json", scripts(test="jest", start="evil").encode())
+    assert not review.state.changes["package.json"].protected
+    review.shadow.write("package.json", scripts(test="evil", start="vite").encode())
+    assert review.state.changes["package.json"].risk == "is run by .husky/pre-commit (test)"
+
+
+def test_n23_a_flood_of_red_files_hides_none_of_the_top(review):
+    review.put(".git/hooks/pre-push", b"sh a.sh\n")
+    for number in range(700):
+        review.put(f"many/{number}.code-workspace", b"{}\n")
+    review.shadow.write("many/x.txt", b"x\n")
+    review.shadow.write("a.sh", b"x\n")
+    assert review.state.changes["a.sh"].protected
+
+
+CHECKS = """
+on: {push: {paths: ["src/**", "tests/**/*.py", "scripts/*.py"]}}
+jobs:
+  test:
+    steps:
+      - run: pip install -e . -r requirements/dev.txt
+      - run: ruff check src tests && mypy src
+      - run: pytest tests tests/test_*.py --cov=src
+      - run: python -m pytest tests/unit && python -m build && tox -e py && make all
+      - run: python -c "import shop; print(shop.__version__)"
+      - run: npx eslint 'src/**/*.ts' && npm test && cargo test && go test ./...
+      - uses: codecov/codecov-action@v4 # for all of the src in tests
+"""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("src/shop/__init__.py", "src/app.ts", "src/index.ts", "src/lib.rs", "src/main.go", "tests/test_a.py"),
+        *("tests/unit/test_b.py", "tests/conftest.py", "scripts/tool.py", "requirements/dev.txt", "pyproject.toml"),
+        *(
+            "tox.ini",
+            "Makefile",
+            "package.json",
+            "setup.py",
+            "Dockerfile",
+            "eslint.config.js",
+            "docs/x.md",
+            "src/run.py",
+        ),
+    ],
+)
+def test_n23_a_workflow_that_checks_all_makes_no_ordinary_file_red(review, path):
+    review.put(".github/workflows/ci.yml", CHECKS.encode())
+    review.put(".husky/pre-commit", b"npx lint-staged\nmake lint\n")
+    review.put("package.json", scripts(test="vitest run tests", build="tsc -p .").encode())
+    for each in ("src/shop/x.py", "tests/unit/x.py", "scripts/x.py", path):
+        review.put(each, (review.disk(each) or b""))
+    review.shadow.write(path, (review.disk(path) or b"") + b"\n")
+    assert not review.state.changes[path].protected

@@ -1,0 +1,336 @@
+"""Words of a red text that may name others, however spelled: paths, ends of paths, directories, modules, calls.
+
+Nothing here looks at a tree. A word is kept as it is meant (`Mark`) under the first part of its path, so that most of
+them cost one look at the names of a directory. A variable may stand for any directory, or for any part of a name.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from itertools import product
+
+from msgspec import Struct
+
+from core.workspace.acting_content import cut_blocks
+from core.workspace.called_scripts import RunnerCall, find_calls
+
+CODE = re.compile(
+    r"\.(?:sh|bash|zsh|fish|[cm]?[jt]sx?|pyw?|rb|p[lm]|php|lua|vim|el|exs?|jl|r|groovy|psm?1|bat|cmd|rs|go|mk|gradle|kts"
+    r"|nix|awk)\Z",
+    re.I,
+)
+BINARY = re.compile(r"\.(?:jar|so|dylib|dll|pyd|pyc|node|wasm|exe)\Z", re.I)
+SHELL = re.compile(r"\.(?:sh|bash|zsh|fish|ps1|bat|cmd|awk)\Z", re.I)
+_MAX_WORDS = 4_000  # of one text
+_MAX_GLOBS = 200
+_MAX_STARS = 3  # of one name
+_MAX_WORD = 2_000  # characters, with the braces in it
+_WILDCARDS = {"*": "[^/\n]*", "?": "[^/\n]"}
+_ANY = "\1"  # what a variable stands for
+_VARIABLES = re.compile(
+    r"\$\{\{.{0,200}?\}\}|\{\{.{0,200}?\}\}|<<.{0,200}?>>|\$\{[^{}\n]*\}|\$[A-Za-z_]\w*\$?|\$[0-9@*]|%\w+%|`[^`\n]*`|\$\(\)"
+)
+_INNER_COMMAND = re.compile(r"\$\(([^()]*)\)")
+_BRACES = re.compile(r"([^\s{},;\"'()|&]{0,200})\{([^{}\n]{0,500}[,.][^{}\n]{0,500})\}([^\s{},;\"'()|&]{0,200})")
+_CLASS = re.compile(r"(?<=[\w/.*-])\[[^\]\s,]{1,40}\](?=[\w.*-])")
+_TOKEN = re.compile(r"([\w.@+~*?/\1-]+)(:(?=\s|$))?", re.MULTILINE)
+_WORD = re.compile(r"[\w.@+~${}/\\-]+")
+_LEADING = re.compile(r"^(?:\$\w+|\$\{[^{}]*\}+|\$\{\{[^{}]*\}\}|\\)/+")
+_RUNS_ALL = re.compile(r"run-parts|_path\b|\bpath=|\bfor\s+\w+\s+in\b|\bxargs\b")
+_COMMON = re.compile(
+    r"(?:index|main|mod|lib|__init__|__main__|app|tests?|utils?|types|server|client|cli|setup|build|run|config|conftest|"
+    r"manage|base|common|core|api|models?|views|version|install|start)\.\w+\Z"
+)
+_PLACES = re.compile(
+    r"(?:PATH_add|path_add|source_env(?:_if_exists)?|uses:|core\.hooksPath|_\.path)[\s\"'=:\[]+([^\s\"',\]]+)"
+)
+_RUN = re.compile(
+    r"(?:^|[\s;&|({\"'])(?:source|so|sh|bash|zsh|dash|python3?|ruby|perl|php|exec|dotenv(?:_if_exists)?)"
+    r"\s+(?:-\S+\s+){0,8}[\"']?([\w.@+~${}/-]+)",
+    re.MULTILINE,
+)
+_SOURCED = re.compile(r"(?:^|[;&|({\"'`:]|\b(?:then|do|else)\s|-\s)[ \t]*\.\s+[\"']?([\w.@+~${}/-]+)", re.MULTILINE)
+_PROGRAMS = re.compile(
+    r"(?:^|[\s;&|({\"'/])(?:node|bun|tsx|ts-node|nodemon|deno\s+run)\s+(?:-\S+\s+){0,8}[\"']?([\w.@+~${}/-]+)",
+    re.MULTILINE,
+)
+_MODULES = re.compile(r"-m[\s\"',]+([\w.]+)")
+_INLINE_PYTHON = re.compile(r"python\S{0,20}\s+(?:-\S+\s+){0,8}?-c\s+[\\\"']*([^\n]*)")
+_IMPORTS = re.compile(r"(?:^|[;\"'])[ \t]*import\s+([\w., \t]+)", re.MULTILINE)
+_FROM = re.compile(r"(?:^|[;\"'])[ \t]*from\s+(\.*)([\w.]*)\s+import\s+(?:\(([^)]*)\)|([\w., \t*]+))", re.MULTILINE)
+_CALLED_IMPORTS = re.compile(r"(?:__import__|import_module|run_module)\(\s*[\"']([\w.]+)")
+_RUST = re.compile(r"\bmod\s+(?:r#)?(\w+)\s*;")
+_INCLUDED = re.compile(r"(?:\binclude(?:_str|_bytes)?!\s*\(|\bpath\s*=)\s*\"([^\"\n]+)\"")
+_REQUIRED = re.compile(r"\b(?:require_relative|load|dofile|do|require)\b[\s(]*[\"']([\w./-]+)[\"']")
+_FLAKES = {"flake": ("flake.nix",), "nix": ("shell.nix", "default.nix"), "devenv": ("devenv.nix", "devenv.yaml")}
+# Keys of a kind of file whose values name files of any kind, and those that name directories.
+_KEYS: tuple[tuple[re.Pattern[str], tuple[str, ...], tuple[str, ...]], ...] = (
+    (re.compile(r"taskfile[^/]*\Z"), ("includes", "taskfile", "dotenv"), ()),
+    (re.compile(r"lefthook[^/]*\Z"), ("extends", "rc"), ("source_dir", "source_dir_local")),
+    (
+        re.compile(r"(?:^|/)\.?(?:mise|rtx)[^/]*(?:/[^/]*)?\.toml\Z"),
+        ("_.file", "_.source", "file", "source"),
+        ("includes",),
+    ),
+    (re.compile(r"devcontainer"), ("dockerFile", "dockerfile", "dockerComposeFile"), ()),
+    (re.compile(r"\.vscode/|\.code-workspace\Z"), (), ("typescript.tsdk", "js/ts.tsdk.path", "eslint.nodePath")),
+    (re.compile(r"\.pre-commit-config"), (), ("repo",)),
+    (re.compile(r"(?:^|/)\.(?:github|gitea|forgejo|circleci)/"), (), ()),
+    (re.compile(r"\.ya?ml\Z"), ("include", "local"), ()),
+)
+
+
+class Mark(StrEnum):
+    """The meaning of a word: a script, a file of any kind, anything there is, a program that Node finds, a module that
+    is run, and one that is imported."""
+
+    SCRIPT = "script"
+    FILE = "file"
+    PLACE = "place"
+    PROGRAM = "program"
+    RUN_MODULE = "run-module"
+    MODULE = "module"
+
+
+ENDINGS: dict[str, tuple[str, ...]] = {
+    Mark.SCRIPT: ("", ".js", ".cjs", ".mjs", ".ts", ".mts", ".py", ".sh", ".rb", ".lua", "/index.js", "/__main__.py"),
+    Mark.PLACE: ("",),
+    Mark.RUN_MODULE: (".py", "/__main__.py"),
+    Mark.MODULE: (".py", "/__init__.py"),
+}
+ENDINGS[Mark.FILE] = ENDINGS[Mark.PROGRAM] = ENDINGS[Mark.SCRIPT]
+
+
+class RedWords(Struct, frozen=True):
+    """The words of a text. `exact`: words, a mark before each, by the first part of their path (".." = upward).
+
+    `names`: ends of paths by the name that they end with, in small letters; `globs`: ends of paths with wildcards.
+    `places`: words that may be directories, by their first part; `tails`: ends of such; `run_places`: those all of
+    which may be run.
+    `data_globs`: whole paths of files of any kind, with wildcards; `undone`: the text without quotes, in small letters.
+    """
+
+    exact: dict[str, tuple[str, ...]] = {}
+    names: dict[str, tuple[str, ...]] = {}
+    globs: re.Pattern[str] | None = None
+    places: dict[str, tuple[str, ...]] = {}
+    tails: frozenset[str] = frozenset()
+    run_places: frozenset[str] = frozenset()
+    parts: frozenset[str] = frozenset()
+    data_globs: tuple[str, ...] = ()
+    calls: tuple[RunnerCall, ...] = ()
+    undone: str = ""
+
+
+def is_common(name: str) -> bool:
+    """True if many directories hold a file of this name, so that the name alone says little."""
+    return _COMMON.match(name) is not None
+
+
+def read_words(path: str, text: str, *, imports: bool, is_bare: bool) -> RedWords:
+    """Read a text that runs something. `imports`: what its Python imports counts; `is_bare`: so do ends of paths."""
+    exact = list(dict.fromkeys((*_list_exact(path, text), *(_list_imports(path, text) if imports else ()))))
+    files, globs = list[tuple[Mark, str]](), list[str]()
+    for mark, word in _list_keyed(path.lower(), text):
+        if "*" in word:
+            globs.append(posixpath.normpath(word.lstrip("/")))
+        else:
+            files.append((mark, word))
+    words = sort_words((*exact, *files))
+    if not is_bare:
+        return RedWords(exact=words, data_globs=tuple(globs), calls=tuple(find_calls(text)))
+    return _add_tokens(text, words, tuple(globs))
+
+
+def sort_words(words: Iterable[tuple[Mark, str]]) -> dict[str, tuple[str, ...]]:
+    """Sort words that name paths by their first part, as `RedWords.exact`; leave out what no path is."""
+    sorted_words = dict[str, dict[str, None]]()
+    for mark, raw in list(words)[:_MAX_WORDS]:
+        word = _LEADING.sub("", raw).strip("\\")
+        if "$" in word or word.startswith("~") or not (word.strip("./@") or mark == Mark.PROGRAM):
+            continue
+        word = posixpath.normpath(word.lstrip("/") or ".")
+        first, slash, _ = word.partition("/")
+        is_path = mark != Mark.SCRIPT or "/" in raw
+        endings = ENDINGS[mark] if not slash and is_path else ("",)
+        keys = (
+            {first, *(first + end for end in endings if not end.startswith("/"))}
+            if first not in (".", "..")
+            else {".."}
+        )
+        for key in keys:
+            sorted_words.setdefault(key, {})[f"{mark} {word if slash or not is_path else f'./{word}'}"] = None
+    return {key: tuple(values) for key, values in sorted_words.items()}
+
+
+def _list_exact(path: str, text: str) -> Iterator[tuple[Mark, str]]:
+    yield from ((Mark.PLACE, word) for word in _PLACES.findall(text))
+    yield from ((Mark.FILE, word) for word in (*_RUN.findall(text), *_SOURCED.findall(text)))
+    yield from ((Mark.PROGRAM, word) for word in _PROGRAMS.findall(text))
+    yield from ((Mark.RUN_MODULE, word.replace(".", "/")) for word in _MODULES.findall(text))
+    yield from ((Mark.SCRIPT, word) for word in dict.fromkeys(_WORD.findall(text)))
+    for name in re.findall(r"^[ \t]*use[ \t_]+(flake|nix|devenv)\b", text, re.MULTILINE):
+        yield from ((Mark.FILE, f"./{each}") for each in _FLAKES[name])
+    if path.endswith(".rs"):
+        for name in _RUST.findall(text):
+            yield from ((Mark.FILE, f"./{name}.rs"), (Mark.FILE, f"./{name}/mod.rs"))
+        yield from ((Mark.FILE, word) for word in _INCLUDED.findall(text))
+    else:
+        yield from ((Mark.FILE, f"./{word}") for word in _REQUIRED.findall(text))
+
+
+def _list_imports(path: str, text: str) -> Iterator[tuple[Mark, str]]:
+    """List the modules that a text in Python imports, or one that it hands to Python."""
+    if path.endswith("pyproject.toml"):
+        for place, backend in product(re.findall(r"'([^']*)'", text), re.findall(r"\] ([\w.]+)", text)):
+            yield Mark.MODULE, posixpath.join(place, backend.replace(".", "/"))
+        return
+    if not path.endswith((".py", ".pyw", ".pth")) and "python" not in text[:80]:
+        text = "\n".join(_INLINE_PYTHON.findall(text))
+    for names in _IMPORTS.findall(text):
+        yield from ((Mark.MODULE, name.split()[0].replace(".", "/")) for name in names.split(",") if name.strip())
+    yield from ((Mark.MODULE, name.replace(".", "/")) for name in _CALLED_IMPORTS.findall(text))
+    for dots, module, inner, plain in _FROM.findall(text):
+        above = "./" + "../" * (len(dots) - 1) if dots else ""
+        base = above + module.replace(".", "/")
+        yield Mark.MODULE, base
+        for name in (inner or plain).split(","):
+            if name.strip().isidentifier() or " as " in name:
+                yield Mark.MODULE, posixpath.join(base, name.split()[0])
+
+
+def _list_keyed(path: str, text: str) -> Iterator[tuple[Mark, str]]:
+    """List the words at the keys that name files, by the kind of the file."""
+    _, files, places = next((row for row in _KEYS if row[0].search(path)), (None, (), ()))
+    for mark, keys in ((Mark.FILE, files), (Mark.PLACE, places)):
+        blocks = [block for _, block in cut_blocks(_spread(text), keys)] if keys else []
+        for raw in re.findall(r"[\w.@+~*/{}$-]+", "\n".join(blocks)):
+            word = raw if "{" in raw else raw.rstrip("}")
+            if "repo" in keys and not word.startswith((".", "/")):
+                continue
+            if word == "." and "repo" in keys:
+                yield Mark.FILE, ".pre-commit-hooks.yaml"
+            elif word.strip("./"):
+                yield mark, word
+            if "taskfile" in keys and "." not in word.rpartition("/")[2]:
+                yield from ((mark, f"{word}/*.{ending}") for ending in ("yml", "yaml"))
+
+
+def _spread(text: str) -> str:
+    """Give each key of a text in braces a line of its own."""
+    return re.sub(r"([{,])\s*(?=[\"']?[\w./]+[\"']?\s*:)", r"\1\n", text) if "{" in text else text
+
+
+# the ends of paths
+
+
+class _Tokens:
+    """The tokens of a text, gathered line by line."""
+
+    def __init__(self) -> None:
+        self.names = dict[str, dict[str, None]]()
+        self.globs = dict[str, None]()
+        self.places = dict[str, dict[str, None]]()
+        self.tails, self.run_places, self.parts = set[str](), set[str](), set[str]()
+
+    def add(self, text: str, *, runs_all: bool) -> None:
+        for token, colon in dict.fromkeys(_TOKEN.findall(text)):
+            for path, is_tail in _list_ends(token):
+                above, _, name = path.rpartition("/")
+                is_glob = "*" in name or "?" in name
+                if is_glob:
+                    self._add_glob(above, name, runs_all=runs_all or _ANY in token)
+                elif len(self.names) < _MAX_WORDS:
+                    self.names.setdefault(name, {})[("/" if token.startswith(("/", _ANY)) else "") + path] = None
+                self._add_place(above if is_glob else path, is_tail=is_tail, is_key=bool(colon), runs_all=runs_all)
+
+    def _add_place(self, place: str, *, is_tail: bool, is_key: bool, runs_all: bool) -> None:
+        self.parts.update(place.split("/"))
+        if place and not is_key:
+            if is_tail:
+                self.tails.add(place)
+            else:
+                self.places.setdefault(place.partition("/")[0], {})[place] = None
+            self.run_places.update((place,) if runs_all else ())
+
+    def _add_glob(self, above: str, name: str, *, runs_all: bool) -> None:
+        """Add a pattern for ends of paths, but for one that would take in what is only checked, such as all tests."""
+        name = re.sub(r"\*.*\*", "*", name) if name.count("*") > _MAX_STARS and "**" not in name else name
+        stem = re.sub(r"\.\w+\Z", "", name).strip("*?")
+        if "**" in name or len(self.globs) > _MAX_GLOBS or not name.strip("*?") or not (above or stem):
+            return
+        if CODE.search(name) is None and above:  # it ends with a wildcard, which any data could match
+            any_name = "".join({"*": "[^/.\n]*"}.get(each) or re.escape(each) for each in name) + r"(?:\.(?:ba|z)?sh)?"
+        elif SHELL.search(name) or (CODE.search(name) and runs_all):
+            any_name = "".join(_WILDCARDS.get(each) or re.escape(each) for each in name)
+        else:
+            return
+        self.globs[rf"^(?:.*/)?{re.escape(above + '/') if above else ''}{any_name}$"] = None
+
+
+def _add_tokens(text: str, exact: dict[str, tuple[str, ...]], data_globs: tuple[str, ...]) -> RedWords:
+    tokens = _Tokens()
+    undone = _undo(text)
+    tokens.add(undone, runs_all=False)
+    tokens.add("\n".join(line for line in undone.splitlines() if _RUNS_ALL.search(line)), runs_all=True)
+    return RedWords(
+        exact=exact,
+        names={name: tuple(ends) for name, ends in tokens.names.items()},
+        globs=re.compile("|".join(tokens.globs), re.MULTILINE) if tokens.globs else None,
+        places={first: tuple(places) for first, places in tokens.places.items()},
+        tails=frozenset(tokens.tails),
+        run_places=frozenset(tokens.run_places),
+        parts=frozenset(tokens.parts),
+        data_globs=data_globs,
+        calls=tuple(find_calls(text)),
+        undone=re.sub(r"[\\'\"]", "", text).lower(),
+    )
+
+
+def _undo(text: str) -> str:
+    """Return a text in small letters, with quotes as borders and again as nothing; without braces and variables."""
+    text = text.lower().replace("\\\n", " ")
+    for _ in range(4):
+        inner = "\n".join(_INNER_COMMAND.findall(text))
+        text = _INNER_COMMAND.sub("$()", text) + "\n" + inner if inner else text
+    forms = [re.sub(r"[\\'\"]", " ", text), re.sub(r"[\\'\"]", "", text)]
+    forms += [re.sub(r"[\"']", " ", text.replace("\\\\", "/").replace("\\", "/"))] if "\\" in text else []
+    lines = dict.fromkeys(line for form in forms for line in form.splitlines())
+    plain = _CLASS.sub("?", _VARIABLES.sub(_ANY, "\n".join(lines)))
+    if "{" not in plain:
+        return plain
+    return "\n".join(
+        " ".join(map(_expand_braces, line.split(" "))) if "{" in line else line for line in plain.split("\n")
+    )
+
+
+def _expand_braces(word: str) -> str:
+    for _ in range(3):
+        if "{" in word and "}" in word and len(word) < _MAX_WORD:
+            word = _BRACES.sub(_expand, word)
+    return word
+
+
+def _expand(match: re.Match[str]) -> str:
+    inner = ["*"] if re.fullmatch(r"\w+\.\.\w+", match[2]) else match[2].split(",")[:64]
+    return " ".join(f"{match[1]}{each.strip()}{match[3]}" for each in inner)
+
+
+def _list_ends(token: str) -> Iterator[tuple[str, bool]]:
+    """Yield what is known of the end of a path that a token means, and True if it may lie anywhere."""
+    words = [token.lstrip("@")]
+    if re.match(r"-[a-z][\w./]", token):
+        words.append(token[2:])  # an option with its value
+    for word in words:
+        path = posixpath.normpath(word.replace(_ANY, "*")).lstrip("/") if word.strip("./") else ""
+        is_tail = word.startswith((_ANY, "/"))
+        while path.startswith("../"):
+            path, is_tail = path[3:], True
+        above, _, name = path.rpartition("/")
+        if "*" in above or "?" in above:
+            path, is_tail = re.sub(r".*[*?][^/]*/", "", above + "/") + name, True
+        if path.strip("*?./") or (path and above):
+            yield path, is_tail
