@@ -259,7 +259,8 @@ class _Tokens:
     def _add_glob(self, above: str, name: str, *, runs_all: bool) -> None:
         """Add a pattern for ends of paths, but for one that would take in what is only checked, such as all tests."""
         name = re.sub(r"\*.*\*", "*", name) if name.count("*") > _MAX_STARS and "**" not in name else name
-        stem = re.sub(r"\.\w+\Z", "", name).strip("*?")
+        bare = re.sub(r"\.\w+\Z", "", name)
+        stem = bare.strip("*?")
         if "**" in name or len(self.globs) > _MAX_GLOBS or not name.strip("*?") or not (above or stem):
             return
         if CODE.search(name) is None and above:  # it ends with a wildcard, which any data could match
