@@ -104,7 +104,7 @@ class RedReferences(Struct, eq=False):
                 if kind == "directory":
                     if path not in directories and (is_red or _acts(f"{path}/x") or may_hold_protected(path)):
                         waiting += [path] if not is_git_internal(path) or is_red else []
-                elif _acts(path) or (is_red and not path.endswith(".sample")):
+                elif not path.endswith(".sample") and (is_red or _acts(path)):  # git's own examples run nothing
                     yield path
         yield from (path for path in self._pending if _acts(path))
 

@@ -57,7 +57,7 @@ _PROGRAMS = re.compile(
     r"(?:^|[\s;&|({\"'/])(?:node|bun|tsx|ts-node|nodemon|deno\s+run)\s+(?:-\S+\s+){0,8}[\"']?([\w.@+~${}/-]+)",
     re.MULTILINE,
 )
-_MODULES = re.compile(r"-m[\s\"',]+([\w.]+)")
+_MODULES = re.compile(r"(?:python|pypy|\bpy\b|uv\s+run|coverage\s+run)[^\n;|&]{0,80}?[\s\"',]-m[\s\"',]+([\w.]+)")
 _INLINE_PYTHON = re.compile(r"python\S{0,20}\s+(?:-\S+\s+){0,8}?-c\s+[\\\"']*([^\n]*)")
 _IMPORTS = re.compile(r"(?:^|[;\"'])[ \t]*import\s+([\w., \t]+)", re.MULTILINE)
 _FROM = re.compile(r"(?:^|[;\"'])[ \t]*from\s+(\.*)([\w.]*)\s+import\s+(?:\(([^)]*)\)|([\w., \t*]+))", re.MULTILINE)

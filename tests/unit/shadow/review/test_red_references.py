@@ -264,3 +264,12 @@ def test_n23_a_workflow_that_checks_all_makes_no_ordinary_file_red(review, path)
         review.put(each, (review.disk(each) or b""))
     review.shadow.write(path, (review.disk(path) or b"") + b"\n")
     assert not review.state.changes[path].protected
+
+
+@pytest.mark.parametrize("path", ["m.py", "a.py", "s.py", "x.sh", "wip.py", "lib/m.js", "commit.py", "git.py"])
+def test_n23_the_examples_that_git_lays_down_and_messages_make_nothing_red(review, path):
+    subprocess.run(["git", "init", "-q", str(review.root)], check=True)
+    review.put(".husky/pre-push", b"git stash -m wip\ngit commit -q -m m --no-verify\n")
+    review.put(path, b"one\n")
+    review.shadow.write(path, b"two\n")
+    assert not review.state.changes[path].protected, review.state.changes[path].risk
