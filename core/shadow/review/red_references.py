@@ -90,7 +90,8 @@ class RedReferences(Struct, eq=False):
         """Yield the red files beside and above what is pending; first those of the top, which run most often."""
         directories = {".": None} | {each: None for path in self._pending for each in list_parents(path)}
         left = _MAX_LISTED
-        waiting = list(dict.fromkeys([".", _HOOKS, *executed, *directories]))
+        run_directories = {_HOOKS, *executed}  # all that lies in these is run
+        waiting = list(dict.fromkeys([".", *sorted(run_directories), *directories]))
         for directory in waiting:  # grows meanwhile
             names = self._list_names(directory)
             if not names and directory not in directories:
@@ -98,11 +99,13 @@ class RedReferences(Struct, eq=False):
             left -= len(names)
             if left < 0:
                 break
-            is_red = directory not in directories
+            is_red = directory in run_directories
             for name, kind in names.items():
                 path = name if directory == "." else f"{directory}/{name}"
                 if kind == "directory":
-                    if path not in directories and (is_red or _acts(f"{path}/x") or may_hold_protected(path)):
+                    if is_red or _acts(f"{path}/x"):
+                        run_directories.add(path)
+                    if path not in directories and (path in run_directories or may_hold_protected(path)):
                         waiting += [path] if not is_git_internal(path) or is_red else []
                 elif not path.endswith(".sample") and (is_red or _acts(path)):  # git's own examples run nothing
                     yield path

@@ -273,3 +273,13 @@ def test_n23_the_examples_that_git_lays_down_and_messages_make_nothing_red(revie
     review.put(path, b"one\n")
     review.shadow.write(path, b"two\n")
     assert not review.state.changes[path].protected, review.state.changes[path].risk
+
+
+@pytest.mark.parametrize("directory", ["tools", "hooks", "scripts", "config", "bin", "tasks", "ci"])
+def test_n23_what_lies_beside_a_place_of_red_files_makes_nothing_red(review, directory):
+    review.put(f"core/{directory}/call.py", b"from core.ids import check\nimport shared\n")
+    review.put(f"{directory}/call.py", b"from core.ids import check\nimport shared\n")
+    for path in ("core/ids.py", "shared.py"):
+        review.put(path, b"one\n")
+        review.shadow.write(path, b"two\n")
+        assert not review.state.changes[path].protected, review.state.changes[path].risk
