@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from fnmatch import fnmatchcase
 from typing import Final, Literal
@@ -170,16 +169,13 @@ class Origin(Struct, frozen=True, kw_only=True):
 
 CheckKind = Literal["tests", "types", "build", "lint", "syntax", "check"]
 _PROSE_ENDINGS: Final = (".md", ".markdown", ".rst", ".adoc", ".asciidoc", ".textile", ".org")
-_PROSE_TEXTS: Final = re.compile(
-    r"(?!.*(?:requirements|constraints|cmakelists|robots|doctest|options)).*\.txt|.+\.[1-9]"
-)
 _PROSE_NAMES: Final = frozenset({"license", "licence", "copying", "notice", "authors", "contributors", "changelog"})
 
 
 def is_prose(path: str) -> bool:
     """True for a file that people read and no check runs over, by its name."""
     name = path.rpartition("/")[2].lower()
-    return name.endswith(_PROSE_ENDINGS) or name in _PROSE_NAMES or _PROSE_TEXTS.fullmatch(name) is not None
+    return name.endswith(_PROSE_ENDINGS) or name in _PROSE_NAMES
 
 
 class Check(Struct, frozen=True, kw_only=True):

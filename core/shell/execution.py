@@ -36,7 +36,7 @@ from core.shell.disk_guard import DiskGuard
 from core.shell.shell_state import ShellState, ShellTracker, replace_undecodable
 from core.shell.verification.handed_on import find_changed_judges
 from core.shell.verification.single_check import NotACheck, parse_checks
-from core.state.test_counts import CountedTests, find_run_counts
+from core.state.test_counts import CountedTests, find_run_counts, is_silent
 from core.workspace.secret_values import SecretMasker, find_secret_values
 from core.workspace.withheld_paths import WithheldPaths
 
@@ -233,7 +233,7 @@ class Execution:
         counts = self._count_tests(ended.exit_code)
         if found is None or (not found.exit_code and counts is not None and (counts.failed or not counts.passed)):
             return  # a runner that ends with 0 and tells of failures, or of no test at all, has shown nothing
-        if not found.exit_code and found.kind == "tests" and not self.output.render_text().strip():
+        if not found.exit_code and is_silent(order.command, self.output.render_text()):
             return  # nor has one that tells nothing
         self._tests = counts.format() if counts is not None else ""
         here = ground.workspace.root / self._start_directory

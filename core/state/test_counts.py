@@ -6,6 +6,7 @@ import re
 from typing import Final, NamedTuple
 
 _TAIL: Final = 6_000  # characters: a summary stands at the end
+_TALKING: Final = re.compile(r"\b(?:make|doctest)\b")
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")
 # pytest: `== 2 failed, 10 passed, 1 skipped in 3.1s ==`. Jest, Vitest: `Tests:  1 failed | 12 passed (13)`.
 _COUNTED_LINE: Final = re.compile(
@@ -45,6 +46,11 @@ def find_run_counts(output: str, exit_code: int) -> CountedTests | None:
     """Return what a run has counted; None also where its end belies that, as something else has printed it then."""
     counts = find_test_counts(output)
     return None if counts is not None and exit_code and not counts.failed else counts
+
+
+def is_silent(command: str, output: str) -> bool:
+    """Return True if a command that says what it runs has said nothing, as it ran nothing."""
+    return not output.strip() and _TALKING.search(command) is not None
 
 
 def find_test_counts(output: str) -> CountedTests | None:

@@ -50,7 +50,7 @@ MAX_MARKS: Final = 4  # accents and vowels on one letter
 _TWINS: Final = frozenset("аеорсухіјѕһԁԛԝӏАВЕЗКМНОРСТУХЅІЈԌҮοΑΒΕΖΗΙΚΜΝΟΡΤΥΧνͿϹϲօոսհՏՍՕ")
 _SIGN_LETTERS: Final = frozenset("ǀǁǂǃʹʻʼˈˌː꞉ꞌꓸꓹꓻꓽɑɡ")
 # Signs that are drawn as the ASCII signs - / : = . | * ~ \ are.
-_SIGN_TWINS: Final = (
+SIGN_TWINS: Final = (
     "\u2010\u2011\u2043\u2212\u2044\u2215\u29f8\u2236\ua789\ua78a\u2024\u2223\u2217\u204e\u223c\u2216\u29f5"
 )
 _STRANGE_SCRIPTS: Final = frozenset(
@@ -208,7 +208,7 @@ def is_unseen(sign: str) -> bool:
 @lru_cache(maxsize=4_096)
 def _is_seen(sign: str) -> bool:
     """True for a character that is drawn, and as no other is."""
-    if _OWN_SIGN.match(sign) or sign in _SIGN_TWINS or is_unseen(sign):
+    if _OWN_SIGN.match(sign) or sign in SIGN_TWINS or is_unseen(sign):
         return False
     return unicodedata.category(sign)[0] != "M" and unicodedata.normalize("NFC", sign) == sign
 

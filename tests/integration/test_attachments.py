@@ -367,7 +367,7 @@ async def test_what_can_not_be_attached_is_refused_with_a_reason(project, tmp_pa
             ({"path": str(tmp_path / "none.png")}, "No such file"),
             ({"path": str(tmp_path)}, "can't be read"),
             ({"path": "missing.png"}, "does not exist"),
-            ({"path": "/dev/zero"}, "not a file"),
+            ({"path": "/dev/zero"}, "not a regular file"),
             ({"data": PNG[:100]}, "damaged"),
             ({}, "name a file or give its bytes"),
         ):

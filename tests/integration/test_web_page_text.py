@@ -10,7 +10,7 @@ import unicodedata
 
 import pytest
 
-from core.text.exposure import EMOJI_BASES, MAX_MARKS, OWN_SIGNS, UNSEEN, expose_text, is_unseen
+from core.text.exposure import EMOJI_BASES, MAX_MARKS, OWN_SIGNS, SIGN_TWINS, UNSEEN, expose_text, is_unseen
 from tests.contract.source_tree import ROOT
 
 SOURCE = ROOT / "core" / "transports" / "http" / "web" / "static" / "visible.js"
@@ -23,6 +23,7 @@ TEXTS = (
     "e\u0301 x\u0304 שָׁ क़ \u0301",
     "日本語 отчёт naïve ½ … “x”",
     "a\r\x9b1m",
+    "x\u2212y \u2010 ‹byte FF›",
 )
 # A browser may know more letters than this Python, or fewer: those are not compared.
 COMPARE = """
@@ -44,7 +45,8 @@ def list_ranges(characters: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "characters"), [("UNSEEN", UNSEEN), ("OWN_SIGNS", OWN_SIGNS), ("EMOJI_BASES", EMOJI_BASES)]
+    ("name", "characters"),
+    [("UNSEEN", UNSEEN), ("OWN_SIGNS", OWN_SIGNS), ("SIGN_TWINS", SIGN_TWINS), ("EMOJI_BASES", EMOJI_BASES)],
 )
 def test_n21_the_page_has_the_same_set_of_characters(name, characters):
     table = re.search(rf"const {name} =\n((?:  \".*\"(?: \+)?\n?)+);", SOURCE.read_text(encoding="utf-8"))

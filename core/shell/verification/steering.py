@@ -69,7 +69,7 @@ def find_steering(paths: Iterable[str], command: str, *, is_of_tests: bool = Fal
     """Return those of the paths that decide what a check does, in their order: by their names, or since `command` runs
     them, or reads them as a setting. `is_of_tests`: the command runs tests, so that any file that it names is one."""
     started = list_started(command.split())
-    if is_of_tests:
+    if is_of_tests and command.split()[:1] not in (["test"], ["["]):  # a condition of the shell runs no file
         started |= {word.strip("'\"").partition("::")[0].removeprefix("./") for word in command.split()}
     return tuple(path for path in paths if _is_steering(path) or _is_named(path, started))
 

@@ -6,6 +6,8 @@ const UNSEEN =
   "d800-dfff 1bca0-1bca3 1d173-1d17a e0000-e0fff 2800 1d159 16fe4 1100-11ff a960-a97f d7b0-d7ff fe00-fe0f";
 const OWN_SIGNS =
   "2400-2426 21e5 2298";
+const SIGN_TWINS =
+  "2010 2011 2043 2212 2044 2215 29f8 2236 a789 a78a 2024 2223 2217 204e 223c 2216 29f5";
 const EMOJI_BASES =
   "a9 ae 203c 2049 2122 2139 2194-2199 21a9 21aa 2328 23cf 23ed-23ef 23f1 23f2 23f8-23fa 24c2 25aa 25ab 25b6 25c0 " +
   "25fb 25fc 2600-2604 260e 2611 2618 261d 2620 2622 2623 2626 262a 262e 262f 2638-263a 2640 2642 265f 2660 2663 " +
@@ -24,6 +26,7 @@ function build(ranges) {
 
 const unseen = build(UNSEEN);
 const own = build(OWN_SIGNS);
+const twins = build(SIGN_TWINS);
 const emoji = build(EMOJI_BASES);
 const KEYCAP = /^[0-9#*]\ufe0f\u20e3/;
 
@@ -45,7 +48,7 @@ function isDrawnOn(sign, cluster) {
 function isSeen(sign) {
   const code = sign.codePointAt(0);
   if (code >= 0x1f3fb && code <= 0x1f3ff) return false;
-  return !own.test(sign) && !isUnseen(sign) && !/^\p{M}$/u.test(sign) && sign.normalize("NFC") === sign;
+  return !own.test(sign) && !twins.test(sign) && !isUnseen(sign) && !/^\p{M}$/u.test(sign) && sign.normalize("NFC") === sign;
 }
 
 function mark(sign) {
@@ -56,7 +59,7 @@ function mark(sign) {
 }
 
 function exposeLine(line) {
-  const hasOwnMark = line.includes("‹") && /U\+|·/.test(line);
+  const hasOwnMark = line.includes("‹") && /U\+|·|byte /.test(line);
   let shown = "";
   let cluster = "";
   let keycapEnd = 0;
