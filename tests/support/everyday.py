@@ -54,7 +54,7 @@ CHAIN: Mapping[str, str] = {
         f"echo junk > junk; echo more >> a.txt; {GIT} reset -q --hard; {GIT} clean -qfdx; {GIT} status --porcelain"
     ),
     "a repository made again": f"rm -rf .git; {GIT} init -q; {GIT} add -A; {GIT} commit -qm anew",
-    "everything removed": "rm -rf ./* ./.[a-z]*",
+    "everything but the repository removed": "find . -mindepth 1 -maxdepth 1 ! -name .git -exec rm -rf {} +",
 }
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -28,7 +28,8 @@ from core.workspace import MAX_EDITED_BYTES
 
 class RenewedFile(Struct, frozen=True, kw_only=True):
     """The file of the project that a copy with a new time stands for: its identity on disk (times in ns since 1970),
-    and when the copy was `made`. `absent`: the path is gone again, and its directories get the new time."""
+    and when the copy was `made`. `absent`: the path is gone again, and its directories get the new time.
+    `is_target`: it is there for a renewed link that leads to it."""
 
     kind: Literal["absent", "file", "symlink"]
     inode: int = 0
@@ -36,9 +37,10 @@ class RenewedFile(Struct, frozen=True, kw_only=True):
     modified: int = 0
     changed: int = 0
     made: int = 0
+    is_target: bool = False
 
     def is_same(self, other: RenewedFile) -> bool:
-        return replace(self, made=0) == replace(other, made=0)
+        return replace(self, made=0, is_target=False) == replace(other, made=0, is_target=False)
 
 
 class RenewedFiles(Struct, eq=False):
@@ -53,7 +55,7 @@ class RenewedFiles(Struct, eq=False):
         other content until now; `shown`: what is pending; `last_ns`: until when commands may have seen that."""
         is_covered = AnyAncestor(lambda path: path in shown)
         planned: dict[str, RenewedFile] = {}
-        for path in {*known, *returned, *self._find_targets(returned)}:
+        for path in {*returned, *(path for path, file in known.items() if not file.is_target)}:
             if path in shown or is_covered(path) or self.tree.stack.find(path) is not None:
                 continue
             file, before = self._identify(path), known.get(path)
@@ -63,14 +65,20 @@ class RenewedFiles(Struct, eq=False):
                 planned[path] = before
             elif file.modified <= (before.made if before else last_ns):
                 planned[path] = replace(file, made=time.time_ns())
+        links = [(path, file.made) for path, file in planned.items() if file.kind == "symlink"]
+        for target, made in self._find_targets(links):
+            file, before = self._identify(target), known.get(target)
+            is_own = target not in planned and target not in shown and self.tree.stack.find(target) is None
+            if is_own and file is not None and file.kind == "file" and file.modified <= made:
+                is_known = before is not None and before.is_target and before.is_same(file)
+                planned[target] = before if before and is_known else replace(file, made=time.time_ns(), is_target=True)
         return planned
 
-    def _find_targets(self, returned: Collection[str]) -> Iterator[str]:
-        """Yield the files that links of the project lead to which are there again: build tools look through a link."""
-        for path in returned:
-            if (file := self._identify(path)) is not None and file.kind == "symlink":
-                with suppress(PathRefused):
-                    yield self.tree.resolve_links(path)
+    def _find_targets(self, links: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int]]:
+        """Yield the files that links lead to, each with the time of its link: build tools look through a link."""
+        for path, made in links:
+            with suppress(PathRefused):
+                yield self.tree.resolve_links(path), made
 
     def _identify(self, path: str) -> RenewedFile | None:
         """Return what the project has at a path; None: a directory, or what can't be copied."""
