@@ -239,6 +239,10 @@ class EarlyTerminal:
 
 
 def _raise_interrupt(number: int, _: object) -> None:
+    if (
+        number == signal.SIGHUP
+    ):  # a hang-up is told twice, by the kernel and by the reader: the second ends nothing more
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
