@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import groupby
 from typing import Final
@@ -95,25 +95,23 @@ def expose_unseen(line: str) -> str:
     seen stays: for programs, which can't take one letter for another."""
     if line.isascii() and line.isprintable():
         return line
-    has_own_mark = "‹" in line and _OWN_MARK.search(line) is not None
-    shown, last_seen, count, at = list[str](), "", 0, 0
+    return _join_pieces(_mark_unseen(line))
+
+
+def _mark_unseen(line: str) -> Iterator[tuple[str, str]]:
+    """Yield the pieces of a line as `_mark_pieces` does, with marks for what can't be seen alone."""
+    has_own_mark, at = "‹" in line and _OWN_MARK.search(line) is not None, 0
     while at < len(line):
-        sign, before = line[at], line[at - 1 : at]
+        sign = line[at]
         plain = _PLAIN_IN_PIPES.match(line, at) or _KEYCAP.match(line, at)
         is_mark = _OWN_SIGN.match(sign) is not None or is_unseen(sign) or (sign == "‹" and has_own_mark)
-        if plain or not is_mark or (sign == "\ufe0f" and _EMOJI_BASE.match(before)):
-            piece, code = plain[0] if plain else sign, ""
+        if plain or not is_mark or (sign == "\ufe0f" and _EMOJI_BASE.match(line[at - 1 : at])):
+            piece = plain[0] if plain else sign
+            yield piece, ""
+            at += len(piece)
         else:
-            piece, code = _format_mark(sign), sign if ord(sign) >= 0x20 else ""
-        at += len(piece) if not code and plain else 1
-        if code and code == last_seen:
-            count += 1
-            continue
-        _end_run(shown, count)
-        shown.append(piece)
-        last_seen, count = code, 1
-    _end_run(shown, count)
-    return "".join(shown)
+            yield _format_mark(sign), sign if ord(sign) >= 0x20 else ""
+            at += 1
 
 
 def expose_line(text: str, *, is_strict: bool = False) -> str:
@@ -141,8 +139,13 @@ def _expose_line(line: str, *, is_strict: bool) -> str:
     if line.isascii() and line.isprintable():
         return line
     has_own_mark = "‹" in line and (is_strict or _OWN_MARK.search(line) is not None)
+    return _join_pieces(_mark_pieces(line, has_own_mark=has_own_mark, is_strict=is_strict))
+
+
+def _join_pieces(pieces: Iterable[tuple[str, str]]) -> str:
+    """Join what is drawn; a mark that stands there several times in a row is drawn once, with their number."""
     shown, last_seen, count = list[str](), "", 0
-    for mark, code in _mark_pieces(line, has_own_mark=has_own_mark, is_strict=is_strict):
+    for mark, code in pieces:
         if code and code == last_seen:
             count += 1
             continue

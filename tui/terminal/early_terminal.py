@@ -239,9 +239,7 @@ class EarlyTerminal:
 
 
 def _raise_interrupt(number: int, _: object) -> None:
-    if (
-        number == signal.SIGHUP
-    ):  # a hang-up is told twice, by the kernel and by the reader: the second ends nothing more
+    if number == signal.SIGHUP:  # the kernel and the reader both tell of a hang-up, and one interrupt is enough
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 
