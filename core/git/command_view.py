@@ -50,5 +50,5 @@ def find_repository_view(workspace: Path) -> RepositoryView:
 
 
 def _render_identity(workspace: Path, places: RepositoryLayout | None) -> str:
-    found = read_identity(workspace, places)
-    return render_section("user", found) if found else ""
+    identity = read_identity(workspace, places)
+    return "".join(render_section(section, names) for section, names in identity.items())

@@ -8,6 +8,7 @@ that it is given holds a configuration file of ours (`core.git.safe_config`) and
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -29,6 +30,7 @@ SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 MAX_OUTPUT_BYTES = 64 << 20  # bytes of an answer
 _MAX_INDEX_BYTES = 256 << 20
 _PASSED_ON = ("HOME", "XDG_CONFIG_HOME")
+_USERS_SETTINGS = re.compile(r"GIT_CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM|PARAMETERS|COUNT|KEY_\d+|VALUE_\d+)")
 _FIXED_ENVIRONMENT = {
     "LC_ALL": "C.UTF-8",
     "GIT_OPTIONAL_LOCKS": "0",
@@ -116,8 +118,9 @@ def _is_believed(places: RepositoryLayout, settings: ConfigPairs) -> bool:
         return False
 
 
-def read_identity(workspace: Path, places: RepositoryLayout | None) -> dict[str, str]:
-    """Return name and email of the user's configuration, for commits in this repository: `includeIf` is heeded.
+def read_identity(workspace: Path, places: RepositoryLayout | None) -> dict[str, dict[str, str]]:
+    """Return name and email of the user's configuration by section (`user`, `author`, `committer`), for commits in this
+    repository: `includeIf` is heeded.
 
     Git is told the repository's place and branch, and that it shares our directory, in which there is no configuration.
     """
@@ -126,10 +129,15 @@ def read_identity(workspace: Path, places: RepositoryLayout | None) -> dict[str,
             (directory / name).mkdir()
         here = {"GIT_DIR": str(places.own), "GIT_COMMON_DIR": str(directory)} if places else {}
         environment = _build_environment(workspace) | _FIXED_ENVIRONMENT | _name_nowhere(directory) | here
-        asked = [find_git(workspace), "config", "--null", "--list", "--includes"]
-        found = parse_pairs(_run_git(asked, directory, environment, b"", 5.0))
-    names = ("name", "email")
-    return {name: value for name in names if (value := find_last(found, f"user.{name}")) and value.isprintable()}
+        command = [find_git(workspace), "config", "--null", "--list", "--includes"]
+        settings = parse_pairs(_run_git(command, directory, environment, b"", 5.0))
+    identity = {section: _select_identity(settings, section) for section in ("user", "author", "committer")}
+    return {section: names for section, names in identity.items() if names}
+
+
+def _select_identity(settings: ConfigPairs, section: str) -> dict[str, str]:
+    values = {name: find_last(settings, f"{section}.{name}") for name in ("name", "email")}
+    return {name: value for name, value in values.items() if value and value.isprintable()}
 
 
 def _name_nowhere(directory: Path) -> dict[str, str]:
@@ -201,12 +209,15 @@ def _build_environment(root: Path) -> dict[str, str]:
     """Return an allow-listed environment; nothing of the project is on PATH: its git is not ours."""
     entries = [each for each in os.environ.get("PATH", "").split(os.pathsep) if each.startswith("/")]
     outside = [each for each in entries if not Path(each).resolve().is_relative_to(root)]
-    kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    return kept | {"PATH": os.pathsep.join(outside) or SYSTEM_PATH}
+    passed = {
+        name: value for name, value in os.environ.items() if name in _PASSED_ON or _USERS_SETTINGS.fullmatch(name)
+    }
+    return passed | {"PATH": os.pathsep.join(outside) or SYSTEM_PATH}
 
 
 def _hide_other_configs(directory: Path) -> dict[str, str]:
-    """Hide the system's and the user's configuration: a git before 2.32 finds the latter by these directories."""
+    """Hide the configuration of the system, of the user and of the environment: a git before 2.32 finds the user's by
+    these directories."""
     nowhere = str(directory / "none")
     return {
         "HOME": nowhere,
@@ -214,6 +225,8 @@ def _hide_other_configs(directory: Path) -> dict[str, str]:
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_SYSTEM": os.devnull,
         "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_COUNT": "0",
+        "GIT_CONFIG_PARAMETERS": "",
     }
 
 

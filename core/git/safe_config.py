@@ -62,6 +62,11 @@ def find_last(pairs: ConfigPairs, name: str) -> str:
     return next((value or "" for each, value in reversed(pairs) if each == name), "")
 
 
+def is_true(value: str) -> bool:
+    """Return True if a value switches a setting on."""
+    return value.lower() in _TRUE
+
+
 def _accept_value(name: str, value: str | None) -> str | None:
     word = "true" if value is None else value.lower()
     if name in _FLAGS and word in _TRUE | _FALSE:

@@ -52,7 +52,7 @@ class Workspace:
         self._spellings = tuple({str(self.root), str(spelled)})
         umask = os.umask(0o077)
         os.umask(umask)
-        self.new_file_mode = 0o644 & ~umask
+        self.new_file_mode = 0o666 & ~umask
         self.directory_mode = 0o777 & ~umask
 
     def __del__(self) -> None:
@@ -84,7 +84,22 @@ class Workspace:
         for root in self._spellings:
             if path == root or path.startswith(root.rstrip("/") + "/"):
                 return path[len(root) :]
+        if (below := self._follow_spelling(path)) is not None:
+            return below
         raise PathRefused(f"{path!r} is outside the workspace.", hint="Only files of the workspace can be reached.")
+
+    def _follow_spelling(self, path: str) -> str | None:
+        """Return the part below the workspace of an absolute path that gets there by a link outside of it (`~/src` for
+        `/data/src`); None: it does not. What follows the link is left as it is."""
+        parts = path.split("/")
+        for count in range(2, len(parts) + 1):
+            if parts[count - 1] == "..":
+                return None
+            with suppress(OSError, RuntimeError):
+                place = Path("/".join(parts[:count])).resolve()
+                if place.is_relative_to(self.root):
+                    return "/".join((place.relative_to(self.root).as_posix(), *parts[count:]))
+        return None
 
     def resolve(self, rel: str, link_target: LinkTarget | None = None) -> str:
         """Return `rel` with all symbolic links followed. Raises `PathRefused` if one leads out of the workspace.

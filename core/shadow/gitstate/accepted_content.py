@@ -34,11 +34,11 @@ class AcceptedContent:
 
     def is_on_disk(self, entry: GitEntry) -> bool:
         """True if the disk has what the entry says, or nothing where it says nothing. Raises `GitFailed`."""
+        if entry.mode == SUBMODULE_MODE:
+            return self._is_submodule_at(entry)
         state = self._read_state(self.get_path(entry))
         if entry.mode == MISSING_MODE:
             return state.kind == "absent"
-        if entry.mode == SUBMODULE_MODE:
-            return self._is_submodule_at(entry)
         if entry.oid in _EMPTY_BLOBS and state.kind != "file":
             return True  # nothing is in it: a file that is only to be added
         if (entry.mode == LINK_MODE) != (state.kind == "symlink") or state.kind == "absent":
@@ -63,9 +63,9 @@ class AcceptedContent:
         for what was there before. Raises `GitFailed` if that can't be told."""
         if self.is_on_disk(entry):
             return entry
-        state = self._read_state(self.get_path(entry))
         if self.get_path(entry) not in self._taken or entry.mode == SUBMODULE_MODE:
             return None
+        state = self._read_state(self.get_path(entry))
         if state.kind == "absent":
             return GitEntry(entry.path, MISSING_MODE, "0" * len(entry.oid or entry.old))
         if state.kind == "symlink":

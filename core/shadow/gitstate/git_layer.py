@@ -9,75 +9,24 @@ from __future__ import annotations
 
 import os
 import re
-import stat
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import Struct
 
 from core.clock import now_ms
 from core.git.history import is_object_name
-from core.shadow.effects.path_classes import is_git_protected
 from core.shadow.gitstate.outcome import STASH, GitOutcome
 from core.shadow.gitstate.raw_objects import RawObject, parse_person, read_object
 from core.shadow.gitstate.repository_copy import RepositoryCopy
-from core.shadow.layers.layer_stack import LayeredEntry
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.overlayfs import get_place, make_whiteout
 from core.shadow.paths import list_parents
 
-_STATE = re.compile(r"(?:HEAD|index|packed-refs|refs|logs|objects)(?:/|\Z)|sharedindex\.[0-9a-f]+\Z")
-# What git writes at every turn and never reads again by itself.
-_QUIETLY_LEFT = re.compile(r"(?:COMMIT_EDITMSG|TAG_EDITMSG|AUTO_MERGE|gc\.pid|gc\.log)\Z|.*\.lock\Z")
 _LOGGED_BY = "agent-tui <agent-tui@localhost>"
 _ACCEPTED = b"agent-tui: accepted from a command"
 _VERB = re.compile(rb"(?:commit(?: \((?:amend|initial|merge|cherry-pick)\))?|cherry-pick|revert)\Z")
 _CONTROLS = re.compile(rb"[\x00-\x1f\x7f]")
-_MAX_SINGLE = 3  # files of one directory that are named each
-
-
-def list_left_out(tree: MergedTree, repository: RepositoryCopy, outcome: GitOutcome) -> list[str]:
-    """List what commands changed in a repository and what is not taken over, as a person reads it."""
-    rel, left = repository.rel, dict.fromkeys(outcome.strange)
-    known = {*outcome.before, *outcome.after}
-    moved = {f"logs/{name}" for name in known}
-    for path, entry in tree.stack.walk(rel):
-        inside = path.removeprefix(rel).lstrip("/")
-        is_directory = entry is not None and entry.is_directory
-        if not inside or is_directory or is_git_protected(path) or _QUIETLY_LEFT.match(inside):
-            continue
-        is_unknown = not _STATE.match(inside) or (inside.startswith("logs/") and inside not in moved)
-        if inside.startswith("refs/") and not outcome.refused:
-            is_unknown = inside not in known or (entry is not None and stat.S_ISLNK(entry.stats.st_mode))
-        if is_unknown and (entry is not None or tree.find_on_disk(path) is not None):
-            left[inside] = None
-    left |= dict.fromkeys(_list_unread_packed(tree, repository, known))
-    return _join_directories(left)
-
-
-def _list_unread_packed(tree: MergedTree, repository: RepositoryCopy, known: set[str]) -> Iterator[str]:
-    """Yield the names in the file of many references that git makes no reference of, and that commands wrote."""
-    path, file = f"{repository.rel}/packed-refs", repository.now.directory / "packed-refs"
-    node = tree.find_on_disk(path)
-    if not file.is_file() or not isinstance(tree.stack.find(path), LayeredEntry):
-        return
-    old = tree.workspace.read_bytes(path) if node is not None and node.kind == "file" else b""
-    before = set(old.split(b"\n"))
-    for line in file.read_bytes().split(b"\n"):
-        name = os.fsdecode(line.partition(b" ")[2])
-        if line not in before and name and not line.startswith((b"#", b"^")) and name not in known:
-            yield f"{name} of packed-refs"
-
-
-def _join_directories(names: Iterable[str]) -> list[str]:
-    by_directory = defaultdict[str, list[str]](list)
-    for name in sorted(names):
-        by_directory[name.partition("/")[0] if "/" in name else ""].append(name)
-    found = by_directory.pop("", [])
-    for directory, files in by_directory.items():
-        found += files if len(files) <= _MAX_SINGLE or directory == "refs" else [f"{directory}/ ({len(files)} files)"]
-    return sorted(found)
 
 
 def _sign_line() -> bytes:

@@ -14,7 +14,8 @@ from core.git.layout import read_small_file
 from core.git.repository import GitFailed
 from core.protocol.review import GitPreview
 from core.shadow.gitstate.accepted_content import AcceptedContent
-from core.shadow.gitstate.git_layer import GitLayer, list_left_out
+from core.shadow.gitstate.git_layer import GitLayer
+from core.shadow.gitstate.left_out import list_notes
 from core.shadow.gitstate.object_text import render_commits, render_tags
 from core.shadow.gitstate.outcome import STASH, GitOutcome, compute_outcome, iterate_changed_paths
 from core.shadow.gitstate.repository_copy import RepositoryCopy, copy_repository
@@ -30,7 +31,6 @@ HINT = (
     "Accept the hunks that belong to it, or have the agent commit again what you accepted; "
     "rejecting the state of git leaves your repository as it is."
 )
-_LEFT_OUT = "left out, since it is no reference, HEAD, index or object"
 _MAX_NAMED = 30  # paths in a note
 _NOTHING = "Nothing in your repository changes."
 _ONLY_INDEX = "No reference moves: only what is staged changes."
@@ -63,7 +63,7 @@ class GitState(Struct, eq=False):
                 if outcome.refused:
                     raise ReviewConflict(f"{rel} can't be accepted: {outcome.refused}", hint=HINT, code=GIT_REFUSED)
                 GitLayer(self.tree, repository, outcome, place).write()
-                return self._list_notes(repository, outcome)
+                return tuple(list_notes(self.tree, repository, outcome))
         except GitFailed as problem:
             raise ReviewConflict(
                 f"{rel} can't be accepted: {problem.message}", hint=HINT, code=GIT_REFUSED
@@ -79,7 +79,7 @@ class GitState(Struct, eq=False):
             self._refuse_strange(rel)
             with copy_repository(self.tree, rel) as repository:
                 outcome = self._compute_outcome(repository)
-                return _build_preview(repository, outcome, self._list_notes(repository, outcome))
+                return _build_preview(repository, outcome, tuple(list_notes(self.tree, repository, outcome)))
         except (AgentTuiError, OSError) as problem:
             return GitPreview(root=rel, refused=str(problem))
 
@@ -94,10 +94,6 @@ class GitState(Struct, eq=False):
             refused = f"it changes what git holds of {path}, which {why}{more}."
             return GitOutcome(refused=refused, before=outcome.before, after=outcome.before, fresh=outcome.fresh)
         return outcome
-
-    def _list_notes(self, repository: RepositoryCopy, outcome: GitOutcome) -> tuple[str, ...]:
-        left = list_left_out(self.tree, repository, outcome)
-        return (*outcome.notes, f"{_LEFT_OUT}: {format_paths(left, _MAX_NAMED)}") if left else outcome.notes
 
     def _is_removal(self, rel: str) -> bool:
         return self.tree.stack.find(rel) == "hidden"

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from core.git.layout import RepositoryLayout, find_layout, read_small_file
 from core.git.repository import GitFailed, GitRepository, find_git, open_repository, read_settings
-from core.git.safe_config import render_config
+from core.git.safe_config import find_last, is_true, render_config
 from core.git.temporary_directories import make_temporary_directory
 from core.shadow.layers.layer_stack import LayeredEntry
 from core.shadow.layers.merged_tree import MergedTree
@@ -36,7 +36,8 @@ _MAX_DIRECTORIES = 100_000
 class RepositoryCopy(Struct, frozen=True):
     """A repository at `rel`: `now`, with what commands left; `before`, the project's own, None if it has none. `head`
     of `now`; `hash_name`, the algorithm of its object names; `under_way`, directories of a rebase that commands
-    began; `ended`, marks of what is under way in the project and commands ended."""
+    began; `ended`, marks of what is under way in the project and commands ended; `signs`: the settings of the user or
+    of the repository ask for a signature of each commit."""
 
     rel: str
     now: GitRepository
@@ -46,6 +47,7 @@ class RepositoryCopy(Struct, frozen=True):
     hash_name: str
     under_way: tuple[str, ...] = ()
     ended: tuple[str, ...] = ()
+    signs: bool = False
 
     @property
     def oid_bytes(self) -> int:
@@ -79,7 +81,8 @@ def copy_repository(tree: MergedTree, rel: str) -> Iterator[RepositoryCopy]:
         begun = tuple(each for each in UNDER_WAY if isinstance(tree.stack.find(f"{rel}/{each}"), LayeredEntry))
         on_disk = (each for each in _ENDED if before is not None and tree.find_on_disk(f"{rel}/{each}") is not None)
         ended = tuple(each for each in on_disk if tree.find_node(f"{rel}/{each}") is None)
-        yield RepositoryCopy(rel, now, before, places, head, hashes, begun, ended)
+        signs = is_true(find_last([*users, *own], "commit.gpgsign"))
+        yield RepositoryCopy(rel, now, before, places, head, hashes, begun, ended, signs)
 
 
 def _read_file(tree: MergedTree, rel: str, limit: int = _MAX_FILE_BYTES) -> bytes:
