@@ -16,6 +16,7 @@ from core.extensions.places import is_extension_path
 from core.extensions.plugins import find_extension_places
 from core.extensions.skills import load_skills
 from core.extensions.snippets import load_snippets
+from core.git.named_programs import names_programs
 from core.hooks.parsing import HookFile
 from core.hooks.places import (
     describe_changed_hooks,
@@ -62,6 +63,12 @@ class ProjectTrust:
         `CommandRejected` if the project is not trusted."""
         if not self.trusted:
             raise CommandRejected(UNTRUSTED, hint=TRUST_HINT, code="project_untrusted")
+
+    def check_commit(self) -> None:
+        """Check the same for a commit, which needs no trust where the repository names nothing that it would run.
+        Starts git. Raises `CommandRejected`."""
+        if not self.trusted and names_programs(self._root):
+            self.check()
 
     def _load_voices(self) -> TrustedFiles:
         return self._trust.load_files() if self.trusted else TrustedFiles({}, lambda _: None)

@@ -65,12 +65,18 @@ class GitRepository(Struct, frozen=True):
     root: Path
 
     def run(
-        self, *arguments: str, stdin: bytes = b"", seconds: float = 10.0, more: dict[str, str] | None = None
+        self,
+        *arguments: str,
+        stdin: bytes = b"",
+        seconds: float = 10.0,
+        more: dict[str, str] | None = None,
+        accepts: Sequence[int] = (0,),
     ) -> bytes:
-        """Run git, with `more` environment variables; return what it prints. Raises `GitFailed`, also in time-outs."""
+        """Run git, with `more` environment variables; return what it prints. Raises `GitFailed`, also in time-outs, and
+        for an exit code that is none of `accepts`."""
         environment = _build_environment(self.root) | _FIXED_ENVIRONMENT | _hide_other_configs(self.directory)
         environment |= {"GIT_DIR": str(self.directory), "GIT_WORK_TREE": str(self.root), **(more or {})}
-        return _run_git([self.git, "--no-pager", *arguments], self.root, environment, stdin, seconds)
+        return _run_git([self.git, "--no-pager", *arguments], self.root, environment, stdin, seconds, accepts)
 
 
 @contextmanager
@@ -230,7 +236,14 @@ def _hide_other_configs(directory: Path) -> dict[str, str]:
     }
 
 
-def _run_git(command: Sequence[str], cwd: Path, environment: dict[str, str], stdin: bytes, seconds: float) -> bytes:
+def _run_git(
+    command: Sequence[str],
+    cwd: Path,
+    environment: dict[str, str],
+    stdin: bytes,
+    seconds: float,
+    accepts: Sequence[int] = (0,),
+) -> bytes:
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
         given.write(stdin)
         given.seek(0)
@@ -252,7 +265,7 @@ def _run_git(command: Sequence[str], cwd: Path, environment: dict[str, str], std
                 process.stdout.close()
                 code = process.wait()
                 timer.cancel()
-        if code != 0:
+        if code not in accepts:
             said.seek(0)
             lines = said.read(2000).decode("utf-8", "replace").splitlines()
             why = "; ".join(each for each in lines if each.strip() and not each.startswith("hint:"))

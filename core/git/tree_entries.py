@@ -1,17 +1,19 @@
 """Files of the last commit as the work tree has them, and new content as entries of an index.
 
-Line endings are converted as git's settings say; filters of a repository (LFS) are programs and never run here.
+What git stores otherwise than it stands in the work tree is converted as its settings say (`path_rules`); filters of a
+repository (LFS) are programs and never run here.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from core.git.history import LINK_MODE, MISSING_MODE, GitEntry, update_index
+from core.git.path_rules import PathRule
 from core.git.repository import GitFailed, GitRepository
 
 _SECONDS = 60.0
@@ -19,10 +21,16 @@ _AT_ONCE = 50  # objects: an answer of git is bounded
 
 
 class TreeFile(Struct, frozen=True, kw_only=True):
-    """A path of the last commit: its mode in octal digits, its object, and its bytes as they are checked out."""
+    """A path of the last commit: its mode in octal digits, its object with the bytes of that (`stored`), and its bytes
+    as they are compared (`data`): as they are checked out, but for line ends, which are those that git stores.
+
+    `kind`: of its object; that of a submodule is "commit", and no bytes are read of one.
+    """
 
     mode: str = MISSING_MODE
     oid: str = ""
+    kind: str = "blob"
+    stored: bytes = b""
     data: bytes = b""
 
     @property
@@ -31,34 +39,34 @@ class TreeFile(Struct, frozen=True, kw_only=True):
         return self.mode == MISSING_MODE
 
 
-def read_tree_files(repository: GitRepository, commit: str, paths: Sequence[bytes]) -> dict[bytes, TreeFile]:
-    """Read paths of a commit ("": there is none yet). Raises `GitFailed`, also for a submodule at one of them."""
-    listed: dict[bytes, tuple[str, str]] = {}
+def read_tree_files(
+    repository: GitRepository, commit: str, paths: Sequence[bytes], rules: Mapping[bytes, PathRule]
+) -> dict[bytes, TreeFile]:
+    """Read paths of a commit ("": there is none yet). Raises `GitFailed`."""
+    listed: dict[bytes, tuple[str, str, str]] = {}
     for part in _chunk(paths) if commit else ():
-        asked = ("ls-tree", "-z", "--full-tree", commit, "--", *map(os.fsdecode, part))
-        listed |= dict(_parse_tree(repository.run(*asked, seconds=_SECONDS)))
-    converted = _find_converted(repository, [path for path, (mode, _) in listed.items() if mode != LINK_MODE])
-    raw = read_blobs(repository, {oid for path, (_, oid) in listed.items() if path not in converted})
-    files = {
-        path: TreeFile(mode=mode, oid=oid, data=_check_out(repository, path, oid) if path in converted else raw[oid])
-        for path, (mode, oid) in listed.items()
-    }
-    return files | {path: TreeFile() for path in paths if path not in files}
+        command = ("ls-tree", "-z", "--full-tree", commit, "--", *map(os.fsdecode, part))
+        listed |= dict(_parse_tree(repository.run(*command, seconds=_SECONDS)))
+    blobs = read_blobs(repository, {oid for _, kind, oid in listed.values() if kind == "blob"})
+    files = {path: TreeFile() for path in paths}
+    for path, (mode, kind, oid) in listed.items():
+        stored = data = blobs.get(oid, b"")
+        if kind == "blob" and mode != LINK_MODE:
+            checked_out = _check_out(repository, path, oid) if rules[path].is_rewritten else stored
+            data = rules[path].store_line_ends(checked_out, stored)
+        files[path] = TreeFile(mode=mode, oid=oid, kind=kind, stored=stored, data=data)
+    return files
 
 
 def _chunk(names: Sequence[bytes], size: int = 500) -> Iterable[Sequence[bytes]]:
     return (names[at : at + size] for at in range(0, len(names), size))
 
 
-def _parse_tree(listed: bytes) -> Iterable[tuple[bytes, tuple[str, str]]]:
-    for each in listed.split(b"\0")[:-1]:
-        facts, _, path = each.partition(b"\t")
+def _parse_tree(listed: bytes) -> Iterable[tuple[bytes, tuple[str, str, str]]]:
+    for line in listed.split(b"\0")[:-1]:
+        facts, _, path = line.partition(b"\t")
         mode, kind, oid = facts.decode().split(" ")
-        if kind != "blob":
-            raise GitFailed(
-                f"{os.fsdecode(path)} is a {'directory' if kind == 'tree' else 'submodule'} in the last commit"
-            )
-        yield path, (mode, oid)
+        yield path, (mode, kind, oid)
 
 
 def read_blobs(repository: GitRepository, oids: Iterable[str]) -> dict[str, bytes]:
@@ -89,36 +97,18 @@ def _check_out(repository: GitRepository, path: bytes, oid: str) -> bytes:
     return repository.run("cat-file", "--filters", f"--path={os.fsdecode(path)}", oid, seconds=_SECONDS)
 
 
-def _find_converted(repository: GitRepository, paths: Sequence[bytes]) -> set[bytes]:
-    """Return the paths that git may write in another form than it keeps them: line endings, encoding, `$Id$`."""
-    settings = repository.run("config", "--null", "--list").decode("utf-8", "replace").lower().split("\0")
-    if {"core.autocrlf\ntrue", "core.eol\ncrlf"} & set(settings):
-        return set(paths)
-    found = _read_attributes(repository, ("eol", "ident", "working-tree-encoding"), paths)
-    return {path for path, name, value in found if value not in {b"unspecified", b"unset", b"lf"}}
-
-
-def _read_attributes(
-    repository: GitRepository, names: Sequence[str], paths: Sequence[bytes]
-) -> list[tuple[bytes, bytes, bytes]]:
-    """Return path, attribute and value of each."""
-    if not paths:
-        return []
-    asked = b"".join(path + b"\0" for path in paths)
-    told = repository.run("check-attr", "-z", "--stdin", *names, stdin=asked, seconds=_SECONDS).split(b"\0")
-    return list(zip(told[::3], told[1::3], told[2::3], strict=False))
-
-
-def find_filtered(repository: GitRepository, paths: Sequence[bytes]) -> set[bytes]:
-    """Return the paths that git stores by a filter of the repository's (LFS, encryption)."""
-    found = _read_attributes(repository, ("filter",), paths)
-    return {path for path, _, value in found if value not in {b"unspecified", b"unset"}}
-
-
-def store_blob(repository: GitRepository, path: bytes, data: bytes, *, is_link: bool = False) -> str:
-    """Store content as an object of the repository and return its name. Raises `GitFailed`."""
-    how = ("--no-filters",) if is_link else (f"--path={os.fsdecode(path)}",)
-    return repository.run("hash-object", "-w", "--stdin", *how, stdin=data, seconds=_SECONDS).decode().strip()
+def store_blob(
+    repository: GitRepository, path: bytes, data: bytes, rule: PathRule | None, *, is_trial: bool = False
+) -> str:
+    """Store content as an object of the repository, a trial in a directory of ours, and return its name. `rule` None:
+    of a link. Raises `GitFailed`, also where the content can't be converted as the rule says."""
+    filters = f"--path={os.fsdecode(path)}" if rule is not None and rule.is_rewritten else "--no-filters"
+    more = {}
+    if is_trial:
+        (repository.directory / "trial").mkdir(exist_ok=True)
+        more = {"GIT_OBJECT_DIRECTORY": str(repository.directory / "trial")}
+    command = ("hash-object", "-w", "--stdin", filters)
+    return repository.run(*command, stdin=data, seconds=_SECONDS, more=more).decode().strip()
 
 
 def write_index(repository: GitRepository, file: Path, commit: str, entries: Iterable[GitEntry]) -> None:

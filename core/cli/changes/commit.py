@@ -24,6 +24,7 @@ from core.cli.changes.work import (
 from core.cli.parsing import Front, build_parser, parse_directory
 from core.cli.print_mode.printer import escape_hidden
 from core.exits import ExitCode
+from core.git.named_programs import names_programs
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
@@ -79,7 +80,9 @@ def parse(argv: Sequence[str]) -> CommitArguments:
 
 def run(arguments: CommitArguments) -> int:
     """Show or make the commits. Raises `AgentTuiError`."""
-    return asyncio.run(_go(arguments)) if is_trusted(arguments) else ExitCode.REFUSED
+    if names_programs(arguments.directory.resolve()) and not is_trusted(arguments):
+        return ExitCode.REFUSED
+    return asyncio.run(_go(arguments))
 
 
 async def _go(arguments: CommitArguments) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Sequence
 from functools import partial
@@ -35,9 +36,9 @@ async def prepare_sort(session: Session, command: cmd.CommitSort) -> Effect:
     return partial(start_turn, session, partial(sort_edits, session, ids=command.edits), None)
 
 
-def prepare_make(session: Session, command: cmd.CommitMake) -> Effect:
+async def prepare_make(session: Session, command: cmd.CommitMake) -> Effect:
     """Check trust, messages and edits; the commits are made beside the session."""
-    session.services.trust.check()
+    await asyncio.to_thread(session.services.trust.check_commit)
     _check_edits([each.edits for each in command.commits])
     for each in command.commits:
         if not each.message.strip():

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.engine.session.session import Session
 from core.errors import CommandRejected
@@ -18,7 +19,13 @@ from core.git.layout import RepositoryLayout
 from core.git.repository import GitRepository, find_believed_repository, open_repository
 from core.git.work_state import HeadState, find_operation, list_commit_hooks, read_head
 from core.shadow.commits.accepted_edits import list_accepted_edits, read_version
-from core.shadow.commits.commit_content import CommitContent, HeadFiles, compute_contents, read_head_files
+from core.shadow.commits.commit_content import (
+    CommitContent,
+    HeadFiles,
+    compute_contents,
+    find_unstorable,
+    read_head_files,
+)
 from core.shadow.commits.path_version import AcceptedEdit, PathVersion
 
 NOT_COMMITTABLE = "not_committable"
@@ -44,7 +51,9 @@ class CommitBasis(Struct, frozen=True, kw_only=True):
         def read_disk(path: str) -> PathVersion | None:
             return self.read_disk(path) if path in whole else None
 
-        return compute_contents(self.heads, chosen, read_disk)
+        contents = compute_contents(self.heads, chosen, read_disk)
+        problems = find_unstorable(self.repository, self.heads, contents)
+        return [replace(content, problem=problems.get(content.path, content.problem)) for content in contents]
 
     def select(self, ids: Sequence[str]) -> list[AcceptedEdit]:
         """Return the edits of these ids in their order. Raises `CommandRejected` for one that is not there."""

@@ -147,7 +147,7 @@ def _prepare(basis: CommitBasis, edits: Sequence[AcceptedEdit], place: Path) -> 
         raise CommandRejected(f"{first.path} can't be committed: {first.problem}.", code=NOT_COMMITTABLE)
     if not contents:
         raise CommandRejected("the last commit has all of it already.", code=NOT_COMMITTABLE)
-    entries = {each.name: store_entry(basis.repository, each) for each in contents}
+    entries = {each.name: store_entry(basis.repository, each, basis.heads.rules[each.name]) for each in contents}
     plan_index(basis.repository, contents, entries)  # refused before hooks run, where the index could not follow
     _copy_index(basis, place / "index")
     write_index(basis.repository, place / "index", basis.head.commit, entries.values())

@@ -6,19 +6,27 @@ staged stays staged.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.errors import AgentTuiError
 from core.git.history import LINK_MODE, MISSING_MODE, GitEntry
+from core.git.path_rules import PathRule, find_ignored, find_outside_sparse, find_submodules, read_path_rules
 from core.git.repository import GitFailed, GitRepository
-from core.git.tree_entries import TreeFile, find_filtered, list_index_entries, read_tree_files, store_blob
+from core.git.tree_entries import TreeFile, list_index_entries, read_tree_files, store_blob
 from core.shadow.commits.path_version import AcceptedEdit, PathVersion, apply_edits
 from core.shadow.diff.three_way_merge import merge_three_way
-from core.workspace.file_names import to_os_name
+from core.workspace.file_names import from_os_name, to_os_name
 
 _EXECUTABLE, _PLAIN = "100755", "100644"
+_IGNORED = "git ignores it: git add --force takes it all the same"
+_SPARSE = "it is outside of the sparse checkout"
+_OTHER_KIND = "it is a {} in the last commit"
+_ELSEWHERE = "it belongs to {} {}: commit it there"
+_ENCODING = "git can't convert it from {}, which .gitattributes names"
 _BY_FILTER = "git stores it by a filter of the repository (LFS, encryption), which is not run here"
 _STAGED = "{} is staged with other changes of the same lines. Unstage it first: git restore --staged -- {}"
 
@@ -46,11 +54,13 @@ class CommitContent(Struct, frozen=True, kw_only=True):
 
 
 class HeadFiles(Struct, frozen=True):
-    """Paths as the last commit has them: their names in the repository, their files, those kept by a filter."""
+    """Paths as the last commit has them: their names in the repository, their files, the rules by which git stores
+    them, and what keeps some from being committed."""
 
     names: dict[str, bytes]
     files: dict[bytes, TreeFile]
-    filtered: set[bytes]
+    rules: dict[bytes, PathRule]
+    problems: dict[bytes, str]
 
 
 def read_head_files(repository: GitRepository, commit: str, paths: Iterable[str], prefix: str) -> HeadFiles:
@@ -58,7 +68,46 @@ def read_head_files(repository: GitRepository, commit: str, paths: Iterable[str]
     `GitFailed`."""
     names = {path: to_os_name(prefix + path) for path in paths}
     every = list(names.values())
-    return HeadFiles(names, read_tree_files(repository, commit, every), find_filtered(repository, every))
+    rules = read_path_rules(repository, every)
+    files = read_tree_files(repository, commit, every, rules)
+    return HeadFiles(names, files, rules, dict(_find_problems(repository, commit, files, rules)))
+
+
+def _find_problems(
+    repository: GitRepository, commit: str, files: Mapping[bytes, TreeFile], rules: Mapping[bytes, PathRule]
+) -> Iterator[tuple[bytes, str]]:
+    """Yield the paths that no commit of this repository can hold, and why; the gravest reason comes last."""
+    elsewhere = dict(_find_elsewhere(repository, commit, files))
+    names = [name for name in files if name not in elsewhere]
+    for name in find_ignored(repository, [name for name in names if files[name].is_absent]):
+        yield name, _IGNORED
+    for name in find_outside_sparse(repository, names):
+        yield name, _SPARSE
+    for name in names:
+        if rules[name].has_filter:
+            yield name, _BY_FILTER
+        if files[name].kind != "blob":
+            yield name, _OTHER_KIND.format("directory" if files[name].kind == "tree" else "submodule")
+    yield from elsewhere.items()
+
+
+def _find_elsewhere(repository: GitRepository, commit: str, names: Iterable[bytes]) -> Iterator[tuple[bytes, str]]:
+    """Yield the paths that belong to another repository below this one."""
+    directories = {above for name in names for above in _list_above(name)}
+    submodules = find_submodules(repository, commit, directories)
+    others = {each for each in directories if os.path.lexists(repository.root / os.fsdecode(each) / ".git")}
+    for name in names:
+        for above in _list_above(name):
+            if above in submodules | others:
+                kind = "the submodule" if above in submodules else "a repository of its own,"
+                yield name, _ELSEWHERE.format(kind, from_os_name(above))
+                break
+
+
+def _list_above(name: bytes) -> Iterator[bytes]:
+    """Yield the directories above a path, the outermost first."""
+    parts = name.split(b"/")
+    return (b"/".join(parts[:count]) for count in range(1, len(parts)))
 
 
 def compute_contents(
@@ -78,14 +127,36 @@ def _compute_content(
 ) -> CommitContent:
     name = heads.names[path]
     before = heads.files[name]
-    head = _to_version(before)
-    try:
-        if name in heads.filtered:
-            raise GitFailed(_BY_FILTER)
-        after, problem = apply_edits(head, edits, read_disk(path)), ""
-    except AgentTuiError as error:
-        after, problem = head, error.message
+
+    def convert(version: PathVersion) -> PathVersion:
+        data = (
+            heads.rules[name].store_line_ends(version.data, before.stored) if version.kind == "file" else version.data
+        )
+        return replace(version, data=data)
+
+    head, problem = _to_version(before), heads.problems.get(name, "")
+    after = head
+    if not problem:
+        steps = [replace(edit, before=convert(edit.before), after=convert(edit.after)) for edit in edits]
+        try:
+            disk = read_disk(path)
+            after = apply_edits(head, steps, None if disk is None else convert(disk))
+        except AgentTuiError as error:
+            problem = error.message
     return CommitContent(path=path, name=name, before=before, after=after, edits=edits, problem=problem)
+
+
+def find_unstorable(repository: GitRepository, heads: HeadFiles, contents: Sequence[CommitContent]) -> dict[str, str]:
+    """Return the paths whose new content git can't store in the encoding that their attributes name, and why."""
+    problems = dict[str, str]()
+    for content in contents:
+        rule = heads.rules[content.name]
+        if rule.encoding and content.after.kind == "file" and not content.problem:
+            try:
+                store_blob(repository, content.name, content.after.data, rule, is_trial=True)
+            except GitFailed:
+                problems[content.path] = _ENCODING.format(rule.encoding)
+    return problems
 
 
 def _to_version(file: TreeFile) -> PathVersion:
@@ -96,14 +167,14 @@ def _to_version(file: TreeFile) -> PathVersion:
     return PathVersion(kind="file", data=file.data, is_executable=file.mode == _EXECUTABLE)
 
 
-def store_entry(repository: GitRepository, content: CommitContent) -> GitEntry:
+def store_entry(repository: GitRepository, content: CommitContent, rule: PathRule) -> GitEntry:
     """Store the content of a path as an object; return the entry of the next commit's tree. Raises `GitFailed`."""
     after, before = content.after, content.before
     if after.kind == "absent":
         return GitEntry(content.name, MISSING_MODE, "0" * len(before.oid), before.mode, before.oid)
     is_link = after.kind == "symlink"
     is_same = not before.is_absent and (before.mode == LINK_MODE) == is_link and before.data == after.data
-    oid = before.oid if is_same else store_blob(repository, content.name, after.data, is_link=is_link)
+    oid = before.oid if is_same else store_blob(repository, content.name, after.data, None if is_link else rule)
     mode = LINK_MODE if is_link else _EXECUTABLE if after.is_executable else _PLAIN
     return GitEntry(content.name, mode, oid, before.mode, before.oid)
 

@@ -1,0 +1,68 @@
+"""Whether a commit runs anything that the repository chooses: its hooks, or a program that its configuration names.
+
+What is known to hold data only is listed, and everything else counts as a program: a setting that nobody has thought of
+is on the safe side. The user's own settings and hooks are theirs, unless they lead into the project (`.husky`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+from core.git.layout import RepositoryLayout
+from core.git.repository import (
+    GitFailed,
+    GitRepository,
+    find_believed_repository,
+    find_git,
+    read_config_text,
+    read_settings,
+)
+from core.git.safe_config import find_last
+from core.git.temporary_directories import make_temporary_directory
+
+_DATA_ONLY: Final = re.compile(
+    r"core\.(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol"
+    r"|safecrlf|quotepath|sparsecheckout|sparsecheckoutcone|trustctime|checkstat|worktree|sharedrepository|compression"
+    r"|protecthfs|protectntfs|longpaths|abbrev|untrackedcache|splitindex|commentchar|preloadindex)"
+    r"|extensions\.(?:objectformat|worktreeconfig|refstorage)"
+    r"|(?:branch|submodule)\..*\.(?:remote|merge|rebase|description|pushremote|url|active|branch|path|vscode-merge-base"
+    r"|github-pr-owner-number|gk-last-accessed|gk-last-modified)"
+    r"|submodule\.active|remote\..*\.(?:url|fetch|pushurl|push|tagopt|prune|gh-resolved)"
+    r"|user\.(?:name|email)|(?:author|committer)\.(?:name|email)"
+    r"|(?:pull|rebase|fetch|push|status|color|advice|init|log|index|rerere|feature)\..*"
+    r"|lfs\.(?:repositoryformatversion|.*\.access)",
+    re.DOTALL,
+)
+
+
+def names_programs(root: Path) -> bool:
+    """Return True if the repository of a project, a real path, has git run something when it commits. Starts git.
+
+    A repository that can't be read counts as one that does.
+    """
+    try:
+        places = find_believed_repository(root)
+        if places is None:
+            return False
+        with make_temporary_directory() as directory:
+            users, own = read_settings(GitRepository(find_git(root), directory, places.root), read_config_text(places))
+    except (GitFailed, OSError):
+        return True
+    if any(not _DATA_ONLY.fullmatch(name) for name, _ in own):
+        return True
+    folder = Path(find_last(users, "core.hookspath") or places.common / "hooks").expanduser()
+    return _has_hooks(places, places.root / folder)
+
+
+def _has_hooks(places: RepositoryLayout, folder: Path) -> bool:
+    """Return True if there are hooks in a directory that belongs to the repository or its work tree."""
+    real = Path(os.path.realpath(folder))
+    if not any(real.is_relative_to(os.path.realpath(top)) for top in (places.root, places.common, places.own)):
+        return False
+    try:
+        return any(not entry.name.endswith(".sample") for entry in folder.iterdir())
+    except FileNotFoundError:
+        return False
