@@ -8,12 +8,19 @@ but the name and the address that commits get.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
 from core.git.layout import RepositoryLayout
 from core.git.repository import GitFailed, find_believed_repository, read_identity
 from core.git.safe_config import render_section
+
+_UNSIGNED: Final = {
+    "GIT_CONFIG_COUNT": "2",
+    **{"GIT_CONFIG_KEY_0": "commit.gpgSign", "GIT_CONFIG_VALUE_0": "false"},
+    **{"GIT_CONFIG_KEY_1": "tag.gpgSign", "GIT_CONFIG_VALUE_1": "false"},
+}
 
 
 class RepositoryView(Struct, frozen=True, kw_only=True):
@@ -29,8 +36,9 @@ class RepositoryView(Struct, frozen=True, kw_only=True):
         return tuple(each for each in (self.tree, self.directory) if each is not None)
 
     def get_environment(self) -> dict[str, str]:
-        """Return the variables that git needs: the workspace is a mount, and it would look for nothing above that."""
-        return {"GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"} if self.tree else {}
+        """Return the variables that git needs: the workspace is a mount, and it would look for nothing above that. It
+        signs nothing, whatever is configured, since no key is in reach of a command."""
+        return _UNSIGNED | ({"GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"} if self.tree else {})
 
 
 def find_repository_view(workspace: Path) -> RepositoryView:

@@ -18,12 +18,6 @@ FIXED = {
     "GIT_PAGER": "cat",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_EDITOR": "true",
-    # A signature needs a key, and no key is in reach of a command. The user's own git signs what they commit.
-    "GIT_CONFIG_COUNT": "2",
-    "GIT_CONFIG_KEY_0": "commit.gpgSign",
-    "GIT_CONFIG_VALUE_0": "false",
-    "GIT_CONFIG_KEY_1": "tag.gpgSign",
-    "GIT_CONFIG_VALUE_1": "false",
     "NO_COLOR": "1",
 }
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"

@@ -111,6 +111,7 @@ def test_n33_at_a_terminal_the_user_is_asked_first(planted, answer, is_given):
 
 async def test_n33_every_other_door_comes_by_the_same_refusal(tmp_path, monkeypatch):
     root = make_repository(tmp_path, monkeypatch)
+    git(root, "config", "core.fsmonitor", "./watch")
     TrustStore(root).revoke()
     offer_gh(monkeypatch, tmp_path)
     git(root, "remote", "add", "origin", "git@github.com:me/project.git")
