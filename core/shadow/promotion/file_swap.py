@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from core.errors import ContentLost, PathRefused, ReviewConflict
 from core.filesystem.atomic_write import create_file, sync_directory
+from core.filesystem.extended_attributes import copy_attributes
 from core.filesystem.renaming import NameInDirectory, exchange_names, move_to_free_name
 from core.protocol.review import FileState
 from core.shadow.content.blob_store import BlobStore
@@ -46,7 +47,9 @@ class FileSwaps(Struct, eq=False):
             with create_file(directory, temporary, state.mode) as file:
                 file.write(data)
             if write.aside is None:
-                _keep_owner(directory, names.to_os_name(write.path.rpartition("/")[2]), temporary)
+                name = names.to_os_name(write.path.rpartition("/")[2])
+                _keep_owner(directory, name, temporary)
+                copy_attributes(directory, name, temporary, state.mode)
 
     def swap(self, write: PathWrite) -> None:
         """Exchange old and new content. Raises `ReviewConflict` if the disk holds something else than `write.before`,
