@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from core.background.places import get_agent_dir
 from core.background.records import ENDED, BackgroundAgent
 from core.background.session_archive import download_session, import_session
 from core.background.store import AgentStore
 from core.errors import CommandRejected
+from core.filesystem.removal import remove_tree
+from core.protocol.review import FileState
 from core.sessions.store import SessionStore
+from core.shadow.content.blob_store import BlobStore
+from core.shadow.content.contents import Contents
+from core.shadow.layers.layer_files import link_entry, link_tree
+from core.shadow.layers.layer_store import LayerStore, select_bases
+from core.shadow.layers.overlayfs import get_place
+from core.shadow.layers.pending_layer import copy_seen
+from core.workspace import Workspace
 
 
 async def pull_agent(store: AgentStore, agent: BackgroundAgent, workspace: Path) -> str:
@@ -28,6 +43,66 @@ async def pull_agent(store: AgentStore, agent: BackgroundAgent, workspace: Path)
     source = SessionStore(worked_in, home)
     if store.keeps_sessions:
         await download_session(store, agent, source)
-    name = await import_session(source.get_path(agent.session), SessionStore(workspace))
+    target = SessionStore(workspace)
+    name = await import_session(source.get_path(agent.session), target)
+    here = agent.request.workspace_path == str(target.workspace)
+    await asyncio.to_thread(
+        _copy_layers, source.get_path(name), target.get_path(name), target.workspace, git_only=not here
+    )
     await store.change_state(agent.id, {"pulled": True}, only_in=ENDED)
     return name
+
+
+def _copy_layers(source: Path, target: Path, workspace: Path, *, git_only: bool) -> None:
+    """Copy what the agent's commands left beside the review, if it is on this machine; from a clone (`git_only`) only
+    the states of git, as all else was made over the files there. What can't be copied stays where it is.
+
+    Files are linked where that is possible, so that gigabytes cost nothing. Raises `StateError`.
+    """
+    layers = LayerStore(source / "layers")
+    tops = {path: top for path, top in layers.kept.tops.items() if top.kind == "git" or not git_only}
+    if not layers.exists or layers.find_missing() or not tops:
+        return
+    copy = LayerStore(target / "layers")
+    try:
+        for layer in layers.kept.layers:
+            if git_only:
+                _link_tops(layers.get_upper(layer), copy.get_upper(layer), tops)
+            else:
+                link_tree(layers.place / layer, copy.place / layer)
+    except OSError:
+        remove_tree(copy.place)
+        return
+    bases = select_bases(tops, layers.kept.bases)
+    if git_only:
+        bases = dict(_read_bases(copy, tops, Workspace(workspace), Contents(BlobStore(target / "blobs"))))
+        tops = {path: replace(top, since=time.time_ns()) for path, top in tops.items()}
+    copy.write_record(replace(layers.kept, tops=tops, bases=bases, gone={} if git_only else layers.kept.gone))
+    if not git_only:
+        copy_seen(layers, copy)
+
+
+def _read_bases(
+    layers: LayerStore, tops: Iterable[str], workspace: Workspace, contents: Contents
+) -> Iterator[tuple[str, FileState]]:
+    """Yield what a workspace has where layers have a file, since it is not what the agent's commands found there."""
+    places = ((upper, get_place(upper, top)) for upper in layers.place.glob("*/upper") for top in tops)
+    for upper, place in places:
+        for above, _, names in os.walk(place):
+            for name in names:
+                path = (Path(above) / name).relative_to(upper).as_posix()
+                state, data = workspace.read_state(path)
+                if state.kind != "absent":
+                    yield path, contents.store(state, data)
+
+
+def _link_tops(source: Path, target: Path, tops: Iterable[str]) -> None:
+    target.mkdir(mode=0o755, parents=True)
+    for path in tops:
+        place = get_place(source, path)
+        if os.path.lexists(place):
+            get_place(target, path).parent.mkdir(parents=True, exist_ok=True)
+            if place.is_dir() and not place.is_symlink():
+                link_tree(place, get_place(target, path))
+            else:
+                link_entry(place, get_place(target, path))

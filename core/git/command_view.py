@@ -18,8 +18,10 @@ from core.git.safe_config import render_section
 
 _UNSIGNED: Final = {
     "GIT_CONFIG_COUNT": "2",
-    **{"GIT_CONFIG_KEY_0": "commit.gpgSign", "GIT_CONFIG_VALUE_0": "false"},
-    **{"GIT_CONFIG_KEY_1": "tag.gpgSign", "GIT_CONFIG_VALUE_1": "false"},
+    "GIT_CONFIG_KEY_0": "commit.gpgSign",
+    "GIT_CONFIG_VALUE_0": "false",
+    "GIT_CONFIG_KEY_1": "tag.gpgSign",
+    "GIT_CONFIG_VALUE_1": "false",
 }
 
 

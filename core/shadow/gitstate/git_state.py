@@ -32,6 +32,7 @@ HINT = (
     "rejecting the state of git leaves your repository as it is."
 )
 _MAX_NAMED = 30  # paths in a note
+_NOT_HERE = "{} stayed where the agent ran, its files are in the review. Accept those, then commit them here."
 _NOTHING = "Nothing in your repository changes."
 _ONLY_INDEX = "No reference moves: only what is staged changes."
 
@@ -100,6 +101,8 @@ class GitState(Struct, eq=False):
 
     def _refuse_strange(self, rel: str) -> None:
         found = self.tree.stack.find(rel)
+        if found is None:
+            raise GitFailed(_NOT_HERE.format(rel))
         if rel.rpartition("/")[2] != ".git" or not isinstance(found, LayeredEntry) or not found.is_directory:
             raise GitFailed(f"{rel} is no directory that git here takes for a repository.")
 
