@@ -21,7 +21,10 @@ from core.background.records import ENDED, AgentLimits, AgentRequest, Background
 from core.background.sqlite_store import SqliteStore
 from core.background.store import AgentStore
 from core.background.worker_process import WorkerLock
+from core.engine import Engine
 from core.errors import CommandRejected
+from core.protocol import commands as cmd
+from core.protocol.options import EngineOptions
 from core.worker.pushing import push_agent
 from tests.support.background import EDIT, all_ended, command, opened, play, read_changes, wait_for, working
 from tests.support.postgres import Server
@@ -59,6 +62,32 @@ async def test_an_agent_of_this_machine_is_run_by_a_process_of_its_own_and_pulle
         found = await store.find(agent.id)
         assert found is not None
         assert found.pulled
+
+
+@pytest.mark.parametrize("is_clone", [False, True], ids=["in place", "clone"])
+async def test_a_commit_of_a_pulled_agent_can_be_accepted(tmp_path, repository, is_clone):
+    root = Path(repository.removeprefix("file://"))
+    model = play(tmp_path, (command("echo two > a.txt; git commit -qam two"), "Done."))
+    where = {"repository_url": repository} if is_clone else {"workspace_path": str(root)}
+    async with opened(open_store()) as store:
+        await start_agent(store, AgentRequest(task_description="Change it", model=model, **where), PROGRAM)
+        [ended] = await wait_for(store, all_ended)
+        session = await pull_agent(store, ended, root)
+        await delete_agent(store, ended)
+    engine = Engine(root, options=EngineOptions(watch=False))
+    try:
+        assert isinstance(await engine.submit(cmd.SessionResume(session=session)), cmd.Ack)
+        await engine.wait_idle(session)
+        for resolve in (
+            cmd.HunkResolve(session=session, path="a.txt", verdict="accept"),
+            cmd.BulkResolve(session=session, root=".git", verdict="accept", confirmed=True),
+        ):
+            reply = await engine.submit(resolve)
+            assert isinstance(reply, cmd.Ack), reply
+            await engine.wait_idle(session)
+    finally:
+        await engine.close()
+    assert "+two" in show_commit(root, "HEAD")
 
 
 async def test_a_pulled_change_whose_file_moved_on_is_a_conflict(tmp_path, project):

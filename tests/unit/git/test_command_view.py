@@ -95,3 +95,23 @@ def test_the_name_and_address_of_the_user_are_told_and_nothing_else(top, monkeyp
 def test_a_name_in_several_lines_is_not_passed_on(top):
     (top.parent / "home" / ".gitconfig").write_text('[user]\n\tname = "a\\n[alias]\\nx = !y"\n')
     assert find_repository_view(top).settings == ""
+
+
+def test_a_configuration_that_the_environment_names_decides_who_commits(top, monkeypatch, tmp_path):
+    (tmp_path / "home" / ".gitconfig").write_text("[user]\n\tname = Private\n\temail = p@example.org\n")
+    (tmp_path / "work").write_text("[user]\n\tname = Work\n\temail = w@example.org\n[author]\n\tname = Pen\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "work"))
+    settings = find_repository_view(top).settings
+    assert "Work" in settings
+    assert '[author]\n\tname = "Pen"' in settings
+    assert "Private" not in settings
+    for name, value in (("COUNT", "1"), ("KEY_0", "user.name"), ("VALUE_0", "Once")):
+        monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
+    assert "Once" in find_repository_view(top).settings
+
+
+def test_nothing_is_signed_where_no_key_is_in_reach():
+    environment = RepositoryView().get_environment()
+    settings = {environment[f"GIT_CONFIG_KEY_{number}"]: environment[f"GIT_CONFIG_VALUE_{number}"] for number in (0, 1)}
+    assert settings == {"commit.gpgSign": "false", "tag.gpgSign": "false"}
+    assert environment["GIT_CONFIG_COUNT"] == "2"

@@ -259,3 +259,36 @@ def test_n15_one_look_at_a_tree_finds_what_each_look_finds(workspace):
         for name in ("x", "b.log", "c.log", "keep.log", "secret", "mine", "out", ".git", "plain"):
             for is_dir in (False, True):
                 assert look(directory)(name, is_dir) == rules.match_in(directory)(name, is_dir), (directory, name)
+
+
+@pytest.mark.parametrize(
+    ("spelling", "path"), [("link/a/b.txt", "a/b.txt"), ("link", "."), ("deep/b.txt", "a/b.txt"), ("link/../x", "")]
+)
+def test_an_absolute_path_may_come_by_a_link_outside_of_the_workspace(workspace, spelling, path):
+    workspace.write_atomic("a/b.txt", b"")
+    above = workspace.root.parent
+    (above / "link").symlink_to(workspace.root)
+    (above / "deep").symlink_to(workspace.root / "a")
+    if path:
+        assert workspace.to_relative(f"{above}/{spelling}") == path
+    else:
+        with pytest.raises(PathRefused):
+            workspace.to_relative(f"{above}/{spelling}")
+
+
+def test_a_link_round_in_circles_leads_to_no_workspace(workspace):
+    (workspace.root.parent / "round").symlink_to(workspace.root.parent / "round")
+    with pytest.raises(PathRefused, match="outside"):
+        workspace.to_relative(f"{workspace.root.parent}/round/a")
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o002, 0o664), (0o022, 0o644), (0o077, 0o600)])
+def test_a_new_file_has_the_mode_that_the_umask_leaves(tmp_path, umask, mode):
+    before = os.umask(umask)
+    try:
+        (tmp_path / "project").mkdir()
+        tree = Workspace(tmp_path / "project")
+    finally:
+        os.umask(before)
+    tree.write_atomic("new.txt", b"")
+    assert stat.S_IMODE((tree.root / "new.txt").stat().st_mode) == mode
