@@ -59,17 +59,23 @@ def render_patch(found: ChangeDiff, forms: LineForms = FOR_PROGRAMS) -> Iterator
     for remark in (conflict, change.protected and _explain_protection(change), broken, expose_line(note)):
         if remark:
             yield f"# {display_name(change.path)}: {to_one_line(str(remark))}"
+    if change.binary and change.counted_state.blob != change.pending.blob:
+        yield from (f"# {line}" for line in _describe_binary(change, old, new))  # no patch holds it but git's own
+        return
     yield f"diff --git {old} {new}"
     yield from _modes(change)
-    if change.binary:
-        yield f"Binary files {old} and {new} differ"
-        return
     if not any(line.kind in {"added", "removed"} for line in found.lines):
         return
     yield from _sides(change)
     for is_gap, group in groupby(found.lines, key=lambda line: line.kind == "gap"):
         if not is_gap:
             yield from _hunk(list(group), forms)
+
+
+def _describe_binary(change: Change, old: str, new: str) -> Iterator[str]:
+    yield f"diff --git {old} {new}"
+    yield from _modes(change)
+    yield f"Binary files {old} and {new} differ"
 
 
 def _explain_protection(change: Change) -> str:
