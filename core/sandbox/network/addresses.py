@@ -57,14 +57,20 @@ def parse_host_and_port(text: str, port: int | None = None) -> HostAndPort:
 
 def _parse_host(text: str) -> str:
     if text.startswith("["):
-        return str(ipaddress.IPv6Address(text[1:-1]))
+        return _spell(ipaddress.IPv6Address(text[1:-1]))
     host = text.lower().removesuffix(".")
     if (address := parse_ip_address(host)) is not None:
-        return str(address)
+        return _spell(address)
     last = host.rpartition(".")[2]
     if len(host) > _LONGEST or not _NAME.fullmatch(host) or _NUMBER.fullmatch(last):
         raise ValueError("The host's name is not one.")
     return host
+
+
+def _spell(address: IPAddress) -> str:
+    """Return the one spelling of an address, which for a mapped one is that of Python 3.13 under every Python."""
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return f"::ffff:{mapped}" if mapped is not None else str(address)
 
 
 def parse_ip_address(host: str) -> IPAddress | None:
