@@ -44,11 +44,13 @@ class AgentRequests:
         if call is None:
             raise AcpError("the toolCall has no toolCallId", number=INVALID_PARAMS)
         decided = self._decide(call)
+        call.is_refused = decided.choice == "deny"
         if decided.choice == "allow" and "allow_once" in options:
             return _select(options["allow_once"])
         if decided.choice == "deny":
             return _select(options["reject_once"]) if "reject_once" in options else _CANCELLED
         decision, by_user = await self._ask_user(call, decided.reason, options)
+        call.is_refused = not by_user or decision.startswith("reject")
         # Nobody's answer is no refusal: the agent learns that the request was not answered.
         return _select(options[decision]) if by_user and decision in options else _CANCELLED
 
