@@ -27,6 +27,14 @@ def login(tmp_path: Path, monkeypatch) -> Path:
     return place
 
 
+@pytest.fixture
+def repository(project: Path) -> Path:
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.org")
+    for rest in (("init", "-q"), ("add", "."), ("commit", "-qm", "first")):
+        subprocess.run([*git, *rest], cwd=project, check=True)
+    return project
+
+
 @pytest.mark.parametrize(
     ("options", "mode", "own"),
     [
@@ -134,10 +142,8 @@ async def test_a_turn_in_which_an_agent_could_do_nothing_is_told_as_such(tmp_pat
 
 
 @pytest.mark.parametrize(("words", "waits"), [("private", False), ("private branch", True)])
-async def test_a_file_that_an_agent_keeps_in_gits_directory_waits_for_nobody(tmp_path, project, words, waits):
-    git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.org")
-    for rest in (("init", "-q"), ("add", "."), ("commit", "-qm", "first")):
-        subprocess.run([*git, *rest], cwd=project, check=True)
+async def test_a_file_that_an_agent_keeps_in_gits_directory_waits_for_nobody(tmp_path, repository, words, waits):
+    project = repository
     model = configure(tmp_path)
     async with session_in(project, model=model, trust=True) as (engine, session):
         await run_turn(engine, session, words)

@@ -3,9 +3,9 @@
 Run by path as a real process, with nothing but the standard library. It is as strict as a real one: it refuses what
 comes before `initialize`, a path that is not absolute, a session that it does not know. Words: `edit`, `command`,
 `delete`, `ask`, `plan`, `think`, `garbage`, `outside`, `die`, `hang`, `login`, `long`, `network`, `other`, `titled`,
-`wander`, `stuck`, `missing`, `failing`, `read`, `broken`, `giveup`, `decline`,
-`private`, `branch`. Options: `--forgetful`; `--login`: nobody can log in; `--key=METHOD`: it wants a login by METHOD; `--modes=A,B`: those that it offers, the first is its
-own; `--as-option`: they are an option of configuration, in a group.
+`wander`, `stuck`, `missing`, `failing`, `read`, `broken`, `giveup`, `decline`, `private`, `branch`. Options:
+`--forgetful`; `--login`: nobody can log in; `--key=METHOD`: it wants a login by METHOD; `--modes=A,B`: those that it
+offers, the first is its own; `--as-option`: they are an option of configuration, in a group.
 """
 
 from __future__ import annotations
