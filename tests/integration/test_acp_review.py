@@ -1,4 +1,4 @@
-"""What an editor's session holds can be decided on from elsewhere, late, by a command, and after it was loaded again."""
+"""What an editor holds can be decided on from elsewhere, late, by a command, and after the session was loaded again."""
 
 from __future__ import annotations
 

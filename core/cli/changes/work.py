@@ -49,11 +49,11 @@ Trust this project? [y/N] """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesArguments(Arguments):
-    """`session` "" = the last one. `has_draft`: a model writes. `dry_run`: nothing is done; `trust`: just now."""
+    """`session` "" = the last one. `writes_text`: a model writes. `dry_run`: nothing is done; `trust`: just now."""
 
     front: ClassVar[Front]
     session: str = ""
-    has_draft: bool = False
+    writes_text: bool = False
     dry_run: bool = False
     json: bool = False
     trust: bool = False
@@ -63,7 +63,7 @@ def add_common(parser: Parser) -> None:
     """Add the options of every command about accepted changes."""
     parser.add_argument("words", nargs="*", metavar="DIR", help="the project; the current directory by default")
     parser.add_argument("--session", type=parse_session_id, metavar="ID", help="else the last one")
-    parser.add_argument("--draft", action="store_true", help="have a model write it, in the style of the log")
+    parser.add_argument("--write-text", action="store_true", help="have a model write it, in the style of the log")
     parser.add_argument("--dry-run", action="store_true", help="only show what would be done")
     parser.add_argument("--json", action="store_true", help="the answer, as JSON")
     parser.add_argument("--trust", action="store_true", help="run what the project's git names, this once")
