@@ -73,6 +73,8 @@ class HostedAgent(Struct, frozen=True, kw_only=True):
             return [(str(var.get("name")),) for var in told if isinstance(var, dict) and not var.get("optional")]
         if identity in self.keys:
             return [self.keys[identity]]
+        if identity == "api-key":
+            return [tuple(name for name in self.env if name.endswith("_API_KEY"))]
         return [(identity.upper().replace("-", "_"),)] if identity.endswith("api-key") else []
 
 
@@ -103,7 +105,6 @@ KNOWN_AGENTS: Final[Mapping[str, HostedAgent]] = {
             tokens=("auth.json",),
             env=(*_OPENAI, "CODEX_API_KEY"),
             hosts=("api.openai.com", "auth.openai.com", "chatgpt.com"),
-            keys={"api-key": ("CODEX_API_KEY", "OPENAI_API_KEY")},
             confines_itself=True,
         ),
         HostedAgent(

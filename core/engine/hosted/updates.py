@@ -39,8 +39,8 @@ _SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash"})
 _NOT_STARTED: Final = frozenset({126, 127})  # exit codes of a shell for what it could not start
 # The agent's own sandbox, which can't be built inside of the box.
 _NO_SANDBOX: Final = re.compile(
-    r"^\W*(?:bwrap|sandbox-exec|codex-linux-sandbox|firejail|nsjail|unshare)\b.*:|\blandlock\b.*\bnot\b|"
-    r"\bsandbox (?:error|denied|could not)\b",
+    r"^\W*(?:bwrap|sandbox-exec|codex-linux-sandbox|firejail|nsjail|unshare)\b.*:|\blandlock|\bseatbelt\b|\bseccomp\b|"
+    r"\bsandbox(?:ing)? (?:error|denied|failed|could not|can't)\b|\b(?:create|apply|start) (?:a |the )?sandbox\b",
     re.MULTILINE | re.IGNORECASE,
 )
 _HEAD: Final = 400  # characters of an output in which a sandbox says that it is none
@@ -109,7 +109,8 @@ class HostedCall(Struct, kw_only=True):
         """True if what it was to do was begun: a command that ended with an error was."""
         if self.kind != "execute":
             return self.status == "completed"
-        if self.exit_code in _NOT_STARTED or _NO_SANDBOX.search(self.read_text()[:_HEAD]) is not None:
+        has_failed = self.status != "completed" or self.exit_code not in {None, 0}
+        if self.exit_code in _NOT_STARTED or (has_failed and _NO_SANDBOX.search(self.read_text()[:_HEAD])):
             return False
         return self.status == "completed" or self.exit_code is not None or bool(self.read_text().strip())
 
