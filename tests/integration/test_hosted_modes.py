@@ -155,6 +155,21 @@ async def test_a_file_that_an_agent_keeps_in_gits_directory_waits_for_nobody(tmp
     assert not (project / ".git" / "small").exists()
 
 
+@pytest.mark.parametrize("rule", ["Shell(echo*)", "Shell(git push*)"])
+async def test_an_agent_that_runs_unasked_what_a_rule_denies_is_ended(tmp_path, project, rule):
+    model = configure(tmp_path, more=f'[permissions]\ndeny = ["{rule}"]\n')
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        events = await run_turn(engine, session, "command think")
+        turn = engine.state(session).turns[-1]
+        if rule == "Shell(git push*)":
+            assert turn.reason == "done"
+            return
+        assert turn.reason == "failed"
+        assert "small ran a command without asking, and was ended: echo made" in turn.message
+        assert "The rule Shell(echo*)" in turn.message
+        assert {each.metadata.command for each in documents_of(events, TerminalCommandDocument)}
+
+
 @pytest.mark.parametrize(
     ("words", "code"), [("stuck", ExitCode.FAILED), ("titled", ExitCode.REFUSED), ("command", ExitCode.DONE)]
 )

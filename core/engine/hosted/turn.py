@@ -86,6 +86,8 @@ class HostedTurn:
             self._reader.take(update)
             if self._process is not None:
                 self._process.keep_mode(update)
+                if breach := self._requests.find_breach(update):
+                    self._process.connection.close(breach)
 
     async def run(self, prompt: str, surroundings: PromptSurroundings, instruction: str) -> None:
         """Run the whole turn; `TurnContext.interrupt` stops it."""

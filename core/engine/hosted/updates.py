@@ -49,7 +49,7 @@ _HEAD: Final = 400  # characters of an output in which a sandbox says that it is
 class HostedCall(Struct, kw_only=True):
     """A tool call as the agent told it so far. `content`: its blocks; `terminal`: what its command printed, where that
     comes apart from them; `exit_code`: None = not told; `shown`: its document; `is_over`: finished; `is_refused`: it
-    was not allowed."""
+    was not allowed; `was_asked`: the agent asked about it."""
 
     id: str
     shown: OpenDocument
@@ -64,6 +64,7 @@ class HostedCall(Struct, kw_only=True):
     status: str = "pending"
     is_over: bool = False
     is_refused: bool = False
+    was_asked: bool = False
 
     def merge(self, update: Mapping[str, Any]) -> None:
         """Take what an update says; what it leaves out stays."""
