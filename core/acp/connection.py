@@ -21,6 +21,7 @@ from core.text.well_formed import encode_record
 
 MAX_LINE: Final = 64 * 1024 * 1024  # bytes; pictures come in one line
 MAX_GARBAGE: Final = 400  # characters that are kept of what was no message
+MAX_LATE: Final = 200  # requests that nobody waits for any more, whose answers are still heard
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 AUTH_REQUIRED: Final = -32000
 NOT_FOUND: Final = -32002
@@ -59,13 +60,16 @@ class Connection:
         self._skips = False
         self._number = 0
         self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._late: dict[int, Callable[[Any], None]] = {}
         self._answering: dict[Any, asyncio.Task[None]] = {}
         self._tasks = TaskOwner()
         self._gone: PeerGone | None = None
 
-    async def request(self, method: str, params: Any, *, seconds: float | None = None) -> Any:
+    async def request(
+        self, method: str, params: Any, *, seconds: float | None = None, on_late: Callable[[Any], None] | None = None
+    ) -> Any:
         """Return the result of a request as plain data. Raises `AcpError`, `PeerGone`, `TimeoutError`; the other side
-        is told of a request that is not waited for any more."""
+        is told of a request that is not waited for any more. A result that comes then is given to `on_late`."""
         if self._gone is not None:
             raise self._gone
         self._number += 1
@@ -77,6 +81,10 @@ class Connection:
                 return await waiting
         except (TimeoutError, asyncio.CancelledError):
             self.notify("$/cancel_request", {"requestId": number})
+            if on_late is not None:
+                self._late[number] = on_late
+                while len(self._late) > MAX_LATE:
+                    del self._late[next(iter(self._late))]
             raise
         finally:
             self._waiting.pop(number, None)
@@ -122,16 +130,25 @@ class Connection:
             self._refuse(None, PARSE_ERROR, "a line is not a message of JSON-RPC")
 
     def _take_answer(self, said: Mapping[str, Any]) -> None:
-        waiting = self._waiting.get(said.get("id", -1)) if isinstance(said.get("id"), int) else None
+        number = said.get("id")
+        if not isinstance(number, int):
+            return
+        waiting = self._waiting.get(number)
         if waiting is None or waiting.done():
+            self._take_late(number, said)
             return
         if (error := said.get("error")) is None:
             waiting.set_result(said.get("result"))
             return
         told = error if isinstance(error, dict) else {"message": str(error)}
         code = told.get("code")
-        number = code if isinstance(code, int) else INTERNAL_ERROR
-        waiting.set_exception(AcpError(_describe_error(told), number=number, data=told.get("data")))
+        code = code if isinstance(code, int) else INTERNAL_ERROR
+        waiting.set_exception(AcpError(_describe_error(told), number=code, data=told.get("data")))
+
+    def _take_late(self, number: int, said: Mapping[str, Any]) -> None:
+        on_late = self._late.pop(number, None)
+        if on_late is not None and said.get("error") is None:
+            on_late(said.get("result"))
 
     def _start_answer(self, identity: Any, method: str, params: Mapping[str, Any]) -> None:
         task = self._tasks.start(self._answer(identity, method, params), name=f"answer to {method}")

@@ -80,8 +80,8 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui review [DIR] --take N
        agent-tui review [DIR] --format github --pr-diff FILE --commit SHA
        agent-tui diff [DIR] [PATH ...]
-       agent-tui commit [DIR] [-m MESSAGE | --draft] [--split todo | prompt]
-       agent-tui pr [DIR] [--title TITLE] [--draft] [--dry-run]
+       agent-tui commit [DIR] [-m TEXT | --write-text] [--split todo | prompt]
+       agent-tui pr [DIR] [--title TITLE] [--write-text] [--draft] [--dry-run]
        agent-tui plan list | show [FILE] | check [FILE] | set FILE TODO STATUS
        agent-tui sessions [list [DIR] | show ID | rename ID TITLE | delete ID]
        agent-tui attach [SESSION | --list] [--dir DIR]

@@ -25,12 +25,13 @@ from core.cli.review_output.patch_text import (
     render_patch,
 )
 from core.cli.review_output.suggestions import build_findings_review, build_github_review
-from core.engine import Engine, EngineOptions
+from core.engine import EngineOptions
 from core.errors import CommandRejected
 from core.exits import ExitCode
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
+from core.protocol.client import Client
 from core.protocol.renames import format_change_path, group_renames, list_changes
 from core.protocol.review import Bulk, Verdict
 from core.sessions.listing import list_sessions
@@ -39,6 +40,7 @@ from core.shadow.content.blob_store import BlobStore
 from core.state.session import SessionState
 from core.text.display_names import display_name, to_one_line
 from core.text.exposure import expose_unseen, expose_whole
+from core.transports.attach.joining import resume_session
 from core.transports.session_view import SessionView, require_ack
 
 REVIEW_USAGE = """\
@@ -157,13 +159,11 @@ async def _go(arguments: ReviewArguments) -> int:
         for name in unknown:
             _say(format_unknown(name))
         return ExitCode.FAILED if is_taking else ExitCode.REFUSED if unknown else ExitCode.DONE
-    engine = Engine(
-        arguments.directory, options=EngineOptions(interactive=False, watch=False, preload=False, private=False)
-    )
+    options = EngineOptions(interactive=False, watch=False, preload=False, private=False)
+    engine = await resume_session(arguments.directory, session, options)
     heard: list[ev.AnyEvent] = []
     view = SessionView(engine, session, lambda envelope: heard.append(envelope.event))
     try:
-        require_ack(await engine.submit(cmd.SessionResume(session=session)))
         await view.settle()
         if arguments.take is not None:
             return await _Taking(engine, view, heard).take(arguments.take)
@@ -186,7 +186,7 @@ async def _go(arguments: ReviewArguments) -> int:
 class _Taking:
     """Takes a candidate, through the same command that the screen sends. `heard`: the events of the session."""
 
-    _engine: Engine
+    _engine: Client
     _view: SessionView
     _heard: list[ev.AnyEvent]
 
@@ -241,7 +241,7 @@ class _Verdicts:
     """Verdicts on what the command line names, through the same commands that the screen sends. `heard`: the events of
     the session."""
 
-    _engine: Engine
+    _engine: Client
     _view: SessionView
     _arguments: ReviewArguments
     _heard: list[ev.AnyEvent]
@@ -333,7 +333,7 @@ def _print_findings(state: SessionState, arguments: ReviewArguments) -> None:
         sys.stdout.write(f"{place}{each.severity}: {to_one_line(each.title)}{doubt}\n")
 
 
-async def _print_github(engine: Engine, state: SessionState, arguments: ReviewArguments) -> None:
+async def _print_github(engine: Client, state: SessionState, arguments: ReviewArguments) -> None:
     """Print the body of a review of the pull request; nothing if nothing waits."""
     found = []
     for change in list_changes(state.changes):
@@ -347,7 +347,7 @@ async def _print_github(engine: Engine, state: SessionState, arguments: ReviewAr
     sys.stdout.write(escape_hidden(json.dumps(review, ensure_ascii=False, indent=2)) + "\n")
 
 
-async def _print(engine: Engine, state: SessionState, blobs: BlobStore) -> None:
+async def _print(engine: Client, state: SessionState, blobs: BlobStore) -> None:
     session = state.session_id
     bulks = state.review.bulks
     if not state.changes and not bulks:

@@ -159,13 +159,15 @@ class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class AgentServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An agent that speaks ACP, by its name: a known one otherwise, or one more. `login`: directories of the user's
     where it keeps who is logged in, `tokens`: files in them that it may change; `env`: names of variables that it
-    gets; `hosts`: those that it may reach."""
+    gets; `hosts`: those that it may reach; `mode`: the id of its own mode that it works in, "" = chosen of those that
+    it offers."""
 
     command: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     login: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     tokens: tuple[Annotated[str, Meta(pattern=r"^[^/]{1,200}$")], ...] = ()
     env: tuple[Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], ...] = ()
     hosts: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
+    mode: str = ""
 
 
 class BackgroundSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from core.ids import Id, OptionalId
 
 Verdict = Literal["accept", "reject"]
+ReviewPolicy = Literal["end", "each", "later", "auto-accept"]
 COMMENTS_TITLE = "My comments on"  # how a prompt made of comments begins, behind a note of the user's
 Operation = Literal["create", "edit", "delete", "rename", "mode"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -26,8 +26,10 @@ class HostedAgent(Struct, frozen=True, kw_only=True):
     """An agent, and the way to start it. `commands`: command lines to try, the first whose program is there;
     `package`: what has to be installed; `login`: directories below the home (`~/…`), of which it gets a copy,
     `tokens`: files in them that go back when it has changed them; `env`: variables of the user's that it gets,
-    `hosts`: those that it may reach; `fixed`: variables that it is given in any case. `work_mode`: a mode of its own
-    in which it leaves containment to the box, since its own sandbox can't be built in one."""
+    `hosts`: those that it may reach; `fixed`: variables that it is given in any case; `keys`: the variables with which
+    a login of its own by that id is done without the user; `session_meta`: what goes with its request for a session.
+    `mode`: the id of the mode that the user wants it in, "" = chosen of those that it offers; `confines_itself`: it has
+    a sandbox of its own, which can't be built in the box."""
 
     name: str
     commands: tuple[tuple[str, ...], ...]
@@ -37,7 +39,10 @@ class HostedAgent(Struct, frozen=True, kw_only=True):
     env: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     fixed: Mapping[str, str] = {}
-    work_mode: str = ""
+    keys: Mapping[str, tuple[str, ...]] = {}
+    session_meta: Mapping[str, Any] = {}
+    mode: str = ""
+    confines_itself: bool = False
 
     def find_command(self) -> tuple[str, ...] | None:
         """Return the command line with its program by its path; None: it is not installed."""
@@ -50,6 +55,27 @@ class HostedAgent(Struct, frozen=True, kw_only=True):
         """Return those of its directories that are there."""
         named = (Path(each).expanduser() for each in self.login)
         return tuple(path.resolve() for path in named if path.is_dir())
+
+    def find_login(self, methods: Sequence[Any], environment: Mapping[str, str]) -> str:
+        """Return the id of the first way to log in that an agent offers and that needs no user, since its key is in
+        the agent's environment; "" = there is none."""
+        for method in methods:
+            if isinstance(method, dict) and isinstance(method.get("id"), str):
+                needed = self._list_key_names(method)
+                if needed and all(any(environment.get(name) for name in names) for names in needed):
+                    return str(method["id"])
+        return ""
+
+    def _list_key_names(self, method: Mapping[str, Any]) -> list[tuple[str, ...]]:
+        """Return the variables that a way to log in needs, each as a choice of names; [] = it needs the user."""
+        told, identity = method.get("vars"), str(method["id"])
+        if isinstance(told, list):
+            return [(str(var.get("name")),) for var in told if isinstance(var, dict) and not var.get("optional")]
+        if identity in self.keys:
+            return [self.keys[identity]]
+        if identity == "api-key":
+            return [tuple(name for name in self.env if name.endswith("_API_KEY"))]
+        return [(identity.upper().replace("-", "_"),)] if identity.endswith("api-key") else []
 
 
 _CLAUDE: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_MODEL")
@@ -67,17 +93,19 @@ KNOWN_AGENTS: Final[Mapping[str, HostedAgent]] = {
             env=(*_CLAUDE, "CLAUDE_CODE_OAUTH_TOKEN"),
             hosts=("api.anthropic.com", "console.anthropic.com", "platform.claude.com", "claude.ai"),
             # Its other file lies in the home itself, which no mount can make writable without all else in it.
+            # Else its own judge decides on commands in some modes, plan above all, past the user's rules.
+            session_meta={"claudeCode": {"options": {"settings": {"disableAutoMode": "disable"}}}},
             fixed={"CLAUDE_CONFIG_DIR": "~/.claude", "DISABLE_AUTOUPDATER": "1", "DISABLE_TELEMETRY": "1"},
         ),
         HostedAgent(
             name="codex",
             commands=(("codex-acp",),),
-            package="@zed-industries/codex-acp",
+            package="@agentclientprotocol/codex-acp",
             login=("~/.codex",),
             tokens=("auth.json",),
             env=(*_OPENAI, "CODEX_API_KEY"),
             hosts=("api.openai.com", "auth.openai.com", "chatgpt.com"),
-            work_mode="full-access",
+            confines_itself=True,
         ),
         HostedAgent(
             name="gemini",
@@ -86,6 +114,7 @@ KNOWN_AGENTS: Final[Mapping[str, HostedAgent]] = {
             login=("~/.gemini",),
             tokens=("oauth_creds.json",),
             env=_GEMINI,
+            keys={"vertex-ai": ("GOOGLE_API_KEY",)},
             hosts=("generativelanguage.googleapis.com", "cloudcode-pa.googleapis.com", "oauth2.googleapis.com"),
         ),
         HostedAgent(
@@ -110,13 +139,20 @@ def find_agent(name: str, settings: Settings) -> HostedAgent:
         return known
     words = _split(name)
     if len(words) > 1 or "/" in name:
-        return HostedAgent(name=Path(words[0]).name, commands=(tuple(words),))
+        program = Path(words[0]).name
+        return HostedAgent(name=program, commands=(tuple(words),), confines_itself=_confines_itself(program))
     listed = ", ".join((*KNOWN_AGENTS, *(each for each in settings.agent_servers if each not in KNOWN_AGENTS)))
     raise ConfigError(
         f"there is no agent {name!r}.",
         hint=f"Known: {listed}. Another one: its command line, or [agent_servers.{name}] in your config.toml.",
         code="agent_unknown",
     )
+
+
+def _confines_itself(program: str) -> bool:
+    """Return True for the program of a known agent that has a sandbox of its own, wherever it lies."""
+    known = (agent for agent in KNOWN_AGENTS.values() if agent.confines_itself)
+    return any(program == command[0] for agent in known for command in agent.commands)
 
 
 def _split(text: str) -> list[str]:
@@ -139,7 +175,10 @@ def _configure(name: str, known: HostedAgent | None, own: AgentServerSettings) -
         env=(*base.env, *own.env),
         hosts=(*base.hosts, *own.hosts),
         fixed=base.fixed,
-        work_mode=base.work_mode,
+        keys=base.keys,
+        session_meta=base.session_meta,
+        mode=own.mode,
+        confines_itself=base.confines_itself or bool(own.command and _confines_itself(Path(own.command[0]).name)),
     )
 
 

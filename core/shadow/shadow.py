@@ -7,7 +7,7 @@ bytes that an event names are stored before it is emitted.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -187,6 +187,28 @@ class Shadow:
             self.merged_tree.forget(path)
         self.refresh_annotations()
         return edited
+
+    def read_disk_states(self, paths: Iterable[str]) -> dict[str, FileState]:
+        """Return what these paths are in the project itself, with their content stored."""
+        return {path: self.merged_tree.read_disk_state(path) for path in paths}
+
+    def take_in(self, earlier: Mapping[str, FileState], origin: Origin) -> tuple[str, ...]:
+        """Have what a program of the user's made of files since they were `earlier` wait for the review, where nothing
+        else of them waits; the project's files are put back. Returns their paths. Raises `ReviewConflict` and
+        `PromotionFailed`: then nothing was put back."""
+        now = self.read_disk_states(path for path in earlier if path not in self.state.changes)
+        made = {
+            path: state
+            for path, state in now.items()
+            if state != earlier[path] and state.kind == earlier[path].kind == "file"
+        }
+        self._promotion.run(
+            [self._promotion.plan_write(path, state, earlier[path], None) for path, state in made.items()],
+            [ev.FileWritten(path=path, state=earlier[path], before=state) for path, state in made.items()],
+        )
+        for path, state in made.items():
+            self.write(path, self._contents.read(state), origin, state.mode)
+        return tuple(made)
 
     def refresh_annotations(self) -> None:
         """Find renames among the pending changes, and protect those that their surroundings make risky."""

@@ -118,6 +118,7 @@ SHARED_STEPS: Final = _combine_steps(
         ev.SteerDelivered: (_drop_all("pending_steers"),),
         ev.SteerReturned: (_drop("pending_steers"),),
         ev.DraftKept: (_assign(draft="text"),),
+        ev.ReviewPolicyKept: (_assign(review_policy="policy"),),
         ev.TurnFinished: (steps.finish_turn,),
         ev.StepStarted: (steps.start_step,),
         ev.StepFinished: (steps.finish_step,),

@@ -222,6 +222,7 @@ class SessionState:
     unreported_answers: dict[str, UnreportedAnswer] = field(default_factory=dict)
     pending_steers: dict[str, str] = field(default_factory=dict)
     draft: str = ""
+    review_policy: str = ""
     attachments: dict[str, Attachment] = field(default_factory=dict)
     rules: tuple[ev.LoadedRule, ...] = ()
     skills: dict[str, ev.SkillActivated] = field(default_factory=dict)

@@ -18,12 +18,12 @@ from core.clock import monotonic
 from core.engine import Engine
 from core.errors import AgentTuiError, CommandRejected
 from core.protocol import commands as cmd
-from core.protocol.client import Client, EngineGone
+from core.protocol.client import Client
 from core.protocol.options import EngineOptions
 from core.search_paths import leave_projects
 from core.sessions.listing import find_workspace
 from core.tasks import TaskOwner
-from core.transports.attach.socket_client import connect_to_session
+from core.transports.attach.joining import join_session
 from core.transports.line_client import LineClient
 from core.transports.session_view import SessionView, require_ack
 
@@ -82,21 +82,11 @@ class Engines:
             await found.close()
         if (workspace := find_workspace(session)) is None:
             raise CommandRejected(f"there is no session {session[:100]!r}.", code="session_unknown")
-        if (client := await self._join(session)) is None:
+        client: Client | None = await join_session(session)
+        if client is None:
             client = self.get(workspace)
             require_ack(await client.submit(cmd.SessionResume(session=session)))
         self._note_use(session, client)
-        return client
-
-    async def _join(self, session: str) -> Client | None:
-        """Return a connection to the engine of another process that has a session open; None: there is none."""
-        if (client := await connect_to_session(session)) is None:
-            return None
-        try:
-            require_ack(await client.submit(cmd.SessionResume(session=session)))
-        except (CommandRejected, EngineGone):
-            await client.close()
-            return None
         return client
 
     def forget(self, session: str) -> None:

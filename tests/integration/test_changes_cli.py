@@ -108,6 +108,63 @@ def test_a_pull_request_is_shown_and_nothing_is_pushed(project, tmp_path):
     assert git(tmp_path / "there.git", "log", "-1", "--format=%s", "renewed") == "Renew the lines\n"
 
 
+@pytest.mark.parametrize("is_draft", [True, False])
+def test_a_pull_request_is_told_before_it_is_pushed_and_a_draft_is_opened_as_one(
+    project, tmp_path, monkeypatch, is_draft
+):
+    there, programs = tmp_path / "there.git", tmp_path / "programs"
+    git(tmp_path, "init", "-q", "--bare", str(there))
+    git(project, "config", f"url.{there}.insteadOf", "https://github.com/me/project.git")
+    git(project, "remote", "add", "origin", "https://github.com/me/project.git")
+    git(project, "push", "-q", "-u", "origin", "main")
+    git(project, "checkout", "-q", "-b", "renewed")
+    programs.mkdir()
+    (programs / "gh").write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/said\necho https://github.com/me/1\n')
+    (programs / "gh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    propose(project)
+    call(project, "review", "--accept", "a.txt")
+    call(project, "commit")
+    add_hook(project, "pre-push", "exit 1")
+    refused = call(project, "pr", *(["--draft"] if is_draft else []))
+    assert refused.returncode == 4
+    kind = "a draft pull request" if is_draft else "a pull request"
+    head = f"push HEAD as renewed to origin (https://github.com/me/project.git), then gh opens {kind}; into main"
+    assert refused.stderr.decode().splitlines()[:3] == [head, "", "Renew the lines"]
+    assert git(there, "branch", "--list", "renewed") == ""
+    (project / ".git" / "hooks" / "pre-push").unlink()
+    done = call(project, "pr", *(["--draft"] if is_draft else []))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.decode().splitlines()[-1] == "pushed    renewed: https://github.com/me/1"
+    assert ("--draft" in (tmp_path / "said").read_text().splitlines()) is is_draft
+
+
+@pytest.mark.parametrize("place", ["box", "machine"])
+def test_what_a_formatter_makes_of_a_commit_waits_for_the_review_wherever_it_runs(project, place):
+    add_hook(project, "pre-commit", "grep -q 'line 2 new$' a.txt || exit 0\nsed -i 's/ new$/ NEW/' a.txt\nexit 1")
+    propose(project)
+    call(project, "review", "--accept", "a.txt")
+    refused = call(project, "commit", "--hooks", place)
+    assert refused.returncode == 4
+    assert "hooks changed files of the commit. What they changed waits for your review" in refused.stderr.decode()
+    assert (project / "a.txt").read_text() == edited(2, 20)
+    shown = call(project, "review", "--print").stdout.decode()
+    assert "+line 2 NEW" in shown
+    call(project, "review", "--accept", "a.txt")
+    done = call(project, "commit", "--hooks", place)
+    assert done.returncode == 0, done.stderr
+    assert git(project, "show", "HEAD:a.txt") == edited(2, 20).replace(" new", " NEW")
+
+
+def test_a_hook_on_the_machine_that_only_refuses_changes_nothing(project):
+    add_hook(project, "pre-commit", "echo no; exit 1")
+    propose(project)
+    call(project, "review", "--accept", "a.txt")
+    refused = call(project, "commit", "--hooks", "machine")
+    assert (refused.returncode, b"git commit ended with 1" in refused.stderr) == (4, True)
+    assert (project / "a.txt").read_text() == edited(2, 20)
+
+
 def test_wrong_words_are_refused_before_anything_is_opened(project):
     for words in (("commit", "-m", "x", "--split", "todo"), ("commit", "--hooks", "no"), ("diff", "--session", "?")):
         assert call(project, *words).returncode == 2

@@ -33,7 +33,9 @@ def login(tmp_path: Path, monkeypatch: Any) -> Path:
     return place
 
 
-def configure(tmp_path: Path, *options: str, policy: str = "auto", login: str = "") -> str:
+def configure(
+    tmp_path: Path, *options: str, policy: str = "auto", login: str = "", name: str = "small", more: str = ""
+) -> str:
     """The user's own configuration of the agent; returns the id that stands in the place of a model's."""
     script = tmp_path / "agent" / "acp_agent.py"
     script.parent.mkdir(exist_ok=True)
@@ -41,10 +43,11 @@ def configure(tmp_path: Path, *options: str, policy: str = "auto", login: str = 
     place = get_config_dir()
     place.mkdir(parents=True, exist_ok=True)
     command = json.dumps([sys.executable, str(script), *options])
-    text = f'[commands]\npolicy = "{policy}"\n[agent_servers.small]\ncommand = {command}\nenv = ["ACP_AGENT_HOME"]\n'
-    more = f'login = [{json.dumps(login)}]\ntokens = ["token"]\n' if login else ""
+    text = f'[commands]\npolicy = "{policy}"\n[agent_servers.{name}]\ncommand = {command}\n'
+    text += 'env = ["ACP_AGENT_HOME", "SMALL_API_KEY"]\n'
+    text += f'login = [{json.dumps(login)}]\ntokens = ["token"]\n' if login else ""
     (place / "config.toml").write_text(text + more)
-    return "acp/small"
+    return f"acp/{name}"
 
 
 def text_of(events: list[Any]) -> str:

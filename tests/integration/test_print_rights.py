@@ -35,6 +35,29 @@ def test_network_that_was_refused_to_a_command_has_its_exit_code(project, comman
     assert run_print(options(project), models=access([calls(*commands), says("No.")])) == ExitCode.REFUSED
 
 
+@pytest.mark.parametrize("words", [(), ("--trust",)])
+@pytest.mark.parametrize(
+    ("rules", "command"),
+    [
+        ("", {"command": "ls", "required_permissions": ["all"]}),
+        ('[permissions]\ndeny = ["Shell(git push*)"]\n', {"command": "git push origin main"}),
+        ('[permissions]\nask = ["Shell(git push*)"]\n', {"command": "git push origin main"}),
+    ],
+)
+def test_a_command_that_was_refused_has_its_exit_code_whether_the_project_is_trusted_or_not(
+    project, rules, command, words
+):
+    configured(AUTO + rules)
+    steps = [calls(("run_terminal_cmd", command)), says("No.")]
+    assert run_print(options(project, *words), models=access(steps)) == ExitCode.REFUSED
+
+
+def test_a_mode_that_keeps_nothing_refuses_no_command_by_being_one(project):
+    configured(AUTO)
+    steps = [calls(("run_terminal_cmd", {"command": "ls", "required_permissions": ["all"]})), says("No.")]
+    assert run_print(options(project, "--mode", "ask"), models=access(steps)) == ExitCode.DONE
+
+
 def test_network_that_nothing_wanted_changes_no_exit_code(project):
     run = calls(("run_terminal_cmd", {"command": "true"}))
     assert run_print(options(project), models=access([run, says("Done.")])) == ExitCode.DONE

@@ -2,7 +2,10 @@
 
 Run by path as a real process, with nothing but the standard library. It is as strict as a real one: it refuses what
 comes before `initialize`, a path that is not absolute, a session that it does not know. Words: `edit`, `command`,
-`delete`, `ask`, `plan`, `think`, `garbage`, `outside`, `die`, `hang`, `login`, `long`, `network`, `other`.
+`delete`, `ask`, `plan`, `think`, `garbage`, `outside`, `die`, `hang`, `login`, `long`, `network`, `other`, `titled`,
+`wander`, `stuck`, `missing`, `failing`, `read`, `broken`, `giveup`, `decline`, `private`, `branch`. Options:
+`--forgetful`; `--login`: nobody can log in; `--key=METHOD`: it wants a login by METHOD; `--modes=A,B`: those that it
+offers, the first is its own; `--as-option`: they are an option of configuration, in a group.
 """
 
 from __future__ import annotations
@@ -29,10 +32,18 @@ class Agent:
         self.is_open = False
         self.session = ""
         self.cwd = Path()
-        self.mode = "default"
+        self.modes = self.option("modes", "default,plan").split(",")
+        self.mode = self.modes[0]
+        self.key = ""
+        self.ending = ""
         self.number = 0
         self.queue: list[dict[str, Any]] = []
         self.is_cancelled = False
+
+    @staticmethod
+    def option(name: str, otherwise: str = "") -> str:
+        given = [each.partition("=")[2] for each in sys.argv if each.startswith(f"--{name}=")]
+        return given[0] if given else otherwise
 
     def send(self, **message: Any) -> None:
         sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
@@ -86,16 +97,30 @@ class Agent:
         self.is_open = True
         can_load = "--forgetful" not in sys.argv
         capabilities = {"loadSession": can_load, "promptCapabilities": {"image": True}}
-        return {"protocolVersion": 1, "agentCapabilities": capabilities, "authMethods": []}
+        ways = [{"id": "browser", "name": "In a browser"}]
+        ways += [{"id": each, "name": "By a key"} for each in [self.option("key")] if each]
+        return {"protocolVersion": 1, "agentCapabilities": capabilities, "authMethods": ways}
+
+    def do_authenticate(self, params: dict[str, Any]) -> Any:
+        if params["methodId"] != self.option("key"):
+            raise Refused(-32602, "a browser is needed")
+        self.key = os.environ["SMALL_API_KEY"]
+        if HOME.is_dir():
+            (HOME / "token").write_text(self.key)
+        return {}
 
     def open(self, params: dict[str, Any], name: str) -> Any:
         if not Path(params["cwd"]).is_absolute() or not isinstance(params["mcpServers"], list):
             raise Refused(-32602, "cwd has to be absolute, mcpServers a list")
-        if "--login" in sys.argv:
+        if "--login" in sys.argv or (self.option("key") and not self.key):
             raise Refused(-32000, "Please run /login")
         self.cwd, self.session = Path(params["cwd"]), name
-        modes = [{"id": "default", "name": "Default"}, {"id": "plan", "name": "Plan"}]
-        return {"modes": {"currentModeId": "default", "availableModes": modes}}
+        if "--as-option" in sys.argv:
+            values = [{"value": each, "name": each.capitalize()} for each in self.modes]
+            told = {"id": "how", "name": "Mode", "category": "mode", "type": "select", "currentValue": self.mode}
+            return {"configOptions": [{**told, "options": [{"group": "all", "name": "All", "options": values}]}]}
+        modes = [{"id": each, "name": each.capitalize()} for each in self.modes if each]
+        return {"modes": {"currentModeId": self.mode, "availableModes": modes}} if modes else {}
 
     def do_session_new(self, params: dict[str, Any]) -> Any:
         return {"sessionId": "own-1", **self.open(params, "own-1")}
@@ -108,8 +133,16 @@ class Agent:
         return opened
 
     def do_session_set_mode(self, params: dict[str, Any]) -> Any:
+        if params["modeId"] not in self.modes or "--as-option" in sys.argv:
+            raise Refused(-32602, "no such mode")
         self.mode = params["modeId"]
         return {}
+
+    def do_session_set_config_option(self, params: dict[str, Any]) -> Any:
+        if params["configId"] != "how" or params["value"] not in self.modes:
+            raise Refused(-32602, "no such option")
+        self.mode = params["value"]
+        return {"configOptions": []}
 
     def do_session_prompt(self, params: dict[str, Any]) -> Any:
         assert params["sessionId"] == self.session
@@ -121,7 +154,7 @@ class Agent:
         for word in dict.fromkeys(word for text in texts for word in text.split()):
             if word not in texts[-1].split():
                 getattr(self, f"act_{word}", lambda: None)()
-        return {"stopReason": "cancelled" if self.is_cancelled else "end_turn"}
+        return {"stopReason": "cancelled" if self.is_cancelled else self.ending or "end_turn"}
 
     def act_edit(self) -> None:
         for number, name in enumerate(("a.txt", "b.txt"), 1):
@@ -174,6 +207,61 @@ class Agent:
 
     def act_other(self) -> None:
         self.ask("other", "Send a message", {"to": "somebody"})
+
+    def act_titled(self) -> None:
+        """Ask about a command that only the title names."""
+        self.ask("execute", "git push origin main", None)
+
+    def act_wander(self) -> None:
+        """Leave the mode that was set, and wait until it is set again."""
+        wanted, self.mode = self.mode, "yolo"
+        self.update("current_mode_update", currentModeId="yolo")
+        while self.mode != wanted:
+            message = self.queue.pop(0) if self.queue else self.read()
+            self.send(id=message["id"], result=self.answer(message["method"], message["params"]))
+        self.say("set back\n")
+
+    def act_stuck(self) -> None:
+        """Run a command in a sandbox that can't be built: its output and its code stand beside the protocol."""
+        call = {"toolCallId": "stuck", "title": "ls", "kind": "execute", "rawInput": {"command": ["bash", "-lc", "ls"]}}
+        self.update("tool_call", **call, status="in_progress")
+        said = {"terminal_output_delta": {"data": "bwrap: No permissions to create new namespace\n"}}
+        self.update("tool_call_update", toolCallId="stuck", _meta=said)
+        ended = {"terminal_exit": {"exit_code": 1}}
+        self.update("tool_call_update", toolCallId="stuck", status="failed", _meta=ended)
+
+    def act_missing(self) -> None:
+        """Run a program that is not there."""
+        call = {"toolCallId": "missing", "title": "nix", "kind": "execute", "rawInput": {"command": "nix"}}
+        self.update("tool_call", **call, status="in_progress")
+        self.update("tool_call_update", toolCallId="missing", status="failed", rawOutput={"exit_code": 127})
+
+    def act_failing(self) -> None:
+        """Run a command that ends with an error."""
+        call = {"toolCallId": "failing", "title": "pytest", "kind": "execute", "rawInput": {"command": "pytest"}}
+        self.update("tool_call", **call, status="in_progress")
+        self.update("tool_call_update", toolCallId="failing", status="failed", rawOutput={"exit_code": 1})
+
+    def act_read(self) -> None:
+        self.update("tool_call", toolCallId="read", title="Read a.txt", kind="read", status="completed")
+
+    def act_broken(self) -> None:
+        """Answer as if all was well although the model could not be asked."""
+        self.say("the key is not known")
+        self.update("session_info_update", _meta={"small": {"threadStatus": {"type": "systemError"}}})
+
+    def act_giveup(self) -> None:
+        self.ending = "exhausted"
+
+    def act_private(self) -> None:
+        """Keep a file of its own in git's directory."""
+        (self.cwd / ".git" / "small").write_text("mine")
+
+    def act_branch(self) -> None:
+        subprocess.run(["git", "branch", "topic"], cwd=self.cwd, check=True)
+
+    def act_decline(self) -> None:
+        self.ending = "refusal"
 
     def act_plan(self) -> None:
         entries = [

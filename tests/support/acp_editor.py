@@ -25,7 +25,8 @@ def accept_first(_call: Any, options: list[Any]) -> str | None:
 
 class Editor(acp.Client):
     """Records what it is told; `choose(call, options)` answers permissions: an id, None = cancelled; a test may put
-    another function there. `hangs`: permissions are never answered."""
+    another function there. `hangs`: permissions are never answered; `released`: they wait for it, whatever the agent
+    says meanwhile."""
 
     def __init__(self) -> None:
         self.updates: list[Any] = []
@@ -33,6 +34,7 @@ class Editor(acp.Client):
         self.forms: list[str] = []
         self.choose: Choose = accept_first
         self.hangs = False
+        self.released: asyncio.Event | None = None
         self.form_content: dict[str, Any] = {}
         self.news = asyncio.Event()
         self.requested = asyncio.Event()
@@ -46,6 +48,8 @@ class Editor(acp.Client):
         self.requested.set()
         if self.hangs:
             await asyncio.Event().wait()
+        if self.released is not None:
+            await self.released.wait()
         if (chosen := self.choose(tool_call, options)) is None:
             return s.RequestPermissionResponse(outcome=s.DeniedOutcome(outcome="cancelled"))
         return s.RequestPermissionResponse(outcome=s.AllowedOutcome(outcome="selected", option_id=chosen))

@@ -313,7 +313,7 @@ _STEPLESS: Final[Mapping[Topics, Iterable[type[events.Event]]]] = {
     _MODEL: {events.EffortChanged, events.RouteTaken, events.ModelUsed},
     _STATUS: {events.BranchChanged, events.LimitsChanged, events.PolicyChanged, events.JobStarted},
     _ASK: {events.TrustStated, events.ApprovalRequested, events.ApprovalResolved, events.AnswersReported},
-    _QUEUE: {events.DraftKept},
+    _QUEUE: {events.DraftKept, events.ReviewPolicyKept},
     _STEP: {events.StepStarted},
     _REVIEW: {
         events.ChangeConflicted,

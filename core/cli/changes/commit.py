@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import sys
 from collections.abc import Sequence
@@ -32,7 +33,7 @@ from core.text.display_names import display_name, to_one_line
 from core.text.exposure import expose_text
 
 COMMIT_USAGE: Final = """\
-agent-tui commit [DIR] [-m MESSAGE | --draft] [--split todo | prompt | topic]
+agent-tui commit [DIR] [-m MESSAGE | --write-text] [--split todo | prompt | topic]
                         [--only PATH] [--hooks box | machine | none] [--dry-run] [--json]"""
 
 COMMIT_TEXT: Final = """\
@@ -58,16 +59,17 @@ def parse(argv: Sequence[str]) -> CommitArguments:
     parser = build_parser("agent-tui commit", COMMIT_USAGE, COMMIT_TEXT, CODES)
     add_common(parser)
     parser.add_argument("-m", "--message", default="", help="the message; else it is made of what was asked for")
+    parser.add_argument("--draft", action="store_true", help=argparse.SUPPRESS)  # the old name of --write-text
     parser.add_argument("--split", choices=get_args(q.CommitSplit), default="none", help="one for each")
     parser.add_argument("--only", action="append", default=[], metavar="PATH", help="of this file or directory alone")
     parser.add_argument("--hooks", choices=get_args(cmd.HookPlace), default="box", help="box (default): there first")
     said = parser.parse_intermixed_args(argv)
-    if said.message and (said.draft or said.split != "none"):
-        parser.error("-m is the message of one commit; it goes with neither --draft nor --split")
+    if said.message and (said.write_text or said.draft or said.split != "none"):
+        parser.error("-m is the message of one commit; it goes with neither --write-text nor --split")
     return CommitArguments(
         directory=parse_directory(said.words, parser),
         session=said.session or "",
-        has_draft=said.draft,
+        writes_text=said.write_text or said.draft,
         dry_run=said.dry_run,
         json=said.json,
         trust=said.trust,
@@ -102,7 +104,7 @@ async def _commit(work: ChangesWork, arguments: CommitArguments) -> int:
     if found.refused:
         return work.refuse(arguments, found, found.refused, found.hint)
     messages = tuple(arguments.message or each.message for each in found.groups)
-    if arguments.has_draft:
+    if arguments.writes_text:
         groups = tuple(each.edits for each in found.groups)
         drafted = await work.submit(cmd.CommitDraft(session=work.session, groups=groups), ev.CommitDrafted)
         messages = drafted[-1].messages if isinstance(drafted[-1], ev.CommitDrafted) else messages

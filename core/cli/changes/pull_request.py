@@ -16,12 +16,15 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 
-PR_USAGE: Final = "agent-tui pr [DIR] [--title TITLE] [--body TEXT | --draft] [--branch NAME] [--base NAME] [--dry-run]"
+PR_USAGE: Final = """\
+agent-tui pr [DIR] [--title TITLE] [--body TEXT | --write-text] [--draft]
+                    [--branch NAME] [--base NAME] [--dry-run]"""
 
 PR_TEXT: Final = """\
 Push the branch of DIR, and open a pull request with gh or glab if the remote is
 theirs: title and text with the checks that passed and the todos that are done.
-With --dry-run nothing is sent."""
+What will be pushed where is shown first; with --dry-run nothing is sent. With
+--draft it is a draft, not ready for review."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +45,12 @@ def parse(argv: Sequence[str]) -> PullRequestArguments:
     add_common(parser)
     for name in ("title", "body", "branch", "base"):
         parser.add_argument(f"--{name}", default="", help=f"the {name}, if not the proposed one")
-    parser.add_argument("--not-ready", action="store_true", help="open it as one that is not ready for review")
+    parser.add_argument("--draft", action="store_true", help="open it as a draft, which is not ready for review")
     said = parser.parse_intermixed_args(argv)
     return PullRequestArguments(
         directory=parse_directory(said.words, parser),
         session=said.session or "",
-        has_draft=said.draft,
+        writes_text=said.write_text,
         dry_run=said.dry_run,
         json=said.json,
         trust=said.trust,
@@ -55,7 +58,7 @@ def parse(argv: Sequence[str]) -> PullRequestArguments:
         body=said.body,
         branch=said.branch,
         base=said.base,
-        is_draft=said.not_ready,
+        is_draft=said.draft,
     )
 
 
@@ -75,7 +78,7 @@ async def _open(work: ChangesWork, arguments: PullRequestArguments) -> int:
     if found.refused:
         return work.refuse(arguments, found, found.refused, found.hint)
     title, body = arguments.title or found.title, arguments.body or found.body
-    if arguments.has_draft:
+    if arguments.writes_text:
         drafted = await work.submit(cmd.PullRequestDraft(session=work.session), ev.PullRequestDrafted)
         if isinstance(last := drafted[-1], ev.PullRequestDrafted):
             title, body = arguments.title or last.title, arguments.body or last.body
@@ -89,17 +92,19 @@ async def _open(work: ChangesWork, arguments: PullRequestArguments) -> int:
         is_draft=arguments.is_draft,
     )
     if arguments.dry_run:
-        _show_pull_request(arguments, found, command)
+        if arguments.json:
+            print_json(found)
+        else:
+            sys.stdout.write(_describe_pull_request(found, command))
         return ExitCode.DONE
+    sys.stderr.write(_describe_pull_request(found, command).rstrip("\n") + "\n")
+    sys.stderr.flush()
     return work.report(arguments, await work.submit(command, ev.PullRequestOpened))
 
 
-def _show_pull_request(
-    arguments: PullRequestArguments, found: q.PullRequestAnswer, command: cmd.PullRequestOpen
-) -> None:
-    if arguments.json:
-        print_json(found)
-        return
-    how = f"then {found.program}" if found.program else "neither gh nor glab opens it"
+def _describe_pull_request(found: q.PullRequestAnswer, command: cmd.PullRequestOpen) -> str:
+    """Return what is pushed where, who opens which kind of request, and its text."""
+    kind = "a draft pull request" if command.is_draft else "a pull request"
+    how = f"then {found.program} opens {kind}" if found.program else f"neither gh nor glab opens {kind}"
     head = f"push HEAD as {command.branch} to {command.remote} ({found.url}), {how}; into {command.base}"
-    sys.stdout.write(escape_hidden(f"{head}\n\n{command.title}\n\n{command.body}"))
+    return escape_hidden(f"{head}\n\n{command.title}\n\n{command.body}")

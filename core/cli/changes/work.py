@@ -17,16 +17,18 @@ import msgspec
 
 from core.cli.parsing import Arguments, Front, Parser, parse_session_id
 from core.cli.print_mode.printer import escape_hidden
-from core.engine import Engine, EngineOptions
+from core.engine import EngineOptions
 from core.engine.project_trust import TRUST_HINT, UNTRUSTED, ProjectTrust
 from core.errors import CommandRejected
 from core.exits import ExitCode
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
+from core.protocol.client import Client
 from core.sessions.store import SessionStore
 from core.text.counting import count
 from core.text.display_names import to_one_line
+from core.transports.attach.joining import resume_session
 from core.transports.session_view import SessionView, require_ack
 from core.workspace import Workspace
 
@@ -47,11 +49,11 @@ Trust this project? [y/N] """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesArguments(Arguments):
-    """`session` "" = the last one. `has_draft`: a model writes. `dry_run`: nothing is done; `trust`: just now."""
+    """`session` "" = the last one. `writes_text`: a model writes. `dry_run`: nothing is done; `trust`: just now."""
 
     front: ClassVar[Front]
     session: str = ""
-    has_draft: bool = False
+    writes_text: bool = False
     dry_run: bool = False
     json: bool = False
     trust: bool = False
@@ -61,7 +63,7 @@ def add_common(parser: Parser) -> None:
     """Add the options of every command about accepted changes."""
     parser.add_argument("words", nargs="*", metavar="DIR", help="the project; the current directory by default")
     parser.add_argument("--session", type=parse_session_id, metavar="ID", help="else the last one")
-    parser.add_argument("--draft", action="store_true", help="have a model write it, in the style of the log")
+    parser.add_argument("--write-text", action="store_true", help="have a model write it, in the style of the log")
     parser.add_argument("--dry-run", action="store_true", help="only show what would be done")
     parser.add_argument("--json", action="store_true", help="the answer, as JSON")
     parser.add_argument("--trust", action="store_true", help="run what the project's git names, this once")
@@ -96,15 +98,15 @@ def _render_trust_question(stated: ev.TrustStated | None, directory: Path) -> st
 
 @asynccontextmanager
 async def open_work(arguments: ChangesArguments, session: str = "") -> AsyncGenerator[ChangesWork]:
-    """Open the session that is meant. Raises `CommandRejected` if there is none, or it is open elsewhere."""
+    """Open the session that is meant. Raises `CommandRejected` if there is none, or a program that can't be reached has
+    it open."""
     session = session or arguments.session or SessionStore(arguments.directory).find_latest()
     if not session:
         raise CommandRejected("there is no session here, so nothing was accepted.", code="session_unknown")
     options = EngineOptions(interactive=False, watch=False, preload=False, private=False, trust=arguments.trust)
-    engine, heard = Engine(arguments.directory, options=options), list[ev.AnyEvent]()
+    engine, heard = await resume_session(arguments.directory, session, options), list[ev.AnyEvent]()
     view = SessionView(engine, session, lambda envelope: heard.append(envelope.event))
     try:
-        require_ack(await engine.submit(cmd.SessionResume(session=session)))
         await view.settle()
         yield ChangesWork(engine, view, heard, session)
     finally:
@@ -116,7 +118,7 @@ async def open_work(arguments: ChangesArguments, session: str = "") -> AsyncGene
 class ChangesWork:
     """One session of an engine, and what was heard of it."""
 
-    engine: Engine
+    engine: Client
     _view: SessionView
     _heard: list[ev.AnyEvent]
     session: str

@@ -25,6 +25,7 @@ from core.engine.configuration.doubts import InterfaceCheck, find_interface_doub
 from core.engine.models import ModelAccess
 from core.errors import CommandRejected, ConfigError
 from core.exits import ExitCode
+from core.modes import Mode
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.documents import ErrorDocument
@@ -45,6 +46,9 @@ PRINTERS: Final[Mapping[str, Callable[[TextIO, TextIO], Printer]]] = {
     "json": JsonPrinter,
     "stream-json": StreamPrinter,
 }
+_COMMAND_TOOLS: Final = frozenset(
+    {"run_terminal_cmd", "run_python", "write_terminal", "execute"}
+)  # the last: of hosted agents
 ENDS: Final = {"limit": ExitCode.LIMIT, "interrupted": ExitCode.INTERRUPTED}
 ACCEPT_ALL: Final = "all"
 ACCEPT_VERIFIED: Final = "verified"
@@ -112,6 +116,7 @@ class _PrintRun:
         self._session = ""
         self._printed = 0  # the seq up to which events are printed, or need not be
         self._is_refused = False
+        self._has_denied_command = False
         self._interrupts = 0
         self._tasks = TaskOwner()
         self._counting: asyncio.Task[None] | None = None
@@ -242,6 +247,8 @@ class _PrintRun:
         match envelope.event:
             case ev.ApprovalResolved(by="program") | ev.NetworkRefused():
                 self._is_refused = True
+            case ev.ToolFinished(status="denied", tool=tool) if tool.rpartition(":")[2] in _COMMAND_TOOLS:
+                self._has_denied_command = True
             case ev.StepRetried(delay_ms=delay):
                 self._counting = self._tasks.start(self._count_down(delay / 1000), name="count-down")
             case _:
@@ -279,7 +286,9 @@ class _PrintRun:
         if has_failed:
             return ENDS.get(turn.reason, ExitCode.FAILED)
         left = _has_left(state, self._arguments.accept)
-        return ExitCode.REFUSED if self._is_refused or left else ExitCode.DONE
+        # A mode that keeps nothing withholds commands from the model, which is no refusal of this one.
+        is_denied = self._has_denied_command and Mode(state.mode).rules.keeps_effects
+        return ExitCode.REFUSED if self._is_refused or is_denied or left else ExitCode.DONE
 
     async def _accept(self, view: SessionView) -> tuple[str, ...]:
         """Accept what `--accept` names. Returns the paths that were written."""

@@ -45,6 +45,7 @@ COMMANDS: Final[Mapping[type, Check]] = {
     cmd.JobStop: terminal.prepare_job_stop,
     cmd.ShellReset: terminal.prepare_reset,
     cmd.HunkResolve: review.prepare_resolve,
+    cmd.ReviewPolicyKeep: review.prepare_policy,
     cmd.ChangesVerify: review.prepare_verify,
     cmd.BulkResolve: review.prepare_bulk_resolve,
     cmd.ConflictResolve: review.prepare_conflict_resolve,

@@ -22,7 +22,7 @@ from core.errors import AgentTuiError, CommandRejected, StateError
 from core.ids import new_id
 from core.prompts import render
 from core.protocol import commands as cmd
-from core.protocol.events import CommentsSent, Notice
+from core.protocol.events import CommentsSent, Notice, ReviewPolicyKept
 from core.protocol.plans import Plan
 from core.protocol.renames import format_change_path, list_changes
 from core.protocol.review import COMMENTS_TITLE, Bulk, Change, Comment, Origin, Verdict
@@ -33,6 +33,16 @@ from core.text.counting import count
 
 MAX_NAMED = 10
 MAX_TEXT = 4_000_000
+
+
+def prepare_policy(session: Session, command: cmd.ReviewPolicyKeep) -> Effect:
+    """Save how edits are asked about if it is news."""
+
+    def save() -> None:
+        if command.policy != session.state.review_policy:
+            session.emit_outside_turn(ReviewPolicyKept(policy=command.policy))
+
+    return save
 
 
 def prepare_resolve(session: Session, command: cmd.HunkResolve) -> Effect:

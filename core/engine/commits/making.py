@@ -32,7 +32,7 @@ from core.git.temporary_directories import hold_temporary_directory
 from core.git.tree_entries import list_index_entries, write_index
 from core.protocol import commands as cmd
 from core.protocol import events as ev
-from core.protocol.review import Origin
+from core.protocol.review import FileState, Origin
 from core.sandbox.results import CommandResult
 from core.sandbox.unboxed_run import run_unboxed
 from core.search_paths import restore_users
@@ -42,6 +42,7 @@ from core.shadow.commits.pending_commit import PendingCommit, save_pending_commi
 from core.shell.outside.machine_run import build_machine_environment
 
 _ON_MACHINE: Final = "If they need what the box does not have (the network, a cache), run them on this machine."
+_CHANGED_HINT: Final = "What they changed waits for your review: accept it, and commit again."
 _HOOK_TOOL: Final = "git_hook"
 _SCRIPT: Final = """\
 {commit}
@@ -123,6 +124,8 @@ async def _make_commit(session: Session, planned: cmd.PlannedCommit, hooks: cmd.
         pending, next_index = await asyncio.to_thread(_plan, basis, prepared, edits, planned, place)
         await asyncio.to_thread(_begin, session, basis, pending, next_index)
         run = _GitRun(place=place, lock=lock, pending=pending, skips_hooks=hooks == "none")
+        files = [each.path for each in prepared.contents if each.after.kind == "file"]
+        earlier = session.shadow.read_disk_states(files if basis.hooks and hooks == "machine" else ())
         ended, output = None, ""
         try:
             ended, output = await _run_git(session, basis, run)
@@ -133,7 +136,8 @@ async def _make_commit(session: Session, planned: cmd.PlannedCommit, hooks: cmd.
                 session.recorder.emit(made, in_turn=False, surely=True)
             forget_commit(session)
         if made is None:
-            raise CommitProblem(_describe_end(ended, output))
+            changed = _take_in(session, basis, earlier)
+            raise CommitProblem(_describe_end(ended, output, changed))
         return made
 
 
@@ -245,7 +249,7 @@ def _describe_trial(trial: HookTrial, changed: tuple[str, ...], *, is_other: boo
         message = "the repository's hooks changed files of the commit."
     else:
         message = "the repository's hooks refused the commit."
-    hint = "What they changed waits for your review: accept it, and commit again." if changed else _ON_MACHINE
+    hint = _CHANGED_HINT if changed else _ON_MACHINE
     return ev.CommitFailed(stage="box", message=message, hint=hint, output=trial.output, changed=changed)
 
 
@@ -283,7 +287,18 @@ async def _run_git(session: Session, basis: CommitBasis, run: _GitRun) -> tuple[
     return ended, "".join(heard).strip()
 
 
-def _describe_end(ended: CommandResult | None, output: str) -> ev.CommitFailed:
+def _take_in(session: Session, basis: CommitBasis, earlier: dict[str, FileState]) -> tuple[str, ...]:
+    """Have what hooks on the machine made of files wait for the review, as what they make of them in the box; return
+    their paths."""
+    with suppress(AgentTuiError):
+        return session.shadow.take_in(earlier, Origin(tool=_HOOK_TOOL, command=", ".join(basis.hooks)))
+    return ()
+
+
+def _describe_end(ended: CommandResult | None, output: str, changed: tuple[str, ...]) -> ev.CommitFailed:
+    if changed:
+        message = "the repository's hooks changed files of the commit."
+        return ev.CommitFailed(stage="git", message=message, hint=_CHANGED_HINT, output=output, changed=changed)
     if ended is not None and ended.exit_code == 0:
         message = "git commit ended well, and there is no new commit."
     else:

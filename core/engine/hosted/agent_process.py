@@ -21,6 +21,7 @@ from core.permissions.rules import PermissionRule, parse_rule
 from core.protocol.events import Notice
 from core.protocol.review import Origin
 from core.providers.hosted_agents import HostedAgent
+from core.providers.hosted_modes import ModeOffer, read_mode_offer
 from core.sandbox.box import BoxService
 from core.shell.network_grants import NetworkGrants
 from core.shell.servers.boxed_process import ServerLog, ServerProcess
@@ -29,7 +30,7 @@ from core.tasks import TaskOwner
 PROTOCOL_VERSION: Final = 1
 START_SECONDS: Final = 60.0
 CANCEL_SECONDS: Final = 5.0
-READ_ONLY_MODES: Final = ("plan", "read-only", "readonly", "ask", "architect")
+MAX_MODE_RETURNS: Final = 20  # times that an agent is set back to the mode of its turn
 
 
 class AgentFailed(AgentTuiError, code="agent_failed"):
@@ -56,6 +57,10 @@ class AgentProcess:
         self.connection = Connection(self._send, requests)
         self.capabilities: Mapping[str, Any] = {}
         self.id = ""
+        self._logins: list[Any] = []
+        self._offer: ModeOffer | None = None
+        self._mode = ""
+        self._mode_returns = 0
 
     def _list_rules(self) -> tuple[PermissionRule, ...]:
         """Return the user's rules with one for each host of the agent: what they deny stays denied."""
@@ -95,6 +100,8 @@ class AgentProcess:
             raise AgentFailed(f"{agent.name} speaks version {version!r} of ACP; {PROTOCOL_VERSION} is spoken here.")
         found = told.get("agentCapabilities")
         self.capabilities = found if isinstance(found, dict) else {}
+        logins = told.get("authMethods")
+        self._logins = logins if isinstance(logins, list) else []
 
     def _build_environment(self) -> dict[str, str]:
         given = {name: value for name in self._agent.env if (value := os.environ.get(name))}
@@ -128,31 +135,55 @@ class AgentProcess:
 
     def _explain(self, method: str, problem: AcpError) -> AgentFailed:
         if problem.number == AUTH_REQUIRED:
-            hint = f"Log in once outside of agent-tui, with its own command, then ask again. It said: {problem.message}"
+            keys = [each for each in self._agent.env if each.endswith("_API_KEY")]
+            how = f", or set {' or '.join(keys)}" if keys else ""
+            hint = f"Log in once outside of agent-tui, with its own command{how}, then ask again."
+            hint = f"{hint} It said: {problem.message}"
             return AgentFailed(f"{self._agent.name} wants a login.", hint=hint, code="login_required")
         return AgentFailed(f"{self._agent.name} refused {method}: {problem.message}")
+
+    async def _ask_logged_in(self, method: str, params: Any) -> Mapping[str, Any]:
+        """Return the answer to a request; an agent that wants a login first gets it, if its key is there. Raises
+        `AgentFailed`."""
+        try:
+            return await self._ask(method, params)
+        except AgentFailed as problem:
+            if problem.code != "login_required" or not await self._log_in():
+                raise
+        return await self._ask(method, params)
+
+    async def _log_in(self) -> bool:
+        """Log in by a key of the agent's environment. False: it offers no way that needs no user."""
+        way = self._agent.find_login(self._logins, self._build_environment())
+        if not way:
+            return False
+        self._login.is_by_key = True
+        await self._ask("authenticate", {"methodId": way})
+        return True
 
     async def open_session(self, known: str) -> bool:
         """Open a session: the `known` one, if there is one and the agent can load it, else a new one. Returns True if
         it remembers what was said before. Raises `AgentFailed`."""
         cwd = str(self._session.workspace.root)
-        wanted = {"cwd": cwd, "mcpServers": list[Any]()}
+        wanted: dict[str, Any] = {"cwd": cwd, "mcpServers": []}
+        if self._agent.session_meta:
+            wanted["_meta"] = self._agent.session_meta
         method = self._find_loading()
         if known and method:
             try:
-                found = await self._ask(method, {**wanted, "sessionId": known})
+                opened = await self._ask_logged_in(method, {**wanted, "sessionId": known})
             except AgentFailed as problem:
                 message = f"{self._agent.name} does not have this conversation any more; a new one was begun there."
                 self._session.emit(Notice(level="info", message=message, hint=problem.message))
             else:
                 self.id = known
-                await self._settle_mode(found)
+                await self._settle_mode(opened)
                 return True
-        found = await self._ask("session/new", wanted)
-        self.id = str(found.get("sessionId", ""))
+        opened = await self._ask_logged_in("session/new", wanted)
+        self.id = str(opened.get("sessionId", ""))
         if not self.id:
             raise AgentFailed(f"{self._agent.name} opened no session.")
-        await self._settle_mode(found)
+        await self._settle_mode(opened)
         return False
 
     def _find_loading(self) -> str:
@@ -163,23 +194,63 @@ class AgentProcess:
         return "session/load" if self.capabilities.get("loadSession") is True else ""
 
     async def _settle_mode(self, opened: Mapping[str, Any]) -> None:
-        """Choose a mode of the agent's: one that only reads where its work is thrown away, else the one for a box."""
-        modes = opened.get("modes")
-        offered = modes.get("availableModes") if isinstance(modes, dict) else None
-        ids = [each.get("id") for each in offered if isinstance(each, dict)] if isinstance(offered, list) else []
-        fitting = (self._agent.work_mode,) if self._process.keeps_effects else READ_ONLY_MODES
-        wanted = next((each for each in fitting if each in ids), None)
-        if wanted is not None:
-            await self._ask("session/set_mode", {"sessionId": self.id, "modeId": wanted})
+        """Set the agent to its mode that fits the box and the user's rules. Raises `AgentFailed`: none does."""
+        offer = self._offer = read_mode_offer(opened)
+        if offer is None:
+            return
+        agent, only_reads = self._agent, not self._process.keeps_effects
+        chosen = offer.choose(only_reads=only_reads, named=agent.mode, confines_itself=agent.confines_itself)
+        if chosen is None:
+            raise AgentFailed(
+                f"{agent.name} offers no mode that is known to work in the box: it offers {offer.describe()}.",
+                hint=f'Name one to work in: [agent_servers."{agent.name}"] mode = "…" in your config.toml.',
+                code="agent_mode",
+            )
+        self._mode = chosen
+        if chosen != offer.current:
+            await self._ask(*self._build_mode_request(offer, chosen))
+
+    def _build_mode_request(self, offer: ModeOffer, mode: str) -> tuple[str, Mapping[str, str]]:
+        """Return the request that sets a mode: its method and what goes with it."""
+        if offer.option:
+            return "session/set_config_option", {"sessionId": self.id, "configId": offer.option, "value": mode}
+        return "session/set_mode", {"sessionId": self.id, "modeId": mode}
+
+    def keep_mode(self, update: Mapping[str, Any]) -> None:
+        """Set the agent back when an update says that it left the mode of its turn for one that does more than read:
+        else it would decide by itself what the user's rules are to decide."""
+        offer, told = self._offer, read_mode_offer(update)
+        mode = str(update.get("currentModeId") or (told.current if told is not None else ""))
+        if offer is None or mode in {"", self._mode} or offer.is_reading(mode):
+            return
+        self._mode_returns += 1
+        if self._mode_returns <= MAX_MODE_RETURNS:
+            method, params = self._build_mode_request(offer, self._mode)
+            self._tasks.spawn(self._return_to_mode(method, params), name="mode of a hosted agent")
+
+    async def _return_to_mode(self, method: str, params: Mapping[str, str]) -> None:
+        try:
+            await self._ask(method, params)
+        except AgentFailed as problem:
+            message = f"{self._agent.name} left its mode {self._mode} and can't be set back to it."
+            self._session.emit(Notice(level="warning", message=message, hint=problem.message))
 
     async def prompt(self, blocks: list[Mapping[str, Any]]) -> str:
         """Send a prompt and return why its turn ended (`stopReason`). Cancelled, it cancels the agent's turn, too, and
         waits a moment for it. Raises `AgentFailed`."""
+        try:
+            return await self._send_prompt(blocks)
+        except AgentFailed as problem:
+            if problem.code != "login_required" or not await self._log_in():
+                raise
+        return await self._send_prompt(blocks)
+
+    async def _send_prompt(self, blocks: list[Mapping[str, Any]]) -> str:
         asking = self._tasks.start(
             self.connection.request("session/prompt", {"sessionId": self.id, "prompt": blocks}), name="hosted prompt"
         )
         try:
-            found = await asyncio.shield(asking)
+            ended = await asyncio.shield(asking)
         except asyncio.CancelledError:
             self.connection.notify("session/cancel", {"sessionId": self.id})
             await asyncio.wait({asking}, timeout=CANCEL_SECONDS)
@@ -188,7 +259,7 @@ class AgentProcess:
             raise AgentFailed(gone.message) from None
         except AcpError as problem:
             raise self._explain("the prompt", problem) from None
-        return str(found.get("stopReason", "end_turn")) if isinstance(found, dict) else "end_turn"
+        return str(ended.get("stopReason", "end_turn")) if isinstance(ended, dict) else "end_turn"
 
     async def stop(self) -> None:
         """End it with all that it started. Safe to call twice."""

@@ -43,14 +43,28 @@ class AgentRequests:
         call = self._reader.describe_call(asked)
         if call is None:
             raise AcpError("the toolCall has no toolCallId", number=INVALID_PARAMS)
-        decided = self._decide(call)
+        decided, call.was_asked = self._decide(call), True
+        call.is_refused = decided.choice == "deny"
         if decided.choice == "allow" and "allow_once" in options:
             return _select(options["allow_once"])
         if decided.choice == "deny":
             return _select(options["reject_once"]) if "reject_once" in options else _CANCELLED
         decision, by_user = await self._ask_user(call, decided.reason, options)
+        call.is_refused = not by_user or decision.startswith("reject")
         # Nobody's answer is no refusal: the agent learns that the request was not answered.
         return _select(options[decision]) if by_user and decision in options else _CANCELLED
+
+    def find_breach(self, update: Mapping[str, Any]) -> str:
+        """Return the words for a command that an update says to run, that the agent did not ask about and that the
+        user's rules deny; "" = it is none."""
+        call = self._reader.calls.get(str(update.get("toolCallId")))
+        if call is None or call.was_asked or call.kind != "execute" or call.status not in {"in_progress", "completed"}:
+            return ""
+        decided = self._decide(call)
+        if decided.choice != "deny":
+            return ""
+        call.is_refused = True
+        return f"{self._agent} ran a command without asking, and was ended: {call.command[:300]}\n{decided.reason}"
 
     def _decide(self, call: HostedCall) -> PolicyDecision:
         """Decide on a call before anybody is asked."""

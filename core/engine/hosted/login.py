@@ -46,6 +46,7 @@ class LoginCopy:
 
     def __init__(self, agent: HostedAgent, place: Path) -> None:
         self._agent, self._place = agent, place
+        self.is_by_key = False  # the agent was logged in by a key, which is none of the tokens that go back
 
     def _pairs(self) -> Iterator[tuple[Path, Path]]:
         """Yield each copy with the directory that it is one of."""
@@ -68,14 +69,22 @@ class LoginCopy:
         return tuple(self._pairs())
 
     def keep_tokens(self) -> None:
-        """Write tokens that the agent has refreshed back to the user's own directories."""
+        """Write tokens that the agent has refreshed back to the user's own directories; new ones are no such. A key of
+        the environment, with which it was logged in for this run, is put on no disk."""
         for copy, original in self._pairs():
-            self._copy_tokens(copy, original)
+            if self.is_by_key:
+                self._forget_tokens(copy)
+            else:
+                self._copy_tokens(copy, original, only_known=True)
 
-    def _copy_tokens(self, source: Path, target: Path) -> None:
+    def _forget_tokens(self, copy: Path) -> None:
         for name in self._agent.tokens:
-            data = _read_small(source / name)
-            if data is not None and data != _read_small(target / name):
+            (copy / name).unlink(missing_ok=True)
+
+    def _copy_tokens(self, source: Path, target: Path, *, only_known: bool = False) -> None:
+        for name in self._agent.tokens:
+            data, known = _read_small(source / name), _read_small(target / name)
+            if data is not None and data != known and (known is not None or not only_known):
                 replace_file(target / name, data)
 
 

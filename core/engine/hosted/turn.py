@@ -17,7 +17,7 @@ from core.agent.context.user_message import build_bare_message
 from core.agent.mentions.sources import PromptSurroundings
 from core.agent.turn.turn_context import TurnContext
 from core.clock import monotonic
-from core.engine.hosted.agent_process import AgentProcess
+from core.engine.hosted.agent_process import AgentFailed, AgentProcess
 from core.engine.hosted.agent_requests import AgentRequests
 from core.engine.hosted.updates import UpdateReader, measure_since
 from core.engine.session.session import Session
@@ -32,6 +32,7 @@ from core.tasks import cancel_tasks
 STOP_LIMIT: Final = 15.0  # seconds that an interrupted turn has to end by itself
 MAX_RETOLD: Final = 40_000  # characters of what was said before
 MAX_TURNS: Final = 50  # prompts that messages of the user's make of one turn
+NOT_STARTED_HINT: Final = "Its words are above. agent-tui doctor says what holds it; [agent_servers] can name its mode."
 NOT_KEPT: Final = "{} mode keeps nothing: what it wrote in its box was thrown away."
 _ENDS: Final[Mapping[str, ev.TurnEnd]] = {
     "end_turn": "done",
@@ -40,7 +41,9 @@ _ENDS: Final[Mapping[str, ev.TurnEnd]] = {
     "refusal": "failed",
     "cancelled": "interrupted",
 }
-_REASONS: Final = {
+_REASONS: Final[Mapping[str, str]] = {
+    "end_turn": "",
+    "cancelled": "",
     "max_tokens": "The agent's model reached its limit of tokens.",
     "max_turn_requests": "The agent reached its own limit of model calls in one turn.",
     "refusal": "The agent refused to go on.",
@@ -81,6 +84,10 @@ class HostedTurn:
         update = params.get("update")
         if method == "session/update" and self._is_prompted and isinstance(update, dict):
             self._reader.take(update)
+            if self._process is not None:
+                self._process.keep_mode(update)
+                if breach := self._requests.find_breach(update):
+                    self._process.connection.close(breach)
 
     async def run(self, prompt: str, surroundings: PromptSurroundings, instruction: str) -> None:
         """Run the whole turn; `TurnContext.interrupt` stops it."""
@@ -122,6 +129,8 @@ class HostedTurn:
             context.emit(ev.AgentSessionOpened(agent=agent.name, id=process.id))
             blocks = [*self._build_news(before, remembers=remembers), *self._build_prompt(text, surroundings)]
             await self._converse(process, blocks)
+            if self._end[0] == "done" and (failure := self._reader.find_failure()):
+                raise AgentFailed(failure, hint=NOT_STARTED_HINT)
         except AgentTuiError as problem:
             self._end = ("failed", problem.format_with_hint())
             self._reader.add_error(problem.code, problem.message, hint=problem.hint)
@@ -134,7 +143,7 @@ class HostedTurn:
         state, self._is_prompted = self._context.state, True
         for _ in range(MAX_TURNS):
             reason = await process.prompt(blocks)
-            self._end = (_ENDS.get(reason, "done"), _REASONS.get(reason, ""))
+            self._end = (_ENDS.get(reason, "failed"), _REASONS.get(reason, f"The agent ended its turn by {reason!r}."))
             if not state.pending_steers or self._end[0] != "done":
                 return
             said = dict(state.pending_steers)

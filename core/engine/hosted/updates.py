@@ -7,9 +7,11 @@ believed.
 from __future__ import annotations
 
 import posixpath
+import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct, field
@@ -31,10 +33,23 @@ _STATUS: Final[Mapping[str, d.TodoStatus]] = {
     "completed": "completed",
 }
 _EDITS: Final = frozenset({"edit", "delete", "move"})
+_NO_WORK: Final = frozenset({"think", "switch_mode"})
+_QUOTED: Final = re.compile(r"`([^`]+)`")
+_SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash"})
+_NOT_STARTED: Final = frozenset({126, 127})  # exit codes of a shell for what it could not start
+# The agent's own sandbox, which can't be built inside of the box.
+_NO_SANDBOX: Final = re.compile(
+    r"^\W*(?:bwrap|sandbox-exec|codex-linux-sandbox|firejail|nsjail|unshare)\b.*:|\blandlock|\bseatbelt\b|\bseccomp\b|"
+    r"\bsandbox(?:ing)? (?:error|denied|failed|could not|can't)\b|\b(?:create|apply|start) (?:a |the )?sandbox\b",
+    re.MULTILINE | re.IGNORECASE,
+)
+_HEAD: Final = 400  # characters of an output in which a sandbox says that it is none
 
 
 class HostedCall(Struct, kw_only=True):
-    """A tool call as the agent told it so far. `content`: its blocks; `shown`: its document; `is_over`: finished."""
+    """A tool call as the agent told it so far. `content`: its blocks; `terminal`: what its command printed, where that
+    comes apart from them; `exit_code`: None = not told; `shown`: its document; `is_over`: finished; `is_refused`: it
+    was not allowed; `was_asked`: the agent asked about it."""
 
     id: str
     shown: OpenDocument
@@ -44,8 +59,12 @@ class HostedCall(Struct, kw_only=True):
     raw_output: Any = None
     content: list[Any] = field(default_factory=list)
     locations: list[Any] = field(default_factory=list)
+    terminal: str = ""
+    exit_code: int | None = None
     status: str = "pending"
     is_over: bool = False
+    is_refused: bool = False
+    was_asked: bool = False
 
     def merge(self, update: Mapping[str, Any]) -> None:
         """Take what an update says; what it leaves out stays."""
@@ -57,14 +76,44 @@ class HostedCall(Struct, kw_only=True):
         for name in ("content", "locations"):
             if isinstance(found := update.get(name), list):
                 setattr(self, name, found)
+        self._merge_terminal(update.get("_meta"))
+        code = _read_number(self.raw_output, "exit_code", "exitCode", "exit")
+        self.exit_code = code if code is not None else self.exit_code
+
+    def _merge_terminal(self, meta: Any) -> None:
+        """Take what adapters say of a command beside the protocol: its output in pieces, and its exit code."""
+        if not isinstance(meta, dict):
+            return
+        for name in ("terminal_output", "terminal_output_delta"):
+            piece = meta.get(name)
+            if isinstance(piece, dict) and isinstance(piece.get("data"), str):
+                self.terminal = (self.terminal + piece["data"])[:MAX_OUTPUT]
+        code = _read_number(meta.get("terminal_exit"), "exit_code")
+        self.exit_code = code if code is not None else self.exit_code
 
     @property
     def command(self) -> str:
-        """The command line that it runs, "" = it is none, or does not say."""
-        given = self.raw_input.get("command") if isinstance(self.raw_input, dict) else None
-        if isinstance(given, list):
-            return " ".join(map(str, given))
-        return given if isinstance(given, str) else ""
+        """The command line that it runs, "" = it is none. An agent that gives no input of a command has it as title."""
+        given = self.raw_input if isinstance(self.raw_input, dict) else {}
+        for command in (given.get("command"), given.get("cmd")):
+            if isinstance(command, list) and command:
+                return _join_words([str(word) for word in command])
+            if isinstance(command, str) and command:
+                return command
+        if self.kind != "execute":
+            return ""
+        quoted = _QUOTED.fullmatch(self.title)
+        return quoted[1] if quoted is not None else self.title
+
+    @property
+    def has_run(self) -> bool:
+        """True if what it was to do was begun: a command that ended with an error was."""
+        if self.kind != "execute":
+            return self.status == "completed"
+        has_failed = self.status != "completed" or self.exit_code not in {None, 0}
+        if self.exit_code in _NOT_STARTED or (has_failed and _NO_SANDBOX.search(self.read_text()[:_HEAD])):
+            return False
+        return self.status == "completed" or self.exit_code is not None or bool(self.read_text().strip())
 
     def read_text(self) -> str:
         """Return what it gave as text."""
@@ -72,7 +121,7 @@ class HostedCall(Struct, kw_only=True):
         texts = [each["text"] for each in blocks if isinstance(each, dict) and isinstance(each.get("text"), str)]
         if not texts and isinstance(self.raw_output, str):
             texts = [self.raw_output]
-        return "\n".join(texts)[:MAX_OUTPUT]
+        return "\n".join(texts or [self.terminal])[:MAX_OUTPUT]
 
     def list_diffs(self) -> list[Mapping[str, Any]]:
         """Return its diffs: `{path, oldText, newText}`."""
@@ -85,6 +134,8 @@ class UpdateReader:
     def __init__(self, agent: str, root: Path, emit: Callable[[ev.AnyEvent], None]) -> None:
         self.said, self.usage = "", Usage()
         self.calls: dict[str, HostedCall] = {}
+        self._all_calls: list[HostedCall] = []  # ids come again
+        self._is_broken = False
         self._agent, self._root, self._emit = agent, root, emit
         self._documents = TurnDocuments(emit)
         self._answer = AnswerDocuments(self._documents)
@@ -96,6 +147,7 @@ class UpdateReader:
             "tool_call_update": self._take_call,
             "plan": self._take_plan,
             "usage_update": self._take_usage,
+            "session_info_update": self._take_status,
         }
 
     def take(self, update: Mapping[str, Any]) -> None:
@@ -130,6 +182,7 @@ class UpdateReader:
             kind, title = str(update.get("kind") or "other"), str(update.get("title") or "a tool")
             shown = self._documents.open(_KINDS.get(kind, "file_edit" if kind in _EDITS else "tool_call"), title=title)
             call = self.calls[identity] = HostedCall(id=identity, shown=shown)
+            self._all_calls.append(call)
             call.merge(update)
             self._emit(
                 ev.ToolRequested(
@@ -147,9 +200,11 @@ class UpdateReader:
     def _name(self, call: HostedCall) -> str:
         return f"{self._agent}:{call.kind}"
 
-    def _finish(self, call: HostedCall, status: Literal["completed", "failed", "cancelled"] | None = None) -> None:
+    def _finish(self, call: HostedCall, otherwise: ev.ToolStatus = "failed") -> None:
         call.is_over = True
-        ended = status or ("completed" if call.status == "completed" else "failed")
+        ended: ev.ToolStatus = "denied" if call.is_refused else otherwise
+        if call.status == "completed":
+            ended = "completed"
         for document in self._build_documents(call, is_error=ended != "completed"):
             self._documents.finish(document)
         self._emit(
@@ -184,11 +239,9 @@ class UpdateReader:
         return [_convert_kind(call.shown, metadata)]
 
     def _build_command(self, call: HostedCall, *, is_error: bool) -> d.AnyDocument:
-        given = call.raw_output if isinstance(call.raw_output, dict) else {}
-        code = given.get("exit_code", given.get("exitCode"))
         metadata = d.TerminalCommandMetadata(
             command=call.command or call.title,
-            exit_code=code if isinstance(code, int) else int(is_error),
+            exit_code=call.exit_code if call.exit_code is not None else int(is_error),
             output=call.read_text(),
             duration_ms=call.shown.measure_duration_ms(),
             tool_call_id=call.id,
@@ -239,6 +292,30 @@ class UpdateReader:
         if isinstance(amount, int | float):
             self.usage = Usage(cost=float(amount))
 
+    def _take_status(self, update: Mapping[str, Any]) -> None:
+        """Take what an adapter says of its agent beside the protocol: it answers a prompt that failed as any other."""
+        meta = update.get("_meta")
+        for about in meta.values() if isinstance(meta, dict) else ():
+            status = about.get("threadStatus") if isinstance(about, dict) else None
+            if isinstance(status, dict):
+                self._is_broken = status.get("type") == "systemError"
+
+    def find_failure(self) -> str:
+        """Return why nothing came of this turn, "" = something did, or there was nothing to be done."""
+        if self._is_broken:
+            return f"{self._agent} ended the turn with an error: {self.said.strip()[-300:] or 'it did not say which'}"
+        tried = [call for call in self._all_calls if call.kind not in _NO_WORK and not call.is_refused]
+        failed = [call for call in tried if not call.has_run]
+        commands = [call for call in failed if call.kind == "execute"]
+        if not commands or len(failed) < len(tried):
+            return ""
+        words = next(
+            (line.strip() for call in commands for line in call.read_text().splitlines() if line.strip("` ")), ""
+        )
+        which = "the one command" if len(commands) == 1 else f"all {len(commands)} commands"
+        said = f" It said: {words[:300]}" if words else ""
+        return f"{self._agent} could not start {which} of this turn, so nothing was done.{said}"
+
     def add_error(self, code: str, message: str, *, hint: str = "") -> None:
         """Show an error as a document of its own."""
         self._answer.close()
@@ -255,6 +332,19 @@ class UpdateReader:
         for call in self.calls.values():
             if not call.is_over:
                 self._finish(call, "cancelled")
+
+
+def _read_number(given: Any, *names: str) -> int | None:
+    """Return the first of these fields that is a whole number; None: none is."""
+    values = [given.get(name) for name in names] if isinstance(given, dict) else []
+    return next((value for value in values if isinstance(value, int) and not isinstance(value, bool)), None)
+
+
+def _join_words(words: Sequence[str]) -> str:
+    """Return the words of a command as a command line: what a shell is given to run is that line."""
+    if len(words) == 3 and posixpath.basename(words[0]) in _SHELLS and words[1] in {"-c", "-lc"}:
+        return words[2]
+    return shlex.join(words)
 
 
 def _convert_kind(shown: OpenDocument, metadata: d.ToolCallMetadata) -> d.AnyDocument:

@@ -340,7 +340,15 @@ class Session:
     def _is_empty(self) -> bool:
         state, review = self.state, self.review
         said = state.turns or state.unreported_commands or review.checkpoints  # what was rewound can be taken back
-        return not (said or state.draft or state.changes or review.layers or review.verdicts or review.comments)
+        return not (
+            said
+            or state.draft
+            or state.review_policy
+            or state.changes
+            or review.layers
+            or review.verdicts
+            or review.comments
+        )
 
     async def discard(self) -> None:
         """Stop what runs, and leave nothing of the session."""

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from core.ids import Id, OptionalId
 from core.protocol.commands.base import Command
-from core.protocol.review import ConflictChoice, Origin, Verdict
+from core.protocol.review import ConflictChoice, Origin, ReviewPolicy, Verdict
 
 HookPlace = Literal["box", "machine", "none"]
 
@@ -167,3 +167,10 @@ class PullRequestOpen(Command, frozen=True, kw_only=True, tag="pull_request.open
     title: str
     body: str
     is_draft: bool = False
+
+
+class ReviewPolicyKeep(Command, frozen=True, kw_only=True, tag="review.keep"):
+    """Save how a client without a screen of ours asks about edits; the session is kept even if nothing was said in it.
+    It decides nothing by itself: what may be accepted unasked is a matter of the client's own start."""
+
+    policy: ReviewPolicy

@@ -16,8 +16,15 @@ from core.protocol.review import (
     FileState,
     Finding,
     FindingStanding,
+    ReviewPolicy,
     VerdictRecord,
 )
+
+
+class ReviewPolicyKept(Event, frozen=True, kw_only=True, tag="review.kept"):
+    """The way in which a client without a screen of ours asks about edits, as the user chose it there."""
+
+    policy: ReviewPolicy
 
 
 class ChangeProposed(Event, frozen=True, kw_only=True, tag="change.proposed"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from collections import defaultdict
 from collections.abc import Iterator
@@ -15,6 +16,12 @@ from core.shadow.layers.layer_store import KeptTop
 from core.shadow.layers.merged_tree import MergedTree
 
 _BULK_KINDS: dict[str, Literal["large", "git"]] = {"large": "large", "git": "git"}
+# The names that git, or a tool that extends it, gives to what it keeps in its directory. Another program's own file
+# beside them says nothing to git, and accepting never takes it over.
+_GITS_OWN = re.compile(
+    r"[A-Z]|(?:index|packed-refs|sharedindex|shallow|refs|reftable|logs|objects|modules|worktrees|info|hooks|config|"
+    r"description|branches|remotes|commondir|gitdir|gc|next-index|fsmonitor|rebase|sequencer|rr-cache|lfs|annex|svn)"
+)
 
 
 class _Count(Struct):
@@ -22,6 +29,7 @@ class _Count(Struct):
     size: int = 0
     deleted: int = 0
     risk: str = ""
+    is_gits: bool = False
 
 
 def build_layers_changed(tree: MergedTree) -> LayersChanged:
@@ -52,11 +60,13 @@ def summarize_bulks(tree: MergedTree) -> tuple[Bulk, ...]:
             elif not stat.S_ISDIR(entry.stats.st_mode):
                 count.files += 1
                 count.size += entry.stats.st_size
+            if top.kind == "git" and (entry is None or not entry.is_directory):
+                count.is_gits = count.is_gits or _is_gits_own(each, path)
     latest = {top.root: top for top in sorted(kept.tops.values(), key=lambda top: top.since)}
     return tuple(
         Bulk(
             root=root,
-            kind=_BULK_KINDS.get(latest[root].kind, "generated"),
+            kind=_name_kind(latest[root], count),
             files=count.files,
             bytes=count.size,
             deleted=count.deleted,
@@ -67,6 +77,19 @@ def summarize_bulks(tree: MergedTree) -> tuple[Bulk, ...]:
         )
         for root, count in sorted(counts.items())
     )
+
+
+def _name_kind(top: KeptTop, count: _Count) -> Literal["generated", "git", "large"]:
+    """Return the kind of a bulk. Files of other programs in git's directory are no state of git to be decided on."""
+    if top.kind == "git" and count.files and not count.is_gits:
+        return "generated"
+    return _BULK_KINDS.get(top.kind, "generated")
+
+
+def _is_gits_own(path: str, top: str) -> bool:
+    """Return True if a path at or below git's directory `top` is of git itself."""
+    inside = path.removeprefix(top).lstrip("/")
+    return not inside or _GITS_OWN.match(inside) is not None
 
 
 def summarize_place(tree: MergedTree, path: str, top: KeptTop) -> Bulk:

@@ -26,12 +26,13 @@ from core.protocol import commands as cmd
 from core.protocol import queries as q
 from core.protocol.client import Client
 from core.protocol.options import EngineOptions
+from core.protocol.review import ReviewPolicy
 from core.records import convert
 from core.transports.acp.logins import build_refusal, check_login, forget_keys, list_methods
 from core.transports.acp.opening import check_directory, give_servers, list_page, parse_client_servers
 from core.transports.acp.prompting import run_prompt
 from core.transports.acp.session import ClientTerms, FollowedSession
-from core.transports.acp.session_options import ReviewPolicy, build_change, parse_review
+from core.transports.acp.session_options import build_change
 from core.transports.engines import Engines
 from core.transports.session_view import require_ack
 
@@ -206,16 +207,18 @@ class AcpAgent:
     async def _set_mode(self, said: a.SetSessionModeRequest) -> dict[str, Any]:
         session = self._find(said.session_id)
         await session.submit(build_change(session.id, "mode", said.mode_id))
+        await session.keep_choices()
         await session.settle()
         return {}
 
     async def _set_option(self, said: a.SetSessionConfigOptionRequest) -> a.SetSessionConfigOptionResponse:
         session, value = self._find(said.session_id), str(said.value)
         if said.config_id == "review":
-            session.review = parse_review(value, can_accept=self._terms.can_accept)
+            await session.keep_choices(value)
             session.notify(ConfigOptionUpdate(config_options=session.list_options()))
         else:
             await session.submit(build_change(session.id, said.config_id, value))
+            await session.keep_choices()
             await session.settle()
         return a.SetSessionConfigOptionResponse(config_options=session.list_options())
 

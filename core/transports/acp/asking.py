@@ -6,7 +6,8 @@ program's, and the model is told that nobody answered. Only a choice counts as t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -32,6 +33,7 @@ from core.protocol.documents import Question, QuestionAnswer
 from core.records import convert
 from core.transports.acp.tool_calls import ShownCall, build_text
 
+TOO_LATE: Final = "Your answer to “{}” came too late: nobody waits for it any more, and nothing was done by it."
 NOBODY: Final = "Nobody answered in the editor: that is no refusal of the user's."
 _OPTIONS: Final[Mapping[str, tuple[str, PermissionOptionKind]]] = {
     "allow_once": ("Allow once", "allow_once"),
@@ -46,23 +48,37 @@ _OWN: Final = "__own"  # the answer in the user's own words, in a form
 
 
 class ClientAsker(Struct, eq=False):
-    """Puts requests to one client. `seconds`: how long it may take to answer each."""
+    """Puts requests to one client. `seconds`: how long it may take to answer each; `tell`: says a line to the user."""
 
     peer: Connection
     capabilities: ClientCapabilities
     session: str
     seconds: float
+    tell: Callable[[str], None]
 
-    async def choose(self, call: ToolCallUpdate, options: Sequence[PermissionOption]) -> str:
-        """Return the id of the option that was chosen, "" = nobody chose one. Raises `CancelledError`."""
+    async def choose(
+        self,
+        call: ToolCallUpdate,
+        options: Sequence[PermissionOption],
+        *,
+        on_late: Callable[[str], None] | None = None,
+    ) -> str:
+        """Return the id of the option that was chosen, "" = nobody chose one. Raises `CancelledError`. One that is
+        chosen when nobody waits any more is given to `on_late`; without that the user is told that it came too late."""
         request = RequestPermissionRequest(session_id=self.session, tool_call=call, options=tuple(options))
+        take_late = on_late or (lambda _: self.tell(TOO_LATE.format(call.title or "that")))
+
+        def hear_late(said: Any) -> None:
+            if chosen := _read_choice(said, options):
+                take_late(chosen)
+
         try:
-            said = await self.peer.request("session/request_permission", request, seconds=self.seconds)
-            outcome = convert(said, RequestPermissionResponse).outcome
-        except (AcpError, PeerGone, TimeoutError, msgspec.ValidationError):
+            return _read_choice(
+                await self.peer.request("session/request_permission", request, seconds=self.seconds, on_late=hear_late),
+                options,
+            )
+        except (AcpError, PeerGone, TimeoutError):
             return ""
-        chosen = outcome.option_id if isinstance(outcome, SelectedPermissionOutcome) else ""
-        return chosen if chosen in {each.option_id for each in options} else ""
 
     async def approve(self, request: ev.ApprovalRequested, call: ShownCall | None) -> cmd.ApprovalAnswer:
         """Return the answer to an approval. Raises `CancelledError`."""
@@ -96,13 +112,19 @@ class ClientAsker(Struct, eq=False):
             requested_schema=ElicitationSchema(properties=dict(_iterate_properties(asked.questions))),
         )
         try:
-            said = await self.peer.request("elicitation/create", request, seconds=self.seconds)
+            said = await self.peer.request(
+                "elicitation/create", request, seconds=self.seconds, on_late=partial(self._tell_late, request.message)
+            )
             answer = convert(said, CreateElicitationResponse)
         except (AcpError, PeerGone, TimeoutError, msgspec.ValidationError):
             return None
         if answer.action == "decline":
             return ()
         return _read_form(asked.questions, answer.content or {}) if answer.action == "accept" else None
+
+    def _tell_late(self, what: str, said: Any) -> None:
+        if isinstance(said, dict) and said.get("action") == "accept":
+            self.tell(TOO_LATE.format(what))
 
     async def _ask_one_by_one(
         self, asked: ev.QuestionAsked, call: ShownCall | None
@@ -127,6 +149,16 @@ class ClientAsker(Struct, eq=False):
             if chosen != _OWN:
                 answers.append(QuestionAnswer(question=question.id, options=(chosen,)))
         return tuple(answers)
+
+
+def _read_choice(said: Any, options: Sequence[PermissionOption]) -> str:
+    """Return the id of the option that an answer chose, "" = none of them."""
+    try:
+        outcome = convert(said, RequestPermissionResponse).outcome
+    except msgspec.ValidationError:
+        return ""
+    chosen = outcome.option_id if isinstance(outcome, SelectedPermissionOutcome) else ""
+    return chosen if chosen in {each.option_id for each in options} else ""
 
 
 def _build_approval(request: ev.ApprovalRequested, call: ShownCall | None) -> ToolCallUpdate:

@@ -15,13 +15,13 @@ import msgspec
 from core.acp.agent_methods import ListedSession, ListSessionsResponse
 from core.acp.connection import INVALID_PARAMS, AcpError
 from core.acp.content import McpServerHttp, McpServerSse, McpServerStdio
-from core.engine import Engine
 from core.protocol.client import Client
 from core.protocol.queries import SessionInfo
 from core.records import convert
 from core.sessions.listing import list_sessions, list_workspaces
 from core.sessions.store import SessionStore
 from core.transports.acp.printing import format_time
+from core.transports.attach.engine_host import find_own_engine
 
 PAGE: Final = 50
 MAX_LISTED: Final = 1_000  # sessions of a workspace
@@ -81,9 +81,9 @@ def _clean_name(given: str) -> str:
 
 def give_servers(client: Client, session: str, entries: Mapping[str, Any]) -> None:
     """Let a session have the servers of its client, from its next prompt on. Raises `AcpError` if one is none."""
-    if not isinstance(client, Engine):
+    if (engine := find_own_engine(client)) is None:
         return  # another program has the session open, with the servers that it has
-    if problems := client.server_access(session).give_servers(entries, SOURCE):
+    if problems := engine.server_access(session).give_servers(entries, SOURCE):
         raise AcpError(f"mcpServers: {'; '.join(problems)}", number=INVALID_PARAMS)
 
 

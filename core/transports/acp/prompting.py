@@ -14,7 +14,7 @@ from core.protocol import commands as cmd
 from core.protocol.documents import ErrorDocument
 from core.state.session import TurnState
 from core.transports.acp.prompts import PromptParts, convert_prompt
-from core.transports.acp.review import review_all, review_turn
+from core.transports.acp.review import resolve_named, review_all, review_turn
 from core.transports.acp.session import OWN_COMMANDS, FollowedSession
 from core.transports.acp.tool_calls import build_text
 
@@ -88,9 +88,9 @@ async def _run_own_command(session: FollowedSession, text: str) -> bool:
         case "compact":
             await session.submit(cmd.ContextCompact(session=session.id))
         case "accept":
-            await session.submit(cmd.HunkResolve(session=session.id, path=path, verdict="accept"))
+            await resolve_named(session, path, "accept")
         case _:
-            await session.submit(cmd.HunkResolve(session=session.id, path=path, verdict="reject"))
+            await resolve_named(session, path, "reject")
     await session.settle()
     return True
 

@@ -6,9 +6,13 @@ The disk stays as it is until then. A request without an answer decides nothing:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
+from msgspec import Struct
+
 from core.acp.client_methods import PermissionOption
+from core.acp.connection import AcpError
 from core.acp.content import TextContent, ToolCallContent, ToolCallLocation, ToolCallUpdate
 from core.acp.updates import AgentMessageChunk, ToolCallChanged, ToolCallStarted
 from core.protocol import commands as cmd
@@ -20,6 +24,8 @@ from core.transports.acp.tool_calls import build_text
 ACCEPT, REJECT, ACCEPT_REST = "accept", "reject", "accept_rest"
 _SAID: Final = {ACCEPT: "Accepted.", REJECT: "Rejected.", "": "Not decided: it waits for your review."}
 
+_ELSEWHERE: Final = "It does not wait any more: it was decided on elsewhere meanwhile, and nothing was done now."
+_CHANGED: Final = "It has changed since it was shown: nothing was done. /review shows it as it is."
 _NOT_DONE: Final = "That could not be done: nothing was written, and it still waits for your review."
 
 
@@ -41,10 +47,33 @@ async def review_all(session: FollowedSession) -> None:
     await session.settle()
     changes = list_changes(session.state.changes)
     if not changes:
-        session.notify(AgentMessageChunk(content=TextContent(text="Nothing waits for a review.")))
+        session.say("Nothing waits for a review.")
     await review_changes(session, changes, by_hunk=session.review == "each")
     if changes:
         _tell_rest(session)
+
+
+async def resolve_named(session: FollowedSession, path: str, verdict: Verdict) -> None:
+    """Give one verdict on everything that waits, or on one path of it, and tell what became of it."""
+    await session.settle()
+    before, bulks = dict(session.state.changes), {each.root for each in session.state.review.bulks}
+    if not before and not bulks:
+        session.say("Nothing waits for a review.")
+        return
+    command: cmd.AnyCommand = cmd.HunkResolve(session=session.id, path=path, verdict=verdict, confirmed=bool(path))
+    if path in bulks and path not in before:
+        command = cmd.BulkResolve(session=session.id, root=path, verdict=verdict, confirmed=True)
+    try:
+        await session.submit(command)
+        await session.settle()
+    except AcpError as problem:
+        session.say(f"That could not be done: {problem.message}")
+    else:
+        rows = [each for each in list_changes(before) if each.path not in session.state.changes]
+        names = [format_change_path(each) for each in rows]
+        names += sorted(bulks - {each.root for each in session.state.review.bulks})
+        session.say(f"{verdict.capitalize()}ed: {', '.join(names)}." if names else _NOT_DONE)
+    _tell_rest(session)
 
 
 async def review_changes(session: FollowedSession, changes: Sequence[Change], *, by_hunk: bool) -> None:
@@ -55,10 +84,17 @@ async def review_changes(session: FollowedSession, changes: Sequence[Change], *,
         if by_hunk and len(change.hunks) > 1 and not change.binary:
             await _review_hunks(session, change)
         elif await _review_one(session, change, has_more=number + 1 < len(changes)) == ACCEPT_REST:
-            rest = tuple(each.path for each in changes[number + 1 :])
-            await session.submit(cmd.HunkResolve(session=session.id, path="", paths=rest, verdict="accept"))
-            await session.settle()
+            await _accept_rest(session, tuple(each.path for each in changes[number + 1 :]))
             return
+
+
+async def _accept_rest(session: FollowedSession, paths: tuple[str, ...]) -> None:
+    if waiting := tuple(path for path in paths if path in session.state.changes):
+        try:
+            await session.submit(cmd.HunkResolve(session=session.id, path="", paths=waiting, verdict="accept"))
+        except AcpError as problem:
+            session.say(f"The rest could not be accepted: {problem.message}")
+        await session.settle()
 
 
 async def _review_hunks(session: FollowedSession, change: Change) -> None:
@@ -91,25 +127,67 @@ async def _review_one(
     ]
     if has_more and not change.protected:
         options.append(PermissionOption(option_id=ACCEPT_REST, name="Accept this and the rest", kind="allow_always"))
-    chosen = await session.choose(asked, options)
-    if chosen:
-        verdict: Verdict = "reject" if chosen == REJECT else "accept"
-        hunks = (hunk,) if hunk else ()
-        await session.submit(
-            cmd.HunkResolve(session=session.id, path=change.path, hunks=hunks, verdict=verdict, confirmed=True)
-        )
-        await session.settle()
-    still = session.state.changes.get(change.path)
-    is_left = still is not None and (not hunk or hunk in {each.id for each in still.hunks})
-    said = _NOT_DONE if chosen and is_left else _SAID[ACCEPT if chosen == ACCEPT_REST else chosen]
+    shown = _ShownChange(change, hunk, asked)
+    chosen = await session.choose(asked, options, take_late=partial(_take_late, session, shown))
+    await _carry_out(session, shown, chosen)
+    return chosen
+
+
+async def _take_late(session: FollowedSession, shown: _ShownChange, chosen: str) -> None:
+    """Carry out a verdict that came when nobody waited for it any more, and say what became of it."""
+    said = await _carry_out(session, shown, chosen)
+    session.say(f"{format_change_path(shown.change)}: your answer came late. {said}")
+
+
+async def _carry_out(session: FollowedSession, shown: _ShownChange, chosen: str) -> str:
+    """Give the verdict that was chosen, as far as what was shown is what waits; tell at its call what became of it, and
+    return that."""
+    said = await _give_verdict(session, shown, chosen) if chosen else ""
+    is_accepted = chosen in {ACCEPT, ACCEPT_REST} and not said
+    said = said or _SAID[ACCEPT if chosen == ACCEPT_REST else chosen]
     session.notify(
         ToolCallChanged(
-            tool_call_id=asked.tool_call_id,
-            status="completed" if chosen in {ACCEPT, ACCEPT_REST} and said != _NOT_DONE else "failed",
-            content=(*(asked.content or ()), build_text(said)),
+            tool_call_id=shown.call.tool_call_id,
+            status="completed" if is_accepted else "failed",
+            content=(*(shown.call.content or ()), build_text(said)),
         )
     )
-    return chosen
+    return said
+
+
+async def _give_verdict(session: FollowedSession, shown: _ShownChange, chosen: str) -> str:
+    """Give a verdict. Returns why it was not carried out, "" = it was."""
+    await session.settle()
+    if difference := shown.find_difference(session.state.changes.get(shown.change.path)):
+        return difference
+    verdict: Verdict = "reject" if chosen == REJECT else "accept"
+    hunks, path = (shown.hunk,) if shown.hunk else (), shown.change.path
+    try:
+        await session.submit(
+            cmd.HunkResolve(session=session.id, path=path, hunks=hunks, verdict=verdict, confirmed=True)
+        )
+    except AcpError as problem:
+        return f"That could not be done: {problem.message}"
+    await session.settle()
+    still = session.state.changes.get(path)
+    is_left = still is not None and (not shown.hunk or shown.hunk in {each.id for each in still.hunks})
+    return _NOT_DONE if is_left else ""
+
+
+class _ShownChange(Struct, frozen=True):
+    """A change, or the `hunk` of it, as it was shown with the request `call`."""
+
+    change: Change
+    hunk: str
+    call: ToolCallUpdate
+
+    def find_difference(self, current: Change | None) -> str:
+        """Return why a verdict on what was shown can't be given on what waits now, "" = it can."""
+        waiting = {each.id for each in current.hunks} if current is not None else set[str]()
+        if current is None or (self.hunk and self.hunk not in waiting):
+            return _ELSEWHERE
+        is_same = bool(self.hunk) or (current.pending, current.base) == (self.change.pending, self.change.base)
+        return "" if is_same else _CHANGED
 
 
 async def _build_request(session: FollowedSession, change: Change, hunk: str, part: str) -> ToolCallUpdate:

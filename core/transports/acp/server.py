@@ -17,6 +17,7 @@ from core.engine import Engine
 from core.engine.models import ModelAccess
 from core.errors import ConfigError
 from core.transports.acp.agent import AcpAgent, AgentTerms
+from core.transports.attach.engine_host import share_engine
 from core.transports.engines import Engines
 from core.transports.standard_streams import open_standard_streams
 
@@ -43,7 +44,7 @@ async def _serve(terms: AgentTerms, channel: int, models: ModelAccess | None) ->
             hint="Let your editor start it: docs/acp.md.",
         ) from None
     writer = streams.writer
-    engines = Engines(terms.options, lambda directory, options: Engine(directory, options=options, models=models))
+    engines = Engines(terms.options, lambda at, options: share_engine(Engine(at, options=options, models=models)))
     agent = AcpAgent(engines, terms, writer.drain)
     peer = agent.peer = Connection(lambda data: None if writer.transport.is_closing() else writer.write(data), agent)
     listening = asyncio.create_task(_listen(streams.reader, peer), name="lines")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -15,8 +16,9 @@ from msgspec import Struct
 from core.acp.agent_methods import ClientCapabilities, LoadSessionResponse
 from core.acp.client_methods import PermissionOption
 from core.acp.connection import INTERNAL_ERROR, AcpError, Connection
-from core.acp.content import ShownDiff, ToolCallUpdate
+from core.acp.content import ShownDiff, TextContent, ToolCallUpdate
 from core.acp.updates import (
+    AgentMessageChunk,
     AvailableCommand,
     AvailableCommandsUpdate,
     ConfigOptionUpdate,
@@ -31,7 +33,7 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.client import Client
-from core.protocol.review import Change
+from core.protocol.review import Change, ReviewPolicy
 from core.state.fold import SHARED_STEPS, apply_event
 from core.state.session import SessionState
 from core.tasks import TaskOwner, cancel_tasks
@@ -39,10 +41,11 @@ from core.transports.acp.asking import ClientAsker
 from core.transports.acp.printing import UpdatePrinter
 from core.transports.acp.session_options import (
     OfferedModels,
-    ReviewPolicy,
     build_modes,
     build_options,
     load_offers,
+    parse_review,
+    recall_review,
 )
 from core.transports.acp.tool_calls import build_diff
 from core.transports.attaching import AttachedLabels
@@ -80,7 +83,7 @@ class FollowedSession:
         self.client, self.id = client, session
         self.attached = AttachedLabels(self.submit, self.settle)
         self._terms = terms
-        self._asker = ClientAsker(terms.peer, terms.capabilities, session, terms.seconds)
+        self._asker = ClientAsker(terms.peer, terms.capabilities, session, terms.seconds, self.say)
         shown = terms.capabilities.session
         self.printer = UpdatePrinter(
             self.state,
@@ -93,7 +96,7 @@ class FollowedSession:
         self._choosing: set[asyncio.Task[str]] = set()
         self._waiters: list[asyncio.Future[None]] = []
         self._following: asyncio.Task[None] | None = None
-        self._is_live = False
+        self._is_live = self._is_left = False
         self._problem = ""
 
     @property
@@ -114,6 +117,7 @@ class FollowedSession:
         self._following = self._tasks.start(self._take_in(until, replay=replay), name=f"events of {self.id}")
         await self.wait_until(lambda: self._is_live)
         self._offers = await load_offers(self.client, self.id)
+        self.review = recall_review(self.state, self.review, can_accept=self._terms.can_accept)
 
     async def wait_until(self, is_met: Callable[[], bool]) -> None:
         """Wait for a state of the session. Raises `AcpError` when its events end."""
@@ -231,11 +235,19 @@ class FollowedSession:
         self._asking.pop(asked.id, None)
         await self.client.submit(answer)
 
-    async def choose(self, call: ToolCallUpdate, options: Sequence[PermissionOption]) -> str:
-        """Return the option that the user chose, "" = none, also when the turn is cancelled meanwhile."""
+    async def choose(
+        self,
+        call: ToolCallUpdate,
+        options: Sequence[PermissionOption],
+        *,
+        take_late: Callable[[str], Awaitable[None]] | None = None,
+    ) -> str:
+        """Return the option that the user chose, "" = none, also when the turn is cancelled meanwhile. One that is
+        chosen after that is carried out by `take_late`."""
         if self._is_cancelled:
             return ""
-        task = self._tasks.start(self._asker.choose(call, options), name="choice")
+        on_late = partial(self._start_late, take_late) if take_late is not None else None
+        task = self._tasks.start(self._asker.choose(call, options, on_late=on_late), name="choice")
         self._choosing.add(task)
         try:
             await asyncio.wait({task})
@@ -243,6 +255,20 @@ class FollowedSession:
             self._choosing.discard(task)
             task.cancel()
         return "" if task.cancelled() else task.result()
+
+    def _start_late(self, take_late: Callable[[str], Awaitable[None]], chosen: str) -> None:
+        if self._is_left:
+            self.say("The session was closed before that answer: nothing was done. Load it again, then /review.")
+            return
+
+        async def work() -> None:
+            await take_late(chosen)
+
+        self._tasks.spawn(work(), name="late answer")
+
+    def say(self, text: str) -> None:
+        """Say a paragraph to the user that is not the agent's."""
+        self.notify(AgentMessageChunk(content=TextContent(text=f"\n\n{text}")))
 
     def cancel(self) -> None:
         """Cancel the prompt that runs, if any: its turn ends, and nothing is asked any more."""
@@ -254,6 +280,12 @@ class FollowedSession:
     def notify(self, update: SessionUpdate) -> None:
         """Send an update to the client."""
         self._terms.peer.notify("session/update", SessionNotification(session_id=self.id, update=update))
+
+    async def keep_choices(self, review: str = "") -> None:
+        """Have what the client chose survive the session, also one in which nothing was said. `review`: the policy that
+        it chose now, "" = as it is. Raises `AcpError`."""
+        self.review = parse_review(review or self.review, can_accept=self._terms.can_accept)
+        await self.submit(cmd.ReviewPolicyKeep(session=self.id, policy=self.review))
 
     def list_options(self) -> tuple[SessionConfigOption, ...]:
         """List all options with their values now."""
@@ -288,5 +320,6 @@ class FollowedSession:
 
     async def close(self) -> None:
         """Stop following; what is asked is taken back."""
+        self._is_left = True
         await cancel_tasks(self._choosing)
         await self._tasks.cancel(limit=1.0)

@@ -1,7 +1,7 @@
 """Modes and options of a session, as ACP says them twice: `modes`, and `configOptions` with the same mode in it.
 
-Both are made from the fold of the session, so they can't differ. How edits are reviewed is a matter of the client's
-alone: it is not in the log.
+Both are made from the fold of the session, so they can't differ, and both survive it. Of how edits are reviewed the log
+knows the last choice; whether everything may be accepted unasked is the user's, each time anew.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from core.protocol import commands as cmd
 from core.protocol import queries as q
 from core.protocol.client import Client
 from core.protocol.options import Effort
+from core.protocol.review import ReviewPolicy
 from core.records import convert
 from core.state.session import SessionState
 
-ReviewPolicy = Literal["end", "each", "later", "auto-accept"]
 DEFAULT: Final = "default"  # the effort of a model's own
 _MODES: Final = {
     Mode.AGENT: ("Agent", "Edits and runs commands in the shadow; nothing reaches your files until you accept it."),
@@ -97,6 +97,14 @@ def build_change(session: str, option: str, value: str) -> cmd.AnyCommand:
     if option == "thought_level" and (value == DEFAULT or value in get_args(Effort)):
         return cmd.EffortSet(session=session, effort=convert("" if value == DEFAULT else value, Effort | Literal[""]))
     raise AcpError(f"there is no option {option!r} with the value {value!r}", number=INVALID_PARAMS)
+
+
+def recall_review(state: SessionState, otherwise: ReviewPolicy, *, can_accept: bool) -> ReviewPolicy:
+    """Return the policy of review that was chosen in a session, if it was and the user still allows it."""
+    try:
+        return parse_review(state.review_policy, can_accept=can_accept)
+    except AcpError:
+        return otherwise
 
 
 def parse_review(value: str, *, can_accept: bool) -> ReviewPolicy:

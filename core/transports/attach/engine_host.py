@@ -155,6 +155,11 @@ class Seat:
         self._host = host
         self._left: set[str] = set()
 
+    @property
+    def engine(self) -> Engine:
+        """The engine that it is a seat of."""
+        return self._host.engine
+
     async def submit(self, command: cmd.AnyCommand) -> cmd.Reply:
         """Send a command. Those that are about who has a session open are the host's business."""
         host = self._host
@@ -222,6 +227,11 @@ class _OwnerSeat(Seat):
 
     async def close(self) -> None:
         await self._host.close()
+
+
+def find_own_engine(client: Client) -> Engine | None:
+    """Return the engine of this process that a client is a seat of; None: it is in another process."""
+    return client.engine if isinstance(client, Seat) else None
 
 
 def share_engine(engine: Engine) -> Client:
