@@ -161,7 +161,7 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
         if self.keep_fault is None or fault is None:
             super()._fatal_error()
             return
-        told = f"agent-tui: the screen failed ({type(fault).__name__}). The session is kept: agent-tui -c"
+        told = f"agent-tui: the screen failed ({type(fault).__name__}). The session is kept: {format_command_line(['-c'])}"
         self._exit_renderables.append(Text(f"{told} {self.keep_fault(fault)}\n"))
         self._close_messages_no_wait()
 
