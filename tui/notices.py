@@ -13,7 +13,6 @@ from core.protocol.queries import SessionInfo
 from tui.state import ViewState
 from tui.text import fit_line
 
-
 MAKE_VARIABLE: Final = "AGENT_TUI_MAKE"  # set by the Makefile: the words that start the program by it
 
 
@@ -34,9 +33,8 @@ def format_exit_summary(state: ViewState, directory: Path, *, goes_on: bool = Fa
         return ""
     if state.loss:
         return f"{fit_line(state.loss[:1].upper() + state.loss[1:], 600)} It can't be gone on with.\n"
-    where = [] if _is_current_directory(directory) else [str(directory)]
-    last = format_command_line([*(["--demo"] if state.is_demo else where), "-c"])
-    lines = [f"Go on: {fit_line(last, 400)}   (this session: --resume {state.session_id})"]
+    back = format_way_back(state, directory)
+    lines = [f"Go on: {fit_line(back, 400)}   (this session: --resume {state.session_id})"]
     if state.is_demo:
         lines.append(f"The demo's project: {fit_line(state.workspace, 400)}")
     if waiting:
@@ -49,6 +47,12 @@ def _is_current_directory(directory: Path) -> bool:
         return directory.samefile(Path.cwd())
     except OSError:  # one of them was removed
         return False
+
+
+def format_way_back(state: ViewState, directory: Path) -> str:
+    """Format the line for a shell that goes on with the session that was begun last in `directory`, or of the demo."""
+    where = [] if _is_current_directory(directory) else [str(directory)]
+    return format_command_line([*(["--demo"] if state.is_demo else where), "-c"])
 
 
 def format_command_line(arguments: Sequence[str]) -> str:

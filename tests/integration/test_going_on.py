@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -22,7 +24,7 @@ from tests.support.session_log import scan
 from tests.support.story import access, project_at
 from tui.app import AgentApp, build_session_request
 from tui.bridge import SessionRequest
-from tui.notices import format_exit_summary
+from tui.notices import format_command_line, format_exit_summary
 from tui.state import ViewState
 
 
@@ -114,6 +116,46 @@ async def test_mode_and_model_of_the_command_line_hold_in_the_session_that_is_re
     log = scan(SessionStore(project).sessions_path / session / "log.jsonl").envelopes
     changed = [each.event for each in log if isinstance(each.event, ev.ModeChanged | ev.ModelChanged)]
     assert [type(each) for each in changed] == [ev.ModeChanged, ev.ModelChanged]
+
+
+@pytest.mark.parametrize(
+    ("called", "make", "arguments", "line"),
+    [
+        ("/x/agent_tui.py", "make run", ["--demo", "-c"], 'make run ARGS="--demo -c"'),
+        ("/x/agent_tui.py", 'make -C "/a b" run', ["-c"], 'make -C "/a b" run ARGS="-c"'),
+        ("/x/agent_tui.py", "make run", ["/my shop", "-c"], """make run ARGS="'/my shop' -c\""""),
+        ("/x/agent_tui.py", "make run", ["/a$b", "-c"], """make run ARGS=''"'"'/a$$b'"'"' -c'"""),
+        ("/x/agent_tui.py", "", ["-c"], f"{sys.executable} /x/agent_tui.py -c"),
+        ("/opt/agent-tui", "make run", ["-c"], "/opt/agent-tui -c"),
+    ],
+)
+def test_the_line_that_starts_it_again_is_that_by_which_it_was_started(monkeypatch, called, make, arguments, line):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr("sys.argv", [called])
+    monkeypatch.setenv("AGENT_TUI_MAKE", make)
+    assert format_command_line(arguments) == line
+
+
+def test_a_name_that_leads_to_another_program_is_not_left_on_the_terminal(monkeypatch, tmp_path):
+    for place in ("here", "there"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "agent-tui").write_text("")
+        (tmp_path / place / "agent-tui").chmod(0o700)
+    monkeypatch.setattr("sys.argv", [str(tmp_path / "here" / "agent-tui")])
+    monkeypatch.setenv("PATH", str(tmp_path / "here"))
+    assert format_command_line(["-c"]) == "agent-tui -c"
+    monkeypatch.setenv("PATH", str(tmp_path / "there"))
+    assert format_command_line(["-c"]) == f"{tmp_path}/here/agent-tui -c"
+
+
+@pytest.mark.slow
+def test_after_make_run_the_line_can_be_pasted_as_it_stands():
+    root = Path(__file__).parents[2]
+    asked = ["make", "--dry-run", "--always-make", "run", "ARGS=--demo -c"]
+    told = subprocess.run(asked, cwd=root, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
+    assert told.endswith("agent_tui.py --demo -c")
+    start = next(word for word in shlex.split(told) if word.startswith("AGENT_TUI_MAKE="))
+    assert start.endswith((" run", "=make run"))
 
 
 def test_the_terminal_is_left_with_the_way_back_and_what_waits(project, monkeypatch):
