@@ -11,7 +11,7 @@ from typing import Final
 
 from core.protocol.queries import SessionInfo
 from tui.state import ViewState
-from tui.text import fit_line
+from tui.text import fit_line, format_path
 
 MAKE_VARIABLE: Final = "AGENT_TUI_MAKE"  # set by the Makefile: the words that start the program by it
 
@@ -75,6 +75,14 @@ def _find_name(program: Path) -> str:
         return program.name if found and program.samefile(found) else str(program)
     except OSError:
         return str(program)
+
+
+def describe_part(above: str) -> str:
+    """Say that the project is a part of the repository `above` and how all of it is opened; "" = it is none."""
+    if not above:
+        return ""
+    line = format_command_line([above])
+    return f"This is a part of the repository {format_path(above, 80)}. All of it, the other files too: {line}"
 
 
 def format_pending_notice(sessions: Sequence[SessionInfo], current: str) -> str:

@@ -15,6 +15,7 @@ from core.engine import Engine, EngineOptions
 from core.errors import StateError
 from core.protocol import commands as cmd
 from core.protocol import events as ev
+from core.protocol import queries as q
 from core.protocol.review import Bulk
 from core.sessions.store import SessionStore
 from tests.support.agent_case import says
@@ -34,9 +35,10 @@ def project(tmp_path, monkeypatch) -> Path:
     return tmp_path / "project"
 
 
-async def held(project: Path) -> str:
+async def held(project: Path, *, interactive: bool = True) -> str:
     """A session with one turn, closed again."""
-    engine = Engine(project, options=EngineOptions(watch=False), models=access([says("Done.")]))
+    options = EngineOptions(watch=False, interactive=interactive)
+    engine = Engine(project, options=options, models=access([says("Done.")]))
     session = (await engine.submit(cmd.SessionOpen())).session
     await engine.submit(cmd.TurnSubmit(session=session, text="Do it"))
     await engine.wait_idle(session)
@@ -84,6 +86,34 @@ async def test_a_session_that_is_open_elsewhere_is_told_and_one_that_is_free_is_
             choose_session(parse(said))
         assert told.value.code == "session_locked"
     directory.close()
+
+
+async def test_minus_c_goes_on_with_a_conversation_and_not_with_a_later_run_without_a_screen(project):
+    session = await held(project)
+    run = await held(project, interactive=False)
+    latest = SessionStore(project).find_latest()
+    assert latest == run != session
+    assert choose_session(parse(["-c"])).resume == session
+    again = Engine(project, options=EngineOptions(watch=False, interactive=False), models=access([]))
+    await again.submit(cmd.SessionResume(session=session))
+    await again.close()
+    assert choose_session(parse(["-c"])).resume == session  # it went on without a screen, and stays a conversation
+
+
+async def test_where_nothing_but_runs_without_a_screen_is_there_minus_c_takes_the_last_of_them(project):
+    run = await held(project, interactive=False)
+    assert choose_session(parse(["-c"])).resume == run
+
+
+async def test_the_settings_tell_the_top_of_the_repository_that_a_project_is_a_part_of(project):
+    await asyncio.to_thread(subprocess.run, ["git", "init", "-q", str(project)], check=True)
+    (project / "packages" / "web").mkdir(parents=True)
+    for place, above in ((project, ""), (project / "packages" / "web", str(project.resolve()))):
+        engine = Engine(place, options=EngineOptions(watch=False), models=access([]))
+        answer = await engine.query(q.SettingsQuery())
+        assert isinstance(answer, q.SettingsAnswer)
+        assert answer.above == above
+        await engine.close()
 
 
 async def test_a_log_that_the_engine_can_not_take_ends_the_screen_with_its_reason(capsys):

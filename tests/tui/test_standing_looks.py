@@ -30,9 +30,16 @@ BY_HAND = [
     e.ChangeProposed(change=recorded.change()),
 ]
 
+NOTICED = [
+    *recorded.opening(),
+    e.BoxFound(tier="T1"),
+    e.Notice(level="warning", message="The MCP server github does not start: npx: not found.", hint="/mcp shows it."),
+    e.Notice(level="warning", message="ui.theme: there is no theme 'nope'."),
+]
+
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 16)], ids=["120x40", "80x24", "60x16"])
-@pytest.mark.parametrize("events", [WAITING, BY_HAND], ids=["waiting", "by_hand"])
+@pytest.mark.parametrize("events", [WAITING, BY_HAND, NOTICED], ids=["waiting", "by_hand", "noticed"])
 def test_what_holds_for_a_session_looks_as_it_did(snap_compare, monkeypatch, events, size):
     monkeypatch.setattr("tui.widgets.status_bar.monotonic", lambda: 100.0)
     monkeypatch.setattr("tui.widgets.status_bar.FRAME_INTERVAL", 3_600.0)

@@ -36,6 +36,9 @@ class QuestionPlace(NamedTuple):
     block: str
 
 
+NOTICE_KINDS: Final = frozenset({"notice", "error", "error_raised"})
+
+
 @dataclass(slots=True)
 class DebugView(DebugState):
     """Debugging as the board shows it. `live_records`: what the run that goes on has logged until now.
@@ -123,6 +126,16 @@ class ViewState(SessionState):
     @property
     def blocks(self) -> list[TranscriptBlock]:
         return self.transcript.blocks
+
+    @property
+    def has_begun(self) -> bool:
+        """True if anything but notices stands in the conversation."""
+        return any(block.kind not in NOTICE_KINDS for block in self.blocks)
+
+    @property
+    def start_notices(self) -> list[str]:
+        """What was told before the conversation began."""
+        return [] if self.has_begun else [f"{each.text} {each.hint}".strip() for each in self.blocks]
 
     @property
     def is_running(self) -> bool:

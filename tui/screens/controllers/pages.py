@@ -9,6 +9,7 @@ from typing import Any
 
 from core.protocol import commands, queries
 from tui.keymap import get_keymap, select_known_keys
+from tui.notices import describe_part
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.guidance.guide import GuideController
 from tui.screens.controllers.panes import PaneController
@@ -47,6 +48,7 @@ class PageController(Controller):
         super().__init__(context)
         self._panes, self._attention, self._guide = panes, attention, guide
         self._own_themes: frozenset[str] = frozenset()
+        self.part_notice = ""  # that the project is a part of a repository
 
     async def adopt_settings(self) -> None:
         """Take the user's colours and keys over; a mistake in them is reported and the rest is used."""
@@ -55,6 +57,7 @@ class PageController(Controller):
         if settings is None:
             return
         self._attention.adopt(settings.notify)
+        self.part_notice = describe_part(settings.above)
         await self._adopt_appearance(settings)
         self.context.prompt.use_keys(settings.prompt_keys)
         if settings.keymap:
