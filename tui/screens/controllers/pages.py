@@ -104,14 +104,18 @@ class PageController(Controller):
             return
         options = [PickerOption(each, each, "dark or light, as the terminal is") for each in FAMILIES]
         options += [PickerOption(each, each) for each in sorted(app.available_themes)]
-        self.context.show(PickerDialog("Theme", options, current=app.theme), self._set_theme)
+        before, picker = app.appearance.chosen, PickerDialog("Theme", options, current=app.theme)
+        picker.preview = self._show_theme
+        self.context.show(picker, lambda chosen: self._set_theme(chosen) if chosen else self._show_theme(before))
 
-    def _set_theme(self, name: str | None) -> None:
-        if name:
-            app: Any = self.context.screen.app
-            app.appearance.choose(name)
-            app.show_appearance()
-            self.context.submit_soon(commands.ThemeKeep(theme=name))
+    def _set_theme(self, name: str) -> None:
+        self._show_theme(name)
+        self.context.submit_soon(commands.ThemeKeep(theme=name))
+
+    def _show_theme(self, name: str) -> None:
+        app: Any = self.context.screen.app
+        app.appearance.choose(name)
+        app.show_appearance()
 
     def action_show_commands(self, _: str = "") -> None:
         """Search all commands, and carry out the one that is chosen."""
