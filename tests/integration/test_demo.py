@@ -18,6 +18,7 @@ from core.protocol import commands as cmd
 from core.providers.scripted.provider import ScriptedProvider
 from tui.app import AgentApp
 from tui.bridge import SessionRequest
+from tui.chat.transcript import Greeting
 from tui.commit.commit_dialog import CommitDialog
 from tui.review.diff.view import DiffView
 
@@ -84,7 +85,9 @@ async def test_a_newcomer_does_the_whole_job_with_the_scripted_model(tmp_path, m
     app = AgentApp(connect, SessionRequest(demo=True))
     async with app.run_test(size=(120, 40)) as pilot:
         user = Newcomer(app, pilot)
+        await user.until(lambda: user.app.main.query(Greeting) and user.app.main.query_one(Greeting).display)
         await user.take_suggestion("Why do the tests fail?")
+        await user.until(lambda: not user.app.main.query_one(Greeting).display)
         await user.turn_over(1)
         assert user.state.is_demo
         assert user.state.mode == "ask"
@@ -106,7 +109,20 @@ async def test_a_newcomer_does_the_whole_job_with_the_scripted_model(tmp_path, m
         assert [todo.status for todo in user.state.todos] == ["completed"] * 4, user.state.transcript.blocks[-6:]
         assert outcome_of(user.project).returncode == 0
         await commit(user)
+        session, project = user.state.session_id, user.project
+    await goes_on(session, project)
     assert [path.name for path in tmp_path.iterdir()] == ["own.txt"]
+
+
+async def goes_on(session: str, project: Path) -> None:
+    """Start with the line that is left on the terminal."""
+    chosen = choose_session(parse(["--demo", "-c"]))
+    assert (chosen.resume, chosen.directory) == (session, project)
+    back = Engine(project, options=EngineOptions(watch=False))
+    await back.submit(cmd.SessionResume(session=session))
+    assert len(back.state(session).review.commits) == 1
+    assert [todo.status for todo in back.state(session).todos] == ["completed"] * 4
+    await back.close()
 
 
 async def commit(user: Newcomer) -> None:
