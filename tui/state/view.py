@@ -134,7 +134,7 @@ class ViewState(SessionState):
 
     @property
     def start_notices(self) -> list[str]:
-        """What was told before the conversation began."""
+        """Notices that came before the conversation began."""
         return [] if self.has_begun else [f"{each.text} {each.hint}".strip() for each in self.blocks]
 
     @property
