@@ -1,4 +1,4 @@
-"""The names that other terminal agents have for the commands of the prompt: Claude Code, Codex, opencode, aider, Cursor, Gemini.
+"""The names that other agents have for the commands of the prompt: Claude Code, Codex, opencode, aider, Cursor, Gemini.
 
 A name that means one of our commands is that command (`/clear` is `/new`), unless it is a command of the user's own.
 One that has no counterpart here is answered with what to do instead. No name of ours stands here.
