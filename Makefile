@@ -27,8 +27,9 @@ help:
 	@echo "make lock   the hashes of all packages, after constraints.txt or pyproject.toml has changed"
 	@echo "make clean  remove the environment, caches and build output"
 
+# The program is told how it was started, so that the line that it leaves on the terminal can be pasted.
 run: $(VENV)/.installed
-	@$(BIN)/python -I agent_tui.py $(ARGS)
+	@AGENT_TUI_MAKE='make $(if $(filter $(CURDIR),$(PWD)),,-C "$(CURDIR)" )run' $(BIN)/python -I agent_tui.py $(ARGS)
 
 # Compiled first, or each worker and each program that the tests start would compile all of it again; pytest keeps what it
 # compiles in its own way unless the user's environment forbids it.

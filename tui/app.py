@@ -81,6 +81,7 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
 
     install_signal_handlers: Callable[[AgentApp], None] | None = None
     keep_fault: KeepFault | None = None
+    directory = Path()  # that was opened
     is_hung_up = False  # the terminal is gone
 
     ENABLE_COMMAND_PALETTE = False  # ours is a dialog
@@ -157,11 +158,14 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
 
     def _fatal_error(self) -> None:
         """End after a fault of the screen. The traceback goes to a private file: it may show what the session holds."""
+        from tui.notices import format_way_back
+
         fault = getattr(self, "_exception", None)
         if self.keep_fault is None or fault is None:
             super()._fatal_error()
             return
-        told = f"agent-tui: the screen failed ({type(fault).__name__}). The session is kept: agent-tui -c"
+        back = format_way_back(self.main.state, self.directory)
+        told = f"agent-tui: the screen failed ({type(fault).__name__}). The session is kept: {back}"
         self._exit_renderables.append(Text(f"{told} {self.keep_fault(fault)}\n"))
         self._close_messages_no_wait()
 
@@ -223,6 +227,7 @@ def run(
         app = AgentApp(client, request, driver=with_early, theme=early.theme, early=early)
     before = get_attributes() if early is None else early.attributes
     app.install_signal_handlers, app.keep_fault = partial(exit_on_signals, before=before), keep_fault
+    app.directory = options.directory
     with restore_on_error(before):
         app.run()
     if not app.return_code and driver is TerminalDriver:

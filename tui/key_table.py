@@ -34,7 +34,9 @@ class Key:
 
 
 _MODES: Final = ", ".join(mode.title() for mode in Mode)
-_AFTER_WIDGETS: Final = frozenset({"app.interrupt", "app.cancel"})  # a widget may have a meaning of its own for them
+_AFTER_WIDGETS: Final = frozenset(
+    {"app.interrupt", "app.cancel", "app.help"}
+)  # a widget may have a meaning of its own for them
 _BEFORE_INPUT: Final = frozenset(
     {
         "keyhelp.leave",
@@ -57,6 +59,7 @@ _ROWS: Final[tuple[Row, ...]] = (
     ("app.models", "f8", "models.show_models", "Models", "Which model does what, and what it has cost"),
     ("app.palette", "ctrl+p", "pages.show_commands", "Commands", "Search all commands"),
     ("app.keys", "f1", "pages.show_keys", "Help", "What this place is for, and all keys"),
+    ("app.help", "?", "pages.show_keys", "Help here", "The same, where no text is written; in an empty prompt, alone"),
     ("app.search", "ctrl+f", "search.search", "Search…", "Search the project: names, text, meaning"),
     ("app.files", "ctrl+b", "panes.toggle_files", "Files", "Show or hide the files of the project"),
     *((f"app.{each.name}", each.key, f"panes.show_pane('{each.name}')", each.label, each.tooltip) for each in PANES),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from core.protocol.queries import SessionInfo
 from tui.state import ViewState
-from tui.text import fit_line
+from tui.text import fit_line, format_path
+
+MAKE_VARIABLE: Final = "AGENT_TUI_MAKE"  # set by the Makefile: the words that start the program by it
 
 
 def format_exit_summary(state: ViewState, directory: Path, *, goes_on: bool = False) -> str:
@@ -18,19 +22,19 @@ def format_exit_summary(state: ViewState, directory: Path, *, goes_on: bool = Fa
     `directory` is the one that was opened; a demo works in a copy of its own. `goes_on`: the session is still open.
     """
     if goes_on:
-        back = shlex.join([*_find_program_name(), "attach", state.session_id])
+        back = format_command_line(["attach", state.session_id])
         return f"The session goes on without this screen. Come back: {back}\n"
     waiting = state.pending_hunk_count
     if state.is_private:
-        kept = " What waits for your review is, without the conversation: agent-tui review"
+        review = format_command_line(["review"])
+        kept = f" What waits for your review is, without the conversation: {review}"
         return f"Private: nothing of the conversation was kept.{kept if state.is_pending_kept else ''}\n"
     if not (state.turn_numbers or waiting):
         return ""
     if state.loss:
         return f"{fit_line(state.loss[:1].upper() + state.loss[1:], 600)} It can't be gone on with.\n"
-    where = [] if _is_current_directory(directory) else [str(directory)]
-    last = [*_find_program_name(), *(["--demo"] if state.is_demo else where), "-c"]
-    lines = [f"Go on: {fit_line(shlex.join(last), 400)}   (this session: --resume {state.session_id})"]
+    back = format_way_back(state, directory)
+    lines = [f"Go on: {fit_line(back, 400)}   (this session: --resume {state.session_id})"]
     if state.is_demo:
         lines.append(f"The demo's project: {fit_line(state.workspace, 400)}")
     if waiting:
@@ -45,14 +49,40 @@ def _is_current_directory(directory: Path) -> bool:
         return False
 
 
-def _find_program_name() -> list[str]:
-    """Return the words that this program was called by, so that the line can be copied."""
+def format_way_back(state: ViewState, directory: Path) -> str:
+    """Format the line for a shell that goes on with the session that was begun last in `directory`, or of the demo."""
+    where = [] if _is_current_directory(directory) else [str(directory)]
+    return format_command_line([*(["--demo"] if state.is_demo else where), "-c"])
+
+
+def format_command_line(arguments: Sequence[str]) -> str:
+    """Format the line for a shell that starts this program once more, in the way in which it was started."""
+    words, called = shlex.join(arguments), Path(sys.argv[0])
+    if called.suffix != ".py":
+        return f"{shlex.quote(_find_name(called))} {words}"
+    if start := os.environ.get(MAKE_VARIABLE, ""):
+        is_plain = not set(words) & set('"$`\\!')
+        return f'{start} ARGS="{words}"' if is_plain else f"{start} ARGS={shlex.quote(words.replace('$', '$$'))}"
+    return f"{shlex.join([_find_name(Path(sys.executable)), str(called)])} {words}"
+
+
+def _find_name(program: Path) -> str:
+    """Return the name of a program where the shell finds this one by it, else its path."""
     import shutil
 
-    called = Path(sys.argv[0])
-    if called.suffix == ".py":
-        return [Path(sys.executable).name, str(called)]
-    return [called.name] if shutil.which(called.name) else [str(called)]
+    found = shutil.which(program.name)
+    try:
+        return program.name if found and program.samefile(found) else str(program)
+    except OSError:
+        return str(program)
+
+
+def describe_part(above: str) -> str:
+    """Say that the project is a part of the repository `above` and how all of it is opened; "" = it is none."""
+    if not above:
+        return ""
+    line = format_command_line([above])
+    return f"This is a part of the repository {format_path(above, 80)}. All of it, the other files too: {line}"
 
 
 def format_pending_notice(sessions: Sequence[SessionInfo], current: str) -> str:

@@ -13,24 +13,10 @@ from typing import Final, NamedTuple
 from core.modes import Mode
 from core.protocol.queries import PromptCommand
 from tui.key_table import KEYS
+from tui.slash_aliases import ADVICE, ALIASES
 
 _COMMAND_WORD: Final = re.compile(r"/([A-Za-z0-9][\w.:-]*)(?=\s|$)")
 _UNFIT: Final = 3
-_ELSEWHERE: Final = {  # what other agents call them
-    "exit": "quit",
-    "clear": "new",
-    "reset": "new",
-    "cost": "status",
-    "usage": "status",
-    "stats": "status",
-    "todos": "plan",
-    "settings": "config",
-    "approvals": "policy",
-    "allowed-tools": "permissions",
-    "bashes": "jobs",
-    "ps": "jobs",
-    "checkpoint": "rewind",
-}
 _SCOPES: Final = ("project:", "user:")
 
 
@@ -112,6 +98,7 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("detach", "sessions.detach", "Leave, and let the session go on without a screen"),
     SlashCommand("quit", "sessions.quit", "Leave", is_for_screen=True),
 )
+_BY_WORD: Final = {each.word: each for each in SLASH_COMMANDS}
 
 
 def parse_slash_command(text: str) -> tuple[SlashCommand, str] | None:
@@ -119,10 +106,22 @@ def parse_slash_command(text: str) -> tuple[SlashCommand, str] | None:
     called = text.strip()
     if not text.startswith("/") or not (words := called[1:].split(maxsplit=1)):
         return None
-    found = next((each for each in SLASH_COMMANDS if each.word == words[0]), None)
+    found = _BY_WORD.get(words[0])
     if found is None or ("\n" in called and not found.takes_prompt):
         return None
     return found, words[1] if len(words) > 1 else ""
+
+
+def parse_alias(text: str) -> tuple[SlashCommand, str] | None:
+    """Parse a prompt that calls one of our commands by the name that another agent has for it; None = it does not.
+
+    A name that stands for a command with its argument takes none of its own: nothing that was typed is dropped.
+    """
+    word, _, rest = text.strip().removeprefix("/").partition(" ")
+    meant, _, argument = ALIASES.get(word, "").partition(" ")
+    if not text.startswith("/") or not meant or (argument and rest.strip()):
+        return None
+    return parse_slash_command(f"/{meant} {argument or rest}".rstrip())
 
 
 def find_action(way: str) -> str:
@@ -140,27 +139,32 @@ def is_called(text: str, names: Collection[str]) -> bool:
 
 
 def describe_unknown_command(text: str) -> str:
-    """Explain why a line that looks like a command of the screen is none, with the nearest ones; "" = it is a prompt.
+    """Explain why a line that looks like a command of the screen is none, with the nearest ones or what to do in its
+    place; "" = it is a prompt. The ids of keys stand in braces.
 
     A path is a prompt, and so is what begins with a space. What a server has, the engine knows.
     """
     found = _COMMAND_WORD.match(text)
     if found is None or found.group(1).startswith("mcp__"):
         return ""
-    if "\n" in text.strip() or parse_slash_command(text) or os.path.lexists(found.group()):
+    if "\n" in text.strip() or parse_slash_command(text) or parse_alias(text) or os.path.lexists(found.group()):
         return ""
     import difflib
 
     word = found.group(1).lower()
-    near = difflib.get_close_matches(word, [each.word for each in SLASH_COMMANDS], n=3, cutoff=0.6)
-    near = [_ELSEWHERE[word]] if word in _ELSEWHERE else near
-    meant = f"Did you mean {' or '.join(f'/{word}' for word in near)}?" if near else "/help lists the commands."
-    return f"{found.group()} is no command. {meant} To send it as it is, put a space before it."
+    if advice := ADVICE.get(word):
+        return f"There is no {found.group()} here. {advice}"
+    if meant := ALIASES.get(word):
+        return f"{found.group()} is /{meant}, without words behind it. Switch first, then send them."
+    near = difflib.get_close_matches(word, [*_BY_WORD, *ALIASES], n=3, cutoff=0.6)
+    told = f"Did you mean {' or '.join(f'/{word}' for word in near)}?" if near else "/help lists the commands."
+    return f"{found.group()} is no command. {told} To send it as it is, put a space before it."
 
 
 def find_completions(pattern: str, own: Sequence[PromptCommand] = ()) -> list[tuple[str, str]]:
     """Return `(word, explanation)` of the commands that begin with `pattern`: those of the screen, then the user's,
-    then those whose own name does, behind a scope or a plug-in, then those that have it in them (`shell`).
+    then those whose own name does, behind a scope or a plug-in, then those that have it in them (`shell`), then what
+    others call ours.
 
     One of the user's that a command of the screen covers is called with its scope before its name.
     """
@@ -170,7 +174,10 @@ def find_completions(pattern: str, own: Sequence[PromptCommand] = ()) -> list[tu
         name = f"{each.scope}:{each.name}" if each.name in words else each.name
         found.append((name, f"[{each.scope} {each.kind}] {_explain(each.description, each.hint)}"))
     ranked = [(_rank_word(each[0], pattern), each) for each in found]
-    return [each for rank in range(_UNFIT) for own, each in ranked if own == rank]
+    fitting = [each for rank in range(_UNFIT) for own, each in ranked if own == rank]
+    taken = {word for word, _ in found}
+    others = sorted(word for word in ALIASES if pattern and word.startswith(pattern) and word not in taken)
+    return [*fitting, *((word, _explain_alias(ALIASES[word])) for word in others)]
 
 
 def _rank_word(word: str, pattern: str) -> int:
@@ -186,6 +193,12 @@ def _explain(label: str, argument: str) -> str:
     return f"{label}  ({argument})" if argument else label
 
 
+def _explain_alias(meant: str) -> str:
+    word, _, argument = meant.partition(" ")
+    return f"= /{meant} · {_BY_WORD[word].label if not argument else 'Switch the mode'}"
+
+
 def can_run_as_is(typed: str, word: str) -> bool:
     """True if a completed command can run as it is: it takes no argument, or it was written out."""
-    return typed.strip() == f"/{word}" or any(each.word == word and not each.argument for each in SLASH_COMMANDS)
+    meant, _, argument = ALIASES.get(word, word).partition(" ")
+    return typed.strip() == f"/{word}" or bool(argument) or not getattr(_BY_WORD.get(meant), "argument", "needed")

@@ -296,7 +296,11 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
 def _add_resume_options(group: argparse._ArgumentGroup) -> None:
     which = group.add_mutually_exclusive_group()
     which.add_argument(
-        "-c", "--continue", dest="continue_last", action="store_true", help="go on with the last session"
+        "-c",
+        "--continue",
+        dest="continue_last",
+        action="store_true",
+        help="go on with the last session, the screen with the last that is no run of -p",
     )
     which.add_argument("--resume", metavar="ID", type=parse_session_id, help="go on with the session of this id")
     group.add_argument("--at", metavar="PLACE", help="with -c or --resume: go to what a search has found")

@@ -25,7 +25,7 @@ from core.exits import ExitCode
 from core.protocol import commands as cmd
 from core.protocol.queries import ExportFormat, IdleQuery
 from core.protocol.renames import format_change_path, list_changes
-from core.sessions.listing import find_workspace, list_sessions, read_session_info
+from core.sessions.listing import find_latest_conversation, find_workspace, list_sessions, read_session_info
 from core.sessions.log import read_log
 from core.sessions.store import SessionStore
 from core.state.fold import SHARED_STEPS, apply_event
@@ -322,7 +322,7 @@ def choose_session(arguments: ScreenArguments) -> ScreenArguments:
         raise StateError("no demo was begun yet.", hint="Start one: agent-tui --demo", code="session_unknown")
     if session and not store.has_session(session) and (copy := demo.find_project(session)):
         arguments, store = replace(arguments, directory=copy), SessionStore(copy)
-    session = store.resolve_id(session)
+    session = store.resolve_id(session or find_latest_conversation(store))
     if find_socket(session) is None:  # else the screen attaches to the engine that has it open
         store.open(session).close()
     return replace(arguments, continue_last=False, resume=session, demo=False)

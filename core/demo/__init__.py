@@ -1,6 +1,7 @@
 """The demo: a sample project with real bugs and a script that plays the model. Everything else in it is real.
 
-Each demo gets its own copy below the state directory, so that trying it can't touch anything of the user's.
+Each demo gets its own copy below the state directory, so that trying it can't touch anything of the user's. The copy is
+a git repository with one commit, so that what was accepted can be committed; without git it is a plain directory.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from core.errors import StateError
 from core.filesystem.private_directories import make_private_directory
 from core.filesystem.removal import remove_tree
+from core.git.repository import GitFailed, create_repository
 from core.ids import new_id
 from core.sessions.store import SessionStore
 from core.user_dirs import get_state_dir
@@ -36,6 +38,8 @@ def create_project() -> Path:
             f"the sample project can't be copied to {copy}: {problem.strerror}.",
             hint="Make the state directory writable, or set AGENT_TUI_STATE_DIR to another one.",
         ) from problem
+    with suppress(GitFailed):
+        create_repository(copy, "A small till", name="agent-tui demo", email="demo@localhost")
     for old in _list_projects()[:-MAX_PROJECTS]:
         with suppress(OSError):
             remove_tree(old)

@@ -29,6 +29,7 @@ from core.git.temporary_directories import make_temporary_directory
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 MAX_OUTPUT_BYTES = 64 << 20  # bytes of an answer
 _MAX_INDEX_BYTES = 256 << 20
+_FIRST_BRANCH = "main"
 _PASSED_ON = ("HOME", "XDG_CONFIG_HOME")
 _USERS_SETTINGS = re.compile(r"GIT_CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM|PARAMETERS|COUNT|KEY_\d+|VALUE_\d+)")
 _FIXED_ENVIRONMENT = {
@@ -164,6 +165,21 @@ def populate(repository: GitRepository, places: RepositoryLayout, configuration:
         for name in names:
             if is_of_type(home / name, stat.S_IFREG):
                 (directory / name).symlink_to(home / name)
+
+
+def create_repository(root: Path, message: str, *, name: str, email: str) -> None:
+    """Make `root`, a directory of ours that is in no repository, one whose first commit holds all that lies there.
+
+    Later commits are of `name` and `email` too, so that git makes them where the user told it no name yet. Raises
+    `GitFailed`.
+    """
+    repository = GitRepository(find_git(root), root / ".git", root)
+    repository.run("init", "--quiet", "--template=")
+    repository.run("symbolic-ref", "HEAD", f"refs/heads/{_FIRST_BRANCH}")
+    repository.run("config", "user.name", name)
+    repository.run("config", "user.email", email)
+    repository.run("add", "--all")
+    repository.run("commit", "--quiet", f"--message={message}")
 
 
 def find_git(root: Path) -> str:

@@ -38,6 +38,14 @@ def read_session_info(directory: Path) -> SessionInfo:
     return _load_summary(directory, {}).info
 
 
+def find_latest_conversation(store: SessionStore) -> str:
+    """Return the id of the session that was written last of those that somebody was asked in, which a run of `-p` is
+    not; without one, of the last of all, "" = there is none."""
+    latest = store.list_directories()
+    attended = (each.name for each in latest if not read_session_info(each).unattended)
+    return next(attended, latest[0].name if latest else "")
+
+
 def can_be_deleted(session: SessionInfo) -> bool:
     """True if nothing in a session waits for the user, nobody has it open, all of it can be read, and it has no tag."""
     waits = session.pending or session.asked or session.draft

@@ -18,6 +18,8 @@ from core.protocol import commands as cmd
 from core.providers.scripted.provider import ScriptedProvider
 from tui.app import AgentApp
 from tui.bridge import SessionRequest
+from tui.chat.transcript import Greeting
+from tui.commit.commit_dialog import CommitDialog
 from tui.review.diff.view import DiffView
 
 FIXED = "return (cents * rate + 50) // 100"
@@ -27,6 +29,10 @@ def outcome_of(project: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-B", "-m", "unittest"], cwd=project, capture_output=True, text=True, check=False
     )
+
+
+def git(project: Path, *words: str) -> str:
+    return subprocess.run(["git", *words], cwd=project, capture_output=True, text=True, check=True).stdout
 
 
 class Newcomer:
@@ -79,7 +85,9 @@ async def test_a_newcomer_does_the_whole_job_with_the_scripted_model(tmp_path, m
     app = AgentApp(connect, SessionRequest(demo=True))
     async with app.run_test(size=(120, 40)) as pilot:
         user = Newcomer(app, pilot)
+        await user.until(lambda: user.app.main.query(Greeting) and user.app.main.query_one(Greeting).display)
         await user.take_suggestion("Why do the tests fail?")
+        await user.until(lambda: not user.app.main.query_one(Greeting).display)
         await user.turn_over(1)
         assert user.state.is_demo
         assert user.state.mode == "ask"
@@ -100,7 +108,39 @@ async def test_a_newcomer_does_the_whole_job_with_the_scripted_model(tmp_path, m
         await user.turn_over(4)
         assert [todo.status for todo in user.state.todos] == ["completed"] * 4, user.state.transcript.blocks[-6:]
         assert outcome_of(user.project).returncode == 0
+        await commit(user)
+        session, project = user.state.session_id, user.project
+    await goes_on(session, project)
     assert [path.name for path in tmp_path.iterdir()] == ["own.txt"]
+
+
+async def goes_on(session: str, project: Path) -> None:
+    """Start with the line that is left on the terminal."""
+    chosen = choose_session(parse(["--demo", "-c"]))
+    assert (chosen.resume, chosen.directory) == (session, project)
+    back = Engine(project, options=EngineOptions(watch=False))
+    await back.submit(cmd.SessionResume(session=session))
+    assert len(back.state(session).review.commits) == 1
+    assert [todo.status for todo in back.state(session).todos] == ["completed"] * 4
+    await back.close()
+
+
+async def commit(user: Newcomer) -> None:
+    """Follow the last words of the script: to the review, and there `c`."""
+    await user.pilot.press("ctrl+r")
+    view = user.app.main.query_one(DiffView)
+    await user.until(lambda: view.has_focus and ("review.comment", "commit") in view.hints)
+    await user.press("c")
+    await user.until(lambda: isinstance(user.app.screen, CommitDialog) and user.app.screen.query("#draft-keys"))
+    dialog = user.app.screen
+    await user.until(dialog.grace_period.is_over)
+    await user.pilot.press("ctrl+s")
+    await user.until(lambda: user.state.review.commits and user.app.screen is user.app.main)
+    await user.until(lambda: view.hints == (("review.undo", "undo"),))
+    assert git(user.project, "log", "--format=%an %s").splitlines()[-1] == "agent-tui demo A small till"
+    changed = git(user.project, "show", "--format=", "--name-only", "HEAD").splitlines()
+    assert changed == ["till/basket.py", "till/discount.py", "till/money.py"]
+    assert git(user.project, "status", "--porcelain", "--untracked-files=no") == ""
 
 
 async def review(user: Newcomer) -> None:
@@ -141,6 +181,24 @@ def test_every_demo_has_a_fresh_copy_and_old_ones_go(isolated):
     assert len(set(copies)) == demo.MAX_PROJECTS + 2
     assert [copy.is_dir() for copy in copies] == [False] * 2 + [True] * demo.MAX_PROJECTS
     assert (copies[-1] / "till" / "money.py").is_file()
+
+
+def test_the_sample_is_a_clean_repository_with_one_commit_whatever_the_user_has_set(isolated, monkeypatch):
+    (isolated / ".gitconfig").write_text(
+        "[commit]\n\tgpgsign = true\n[core]\n\thooksPath = /nowhere\n\tautocrlf = true\n"
+    )
+    monkeypatch.setenv("HOME", str(isolated))
+    project = demo.create_project()
+    assert git(project, "log", "--format=%s").splitlines() == ["A small till"]
+    assert git(project, "symbolic-ref", "--short", "HEAD").strip() == "main"
+    assert git(project, "status", "--porcelain") == ""
+
+
+def test_without_git_the_demo_has_a_plain_directory(isolated, monkeypatch):
+    monkeypatch.setattr("core.git.repository.shutil.which", lambda *_, **__: None)
+    project = demo.create_project()
+    assert (project / "till" / "money.py").is_file()
+    assert not (project / ".git").exists()
 
 
 def test_a_state_directory_that_is_a_file_is_named(monkeypatch, tmp_path):

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from core.engine import Engine, EngineOptions
 from core.errors import StateError
 from core.protocol import commands as cmd
 from core.protocol import events as ev
+from core.protocol import queries as q
 from core.protocol.review import Bulk
 from core.sessions.store import SessionStore
 from tests.support.agent_case import says
@@ -22,7 +25,7 @@ from tests.support.session_log import scan
 from tests.support.story import access, project_at
 from tui.app import AgentApp, build_session_request
 from tui.bridge import SessionRequest
-from tui.notices import format_exit_summary
+from tui.notices import format_command_line, format_exit_summary
 from tui.state import ViewState
 
 
@@ -32,9 +35,10 @@ def project(tmp_path, monkeypatch) -> Path:
     return tmp_path / "project"
 
 
-async def held(project: Path) -> str:
+async def held(project: Path, *, interactive: bool = True) -> str:
     """A session with one turn, closed again."""
-    engine = Engine(project, options=EngineOptions(watch=False), models=access([says("Done.")]))
+    options = EngineOptions(watch=False, interactive=interactive)
+    engine = Engine(project, options=options, models=access([says("Done.")]))
     session = (await engine.submit(cmd.SessionOpen())).session
     await engine.submit(cmd.TurnSubmit(session=session, text="Do it"))
     await engine.wait_idle(session)
@@ -84,6 +88,34 @@ async def test_a_session_that_is_open_elsewhere_is_told_and_one_that_is_free_is_
     directory.close()
 
 
+async def test_minus_c_goes_on_with_a_conversation_and_not_with_a_later_run_without_a_screen(project):
+    session = await held(project)
+    run = await held(project, interactive=False)
+    latest = SessionStore(project).find_latest()
+    assert latest == run != session
+    assert choose_session(parse(["-c"])).resume == session
+    again = Engine(project, options=EngineOptions(watch=False, interactive=False), models=access([]))
+    await again.submit(cmd.SessionResume(session=session))
+    await again.close()
+    assert choose_session(parse(["-c"])).resume == session  # it went on without a screen, and stays a conversation
+
+
+async def test_where_nothing_but_runs_without_a_screen_is_there_minus_c_takes_the_last_of_them(project):
+    run = await held(project, interactive=False)
+    assert choose_session(parse(["-c"])).resume == run
+
+
+async def test_the_settings_tell_the_top_of_the_repository_that_a_project_is_a_part_of(project):
+    await asyncio.to_thread(subprocess.run, ["git", "init", "-q", str(project)], check=True)
+    (project / "packages" / "web").mkdir(parents=True)
+    for place, above in ((project, ""), (project / "packages" / "web", str(project.resolve()))):
+        engine = Engine(place, options=EngineOptions(watch=False), models=access([]))
+        answer = await engine.query(q.SettingsQuery())
+        assert isinstance(answer, q.SettingsAnswer)
+        assert answer.above == above
+        await engine.close()
+
+
 async def test_a_log_that_the_engine_can_not_take_ends_the_screen_with_its_reason(capsys):
     def refuse(_: ScriptedClient, command: cmd.AnyCommand) -> cmd.Reply | None:
         return cmd.Reject(code="state_unusable", message="the log is damaged.")
@@ -114,6 +146,46 @@ async def test_mode_and_model_of_the_command_line_hold_in_the_session_that_is_re
     log = scan(SessionStore(project).sessions_path / session / "log.jsonl").envelopes
     changed = [each.event for each in log if isinstance(each.event, ev.ModeChanged | ev.ModelChanged)]
     assert [type(each) for each in changed] == [ev.ModeChanged, ev.ModelChanged]
+
+
+@pytest.mark.parametrize(
+    ("called", "make", "arguments", "line"),
+    [
+        ("/x/agent_tui.py", "make run", ["--demo", "-c"], 'make run ARGS="--demo -c"'),
+        ("/x/agent_tui.py", 'make -C "/a b" run', ["-c"], 'make -C "/a b" run ARGS="-c"'),
+        ("/x/agent_tui.py", "make run", ["/my shop", "-c"], """make run ARGS="'/my shop' -c\""""),
+        ("/x/agent_tui.py", "make run", ["/a$b", "-c"], """make run ARGS=''"'"'/a$$b'"'"' -c'"""),
+        ("/x/agent_tui.py", "", ["-c"], f"{sys.executable} /x/agent_tui.py -c"),
+        ("/opt/agent-tui", "make run", ["-c"], "/opt/agent-tui -c"),
+    ],
+)
+def test_the_line_that_starts_it_again_is_that_by_which_it_was_started(monkeypatch, called, make, arguments, line):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr("sys.argv", [called])
+    monkeypatch.setenv("AGENT_TUI_MAKE", make)
+    assert format_command_line(arguments) == line
+
+
+def test_a_name_that_leads_to_another_program_is_not_left_on_the_terminal(monkeypatch, tmp_path):
+    for place in ("here", "there"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "agent-tui").write_text("")
+        (tmp_path / place / "agent-tui").chmod(0o700)
+    monkeypatch.setattr("sys.argv", [str(tmp_path / "here" / "agent-tui")])
+    monkeypatch.setenv("PATH", str(tmp_path / "here"))
+    assert format_command_line(["-c"]) == "agent-tui -c"
+    monkeypatch.setenv("PATH", str(tmp_path / "there"))
+    assert format_command_line(["-c"]) == f"{tmp_path}/here/agent-tui -c"
+
+
+@pytest.mark.slow
+def test_after_make_run_the_line_can_be_pasted_as_it_stands():
+    root = Path(__file__).parents[2]
+    asked = ["make", "--dry-run", "--always-make", "run", "ARGS=--demo -c"]
+    told = subprocess.run(asked, cwd=root, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
+    assert told.endswith("agent_tui.py --demo -c")
+    start = next(word for word in shlex.split(told) if word.startswith("AGENT_TUI_MAKE="))
+    assert start.endswith((" run", "=make run"))
 
 
 def test_the_terminal_is_left_with_the_way_back_and_what_waits(project, monkeypatch):

@@ -86,6 +86,38 @@ async def test_what_is_named_as_was_asked_comes_before_what_speaks_of_it(project
         assert len({(hit.path, hit.start) for hit in hits}) == len(hits)
 
 
+async def test_lines_that_hold_the_text_come_first_each_at_its_line_then_what_is_related_once(project):
+    (project / "shop" / "notes.md").write_text("# Mail\n\nsend_receipt is called at the till.\nAgain: send_receipt.\n")
+    async with session_in(project, access()) as (engine, session):
+        await engine._load().services.index.wait_ready(30)
+        answer = await engine.query(q.SearchQuery(session=session, text="send_receipt", kind="all"))
+        written, related = answer.hits[: answer.related_from], answer.hits[answer.related_from :]
+        assert [(hit.path, hit.start, hit.end) for hit in written] == [
+            ("shop/mail.py", 1, 1),
+            ("shop/notes.md", 3, 3),
+            ("shop/notes.md", 4, 4),
+        ]
+        assert all("send_receipt" in hit.text for hit in written)
+        assert written[0].symbol == "send_receipt"
+        assert not [hit for hit in related if "send_receipt" in hit.text]
+        nowhere = await engine.query(q.SearchQuery(session=session, text="e-mail a receipt to customers", kind="all"))
+        assert nowhere.related_from == 0
+        assert nowhere.hits[0].path in {"shop/mail.py", "shop/notes.md"}
+        for kind in ("symbols", "text", "meaning"):
+            one = await engine.query(q.SearchQuery(session=session, text="send_receipt", kind=kind))
+            assert one.related_from is None
+
+
+async def test_ever_so_many_lines_leave_room_for_what_is_related(project):
+    (project / "shop" / "many.py").write_text("".join(f"total_{n} = 1  # total\n" for n in range(300)))
+    (project / "shop" / "sums.py").write_text("def add_up(prices):  # the sum of a basket\n    return sum(prices)\n")
+    async with session_in(project, access()) as (engine, session):
+        await engine._load().services.index.wait_ready(30)
+        answer = await engine.query(q.SearchQuery(session=session, text="total", kind="all", limit=40))
+        assert len(answer.hits) <= 40
+        assert 30 <= answer.related_from <= 40
+
+
 async def test_what_the_tool_answers_names_places_and_says_what_is_pending(project):
     async with session_in(project, access(PLAY)) as (engine, session):
         await engine._load().services.index.wait_ready(30)

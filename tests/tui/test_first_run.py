@@ -10,6 +10,7 @@ from core.providers.catalog.presets import KNOWN
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
 from tui.bridge import SessionRequest
+from tui.screens.dialogs.provider import complete_address, name_server
 
 OLLAMA = ProviderStatus(id="ollama", label="Ollama", base_url="http://127.0.0.1:11434/v1", local=True)
 OPENAI = ProviderStatus(id="openai", label="OpenAI")
@@ -214,10 +215,10 @@ def typed(on, name: str) -> Input:
 async def filled(on, name: str, url: str, key: str) -> None:
     await on.until(lambda: type(on.app.screen).__name__ == "AddressDialog" and typed(on, "url").has_focus)
     typed(on, "url").value = url
-    await on.pilot.press("enter")
-    typed(on, "name").value = name
-    await on.pilot.press("enter")
-    typed(on, "key").value = key
+    for field, text in (("name", name), ("key", key)):
+        await on.pilot.press("down")
+        assert typed(on, field).has_focus
+        typed(on, field).value = text
     await on.pilot.press("enter")
 
 
@@ -246,21 +247,58 @@ async def test_what_can_be_no_name_and_no_address_is_told_where_it_was_typed(sta
         await welcomed(on)
         await on.pilot.press("down", "down", "enter")
         await on.until(lambda: type(on.app.screen).__name__ == "AddressDialog" and typed(on, "url").has_focus)
-        for name, bad, good in (("url", "host.example", "http://127.0.0.1:9/v1"), ("name", "My Server", "mine")):
+        for name, bad, good in (("url", "ftp://host", "http://127.0.0.1:9/v1"), ("name", "My Server", "mine")):
+            typed(on, "name").value = "My Server"
             typed(on, name).value = bad
             await on.pilot.press("enter")
             told = str(on.app.screen.query_one("#address-about", Static).visual)
             assert typed(on, name).has_focus
-            assert told.startswith("A name is" if name == "name" else "An address begins")
+            assert told.startswith("A name is" if name == "name" else "An address is")
             typed(on, name).value = good
-            await on.pilot.press("enter")
-        assert typed(on, "key").has_focus
-        for key, name in (("up", "name"), ("up", "url"), ("down", "name")):
+        for key, name in (("down", "key"), ("up", "name"), ("up", "url"), ("down", "name")):
             await on.pilot.press(key)
             assert typed(on, name).has_focus
         await on.pilot.press("escape")
         await welcomed(on)
         assert on.sent(c.ProviderConfigure) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "url", "name"),
+    [
+        ("localhost:8080", "http://localhost:8080/v1", "local-8080"),
+        (" 127.0.0.1:1234/ ", "http://127.0.0.1:1234/v1", "local-1234"),
+        ("gpu-box:8000", "http://gpu-box:8000/v1", "gpu-box-8000"),
+        ("10.0.0.7:8000", "http://10.0.0.7:8000/v1", "at-10-0-0-7-8000"),
+        ("[::1]:8080", "http://[::1]:8080/v1", "local-8080"),
+        ("localhost", "http://localhost/v1", "local"),
+        ("host.example", "https://host.example/v1", "host-example"),
+        ("https://host.example", "https://host.example/v1", "host-example"),
+        ("HTTPS://host.example/openai/v1/", "https://host.example/openai/v1", "host-example"),
+        ("http://host/api", "http://host/api", "host"),
+        ("host", "", ""),
+        ("host:99999", "", ""),
+        ("ftp://host", "", ""),
+        ("http://", "", ""),
+        ("https://me:secret@host", "", ""),
+        ("my server:80", "", ""),
+        ("", "", ""),
+    ],
+)
+def test_what_is_typed_for_an_address_is_completed_to_the_url_that_was_meant(text, url, name):
+    assert complete_address(text) == url
+    assert name_server(url) == name
+
+
+async def test_host_and_port_are_enough_and_enter_looks_for_the_models(stage, answer_of_a_search):
+    async with stage(wish=SessionRequest(), react=keeps) as on:
+        await welcomed(on)
+        await on.pilot.press("down", "down", "enter")
+        await on.until(lambda: type(on.app.screen).__name__ == "AddressDialog" and typed(on, "url").has_focus)
+        await on.pilot.press(*"localhost:8080", "enter")
+        await on.until(lambda: on.sent(c.ProviderConfigure))
+        kept = c.ProviderConfigure(provider="local-8080", base_url="http://localhost:8080/v1")
+        assert on.sent(c.ProviderConfigure) == [kept]
 
 
 async def test_a_key_for_a_provider_that_is_not_named_is_found_behind_a_list(stage, answer_of_a_search):
@@ -278,7 +316,7 @@ async def test_an_address_can_be_named_at_any_time(stage):
     async with stage(recorded.opening(), answers={ModelsQuery: models}, react=keeps) as on:
         on.prompt.text = "/login address"
         on.prompt.submit()
-        await filled(on, "", "http://127.0.0.1:9/v1", "")  # the name that it has by itself
+        await filled(on, "work", "127.0.0.1:9", "")
         await on.until(lambda: type(on.app.screen).__name__ == "PickerDialog")
         await on.pilot.pause(0.05)
         await on.pilot.press("enter")

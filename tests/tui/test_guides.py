@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from core.protocol import events as e
+from core.protocol import queries as q
 from tests.support import recorded
 from tui.bridge import SessionRequest
 from tui.chat.transcript import Greeting
@@ -20,6 +21,42 @@ async def test_an_empty_conversation_greets_and_the_first_prompt_takes_its_place
         await on.emit(e.TurnStarted(prompt="go", mode="agent", model="m"))
         assert not on.screen.query_one(Greeting).display
         assert any("go" in line for line in on.lines())
+
+
+FAILING = (
+    e.Notice(level="warning", message="The MCP server github does not start: npx: not found.", hint="/mcp shows it."),
+    e.ErrorRaised(code="x", message="ui.theme: there is no theme 'nope'."),
+)
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)])
+async def test_the_start_page_is_the_same_whatever_is_told_and_notices_stand_on_it(stage, size):
+    async with stage([*recorded.opening(), *FAILING], size=size) as on:
+        await on.all_shown()
+        shown = " ".join(text(on, "#greeting").split())
+        assert on.screen.query_one(Greeting).display
+        for words in ("Say what you want done", "npx: not found. /mcp shows it.", "no theme 'nope'", "ctrl+r"):
+            assert words in shown
+        await on.emit(e.TurnStarted(prompt="go", mode="agent", model="m"))
+        assert not on.screen.query_one(Greeting).display
+        assert [each.kind for each in on.screen.state.blocks] == ["notice", "error_raised", "prompt"]
+
+
+async def test_more_notices_than_there_is_room_for_are_counted(stage):
+    told = [e.Notice(level="info", message=f"Notice {number}.") for number in range(5)]
+    async with stage([*recorded.opening(), *told]) as on:
+        await on.all_shown()
+        assert "Notice 2." in text(on, "#greeting")
+        assert "and 2 more" in text(on, "#greeting")
+        assert "Notice 3." not in text(on, "#greeting")
+
+
+async def test_a_part_of_a_repository_is_told_with_the_line_that_opens_all_of_it(stage, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["/opt/agent-tui"])
+    answers = {q.SettingsQuery: q.SettingsAnswer(above="/home/u/shop")}
+    async with stage(recorded.opening(), answers=answers) as on:
+        await on.until(lambda: "part of the repository /home/u/shop" in text(on, "#greeting"))
+        assert "/opt/agent-tui /home/u/shop" in text(on, "#greeting")
 
 
 async def test_a_session_that_goes_on_is_not_greeted(stage):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from core.protocol import events as e
+from core.protocol.events import ChangeProposed
 from core.protocol.queries import (
     ConfigAnswer,
     ConfigQuery,
@@ -82,6 +83,25 @@ async def test_f1_explains_the_place_that_has_the_focus_and_searches(stage):
             await on.until(lambda: on.app.screen is on.screen)
             await on.pilot.press("f1")
             await on.until(lambda: isinstance(on.app.screen, KeyHelpDialog))
+
+
+async def test_a_question_mark_opens_help_in_a_pane_and_in_an_empty_prompt_and_is_text_elsewhere(stage):
+    async with stage([*recorded.opening(), ChangeProposed(change=recorded.change())]) as on:
+        await on.pilot.press("?")
+        await on.until(lambda: isinstance(on.app.screen, KeyHelpDialog))
+        await on.pilot.press("escape")
+        await on.until(lambda: on.app.screen is on.screen)
+        await on.pilot.press("ctrl+r")
+        await on.until(lambda: on.panes.review is not None and on.panes.review.has_focus_within)
+        await on.pilot.press("?")
+        await on.until(lambda: isinstance(on.app.screen, KeyHelpDialog))
+        await on.pilot.press("escape")
+        await on.until(lambda: on.app.screen is on.screen)
+        await on.pilot.press("escape")
+        await on.until(lambda: on.prompt.has_focus)
+        await on.pilot.press(*"why?")
+        await on.until(lambda: on.prompt.text == "why?")
+        assert on.app.screen is on.screen
 
 
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (100, 30), (120, 40)])

@@ -261,6 +261,27 @@ async def test_a_slash_command_opens_a_page_or_a_list(stage, word):
         assert on.app.screen is not on.screen
 
 
+async def test_the_list_of_themes_shows_each_as_the_cursor_moves_and_escape_brings_the_old_one_back(stage):
+    async with stage(recorded.opening()) as on:
+        before, chosen = on.app.theme, on.app.appearance.chosen
+        await on.pilot.press(*"/theme", "enter")
+        await on.until(lambda: type(on.app.screen).__name__ == "PickerDialog")
+        await on.pilot.press(*"nord")
+        await on.until(lambda: on.app.theme == "nord")
+        await on.pilot.press("escape")
+        await on.until(lambda: on.app.theme == before and on.app.screen is on.screen)
+        assert on.app.appearance.chosen == chosen
+        assert on.sent(c.ThemeKeep) == []
+        await on.pilot.press(*"/theme", "enter")
+        await on.until(lambda: type(on.app.screen).__name__ == "PickerDialog")
+        await on.pilot.press("down", "down")
+        await on.until(lambda: on.app.theme != before)
+        shown = on.app.theme
+        await on.pilot.press("enter")
+        await on.until(lambda: on.sent(c.ThemeKeep))
+        assert on.app.theme == shown
+
+
 async def test_n16a_a_theme_that_was_chosen_is_kept(stage):
     async with stage(recorded.opening()) as on:
         on.prompt.text = "/theme agent-light"

@@ -221,6 +221,34 @@ async def test_i1_trust_is_asked_for_beside_the_prompt_and_takes_one_key(stage):
         assert on.prompt.text == "yes n"
 
 
+@pytest.mark.parametrize(("letter", "trusted"), [("y", True), ("n", False)])
+async def test_i1_a_letter_alone_in_an_empty_prompt_answers_as_it_does_elsewhere(stage, letter, trusted):
+    async with stage([STARTED, ASK_TRUST]) as on:
+        await on.until(lambda: on.screen.query("#trust") and on.screen.query_one("#trust").display)
+        assert f"{letter}/f" in text_of(on, "#trust")
+        await on.pilot.press(letter)
+        await on.until(lambda: any(isinstance(each, commands.TrustSet) for each in on.client.commands))
+        (sent,) = [each for each in on.client.commands if isinstance(each, commands.TrustSet)]
+        assert (sent.trusted, on.prompt.text) == (trusted, "")
+
+
+async def test_i1_a_letter_is_text_where_it_is_not_alone_or_nothing_is_asked_or_it_comes_too_soon(stage, monkeypatch):
+    async with stage([STARTED]) as on:
+        await on.pilot.press("y")
+        assert not on.prompt.is_answer("y")
+        assert on.prompt.text == "y"
+    monkeypatch.setattr("tui.ask.trust_bar.GRACE", 1e9)
+    async with stage([STARTED, ASK_TRUST]) as on:
+        await on.until(lambda: on.screen.query("#trust") and on.screen.query_one("#trust").display)
+        assert not on.prompt.is_answer("y")
+    monkeypatch.setattr("tui.ask.trust_bar.GRACE", 0.0)
+    async with stage([STARTED, ASK_TRUST]) as on:
+        await on.until(lambda: on.screen.query("#trust") and on.screen.query_one("#trust").display)
+        await on.pilot.press(*"yo")
+        on.prompt._answer("y")
+        assert on.prompt.text == "yo"
+
+
 async def test_n3_words_that_were_changed_are_named_and_take_the_same_key(stage):
     names = ("AGENTS.md", "a\u202eb/AGENTS.md", "c/AGENTS.md", "d/AGENTS.md", "e/AGENTS.md")
     async with stage([STARTED, TrustStated(state="asked", directory="/home/me/shop", changed=names)]) as on:

@@ -31,7 +31,8 @@ async def test_a_private_session_says_so_in_the_status_line(stage, size):
         assert "private" in str(on.screen.query_one(StatusBar).render())
 
 
-async def test_before_it_is_left_what_waits_is_asked_about_and_can_be_kept(stage):
+async def test_before_it_is_left_what_waits_is_asked_about_and_can_be_kept(stage, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["agent-tui"])
     async with stage(WAITING) as on:
         await asked(on)
         await on.pilot.press("enter")

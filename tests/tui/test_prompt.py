@@ -21,7 +21,14 @@ from core.protocol.queries import (
 )
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
-from tui.slash_commands import describe_unknown_command, find_completions, parse_slash_command
+from tui.slash_aliases import ADVICE, ALIASES
+from tui.slash_commands import (
+    SLASH_COMMANDS,
+    describe_unknown_command,
+    find_completions,
+    parse_alias,
+    parse_slash_command,
+)
 
 FOUND = CompletionAnswer(
     completions=(Completion(word="shop/tax.py"), Completion(word="shop/till.py"), Completion(word="branch", note="it"))
@@ -262,13 +269,86 @@ async def test_one_that_a_command_of_the_screen_covers_is_called_with_its_scope(
         assert on.sent(c.TurnSubmit)[0].text.strip() == "/user:plan"
 
 
-@pytest.mark.parametrize(
-    ("typed", "meant"), [("/exit", "/quit"), ("/clear", "/new"), ("/cost", "/status"), ("/reveiw", "/review")]
-)
-def test_a_command_of_another_agent_or_a_slip_is_told_by_the_name_that_it_has_here(typed, meant):
+@pytest.mark.parametrize(("typed", "meant"), [("/reveiw", "/review"), ("/quti", "/quit"), ("/setings", "/settings")])
+def test_a_slip_is_told_with_the_name_that_was_meant(typed, meant):
     told = describe_unknown_command(typed)
     assert told.startswith(f"{typed} is no command. Did you mean {meant}")
-    assert parse_slash_command(meant) is not None
+    assert parse_slash_command(meant) or parse_alias(meant)
+
+
+OF_OTHERS = """
+add-dir agents allowed-tools bashes branch btw bug checkpoint clear color compact config context continue copy cost
+desktop diff doctor effort exit export fast feedback fork help hooks ide init install-github-app keybindings login
+logout mcp memory mobile model output-style passes permissions plan plugin pr-comments privacy-settings quit
+release-notes
+reload-plugins remote-control remote-env rename reset resume review rewind sandbox security-review settings skills stats
+status statusline stickers tasks terminal-setup theme todos upgrade usage vim voice
+agent approvals clean collab debug-config experimental goal mention new personality plugins ps side stop title
+connect details editor mcps models open q redo session sessions share subagents summarize themes thinking timeline undo
+unshare variants
+add architect ask chat-mode code commit drop edit editor-model git lint load ls map multiline-mode ok paste read-only
+reasoning-effort report run save settings test think-tokens tokens weak-model web
+about auto-run commands-help compress copy-conversation-id debug max-mode new-chat rules setup-terminal shell
+auth directory extensions restore tools
+"""
+
+
+def test_every_command_of_the_other_agents_runs_or_is_answered_with_what_to_do():
+    words = set(OF_OTHERS.split()) - {"color", "commands-help", "run"}  # /run is a place on this machine
+    silent = [word for word in words if not (parse_slash_command(f"/{word}") or parse_alias(f"/{word}"))]
+    left = [word for word in silent if "There is no" not in describe_unknown_command(f"/{word}")]
+    assert left == []
+
+
+def test_no_other_name_hides_one_of_ours_and_each_means_one_of_ours():
+    ours = {each.word for each in SLASH_COMMANDS}
+    assert not ours & (ALIASES.keys() | ADVICE.keys())
+    assert not ALIASES.keys() & ADVICE.keys()
+    assert {meant.partition(" ")[0] for meant in ALIASES.values()} <= ours
+
+
+def test_an_alias_hands_its_argument_on_and_never_drops_words_of_a_prompt():
+    assert parse_alias("/settings ui.theme") == parse_slash_command("/config ui.theme")
+    assert parse_alias("/ask") == parse_slash_command("/mode ask")
+    assert parse_alias("/ask what is this?") is None
+    assert describe_unknown_command("/ask what is this?").startswith("/ask is /mode ask")
+    assert parse_alias("/clear\nand more") is None
+    assert parse_alias("clear") is None
+    assert parse_alias("/home") is None
+
+
+async def test_an_alias_is_offered_with_what_it_is_and_does_it(stage):
+    assert dict(find_completions("exi")) == {"exit": "= /quit · Leave"}
+    async with stage(recorded.opening()) as on:
+        await on.pilot.press("slash", *"clea")
+        await on.until(lambda: on.prompt.is_completing)
+        await on.pilot.press("enter")
+        await on.until(lambda: on.sent(c.SessionOpen))
+        await on.pilot.press("slash", *"exit", "enter")
+        await on.until(lambda: on.app._exit)
+
+
+async def test_a_command_of_the_users_own_goes_before_the_name_that_another_agent_has(stage):
+    own = CommandsAnswer(
+        commands=(
+            PromptCommand(name="cost", description="Mine", kind="command", scope="user", source="yours", path="c.md"),
+        )
+    )
+    assert [text for word, text in find_completions("cost", own.commands) if word == "cost"] == ["[user command] Mine"]
+    async with stage(recorded.opening(), answers={CommandsQuery: own}) as on:
+        await on.pilot.press(*"/cost", "escape", "enter")
+        await on.until(lambda: on.sent(c.TurnSubmit))
+        assert on.sent(c.TurnSubmit)[0].text == "/cost"
+
+
+async def test_what_has_no_counterpart_is_answered_with_the_key_and_stays_in_the_prompt(stage):
+    async with stage(recorded.opening()) as on:
+        await on.pilot.press(*"/paste", "enter")
+        await on.until(lambda: on.app._notifications)
+        assert [each.message for each in on.app._notifications] == [
+            "There is no /paste here. ctrl+v attaches the picture on the clipboard."
+        ]
+        await on.until(lambda: on.prompt.text == "/paste")
 
 
 def test_a_command_is_found_by_its_own_name_behind_a_scope_or_a_plug_in():
@@ -282,6 +362,7 @@ def test_a_command_is_found_by_its_own_name_behind_a_scope_or_a_plug_in():
         "comments",
         "commute",
         "acme:comb",
+        "compress",
     ]
     assert [word for word, _ in find_completions("plan", own)] == ["plan", "plans", "user:plan"]
     assert [word for word, _ in find_completions("shell", own)] == ["reset_shell"]

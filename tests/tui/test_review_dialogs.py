@@ -361,7 +361,7 @@ async def test_two_columns_take_the_whole_window_or_say_how_wide_it_has_to_be(st
             [change("src/a.py", conflict="It was edited.")],
             "t settle  r reject  w why  j next  u undo  l list  esc back",
         ),
-        ([], "u undo  c commit  esc back"),
+        ([], "u undo  esc back"),
     ],
 )
 async def test_the_keys_at_the_foot_are_those_that_can_be_used_and_name_the_way_out(stage, clock, waits, words):

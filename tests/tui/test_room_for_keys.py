@@ -64,7 +64,7 @@ async def test_i1_the_keys_of_trust_are_seen_below_its_hooks_and_what_has_no_roo
         bar = on.screen.query_one("#trust")
         await on.until(lambda: bar.size.height)
         drawn = [bar.render_line(y).text for y in range(bar.size.height)]
-        assert "f3 trust it   f4 not now" in drawn[-1]
+        assert "y/f3 trust it   n/f4 not now" in drawn[-1]
         shown = sum("guard-number-" in line for line in drawn)
         assert shown
         assert any(f"and {9 - shown} more: agent-tui hooks list" in line for line in drawn)

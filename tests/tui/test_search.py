@@ -66,6 +66,7 @@ class IndexedClient(ScriptedClient):
         super().__init__(*given, **named)
         self.status = status
         self.hold: asyncio.Event | None = None
+        self.related_from: int | None = None
 
     async def query(self, query: AnyQuery) -> AnyAnswer:
         if not isinstance(query, SearchQuery):
@@ -77,7 +78,8 @@ class IndexedClient(ScriptedClient):
         kinds = {"symbols": ("method", "function"), "text": ("text",)}.get(query.kind, ())
         texts = [(each, f"{each.path} {each.symbol} {each.text}".lower()) for each in HITS]
         found = [each for each, text in texts if all(word in text for word in words)]
-        return SearchAnswer(hits=tuple(x for x in found if not kinds or x.kind in kinds), status=self.status)
+        hits = tuple(x for x in found if not kinds or x.kind in kinds)
+        return SearchAnswer(hits=hits, related_from=self.related_from if hits else None, status=self.status)
 
 
 @pytest.fixture
@@ -350,10 +352,34 @@ async def test_the_mouse_chooses_and_opens(indexed):
         await on.until(lambda: on.panes.preview is not None)
 
 
+async def test_a_rule_stands_between_what_was_typed_and_what_is_related_and_takes_no_cursor_and_no_click(indexed):
+    async with indexed() as on:
+        on.client.related_from = 2
+        dialog = await opened(on, *"item")
+        shown, found = rows(dialog), dialog.query_one(HitList)
+        assert shown[4].startswith("─ related ─")
+        assert "_for_receipts.ts:1204" in shown[5]
+        for at in (1, 2, 3):
+            await on.pilot.press("down")
+            assert found.cursor == at
+        assert [found.render_line(y).text[0] for y in (4, 5, 7)] == ["─", " ", "▌"]
+        await on.pilot.click(HitList, offset=(5, 4))
+        assert found.cursor == 3
+        await on.pilot.click(HitList, offset=(5, 6))
+        assert found.cursor == 2
+        on.client.related_from = 0
+        await on.pilot.press("backspace")
+        await on.until(lambda: rows(dialog)[0].startswith("─ not found as typed · related ─"))
+        on.client.related_from = 4
+        await on.pilot.press("m")
+        await on.until(lambda: dialog._shown == dialog.memory and not any("related" in row for row in rows(dialog)))
+
+
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (200, 60)], ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("words", ["item", "nothing"])
 def test_the_search_looks_as_it_did(snap_compare, size, words):
     client = IndexedClient(recorded.opening(), answers={FileQuery: FILE}, status=READY if words == "item" else BUILDING)
+    client.related_from = 2
 
     async def connect() -> ScriptedClient:
         return client

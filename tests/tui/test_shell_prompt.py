@@ -67,11 +67,11 @@ async def test_the_status_names_the_box_and_counts_the_jobs(stage):
     async with stage(recorded.opening()) as on:
         await on.emit(ev.BoxFound(tier="T1"), ev.JobStarted(id="job_1", call="c", command="serve"))
         shown = str(on.screen.query_one(StatusBar).render())
-        assert "box T1" in shown
+        assert "sandboxed" in shown
         assert "1 job" in shown
         await on.emit(ev.JobEnded(id="job_1", command="serve", ended="exited", exit_code=0), ev.BoxFound(tier="T4"))
         shown = str(on.screen.query_one(StatusBar).render())
-        assert "no box" in shown
+        assert "not sandboxed" in shown
         assert " job" not in shown
 
 

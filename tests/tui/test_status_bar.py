@@ -87,11 +87,24 @@ def test_cost_is_told_of_the_turn_and_of_the_session_and_once_while_they_are_the
     assert two["session $1.25"].told == "Cost of the session: $1.2500, 3,000 tokens sent and 20 received"
 
 
-def test_cache_hits_are_those_of_the_last_turn():
-    assert "cache 75%" in facts_of(a_session(turns=((1_000, 0, None), (2_000, 1_500, None))))
-    missed = facts_of(a_session(turns=((1_000, 900, None), (2_000, 0, None))))
-    assert "cache 0%" in missed
-    assert not [text for text in facts_of(a_session()) if "cache" in text]  # nobody tells of one
+def told_of_cache(state) -> list[str]:
+    return [each.told.split()[1] for each in list_facts(state) if each.told.startswith("Cache") and not each.parts]
+
+
+def test_cache_hits_are_those_of_the_last_turn_and_stand_on_the_page_alone():
+    assert told_of_cache(a_session(turns=((1_000, 0, None), (2_000, 1_500, None)))) == ["75%"]
+    assert told_of_cache(a_session(turns=((1_000, 900, None), (2_000, 0, None)))) == ["0%"]
+    assert told_of_cache(a_session()) == []  # nobody tells of one
+
+
+@pytest.mark.parametrize(
+    ("tier", "words"),
+    [("T1", "sandboxed"), ("T2", "sandboxed"), ("T3", "partly sandboxed"), ("T4", "not sandboxed, commands: ask")],
+)
+def test_the_bar_says_in_a_word_how_commands_are_held_and_the_page_names_the_tier(tier, words):
+    state = a_session()
+    state.box = e.BoxFound(tier=tier)
+    assert facts_of(state)[words].told.startswith(f"Box {tier}: ")
 
 
 def test_a_session_without_a_known_cost_tells_its_tokens_on_the_page():
@@ -132,7 +145,7 @@ async def test_at_narrow_widths_the_least_important_fact_goes_first(stage):
             await on.all_shown()
             shown[width] = str(on.screen.query_one(StatusBar).render())
             assert cell_len(shown[width]) <= width
-    everything = ("box T1", "on feature/rates", "cache 50%", "session $0.25", "48.2k of 200.0k", "24%", "2 to review")
+    everything = ("sandboxed", "on feature/rates", "session $0.25", "48.2k of 200.0k", "24%", "2 to review")
     assert [each for each in everything if each not in shown[160]] == []
     assert [each for each in everything if each in shown[80]] == ["session $0.25", "24%", "2 to review"]
     assert [each for each in everything if each in shown[60]] == ["2 to review"]
@@ -142,7 +155,7 @@ async def test_at_narrow_widths_the_least_important_fact_goes_first(stage):
     ("text", "seen"),
     [
         ("2 to review", lambda on: on.panes.side is not None and on.panes.side.current == "review"),
-        ("box T1", lambda on: type(on.app.screen).__name__ == "PageDialog"),
+        ("sandboxed", lambda on: type(on.app.screen).__name__ == "PageDialog"),
         ("Agent", lambda on: type(on.app.screen).__name__ == "PickerDialog"),
     ],
 )

@@ -1,4 +1,5 @@
-"""The bar that asks whether a project is trusted. It takes no key from the prompt and waits as long as it has to."""
+"""The bar that asks whether a project is trusted. It takes no key from a prompt that is written, and waits as long as
+it has to: `y` or `n` answers it from an empty one, alone, its two keys from anywhere."""
 
 from __future__ import annotations
 
@@ -96,9 +97,9 @@ class TrustBar(GuardedWidget, Static):
             (asked, "bold $warning"),
             (f"{more}{'' if self.screen.has_class('-low') else means}\n", _DIM),
             *_describe_hooks(stated, most_hooks),
-            (format_first_key("app.trust", keymap), "$accent bold"),
+            (f"y/{format_first_key('app.trust', keymap)}", "$accent bold"),
             (f" {yes}   ", ""),
-            (format_first_key("app.distrust", keymap), "$accent bold"),
+            (f"n/{format_first_key('app.distrust', keymap)}", "$accent bold"),
             (" not now   ", ""),
             ("or just go on", _DIM),
         )

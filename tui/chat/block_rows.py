@@ -157,7 +157,8 @@ def _render_plan(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
         pieces += [("  ", ""), (fit_line(after), "muted")] if after else []
         rows += wrap_pieces(pieces, width, first=first, rest=[*INDENT, GUTTER])
     if plan.path:
-        rows += wrap_pieces([(format_path(plan.path), "muted")], width, first=INDENT, rest=INDENT)
+        told = f"saved to {format_path(plan.path)}, not reviewed"
+        rows += wrap_pieces([(told, "muted")], width, first=INDENT, rest=INDENT)
     return rows
 
 

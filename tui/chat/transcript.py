@@ -24,6 +24,7 @@ from tui.chat.block_rows import can_open, copy_text
 from tui.chat.greeting import FIRST_KEYS, HEADLINE, KEY_WIDTH, PROMISE
 from tui.chat.transcript_layout import TranscriptLayout
 from tui.keymap import format_first_key, get_bindings
+from tui.text import fit_line
 from tui.themes.building import SYNTAX
 from tui.widgets.text_rows import Piece, TextRow, apply_offsets, join_logical_text, slice_pieces
 
@@ -47,6 +48,8 @@ ROLES: Final = (
     ),
     *("prompt", "code_block", "cursor", "below", *SYNTAX),
 )
+MAX_NOTES: Final = 3  # at the start; all of them stand in the conversation when it begins
+MAX_NOTE: Final = 300  # characters
 SELECTED: Final = "selected:"  # before the role of what is selected
 CACHED_STRIPS: Final = 200  # some screens of rows: a strip holds ten times what its text takes
 _NEW_BELOW: Final = " ↓ new "
@@ -332,10 +335,12 @@ class Transcript(ScrollView, can_focus=True):
 class Greeting(Static):
     """Shown until the first prompt; without state."""
 
-    def show(self, keymap: Mapping[str, str], note: str = "") -> None:
-        """Render with the user's keys and a note for the start, "" = none."""
+    def show(self, keymap: Mapping[str, str], notes: Sequence[str] = ()) -> None:
+        """Render with the user's keys and what is to be told at the start, `MAX_NOTES` of it."""
         parts = [(f"{HEADLINE}\n", "bold"), (f"{PROMISE}\n", _MUTED)]
-        parts.append((f"{note}\n\n" if note else "\n", "$text-warning"))
+        told = [fit_line(note, MAX_NOTE) for note in notes[:MAX_NOTES]]
+        further = [f"and {len(notes) - MAX_NOTES} more"] if len(notes) > MAX_NOTES else []
+        parts += [*((f"{note}\n", "$text-warning") for note in (*told, *further)), ("\n", "")]
         for key_id, key, what in FIRST_KEYS:
             shown = format_first_key(key_id, keymap) if key_id else key
             parts += [(f"{shown:<{KEY_WIDTH}}", "$accent"), (f"{what}\n", _MUTED)]

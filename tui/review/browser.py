@@ -17,6 +17,7 @@ from tui.keymap import get_keymap, insert_keys
 from tui.review import messages
 from tui.review.change_list import ChangeList
 from tui.review.descriptions import (
+    COMMITTABLE,
     EMPTY,
     NOTHING_PENDING,
     Part,
@@ -34,10 +35,13 @@ from tui.review.progress import draw_meter, fold_judged, measure_progress
 from tui.review.verdicts import SentVerdicts
 from tui.text import format_path
 from tui.widgets.diagnostics import NO_REPORTS, DiagnosticReports
+from tui.widgets.key_hints import Hint
 from tui.widgets.row_view import RowView
 from tui.widgets.text_rows import measure_pieces
 
 GRACE: Final = 0.5  # seconds
+UNDO_HINT: Final[Hint] = ("review.undo", "undo")
+COMMIT_HINT: Final[Hint] = ("review.comment", "commit")
 UNKNOWN_WIDTH: Final = 1_000  # columns, as long as the width is not known
 
 Goal = Literal["first", "last", "keep"] | int
@@ -219,9 +223,8 @@ class ChangeBrowser(Vertical):
 
     @property
     def is_settled(self) -> bool:
-        """True if nothing waits any more, and something was accepted."""
-        found = measure_progress(self.changes, self.bulks, self._judged)
-        return not found.waiting and found.accepted > 0
+        """True if nothing waits for a verdict."""
+        return not measure_progress(self.changes, self.bulks, self._judged).waiting
 
     @property
     def current_change(self) -> Change | None:
@@ -298,7 +301,10 @@ class ChangeBrowser(Vertical):
         if not self.changes:
             self._pages.clear()
             said = describe_settled(measure_progress((), self.bulks, self._judged), can_commit=self._can_commit)
-            self.diff_view.show_message(insert_keys(said or EMPTY, get_keymap(self.app)), is_final=True)
+            text, hints = said or EMPTY, [UNDO_HINT]
+            if self._can_commit:
+                text, hints = said or EMPTY + COMMITTABLE, [UNDO_HINT, COMMIT_HINT]
+            self.diff_view.show_message(insert_keys(text, get_keymap(self.app)), hints=hints)
             self.show_list(any(each.needs_verdict or not said for each in self.bulks))
             return
         folded = fold_judged(self._judged, get_keymap(self.app))

@@ -46,6 +46,7 @@ EMPTY: Final = (
     "What the agent changes waits here, hunk by hunk. Your files stay as they are until you accept: "
     "{review.accept} accepts, {review.reject} rejects, {review.undo} takes a verdict back."
 )
+COMMITTABLE: Final = "\n\n{review.comment} commits what you accepted."
 NOTHING_PENDING: Final = (
     "Nothing is pending here any more\n\n"
     "It was settled meanwhile. {review.next_file} and {review.previous_file} go to the other files."

@@ -150,7 +150,9 @@ class MainScreen(Screen[None]):
         self.query_one(StatusBar).set_calling(is_calling)
 
     def _show_greeting(self) -> None:
-        self.query_one(Greeting).show(get_keymap(self.app), self._pending_notice)
+        pending = "" if self.controllers.sessions.is_home_shown else self._pending_notice
+        notes = list(filter(None, [pending, self.controllers.pages.part_notice, *self.state.start_notices]))
+        self.query_one(Greeting).show(get_keymap(self.app), notes)
 
     # What the bridge reports
 
@@ -188,13 +190,13 @@ class MainScreen(Screen[None]):
     async def _check_other_sessions(self) -> None:
         others = await self.controllers.sessions.list_sessions()
         self._pending_notice = self.controllers.sessions.describe_pending(others)
-        is_home_shown = await self.controllers.sessions.show_home(others)
-        self.query_one(Greeting).show(get_keymap(self.app), "" if is_home_shown else self._pending_notice)
+        await self.controllers.sessions.show_home(others)
+        self._show_greeting()
         await self.controllers.search.load_status()
         self.controllers.modes.show()
         await self.bridge.wait_until_caught_up()
         self.controllers.guide.load()
-        if self._pending_notice and self.state.blocks:  # else the greeting says it
+        if self._pending_notice and self.state.has_begun:  # else the greeting says it
             self.context.notify_user(self._pending_notice)
 
     def show_changes(self, topics: frozenset[Topic]) -> None:
@@ -225,13 +227,15 @@ class MainScreen(Screen[None]):
     def _fill_room(self) -> None:
         """Show a side pane beside a conversation that has begun, where the window has room to spare; once."""
         has_room = self.has_class("-broad") and self.size.width > ONE_PANE_WIDTH
-        if has_room and self.state.blocks and self._is_loaded and self.controllers.panes.side is None:
+        if has_room and self.state.has_begun and self._is_loaded and self.controllers.panes.side is None:
             pane = "plan" if self.state.current_plan is not None else "review"
             self.context.start(partial(self.controllers.panes.show_beside, pane), group="panes")
 
     def _show_blocks(self) -> None:
         self.state.renew_receipts()
-        self.set_class(not self.state.blocks, "-empty")
+        self.set_class(not self.state.has_begun, "-empty")
+        if not self.state.has_begun:
+            self._show_greeting()
         self.query_one(Transcript).show(self.state.blocks)
 
     async def _show_questions(self) -> None:

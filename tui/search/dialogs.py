@@ -266,7 +266,8 @@ class SearchDialog(HitDialog):
             return
         self._status = answer.status
         message = self._describe_nothing(wanted.kind)
-        self.hit_list.show(answer.hits, wanted.text, message=message, keeps_place=keeps_place)
+        related = answer.related_from
+        self.hit_list.show(answer.hits, wanted.text, related_from=related, message=message, keeps_place=keeps_place)
         self._show_count()
         if self._opens_first:
             self.action_open()

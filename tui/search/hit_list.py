@@ -60,12 +60,23 @@ class HitList(CursorView):
     def __init__(self) -> None:
         super().__init__()
         self.hits: Sequence[SearchHit] = ()
+        self._related_from: int | None = None
         self._query, self._message = "", ""
         self._lines: list[tuple[int, str]] = []
 
-    def show(self, hits: Sequence[SearchHit], query: str, *, message: str = "", keeps_place: bool = False) -> None:
-        """Show places with the cursor on the first, or on the same one as before; `message` stands where none are."""
+    def show(
+        self,
+        hits: Sequence[SearchHit],
+        query: str,
+        *,
+        related_from: int | None = None,
+        message: str = "",
+        keeps_place: bool = False,
+    ) -> None:
+        """Show places with the cursor on the first, or on the same one as before; `message` stands where none are. A
+        rule stands before the place `related_from`, from which on they are only related."""
         before = self.current_hit
+        self._related_from = related_from if related_from is not None and related_from < len(hits) else None
         self.hits, self._query, self._message = hits, query, message
         self._lines = [find_line(each, query) for each in hits]
         same = [at for at, each in enumerate(hits) if before and (each.path, each.start) == (before.path, before.start)]
@@ -87,7 +98,19 @@ class HitList(CursorView):
         return 1 if self.size.height < LOW else 2
 
     def _set_size(self) -> None:
-        self.virtual_size = Size(0, len(self.hits) * self._height)
+        self.virtual_size = Size(0, self._first_row(len(self.hits)))
+
+    def _first_row(self, at: int) -> int:
+        """Return the first row of a place."""
+        is_behind_rule = self._related_from is not None and at >= self._related_from
+        return at * self._height + is_behind_rule
+
+    def _locate(self, row: int) -> tuple[int, int]:
+        """Return the place that a row shows and which of its rows it is; -1 = the rule before it."""
+        rule = self._related_from
+        if rule is None or row < rule * self._height:
+            return divmod(row, self._height)
+        return (rule, -1) if row == rule * self._height else divmod(row - 1, self._height)
 
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
@@ -95,12 +118,12 @@ class HitList(CursorView):
         self.move_to(self.cursor)
 
     def count_rows(self) -> int:
-        return len(self.hits) * self._height or self.size.height
+        return self._first_row(len(self.hits)) or self.size.height
 
     def move_to(self, at: int) -> None:
         self.cursor = max(min(at, len(self.hits) - 1), 0)
-        first = self.cursor * self._height
-        self.reveal_rows(first, first + self._height - 1)
+        first = self._first_row(self.cursor)
+        self.reveal_rows(first - (self.cursor == self._related_from), first + self._height - 1)
         self.redraw()
         self.post_message(self.Highlighted())
 
@@ -109,8 +132,8 @@ class HitList(CursorView):
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
-        at = (offset.y + self.scroll_offset.y) // self._height if offset is not None else len(self.hits)
-        if at < len(self.hits):
+        at, below = self._locate(offset.y + self.scroll_offset.y) if offset is not None else (len(self.hits), 0)
+        if at < len(self.hits) and below >= 0:
             was_here = at == self.cursor
             self.move_to(at)
             if was_here:
@@ -119,19 +142,26 @@ class HitList(CursorView):
     # Drawing
 
     def get_row_text(self, row: int) -> str:
-        at, below = divmod(row, self._height)
-        if at >= len(self.hits):
+        at, below = self._locate(row)
+        if at >= len(self.hits) or below < 0:
             return ""
         return self._lines[at][1] if below else f"{self.hits[at].path}:{self._lines[at][0]}"
 
     def render_row(self, row: int, width: int, shift: int) -> Strip:
         if not self.hits:
             return self.render_message(self._message, row, width)
-        at, below = divmod(row, self._height)
+        at, below = self._locate(row)
+        if below < 0:
+            return self._render_rule(width, is_first=not at)
         base = self.resolve_style("on $primary 22%" if at == self.cursor else "")
         bar = self.render_styled([("▌" if at == self.cursor else " ", "$primary")], base)
         body = self._render_line(at, row, base) if below else self._render_place(at, row, base, width - 1)
         return Strip.join([bar, body]).adjust_cell_length(width, base.rich_style)
+
+    def _render_rule(self, width: int, *, is_first: bool) -> Strip:
+        words = " not found as typed · related" if is_first else " related"
+        rule = "─" * max(width - len(words) - 3, 0)
+        return self.render_styled([(f"─{words} {rule}", MUTED)], self.resolve_style("")).adjust_cell_length(width)
 
     def _render_place(self, at: int, row: int, base: Style, width: int) -> Strip:
         hit, line = self.hits[at], self._lines[at][0]

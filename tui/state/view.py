@@ -36,6 +36,9 @@ class QuestionPlace(NamedTuple):
     block: str
 
 
+NOTICE_KINDS: Final = frozenset({"notice", "error", "error_raised"})
+
+
 @dataclass(slots=True)
 class DebugView(DebugState):
     """Debugging as the board shows it. `live_records`: what the run that goes on has logged until now.
@@ -83,7 +86,8 @@ class ViewState(SessionState):
     """The session's state with what the screen shows of it. `retry`: the model call that waits to be tried again;
     `is_pending_kept`: the pending changes of a private session were kept; `turn_numbers` by id, also of turns that were
     left, as are `turn_prompts`; `review_verdicts`: ids of those given since a turn began with an empty review;
-    `refusals`: verdicts that failed, by path, until the review has shown them; `index`: how far it is;
+    `refusals`: verdicts that failed, by path, until the review has shown them; `refused_edits`: ids of accepted
+    ones of which nothing can be committed; `index`: how far it is;
     `client_count`: how many screens and other clients have the session open; `background`: the agents there;
     `commits`: the one at work; `stale_receipts`: turns whose receipt is to be made anew; `verifying`: the check that is
     run again now, "" = none, and `verifying_line` the last line that it printed; `loss`: why the session is no longer
@@ -98,6 +102,7 @@ class ViewState(SessionState):
     turn_prompts: dict[str, str] = field(default_factory=dict)
     review_verdicts: set[str] = field(default_factory=set)
     refusals: dict[str, str] = field(default_factory=dict)
+    refused_edits: set[str] = field(default_factory=set)
     question_places: dict[str, QuestionPlace] = field(default_factory=dict)
     touched_paths: set[str] = field(default_factory=set)
     is_any_touched: bool = False  # files changed, too many to name
@@ -121,6 +126,16 @@ class ViewState(SessionState):
     @property
     def blocks(self) -> list[TranscriptBlock]:
         return self.transcript.blocks
+
+    @property
+    def has_begun(self) -> bool:
+        """True if anything but notices stands in the conversation."""
+        return any(block.kind not in NOTICE_KINDS for block in self.blocks)
+
+    @property
+    def start_notices(self) -> list[str]:
+        """Notices that came before the conversation began."""
+        return [] if self.has_begun else [f"{each.text} {each.hint}".strip() for each in self.blocks]
 
     @property
     def is_running(self) -> bool:
@@ -182,9 +197,17 @@ class ViewState(SessionState):
 
     @property
     def can_commit(self) -> bool:
-        """True if something that was accepted in this review is in no commit of this session yet."""
-        committed = self.review.committed
-        return bool(self.branch) and any(each.verdict == "accept" and each.id not in committed for each in self.judged)
+        """True if something that was accepted in this session is in no commit yet, as far as is known."""
+        return bool(self.branch and self._list_committable() - self.refused_edits)
+
+    def _list_committable(self) -> set[str]:
+        accepted = (each for each in self.review.verdicts if each.verdict == "accept" and not each.settled)
+        changed = (each.id for each in accepted if each.bulk is None and each.base_before != each.base_after)
+        return set(changed) - self.review.committed
+
+    def note_refused_commit(self) -> None:
+        """Offer no commit of what is accepted by now: it was asked for, and nothing of it can be committed."""
+        self.refused_edits = self._list_committable()
 
     @property
     def current_plan(self) -> Plan | None:

@@ -53,6 +53,11 @@ class Appearance:
     def build_themes(self) -> list[Theme]:
         return build_themes(is_indexed=self.is_indexed)
 
+    @property
+    def chosen(self) -> str:
+        """The name that was chosen last, of a theme or a family."""
+        return self._theme
+
     def choose(self, theme: str) -> None:
         """Choose a theme by its name, or that of a family."""
         self._theme = theme

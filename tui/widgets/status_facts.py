@@ -120,8 +120,9 @@ def _describe_containment(state: ViewState) -> StatusFact:
     tier, why = state.box.tier, render_prose(" ".join(filter(None, (state.box.reason, state.box.cure))))
     told = f"Box {tier}: {TIERS.get(tier[:2], tier)}{f'. {why}' if why else ''}"
     if tier == "T4":
-        return StatusFact(5, [(f"no box, commands: {commands}", "$warning")], told)
-    return StatusFact(2, [(f"box {tier}", MUTED)], told)
+        return StatusFact(5, [(f"not sandboxed, commands: {commands}", "$warning")], told)
+    held = "partly sandboxed" if tier[:2] in ASKING_TIERS else "sandboxed"
+    return StatusFact(2, [(held, MUTED)], told)
 
 
 def _list_costs(state: ViewState) -> Iterator[StatusFact]:
@@ -132,7 +133,7 @@ def _list_costs(state: ViewState) -> Iterator[StatusFact]:
         share = min(turn.cached_tokens / turn.prompt_tokens, 1.0)
         missed = f"; it was missed: {render_prose(state.cache_miss)}" if state.cache_miss else ""
         told = f"Cache: {share:.0%} of what the last turn sent was read from the provider's{missed}"
-        yield StatusFact(1, [(f"cache {share:.0%}", MUTED)], told, "/models")
+        yield StatusFact(0, [], told, "/models")
     most = state.limits.max_cost
     if turn.cost is not None and (most or (turn.cost and turn.cost != usage.cost)):
         limit = f" of ${most:.2f}" if most else ""

@@ -40,6 +40,7 @@ _SHOWN_CHARACTERS: Final = 1_000  # of a line
 _SHARES: Final = {"symbols": 1.2, "meaning": 1.0, "text": 0.6}
 _FUSION: Final = 20
 _MOST_WORDS: Final = 12
+_RELATED_SHARE: Final = 4  # a quarter of an answer is kept free for what is related
 
 Part = Literal["symbols", "meaning", "text"]
 
@@ -65,9 +66,15 @@ class ProjectSearch:
         view = _ReadView(reader, settings)
         parts: tuple[Part, ...] = ("symbols", "meaning", "text") if query.kind == "all" else (query.kind,)
         lists = [(part, await self._find(part, query, view)) for part in parts]
-        hits = lists[0][1] if len(lists) == 1 else _fuse(lists, text)
-        shown = (view.show(hit) for hit in hits if view.can_read(hit.path))
-        return SearchAnswer(hits=tuple(islice(shown, limit)), status=self.describe(self._index.status()))
+        status = self.describe(self._index.status())
+        if len(lists) == 1:
+            shown = (view.show(hit) for hit in lists[0][1] if view.can_read(hit.path))
+            return SearchAnswer(hits=tuple(islice(shown, limit)), status=status)
+        written, related = _tell_apart(_fuse(lists, text), dict(lists)["text"])
+        written, related = ([hit for hit in hits if view.can_read(hit.path)] for hits in (written, related))
+        written = written[: limit - min(len(related), limit // _RELATED_SHARE)]
+        chosen = [*written, *related][:limit]
+        return SearchAnswer(hits=tuple(map(view.show, chosen)), related_from=len(written), status=status)
 
     def describe(self, status: IndexStatus) -> IndexStatus:
         """Return how far the index is with what is to be said of the model of the `embed` route."""
@@ -217,6 +224,22 @@ def _fuse(lists: Sequence[tuple[Part, list[SearchHit]]], text: str) -> list[Sear
                 fused[key] = replace(fused[key], score=fused[key].score + _SHARES[part] / (_FUSION + place))
     ranked = (replace(hit, score=round(hit.score + is_named(text, hit.symbol), 6)) for hit in fused.values())
     return sorted(ranked, key=lambda hit: (-hit.score, hit.path, hit.start))
+
+
+def _tell_apart(places: Sequence[SearchHit], lines: Sequence[SearchHit]) -> tuple[list[SearchHit], list[SearchHit]]:
+    """Return the lines in which the text stands, in the order of the places that they lie in and with their names, and
+    the places in which it does not stand."""
+    by_path: dict[str, list[tuple[int, SearchHit]]] = {}
+    for rank, place in enumerate(places):
+        by_path.setdefault(place.path, []).append((rank, place))
+    holding, ranked = set[int](), list[tuple[int, SearchHit]]()
+    for line in lines:
+        around = [each for each in by_path.get(line.path, ()) if each[1].start <= line.start <= each[1].end]
+        holding.update(rank for rank, _ in around)
+        rank, place = around[0] if around else (len(places), line)
+        ranked.append((rank, replace(line, symbol=place.symbol, kind=place.kind, score=place.score)))
+    written = [line for _, line in sorted(ranked, key=lambda each: each[0])]  # the lines of a place stay in their order
+    return written, [place for rank, place in enumerate(places) if rank not in holding]
 
 
 def _overlaps(one: SearchHit, other: SearchHit) -> bool:

@@ -14,6 +14,7 @@ from core.engine.models import ModelAccess
 from core.engine.queries.source import QuerySource
 from core.engine.session.session import Session
 from core.errors import AgentTuiError, CommandRejected
+from core.git.layout import find_repository
 from core.git.nested_repositories import find_nested_repositories
 from core.modes import Access
 from core.permissions.policy import CommandTerms, check_pattern, decide_call
@@ -38,9 +39,11 @@ MAX_SIDE: Final = 40  # records of each side of one
 
 
 def answer_settings(source: QuerySource, _: q.SettingsQuery) -> q.SettingsAnswer:
-    settings = source.services.settings
+    settings, root = source.services.settings, source.services.workspace.root
     ui, detach = settings.ui, settings.detach
+    repository = find_repository(root)
     return q.SettingsAnswer(
+        above="" if repository is None or repository.root == root else str(repository.root),
         theme=ui.theme,
         themes=str(get_config_dir() / THEMES_DIRECTORY),
         syntax=ui.syntax,

@@ -49,7 +49,8 @@ class SearchHit(Struct, frozen=True, kw_only=True):
 class SearchQuery(Query, frozen=True, kw_only=True, tag="search"):
     """The places of the project that answer `text` best, shadow over workspace, best first.
 
-    "symbols" compares names, fuzzily; "text" finds exact text; "meaning" ranks by words and meaning; "all" fuses them.
+    "symbols" compares names, fuzzily; "text" finds exact text; "meaning" ranks by words and meaning; "all" has
+    the lines in which the text stands first, then what the three fused find besides.
     `directories` limits it to what lies below them.
     """
 
@@ -60,9 +61,11 @@ class SearchQuery(Query, frozen=True, kw_only=True, tag="search"):
 
 
 class SearchAnswer(Answer, frozen=True, kw_only=True, tag="search"):
-    """`hits`, best first, and how far the index was when it was asked."""
+    """`hits`, best first, and how far the index was when it was asked. `related_from`: the place of the first that is
+    only related, where all kinds were asked for; None: they are not told apart."""
 
     hits: tuple[SearchHit, ...] = ()
+    related_from: int | None = None
     status: IndexStatus = IndexStatus()
 
 

@@ -195,7 +195,8 @@ class NotificationSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class SettingsAnswer(Answer, frozen=True, kw_only=True, tag="settings"):
     """`theme`, `syntax` "" = the default; `themes`: the directory of the user's own. `plain`: the screen is read out.
     `keymap`: keys by the id of a binding. `detach_on_hangup`: which sessions go on when their terminal is gone;
-    `idle_minutes`: after how many a detached one ends."""
+    `idle_minutes`: after how many a detached one ends. `above`: the top of the repository that the project is a part
+    of, "" = it is the top, or in none."""
 
     theme: str = ""
     themes: str = ""
@@ -208,6 +209,7 @@ class SettingsAnswer(Answer, frozen=True, kw_only=True, tag="settings"):
     keymap: dict[str, str] = field(default_factory=dict)
     detach_on_hangup: HangupRule = "ssh"
     idle_minutes: int = 30
+    above: str = ""
 
 
 class SavedPermission(Struct, frozen=True, kw_only=True):

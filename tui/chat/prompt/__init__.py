@@ -5,7 +5,9 @@ Only the send key sends: a newline inside a paste is text, even where the termin
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from textual import events
@@ -21,6 +23,7 @@ BURST_WAIT: Final = 0.01  # seconds; no hand strikes two keys within it
 BURST_WAIT_AFTER_PAUSE: Final = 0.002  # after a pause only what was read together with the key can belong to it
 HELP_SIGN: Final = "?"
 HELP_WAIT: Final = 0.2  # seconds without another key after which a lone sign asks for help
+ANSWER_WAIT: Final = 0.4  # the same for a letter that answers: a word may begin with it
 
 STEERING_PLACEHOLDER: Final = "The turn runs. Enter adds to it, escape stops it."
 COMMAND_PLACEHOLDER: Final = "Type a command.   ?… asks the agent   /policy confirm lets it work"
@@ -59,12 +62,19 @@ class Prompt(CompletingEditor):
     class HelpRequested(Message):
         """A question mark alone was typed."""
 
+    @dataclass
+    class LetterTyped(Message):
+        """A letter that answers what is asked above the prompt was typed, and nothing else."""
+
+        letter: str
+
     class SuggestionRequested(Message):
         """The send key was struck on an empty prompt."""
 
     def __init__(self, *, id: str | None = None, placeholder: str = "") -> None:  # noqa: A002
         super().__init__(id=id, placeholder=placeholder)
         self.takes_commands = False  # what is typed is for the shell
+        self.is_answer: Callable[[str], bool] = lambda _: False  # True for a letter that answers what is asked now
         self._pending_sends = 0
         self._hold_count = 0
         self._is_send_waiting = False
@@ -220,9 +230,21 @@ class Prompt(CompletingEditor):
             return
         if event.is_printable:
             self._insert_pasted_newlines()
-            if event.character == HELP_SIGN and not self.text and not self.is_searching:
-                self._ask_for_help_soon()
+            if event.character and not self.text and not self.is_searching:
+                self._notice_lone(event.character)
         await super()._on_key(event)
+
+    def _notice_lone(self, character: str) -> None:
+        """Take the first character of a text for what it means alone, if nothing is typed behind it."""
+        if character == HELP_SIGN:
+            self._ask_for_help_soon()
+        elif not self.takes_commands and self.is_answer(character):
+            self.set_timer(ANSWER_WAIT, partial(self._answer, character))
+
+    def _answer(self, letter: str) -> None:
+        if self.text in {letter, ""} and self.has_focus:  # with Vim's keys it may not be in the text
+            self.text = ""
+            self.post_message(self.LetterTyped(letter))
 
     def _ask_for_help_soon(self) -> None:
         """Ask for help if nothing is typed behind the sign: then it is the first of a prompt."""

@@ -27,7 +27,6 @@ from tui.widgets.key_hints import Hint, HintsChanged
 
 SPLIT_WIDTH: Final = 100
 
-FINAL_HINTS: Final[tuple[Hint, ...]] = (("review.undo", "undo"), ("review.comment", "commit"))
 CONFLICT_HINTS: Final[tuple[Hint, ...]] = tuple(
     (f"review.{key}", word or key)
     for key, word in (("settle", ""), ("reject", ""), ("reason", "why"), ("next", ""), ("undo", ""), ("list", ""))
@@ -69,7 +68,7 @@ class DiffView(CodeView):
         self._tops: list[int] = [0]  # the first row of each page, and the one after the last
         self.at, self.current, self.marked_index = 0, -1, -1
         self.is_split_wanted = False
-        self._text, self._is_settled = "", False
+        self._text, self._final_hints = "", tuple[Hint, ...]()
         self.painter = DiffPainter(self)
 
     # What is shown
@@ -87,7 +86,7 @@ class DiffView(CodeView):
     @property
     def hints(self) -> tuple[Hint, ...]:
         if not self.pages:
-            return FINAL_HINTS if self._is_settled else ()
+            return self._final_hints
         diff = self.diff
         return CONFLICT_HINTS if diff is not None and diff.change.is_conflicted_at(self.current) else ()
 
@@ -95,10 +94,10 @@ class DiffView(CodeView):
     def is_split(self) -> bool:
         return self.is_split_wanted and self.size.width >= SPLIT_WIDTH
 
-    def show_message(self, text: str, *, is_final: bool = False) -> None:
-        """Show a message instead of files; `is_final`: nothing is pending at all."""
+    def show_message(self, text: str, *, hints: Sequence[Hint] = ()) -> None:
+        """Show a message instead of files, and what can be done there."""
         self.pages, self._tops, self.at, self.current = [], [0], 0, -1
-        self._text, self._is_settled = text, is_final
+        self._text, self._final_hints = text, tuple(hints)
         self.post_message(HintsChanged())
         self.virtual_size = Size(0, 0)
         self.scroll_to(0, 0, animate=False, force=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 from core.protocol import commands, queries
 from tui.keymap import get_keymap, select_known_keys
+from tui.notices import describe_part
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.guidance.guide import GuideController
 from tui.screens.controllers.panes import PaneController
@@ -47,6 +48,7 @@ class PageController(Controller):
         super().__init__(context)
         self._panes, self._attention, self._guide = panes, attention, guide
         self._own_themes: frozenset[str] = frozenset()
+        self.part_notice = ""  # that the project is a part of a repository
 
     async def adopt_settings(self) -> None:
         """Take the user's colours and keys over; a mistake in them is reported and the rest is used."""
@@ -55,6 +57,7 @@ class PageController(Controller):
         if settings is None:
             return
         self._attention.adopt(settings.notify)
+        self.part_notice = describe_part(settings.above)
         await self._adopt_appearance(settings)
         self.context.prompt.use_keys(settings.prompt_keys)
         if settings.keymap:
@@ -101,14 +104,18 @@ class PageController(Controller):
             return
         options = [PickerOption(each, each, "dark or light, as the terminal is") for each in FAMILIES]
         options += [PickerOption(each, each) for each in sorted(app.available_themes)]
-        self.context.show(PickerDialog("Theme", options, current=app.theme), self._set_theme)
+        before, picker = app.appearance.chosen, PickerDialog("Theme", options, current=app.theme)
+        picker.preview = self._show_theme
+        self.context.show(picker, lambda chosen: self._set_theme(chosen) if chosen else self._show_theme(before))
 
-    def _set_theme(self, name: str | None) -> None:
-        if name:
-            app: Any = self.context.screen.app
-            app.appearance.choose(name)
-            app.show_appearance()
-            self.context.submit_soon(commands.ThemeKeep(theme=name))
+    def _set_theme(self, name: str) -> None:
+        self._show_theme(name)
+        self.context.submit_soon(commands.ThemeKeep(theme=name))
+
+    def _show_theme(self, name: str) -> None:
+        app: Any = self.context.screen.app
+        app.appearance.choose(name)
+        app.show_appearance()
 
     def action_show_commands(self, _: str = "") -> None:
         """Search all commands, and carry out the one that is chosen."""

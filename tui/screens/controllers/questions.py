@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from textual import on
 from textual.widget import Widget
 
 from core.protocol import commands, queries
 from tui.ask import messages
+from tui.chat.prompt import Prompt
 from tui.input.visibility import get_visibility
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.panes import PaneController
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from tui.ask.approval_bar import ApprovalBar
     from tui.ask.question_bar import QuestionBar
     from tui.ask.trust_bar import TrustBar
+
+
+_TRUST: Final = {"y": True, "n": False}
 
 
 class QuestionController(Controller):
@@ -165,7 +169,14 @@ class QuestionController(Controller):
         if trust is not None or self._trust is not None:
             from tui.ask.trust_bar import TrustBar
 
-            (await self.context.ensure_bar(TrustBar, "trust")).show(trust)
+            bar = await self.context.ensure_bar(TrustBar, "trust")
+            bar.show(trust)
+            self.context.prompt.is_answer = lambda letter: letter in _TRUST and bar.display and bar.can_answer
+
+    @on(Prompt.LetterTyped)
+    def _answer_trust(self, event: Prompt.LetterTyped) -> None:
+        if self._trust is not None and self._trust.display:
+            self.context.submit_soon(commands.TrustSet(trusted=_TRUST[event.letter]))
 
     def action_answer_trust(self, trusted: bool) -> None:
         bar = self._trust

@@ -74,24 +74,28 @@ class SessionController(Controller):
 
     # The list at the start
 
-    async def show_home(self, sessions: tuple[queries.SessionInfo, ...]) -> bool:
-        """Show sessions of the project above the prompt, until something is said in this one. False: there are none, or
-        it has begun."""
+    @property
+    def is_home_shown(self) -> bool:
+        """True if the list of other sessions stands above the prompt."""
+        home = self.context.find_bar("home")
+        return home is not None and home.has_class("-filled")
+
+    async def show_home(self, sessions: tuple[queries.SessionInfo, ...]) -> None:
+        """Show other sessions of the project above the prompt, until something is said in this one."""
         current = self.context.state.session_id
         mine = next((each for each in sessions if each.id == current), None)
         others = [each for each in sessions if each.id != current]
-        if not others or self.context.state.blocks or self.context.state.is_demo:
-            return False
+        if not others or self.context.state.has_begun or self.context.state.is_demo:
+            return
         home = await self.context.ensure_bar(HomeList, "home")
         state = self.context.state
         branch = mine.branch if mine is not None else ""
         home.show(others, " · ".join(filter(None, (Path(state.workspace).name, branch, state.shown_model))))
-        return True
 
     @on(Prompt.BelowRequested)
     def _focus_home(self) -> None:
         home = self.context.find_bar("home")
-        if home is not None and home.display and home.has_class("-filled"):
+        if home is not None and home.display and self.is_home_shown:
             home.focus()
 
     @on(HomeList.Acted)

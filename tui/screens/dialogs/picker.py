@@ -47,6 +47,7 @@ class PickerDialog(Dialog[str]):
         super().__init__(title)
         self._choices, self._current, self._free, self._about = choices, current, free_text, about
         self.check: Callable[[str], str] = lambda _: ""
+        self.preview: Callable[[str], None] | None = None  # called with what the cursor is on
         self._shown: list[PickerOption] = []
         self._column = max((min(len(each.label), LONGEST_LABEL) for each in choices if each.note), default=0)
         self._about_line = Static(classes="dialog-about")
@@ -114,6 +115,10 @@ class PickerDialog(Dialog[str]):
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         self.answer(self._shown[event.option_index].id)
+
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        if self.preview is not None and event.option_index < len(self._shown):
+            self.preview(self._shown[event.option_index].id)
 
     def action_move(self, step: int) -> None:
         options = self.query_one(OptionList)

@@ -16,18 +16,52 @@ from tui.screens.dialogs.welcome import KEY_STORAGE_HINT
 from tui.text import fit_line
 from tui.widgets.input_line import SteadyInput
 
-DEFAULT_NAME: Final = "work"
 FIELDS: Final = {
-    "url": "its address, such as https://host.example/v1",
-    "name": f"a name for it; else it is called {DEFAULT_NAME}",
+    "url": "its address, such as localhost:8080 or https://host.example/v1",
+    "name": "a name for it; else it is called after its address",
     "key": "its key, if it wants one",
 }
-ABOUT: Final = "It speaks chat completions, as most servers do. Enter goes on, Escape back."
+ABOUT: Final = (
+    "It speaks chat completions, as most servers do. The address is enough: Enter looks for its models, ↓ goes on."
+)
 BAD_NAME: Final = "A name is one word of small letters, digits, - and _, and begins with a letter."
-BAD_ADDRESS: Final = "An address begins with http:// or https://, and mostly ends in /v1."
+BAD_ADDRESS: Final = "An address is host:port, or begins with http:// or https:// and mostly ends in /v1."
+_MAX_NAME: Final = 31
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,30}")
-_ADDRESS: Final = re.compile(r"https?://[^\s/?#@]+", re.IGNORECASE)
+_ADDRESS: Final = re.compile(
+    r"(?:(?P<scheme>https?)://)?(?P<host>\[[0-9a-f:]+\]|[a-z0-9_.-]+)(?::(?P<port>\d{1,5}))?(?P<path>/[^\s?#]*)?",
+    re.IGNORECASE,
+)
+_OWN_HOST: Final = re.compile(r"localhost|127\.[\d.]+|\[::1\]|0\.0\.0\.0", re.IGNORECASE)
+_USUAL_PATH: Final = "/v1"
 RESERVED_NAMES: Final = frozenset({"scripted"})
+
+
+def complete_address(text: str) -> str:
+    """Return the URL that was meant: `host:port` is one, too, and without a path it is the usual one; "" = it is none.
+
+    Without a scheme it is https for a name on the internet, http for what has a port, or is on a network of the user's.
+    """
+    found = _ADDRESS.fullmatch(text.strip())
+    if found is None or int(found["port"] or 1) not in range(1, 1 << 16):
+        return ""
+    host, path = found["host"], (found["path"] or "").rstrip("/")
+    if not found["scheme"] and not ("." in host or found["port"] or _OWN_HOST.fullmatch(host)):
+        return ""  # one bare word is more likely a slip
+    is_public = not found["port"] and not _OWN_HOST.fullmatch(host)
+    scheme = (found["scheme"] or ("https" if is_public else "http")).lower()
+    return f"{scheme}://{host}{':' if found['port'] else ''}{found['port'] or ''}{path or _USUAL_PATH}"
+
+
+def name_server(url: str) -> str:
+    """Return a name for the server at an address: `local-8080`, `host-example`."""
+    found = _ADDRESS.fullmatch(url)
+    if found is None:
+        return ""
+    host = "local" if _OWN_HOST.fullmatch(found["host"]) else found["host"].lower()
+    words = re.findall(r"[a-z0-9]+", f"{host} {found['port'] or ''}")
+    name = "-".join(words if words[0][0].isalpha() else ("at", *words))
+    return name[:_MAX_NAME].rstrip("-")
 
 
 class AddressDialog(Dialog[ProviderConfigure]):
@@ -53,20 +87,18 @@ class AddressDialog(Dialog[ProviderConfigure]):
         return self._get_field(name).value.strip()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Go to the next field; behind the last one answer, unless something can't be right."""
-        url, name = self._get_value("url"), self._get_value("name") or DEFAULT_NAME
+        """Answer, unless something can't be right."""
+        event.stop()
+        url = complete_address(self._get_value("url"))
+        name = self._get_value("name") or name_server(url)
         is_name = name not in RESERVED_NAMES and _NAME.fullmatch(name)
-        problems = {"url": "" if _ADDRESS.match(url) else BAD_ADDRESS, "name": "" if is_name else BAD_NAME}
+        problems = {"url": "" if url else BAD_ADDRESS, "name": "" if is_name else BAD_NAME}
         for field, problem in problems.items():
-            if problem and event.input.id in {f"address-{field}", "address-key"}:
+            if problem:
                 self._show_problem(problem)
                 self._get_field(field).focus()
                 return
-        self._show_problem("")
-        if event.input.id == "address-key":
-            self.answer(ProviderConfigure(provider=name, base_url=url, key=self._get_value("key")))
-        else:
-            self.action_move(1)
+        self.answer(ProviderConfigure(provider=name, base_url=url, key=self._get_value("key")))
 
     def _show_problem(self, problem: str) -> None:
         style = "$error" if problem else "$foreground 60%"

@@ -96,6 +96,9 @@ class CommitController(Controller):
         if found is not None and found.refused:
             left = f"{found.left_out[0].path}: {found.left_out[0].problem}. " if found.left_out else ""
             self.context.notify_user(f"{left}{_begin(found.refused)}", found.hint, is_error=True)
+            if not self._paths:
+                self.context.state.note_refused_commit()
+                self.context.bridge.batches.add(frozenset({"review"}))
             return None
         return found
 

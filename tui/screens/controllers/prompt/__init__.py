@@ -16,14 +16,14 @@ from tui.chat.context_chips import ContextChips
 from tui.chat.prompt import Prompt
 from tui.chat.transcript import Transcript
 from tui.files.messages import MentionRequested
-from tui.keymap import format_first_key, get_keymap
+from tui.keymap import format_first_key, get_keymap, insert_keys
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.choices.modes import ModeController
 from tui.screens.controllers.panes import PaneController
 from tui.screens.controllers.prompt.chip_row import ASK_PREFIX, ChipRow
 from tui.screens.controllers.questions import QuestionController
 from tui.screens.dialogs.pages import build_machine_dialog
-from tui.slash_commands import SlashCommand, describe_unknown_command, is_called, parse_slash_command
+from tui.slash_commands import SlashCommand, describe_unknown_command, is_called, parse_alias, parse_slash_command
 
 if TYPE_CHECKING:
     from tui.attachments.attach import Attacher
@@ -51,7 +51,9 @@ class PromptController(Controller):
         if (slash := parse_slash_command(text)) is not None:
             self.context.start(self._run_command, *slash, group="slash")
             return
-        if problem := describe_unknown_command(text):
+        if (alias := parse_alias(text)) is not None:
+            self.context.start(self._run_alias, event, *alias, group="slash")
+        elif problem := describe_unknown_command(text):
             self.context.start(self._send_called, event, problem, group="prompts")
         else:
             self._take_text(event)
@@ -63,18 +65,28 @@ class PromptController(Controller):
             await self.context.bridge.wait_until_caught_up()
         await self.context.screen.run_action(f"{command.action}({argument!r})")
 
+    async def _run_alias(self, event: Prompt.Submitted, command: SlashCommand, argument: str) -> None:
+        """Carry out what others call otherwise, unless the user has a command of this name."""
+        if not command.is_for_screen and await self._calls_own(event.text):
+            self._take_text(event)
+        else:
+            await self._run_command(command, argument)
+
+    async def _calls_own(self, text: str) -> bool:
+        await self.context.bridge.wait_until_caught_up()
+        found = await self.context.query(queries.CommandsQuery(), queries.CommandsAnswer)
+        return is_called(text, [each.name for each in found.commands] if found else [])
+
     def _tell_wait(self, what: str) -> None:
         if not self.context.state.session_id:
             self._modes.show(f"starting… your {what} when the engine is ready")
 
     async def _send_called(self, event: Prompt.Submitted, problem: str) -> None:
         """Send a prompt that calls a command of the user's own; what calls nothing goes back into the input."""
-        await self.context.bridge.wait_until_caught_up()
-        found = await self.context.query(queries.CommandsQuery(), queries.CommandsAnswer)
-        if is_called(event.text, [each.name for each in found.commands] if found else []):
+        if await self._calls_own(event.text):
             self._take_text(event)
         else:
-            self.context.notify_user(problem, is_error=True)
+            self.context.notify_user(insert_keys(problem, get_keymap(self.context.screen.app)), is_error=True)
             self.return_text(event.text)
 
     def _take_text(self, event: Prompt.Submitted) -> None:
