@@ -48,6 +48,7 @@ class PickerDialog(Dialog[str]):
         self._choices, self._current, self._free, self._about = choices, current, free_text, about
         self.check: Callable[[str], str] = lambda _: ""
         self._shown: list[PickerOption] = []
+        self._rows: list[Option] = []
         self._column = max((min(len(each.label), LONGEST_LABEL) for each in choices if each.note), default=0)
         self._about_line = Static(classes="dialog-about")
 
@@ -67,9 +68,9 @@ class PickerDialog(Dialog[str]):
         """True if something can be chosen now."""
         return bool(self._shown)
 
-    def get_shown(self, index: int) -> PickerOption:
-        """Return the option in a row of the list."""
-        return self._shown[index]
+    def find_shown(self, row: Option) -> PickerOption | None:
+        """Return the option in a row of the list; None: the list has been filled anew since that row was in it."""
+        return next((shown for shown, other in zip(self._shown, self._rows, strict=True) if other is row), None)
 
     def show_about(self, text: str, *, is_problem: bool = True) -> None:
         """Show a line below the list; "" = none."""
@@ -81,7 +82,8 @@ class PickerDialog(Dialog[str]):
         """Fill the list with what a typed text leaves of the choices."""
         options, has_words = self.query_one(OptionList), bool(text.split())
         self._shown = self.select_choices(text)
-        options.set_options(Option(self.format_choice(each)) for each in self._shown)
+        self._rows = [Option(self.format_choice(each)) for each in self._shown]
+        options.set_options(self._rows)
         at = next((index for index, each in enumerate(self._shown) if each.id == self._current and not has_words), 0)
         options.highlighted = at if self._shown and (has_words or not self.asks_consent) else None
 
@@ -113,7 +115,8 @@ class PickerDialog(Dialog[str]):
                 self.answer(typed)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        self.answer(self._shown[event.option_index].id)
+        if choice := self.find_shown(event.option):
+            self.answer(choice.id)
 
     def action_move(self, step: int) -> None:
         options = self.query_one(OptionList)
