@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, cast
 
 from textual.binding import Binding, BindingType
@@ -38,12 +38,13 @@ def insert_keys(text: str, keymap: Mapping[str, str]) -> str:
     return re.sub(r"\{(\w+\.\w+)\}", lambda found: format_first_key(found[1], keymap), text)
 
 
-def get_bindings(*scopes: str, priority: bool = False) -> list[BindingType]:
-    """Return the bindings of scopes, for a class's `BINDINGS`. `priority`: before the widget's own keys."""
+def get_bindings(*scopes: str, priority: bool = False, names: Collection[str] = ()) -> list[BindingType]:
+    """Return the bindings of scopes, for a class's `BINDINGS`. `priority`: before the widget's own keys; `names`: only
+    those with these ids."""
     return [
         Binding(each.keys, each.action, each.label, False, None, priority or each.has_priority, each.tooltip, each.id)
         for each in KEYS
-        if each.scope in scopes
+        if each.scope in scopes and (not names or each.id in names)
     ]
 
 

@@ -28,7 +28,7 @@ from tui.key_scopes import SCOPE_TITLES
 from tui.key_table import KEYS
 from tui.keymap import format_keys
 from tui.screens.dialogs.pages import render_help
-from tui.search.key_help import NOTHING, PLACES, KeyHelpDialog, render_keys
+from tui.search.key_help import NOTHING, PLACES, KeyHelpDialog, list_scopes, render_keys
 from tui.slash_commands import SLASH_COMMANDS
 
 
@@ -102,6 +102,25 @@ async def test_a_question_mark_opens_help_in_a_pane_and_in_an_empty_prompt_and_i
         await on.pilot.press(*"why?")
         await on.until(lambda: on.prompt.text == "why?")
         assert on.app.screen is on.screen
+
+
+PANES = {"review": "ctrl+r", "files": "ctrl+b", "plan": "ctrl+t", "preview": "ctrl+o", "debug": "f6", "agents": "f9"}
+MORE_PANES = {"background": "shift+f9", "findings": "shift+f8", "prompt": "up"}
+
+
+@pytest.mark.parametrize(("place", "key"), [*PANES.items(), *MORE_PANES.items()])
+async def test_f1_begins_with_the_pane_with_the_focus_and_its_own_keys(stage, place, key):
+    async with stage(recorded.opening(), answers={DiffQuery: DiffAnswer(diff=PRICES)}) as on:
+        await on.emit(e.ChangeProposed(change=PRICES.change))
+        await on.pilot.press(key)
+        await on.until(lambda: on.screen.focused is not None and list_scopes(on.screen.focused)[0] == place)
+        await on.pilot.press("f1")
+        await on.until(lambda: isinstance(on.app.screen, KeyHelpDialog))
+        text = on.app.screen.query_one("#keyhelp-text")
+        await on.until(lambda: str(text.render()).startswith(SCOPE_TITLES[place]))
+        first, second = str(text.render()).split("\n\n")[:2]
+        assert " ".join(first.split()) == f"{SCOPE_TITLES[place]} {PLACES[place]}"
+        assert second.startswith(f"Keys: {SCOPE_TITLES[place]}\n")
 
 
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (100, 30), (120, 40)])

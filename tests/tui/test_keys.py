@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import importlib
+import pkgutil
+
 import pytest
 from textual.content import Content
 from textual.widgets import OptionList
 
+import tui
 from core.protocol import commands as c
 from core.protocol import events as e
 from core.protocol.models import ModelChoice
@@ -19,10 +23,13 @@ from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp
 from tui.ask.approval_bar import GRACE
 from tui.bridge import SessionRequest
+from tui.key_scopes import SCOPE_TITLES
 from tui.key_table import KEYS
 from tui.keymap import select_known_keys
+from tui.screens.dialogs.dialog import Dialog
 from tui.screens.dialogs.pages import ConfirmDialog, PageDialog
 from tui.search.key_help import KeyHelpDialog
+from tui.search.palette import PaletteDialog
 from tui.settings_check import check_interface, is_key
 from tui.slash_commands import SLASH_COMMANDS, parse_slash_command
 
@@ -178,6 +185,56 @@ async def test_quitting_asks_while_a_turn_runs(stage):
         await on.pilot.press("y")
         await on.until(lambda: on.app._exit)
         assert on.app.return_code == 0
+
+
+def list_dialogs(base: type[Dialog] = Dialog) -> list[type[Dialog]]:
+    return [kind for each in base.__subclasses__() for kind in (each, *list_dialogs(each))]
+
+
+def test_every_dialog_can_be_left_with_the_program_and_explained():
+    for _, name, _ in pkgutil.walk_packages(tui.__path__, "tui."):
+        importlib.import_module(name)
+    dialogs = list_dialogs()
+    assert len(dialogs) > 20
+    for dialog in dialogs:
+        keys = dialog._merged_bindings.key_to_bindings
+        assert {each.action for each in keys["ctrl+q"]} <= {"sessions.quit", "leave"}, dialog
+        assert keys["ctrl+q"][0].priority
+        assert {each.action for each in keys["f1"]} <= {"pages.show_keys", "leave"}, dialog
+
+
+@pytest.mark.parametrize("opening", [["ctrl+p"], ["f1"], [*"/theme", "enter"], ["ctrl+full_stop"]])
+async def test_quitting_works_in_a_dialog_as_behind_it(stage, opening):
+    async with stage(recorded.opening()) as on:
+        await on.pilot.press(*opening)
+        await on.until(lambda: on.app.screen is not on.screen)
+        await on.pilot.press("ctrl+q")
+        await on.until(lambda: on.app._exit)
+    async with stage([*recorded.opening(), START]) as on:
+        await on.pilot.press(*opening)
+        await on.until(lambda: on.app.screen is not on.screen)
+        dialog = on.app.screen
+        await on.pilot.press("ctrl+q")
+        await on.until(lambda: isinstance(on.app.screen, ConfirmDialog))
+        question = on.app.screen
+        await on.pilot.press("ctrl+q")
+        assert on.app.screen is question
+        await on.pilot.press("n")
+        await on.until(lambda: on.app.screen is dialog)
+        assert not on.app._exit
+
+
+async def test_f1_explains_the_keys_of_a_dialog_first(stage):
+    async with stage(recorded.opening()) as on:
+        await on.pilot.press("ctrl+p")
+        await on.until(lambda: isinstance(on.app.screen, PaletteDialog))
+        await on.pilot.press("f1")
+        await on.until(lambda: isinstance(on.app.screen, KeyHelpDialog))
+        text = on.app.screen.query_one("#keyhelp-text")
+        await on.until(lambda: str(text.render()).startswith(SCOPE_TITLES["picker"]))
+        await on.pilot.press("f1")
+        await on.until(lambda: isinstance(on.app.screen, PaletteDialog))
+        assert not on.app._exit
 
 
 async def test_quitting_is_immediate_when_nothing_runs(stage):

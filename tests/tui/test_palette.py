@@ -112,7 +112,7 @@ async def test_a_chosen_command_is_first_the_next_time_and_nothing_found_is_said
         await on.pilot.press("escape", "ctrl+p")
         await on.until(lambda: isinstance(on.app.screen, PaletteDialog))
         await on.until(lambda: on.app.screen.has_choices)
-        assert on.app.screen.get_shown(0).note == "/keys"
+        assert on.app.screen.query_one(OptionList).get_option_at_index(0).prompt.plain.endswith("/keys")
         (kept,) = [each.chosen for each in on.sent(GuideKeep) if each.chosen]
         await on.pilot.press(*"zzzz")
         await on.until(lambda: not on.app.screen.has_choices)
@@ -121,4 +121,19 @@ async def test_a_chosen_command_is_first_the_next_time_and_nothing_found_is_said
         await on.until(lambda: on.screen.controllers.guide.chosen)
         await on.pilot.press("ctrl+p")
         await on.until(lambda: isinstance(on.app.screen, PaletteDialog) and on.app.screen.has_choices)
-        assert on.app.screen.get_shown(0).note == "/keys"
+        assert on.app.screen.query_one(OptionList).get_option_at_index(0).prompt.plain.endswith("/keys")
+
+
+async def test_a_row_that_is_no_longer_in_the_list_is_neither_explained_nor_chosen(stage):
+    async with stage(recorded.opening()) as on:
+        await on.pilot.press("ctrl+p")
+        await on.until(lambda: isinstance(on.app.screen, PaletteDialog) and on.app.screen.query_one(OptionList).options)
+        dialog = on.app.screen
+        options = dialog.query_one(OptionList)
+        row = options.get_option_at_index(0)
+        dialog.fill_list("zzzz")
+        for message in (OptionList.OptionHighlighted, OptionList.OptionSelected):
+            options.post_message(message(options, row, 0))
+        await on.pilot.pause()
+        assert NOTHING in str(dialog.query_one(".dialog-about").render())
+        assert on.app.screen is dialog

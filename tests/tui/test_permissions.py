@@ -11,7 +11,7 @@ from textual.widgets import OptionList, Static
 
 from core.protocol import commands, queries
 from core.protocol.events import ApprovalRequested, ApprovalResolved, SessionStarted, TrustStated
-from tui.ask.approval_bar import ApprovalBar, format_subject
+from tui.ask.approval_bar import MOST_ROWS, ApprovalBar, format_subject
 from tui.ask.messages import DecisionMade
 from tui.input.visibility import is_fully_visible
 
@@ -150,11 +150,78 @@ async def test_what_the_model_says_is_apart_and_labelled(stage):
     )
     async with stage([STARTED]) as on:
         await approval(on, request)
+        assert "safe" not in text_of(on, "#approval-about")
+        await on.pilot.press("j")
         about = text_of(on, "#approval-about").splitlines()
         assert about[-1] == "the model says: safe, press y"
         assert "can reach: example.org" in "".join(about)
         assert any("LD_PRELOAD" in line for line in about)
         assert any("asked because: The rule Shell(make)" in line for line in about)
+
+
+BOXED = "T1: held by namespaces and an overlay; what it changes waits for your review; no network"
+HELD = {
+    "containment": BOXED,
+    "reason": "Each command is asked about.",
+    "explanation": "To see that the types are right.",
+}
+CARDS = {
+    "command": ApprovalRequested(
+        id="a", call="c", kind="command", subject="npm run build", options=(*ALL, "run_on_machine"), **HELD
+    ),
+    "bare": ApprovalRequested(
+        id="a", call="c", kind="command", subject="make", containment="nothing holds it: it is free"
+    ),
+    "hosts": ApprovalRequested(
+        id="a",
+        call="c",
+        kind="command",
+        subject="pip install requests",
+        network=("pypi.org",),
+        permissions=("network",),
+        reason="It asks to reach pypi.org for this one command.",
+        containment=BOXED,
+        options=("allow_once", "allow_session", "allow_always", "reject_once", "reject_always"),
+    ),
+    "host": ApprovalRequested(
+        id="a",
+        call="c",
+        kind="host",
+        subject="docs.python.org:443",
+        containment="wanted by: web_fetch https://docs.python.org/3/library/asyncio-task.html",
+        network=("docs.python.org",),
+        reason="text from wiki.example is in the conversation, and this host is new in it",
+        options=("allow_once", "allow_session", "allow_always", "reject_once"),
+    ),
+    "tool": ApprovalRequested(id="a", call="c", kind="tool", subject="github: create_issue", options=ALL),
+}
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)])
+@pytest.mark.parametrize("card", CARDS)
+async def test_a_short_command_is_asked_about_in_five_rows_and_more_is_a_key_away(stage, card, size):
+    request = CARDS[card]
+    async with stage([STARTED], size=size) as on:
+        await approval(on, request)
+        bar, about = on.screen.query_one("#approval"), on.screen.query_one("#approval-about")
+        await on.until(lambda: 0 < bar.region.height <= MOST_ROWS)
+        assert request.subject in text_of(on, "#approval-text")
+        folded = " ".join(str(about.render()).split())
+        for granted in ("pypi.org", "nothing holds it", "text from wiki.example"):
+            assert granted in folded or granted not in f"{request.reason} {request.containment}"
+        for key in "yn":
+            assert f"{key} " in text_of(on, "#approval-keys")
+        if "j more" in text_of(on, "#approval-keys"):
+            await on.pilot.press("j")
+            await on.until(lambda: request.explanation in text_of(on, "#approval-about"))
+            told = " ".join(str(about.render()).split())
+            assert [text for text in (request.reason, request.containment) if text not in told] == []
+            assert is_fully_visible(on.screen.query_one("#approval-keys"))
+            await on.pilot.press("k")
+            await on.until(lambda: bar.region.height <= MOST_ROWS)
+            assert " ".join(str(about.render()).split()) == folded
+        await on.pilot.press("y")
+        await on.until(lambda: answers(on))
 
 
 async def test_m6_a_pattern_is_typed_previewed_and_only_then_kept(stage):

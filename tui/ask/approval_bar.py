@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+import textwrap
+from collections.abc import Sequence
 from functools import reduce
-from typing import Final
+from typing import Final, NamedTuple
 
 from textual import on
 from textual.actions import SkipAction
@@ -22,6 +24,7 @@ from textual.widgets import Input, Static
 from core.protocol.events import ApprovalDecision, ApprovalRequested
 from core.protocol.queries import PatternAnswer
 from core.text import exposure
+from core.text.counting import count
 from tui.ask import messages
 from tui.input.visibility import GracePeriod, GuardedWidget, is_fully_visible
 from tui.keymap import format_first_key, get_bindings, get_keymap
@@ -42,20 +45,25 @@ _TITLES: Final = {
     "host": "Let the agent reach this?",
     "network": "It wanted the network. Let it reach this, and run it again?",
 }
-_CHOICES: Final[tuple[tuple[str, ApprovalDecision, str], ...]] = (
-    ("approval.machine", "run_on_machine", "run on my machine"),
-    ("approval.allow", "allow_once", "allow once"),
-    ("approval.session", "allow_session", "in this session"),
-    ("approval.always", "allow_always", "always exactly this"),
-    ("approval.pattern", "allow_always", "always a pattern…"),
-    ("approval.reject", "reject_once", "reject"),
-    ("approval.never", "reject_always", "never exactly this"),
+# What each key says, and what it says where all of them would not stand in one row.
+_CHOICES: Final[tuple[tuple[str, ApprovalDecision, str, str], ...]] = (
+    ("approval.machine", "run_on_machine", "run on my machine", "my machine"),
+    ("approval.allow", "allow_once", "allow once", "once"),
+    ("approval.session", "allow_session", "in this session", "this session"),
+    ("approval.always", "allow_always", "always exactly this", "always this"),
+    ("approval.pattern", "allow_always", "always a pattern…", "pattern…"),
+    ("approval.reject", "reject_once", "reject", "reject"),
+    ("approval.never", "reject_always", "never exactly this", "never this"),
 )
 _OWN_WORDS: Final = {("machine", "allow_once"): "run in the box", ("host", "allow_always"): "always"}
 _BLANKS: Final = re.compile(r"(?: {24,}|\t{8,}|\n{4,}| +\Z|\t+\Z|\n+\Z)")
 _DIM: Final = "$foreground 60%"
 _GAP: Final = "   "  # between two choices
+_MORE: Final = "more"
 _PATTERN_ROWS: Final = 4  # a pattern, and what it would allow
+_TIER: Final = 3  # characters of the name of a tier
+_LONG_CLAUSE: Final = 50  # characters of what holds a command; behind the colon of a longer one stands the reason
+MOST_ROWS: Final = 5  # of a short command, until more is asked for
 
 
 def format_subject(subject: str) -> str:
@@ -79,6 +87,7 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         self._request: ApprovalRequested | None = None
         self.grace_period = GracePeriod(GRACE)
         self._can_save = False
+        self._is_unfolded = False  # all that is told of the command is shown
         self.display = False
 
     def compose(self) -> ComposeResult:
@@ -98,6 +107,7 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         self.display = request is not None
         if request is not None and is_new:
             self.restart_grace()
+            self._is_unfolded = False
             self._render_request(request)
         return is_new
 
@@ -141,38 +151,56 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
 
     def _share_rows(self, request: ApprovalRequested) -> None:
         """Give the keys the rows that they need, and divide the others: what is told of a command has half of them if
-        it needs so many, and what a short command leaves."""
+        it needs so many, and what a short command leaves. Until more is asked for, it has what the card may take."""
         width = self.content_size.width or self.app.size.width  # before it is laid out for the first time
         if self.styles.max_height is None:
             return
-        self.query_one("#approval-about", Static).update(_format_details(request, width - 2))
-        title, text, about = (self._measure(each, width) for each in ("title", "text", "about"))
-        choices = self._list_choices(request)
-        rows = arrange_choices(choices, _GAP, width)
+        title, text = self._measure("title", width), self._measure("text", width)
+        rows = self._arrange_keys(request, width)
+        about = self._tell(_format_details(request, width - 2), width)
+        card = MOST_ROWS - self.gutter.height - title
+        if text < MOST_ROWS and text + about + len(rows) > card and not self._is_unfolded:
+            rows = self._arrange_keys(request, width, _MORE)
+            most = max(card - text - len(rows), 1)
+            about = self._tell(_fold_details(request, width - 2, most=most), width)
         free = int(self.styles.max_height.value) - self.gutter.height - title
         if text + about + len(rows) > free:
-            scroll = _format_choice(format_first_key("approval.down", get_keymap(self.app)), "scroll")
-            told_too = arrange_choices([*choices, scroll], _GAP, width)
-            rows = told_too if len(told_too) == len(rows) else rows
+            with_scroll = self._arrange_keys(request, width, "scroll")
+            rows = with_scroll if len(with_scroll) == len(rows) else rows
         self.query_one("#approval-keys", Static).update(Content("\n").join(rows))
         free = max(free - max(len(rows), _PATTERN_ROWS if self.query_one("#approval-pattern").display else 0), 2)
         told = max(free - text, min(about, free // 2))
         self.query_one("#approval-subject").styles.max_height = free - min(about, told)
         self.query_one("#approval-details").styles.max_height = told
 
+    def _tell(self, details: Content, width: int) -> int:
+        """Show what is to be known of the command. Return the rows that it takes."""
+        self.query_one("#approval-about", Static).update(details)
+        return self._measure("about", width)
+
+    def _arrange_keys(self, request: ApprovalRequested, width: int, below: str = "") -> list[Content]:
+        """Return the rows of the keys. `below`: the word for the key that scrolls, "" = it is not named; where it shows
+        "more", the others have fewer words if that saves a row."""
+        scroll = _format_choice(format_first_key("approval.down", get_keymap(self.app)), below)
+        named = [scroll] if below else []
+        rows = arrange_choices([*self._list_choices(request), *named], _GAP, width)
+        short = arrange_choices([*self._list_choices(request, is_short=True), *named], _GAP, width)
+        return short if below == _MORE and len(short) < len(rows) else rows
+
     def _measure(self, part: str, width: int) -> int:
         """Return the rows that the text of a part takes; the command has a column at each side, and a bar."""
         widget = self.query_one(f"#approval-{part}", Static)
         return widget.get_content_height(self.size, self.screen.size, width - 3 if part == "text" else width)
 
-    def _list_choices(self, request: ApprovalRequested) -> list[Content]:
+    def _list_choices(self, request: ApprovalRequested, *, is_short: bool = False) -> list[Content]:
         """Return the keys that answer, and what each of them says."""
         keymap = get_keymap(self.app)
         choices: list[Content] = []
         first = "run_on_machine" if request.kind == "machine" else ""  # elsewhere it is the last choice, not the first
-        for key, decision, words in sorted(_CHOICES, key=lambda each: (each[1] == "run_on_machine") and not first):
+        choices_in_order = sorted(_CHOICES, key=lambda each: (each[1] == "run_on_machine") and not first)
+        for key, decision, words, short in choices_in_order:
             if decision in request.options and (key != "approval.pattern" or _takes_pattern(request)):
-                told = _OWN_WORDS.get((request.kind, decision), words)
+                told = _OWN_WORDS.get((request.kind, decision), short if is_short else words)
                 choices.append(_format_choice(format_first_key(key, keymap), told))
         return choices
 
@@ -188,14 +216,24 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         return all(is_fully_visible(each) for each in parts if each.display) and super().can_take_answer()
 
     def action_page(self, lines: int) -> None:
-        """Scroll the command, and behind its end what is told of it."""
+        """Scroll the command, and behind its end what is told of it, which is unfolded first."""
         subject = self.query_one("#approval-subject", VerticalScroll)
         details = self.query_one("#approval-details", VerticalScroll)
         if lines > 0:
-            moved = subject if subject.scroll_offset.y < subject.max_scroll_y else details
+            is_at_end = subject.scroll_offset.y >= subject.max_scroll_y
+            if is_at_end and not self._is_unfolded:
+                self._unfold(True)
+            moved = details if is_at_end else subject
         else:
+            if not (details.scroll_offset.y or subject.scroll_offset.y):
+                self._unfold(False)
             moved = details if details.scroll_offset.y > 0 else subject
         moved.scroll_relative(y=lines, animate=False)
+
+    def _unfold(self, is_unfolded: bool) -> None:
+        self._is_unfolded = is_unfolded
+        if self._request is not None:
+            self._share_rows(self._request)
 
     # A pattern of the user's own.
 
@@ -264,12 +302,45 @@ def _takes_pattern(request: ApprovalRequested) -> bool:
     return is_about_command and "allow_always" in request.options
 
 
+class Fact(NamedTuple):
+    """One thing to be known before a yes. `shorter`: the same in fewer words, the best form first; `is_granted`: a yes
+    gives it, so that it is never folded away."""
+
+    text: str
+    style: str = _DIM
+    shorter: tuple[str, ...] = ()
+    is_granted: bool = False
+
+
 def _format_details(request: ApprovalRequested, width: int) -> Content:
-    """Return a row of chips, of which none is divided that fits: what it could reach, how and where it would run, why
+    """Return rows of chips, of which none is divided that fits: what it could reach, how and where it would run, why
     it is asked. What a yes grants comes first: on a low screen the rest may be cut off. Apart from these stands the
     model's explanation."""
+    rows = _arrange_chips([(fact.text, fact.style) for fact in _list_facts(request)], width)
+    if request.explanation:
+        rows.append(Content.styled(f"the model says: {fit_line(request.explanation, 400)}", f"{_DIM} italic"))
+    return Content("\n").join(rows)
+
+
+def _fold_details(request: ApprovalRequested, width: int, *, most: int) -> Content:
+    """Return at most that many rows of chips, but all that a yes grants."""
+    facts = sorted(_list_facts(request), key=lambda fact: not fact.is_granted)
+    chips: list[tuple[str, str]] = []
+    for fact in facts:
+        forms = [(form, fact.style) for form in (fact.text, *fact.shorter)]
+        fitting = (form for form in forms if _fits([*chips, form], width, most))
+        chips += [chip] if (chip := next(fitting, forms[-1] if fact.is_granted else None)) else []
+    return Content("\n").join(_arrange_chips(chips, width))
+
+
+def _fits(chips: Sequence[tuple[str, str]], width: int, most: int) -> bool:
+    return sum(len(textwrap.wrap(row.plain, width)) for row in _arrange_chips(chips, width)) <= most
+
+
+def _arrange_chips(chips: Sequence[tuple[str, str]], width: int) -> list[Content]:
+    """Return the rows of chips, each a text with its style."""
     rows: list[Content] = []
-    for text, style in _list_facts(request):
+    for text, style in chips:
         chip = Content.styled(f" {text} ", f"{style} on $foreground 12%")
         if chip.cell_length > width:  # it takes rows of its own
             chip = Content.styled(text, style)
@@ -277,30 +348,44 @@ def _format_details(request: ApprovalRequested, width: int) -> Content:
             rows[-1] = Content.assemble(rows[-1], " ", chip)
         else:
             rows.append(chip)
-    if request.explanation:
-        rows.append(Content.styled(f"the model says: {fit_line(request.explanation, 400)}", f"{_DIM} italic"))
-    return Content("\n").join(rows)
+    return rows
 
 
-def _list_facts(request: ApprovalRequested) -> list[tuple[str, str]]:
-    """Return what is to be known of it, each with its style, what a yes grants first."""
-    about = []
-    reason = (f"asked because: {fit_line(request.reason)}", _DIM) if request.reason else None
+def _list_facts(request: ApprovalRequested) -> list[Fact]:
+    """Return what is to be known of it, what a yes grants first."""
+    facts = []
     has_targets = request.kind == "command" and "allow_session" in request.options
-    if reason is not None and has_targets:
-        about.append(reason)
+    why = fit_line(request.reason)
+    reason = Fact(f"asked because: {why}", shorter=(why,), is_granted=has_targets or request.kind == "host")
+    if request.reason and has_targets:  # it names what is asked for
+        facts.append(reason)
     if request.network and request.kind != "host":  # its subject says it
-        about.append((f"can reach: {expose_line(', '.join(request.network), 200, is_strict=True)}", "$warning"))
+        words = f"can reach: {expose_line(', '.join(request.network), 200, is_strict=True)}"
+        few = f"can reach {count('host', len(request.network))}"
+        facts.append(Fact(words, "$warning", (few,), is_granted=has_targets and not request.reason))
     if request.permissions and request.kind != "machine":  # its title says it
-        about.append((f"asks for: {', '.join(request.permissions)}", "$warning"))
+        is_told = request.permissions == ("network",) and bool(request.network)
+        facts.append(Fact(f"asks for: {', '.join(request.permissions)}", "$warning", is_granted=not is_told))
     if request.containment:
-        about.append((fit_line(format_subject(request.containment)), "$warning"))
+        told = fit_line(format_subject(request.containment))
+        facts.append(Fact(told, "$warning", _shorten_containment(told) if request.kind != "host" else ()))
     if request.kind in {"command", "machine"}:
-        where = "the project's directory" if request.directory in {"", "."} else format_path(request.directory)
-        about.append((f"in {where}", _DIM))
+        is_top = request.directory in {"", "."}
+        where = "the project's directory" if is_top else format_path(request.directory)
+        facts.append(Fact(f"in {where}", is_granted=not is_top))
     if request.environment:
         names = expose_line(", ".join(request.environment), 200)
-        about.append((f"variables set by commands: {names}", _DIM))
-    if reason is not None and not has_targets:
-        about.append(reason)
-    return about
+        facts.append(Fact(f"variables set by commands: {names}", is_granted=True))
+    if request.reason and not has_targets:
+        facts.append(reason)
+    return facts
+
+
+def _shorten_containment(told: str) -> tuple[str, ...]:
+    """Return shorter forms of what holds a command: without how, and without why; that there is no network stays."""
+    first, *others = told.split("; ")
+    name, colon, why = first.partition(": ")
+    held = why if colon and len(name) <= _TIER else name if len(first) > _LONG_CLAUSE else first
+    network = [other for other in others if other == "no network"]
+    fewer = ("; ".join([first, *others[:end]]) for end in range(len(others) - 1, 0, -1) if not network)
+    return (*fewer, "; ".join([held, *network]), held, *network)

@@ -37,6 +37,7 @@ PLACES: Final = {
     "through them in their order.",
     "debug": "The hypotheses of a fault, the log of each run, and what the probes told. Answer the card to go on.",
     "agents": "The subagents of this session: what each is at, what it costs, how it ended.",
+    "findings": "What a code review has found, the gravest first. A finding is not a change: it leads to its lines.",
     "background": "Agents that work without a screen. What one did comes into your review when you open it.",
     "approval": "A command, a host or a tool waits for your yes. Nothing is preselected, and a key counts only once "
     "all of it can be read.",
@@ -44,13 +45,15 @@ PLACES: Final = {
 }
 
 
-def list_scopes(focused: DOMNode | None) -> list[str]:
-    """Return the scopes of the keys that work where the focus is, the nearest first."""
+def list_scopes(focused: DOMNode) -> list[str]:
+    """Return the scopes of the keys that work where the focus is: that of the place itself, then the nearest first."""
     found: dict[str, None] = {}
-    for node in focused.ancestors_with_self if focused is not None else ():
+    for node in focused.ancestors_with_self:
         for key in node._bindings.key_to_bindings.values():
             found |= {each.id.partition(".")[0]: None for each in key if each.id and "." in each.id}
-    return [scope for scope in found if scope in SCOPE_TITLES and scope != "app"]
+    scopes = [scope for scope in found if scope in SCOPE_TITLES and scope != "app"]
+    place = next((scope for scope in scopes if scope in PLACES), "")
+    return sorted(scopes, key=lambda scope: scope != place)
 
 
 def render_keys(keymap: Mapping[str, str], width: int, here: Sequence[str] = (), words: str = "") -> Content:

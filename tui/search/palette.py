@@ -121,8 +121,8 @@ class PaletteDialog(PickerDialog):
         self.call_after_refresh(lambda: self.fill_list(self.query_one(Input).value))
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        entry = self._entries[self.get_shown(event.option_index).id]
-        self.show_about(entry.note, is_problem=False)
+        if choice := self.find_shown(event.option):
+            self.show_about(self._entries[choice.id].note, is_problem=False)
 
     def fill_list(self, text: str) -> None:
         super().fill_list(text)

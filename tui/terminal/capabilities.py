@@ -100,7 +100,7 @@ def _read_background(told: str) -> bool | None:
     return int(last) < 7 or int(last) == 8
 
 
-def detect_multiplexer(environment: Mapping[str, str]) -> Multiplexer:
+def detect_multiplexer(environment: Mapping[str, str] = os.environ) -> Multiplexer:
     if environment.get("TMUX"):
         return "tmux"
     return "screen" if environment.get("STY") else ""

@@ -13,19 +13,25 @@ import selectors
 import signal
 import termios
 import threading
-from codecs import getincrementaldecoder
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from io import TextIOWrapper
 from typing import IO, Any, Final
 
 from textual import events
-from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
 from tui.terminal.capabilities import detect_capabilities
-from tui.terminal.early_terminal import ALTERNATE_SCREEN, COMMAND_PAUSE, SEQUENCE_GAP, EarlyTerminal
-from tui.terminal.replies import ASK_BACKGROUND, ReplyReader
+from tui.terminal.early_terminal import (
+    ALTERNATE_SCREEN,
+    ASK_OTHER_KEYS,
+    COMMAND_PAUSE,
+    DROP_OTHER_KEYS,
+    SEQUENCE_GAP,
+    EarlyTerminal,
+)
+from tui.terminal.input_parser import InputParser
+from tui.terminal.replies import ASK_BACKGROUND, TerminalBackground
 from tui.terminal.sequences import POP_TITLE, PUSH_TITLE, ProgressState, format_progress_report, format_title
 
 # Paste, mouse and focus reports, resize reports, keyboard protocol, line wrap, screen, cursor, colours.
@@ -82,7 +88,8 @@ class TerminalDriver(LinuxDriver):
         super().__init__(app, **more)
         self._early = early  # until the terminal is ours
         self._file: Any = TerminalOutput(self._file, self._exit_app)
-        self._replies = ReplyReader(self.process_message)
+        self._parser = InputParser()
+        self._has_told_background = False
         self._title = ""
         self._progress: ProgressState = "none"
         self._capabilities = detect_capabilities()
@@ -94,6 +101,8 @@ class TerminalDriver(LinuxDriver):
             early.adopt()
             self._early, self.attrs_before = None, early.attributes
         self.ask_background()
+        if self._capabilities.multiplexer == "tmux":
+            self.write_aside(ASK_OTHER_KEYS)
         if self._title:
             self.write_aside(PUSH_TITLE + format_title(self._title))
         self._report_progress(self._progress)
@@ -104,7 +113,9 @@ class TerminalDriver(LinuxDriver):
 
     def process_message(self, message: Message) -> None:
         super().process_message(message)
-        if isinstance(message, events.AppFocus) and self._replies.has_answered:
+        if isinstance(message, TerminalBackground):
+            self._has_told_background = True
+        elif isinstance(message, events.AppFocus) and self._has_told_background:
             self.ask_background()  # the colours of the desktop may have been changed meanwhile
 
     def write_aside(self, sequence: str) -> None:
@@ -131,7 +142,6 @@ class TerminalDriver(LinuxDriver):
 
     def ask_background(self) -> None:
         """Ask the terminal for its background; it answers with `TerminalBackground`, or not at all."""
-        self._replies.note_asked()
         self.write_aside(ASK_BACKGROUND)
 
     def _exit_app(self) -> None:
@@ -141,48 +151,42 @@ class TerminalDriver(LinuxDriver):
 
     def run_input_thread(self) -> None:
         """Read keys until the app ends, or the terminal does: its input is at an end, or fails."""
-        parser = XTermParser(self._debug)
-        decode = getincrementaldecoder("utf-8")("replace").decode
-        self._process_first_keys(parser, decode)
+        self._process_first_keys()
         with selectors.SelectSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
             while not self.exit_event.is_set():
-                if selector.select(POLL_INTERVAL) and not self._read_input(parser, decode):
+                if selector.select(POLL_INTERVAL) and not self._read_input():
                     self._exit_app()
                     return
-                if held := self._replies.release():
-                    for event in parser.feed(held):
-                        self.process_message(event)
-                for event in parser.tick():
-                    self.process_message(event)
+                self._process(self._parser.tick())
 
-    def _process_first_keys(self, parser: XTermParser, decode: Callable[..., str]) -> None:
+    def _process_first_keys(self) -> None:
         """Process what was typed before the screen was there, key by key as by hand, and as struck at its time."""
         for at, data, is_command in self._early.take_keys(self.exit_event) if self._early is not None else ():
-            typed = self._replies.feed(decode(data))
-            for event in parser.feed(typed) if typed else ():
-                event.time = at
-                self.process_message(event)
+            self._process(self._parser.feed(data), at)
             if is_command:  # letters that follow at once would overtake it, or be one with it
                 self.exit_event.wait(SEQUENCE_GAP if data == b"\x1b" else COMMAND_PAUSE)
-                for event in parser.tick():
-                    event.time = at
-                    self.process_message(event)
+                self._process(self._parser.tick(), at)
 
-    def _read_input(self, parser: XTermParser, decode: Callable[..., str]) -> bool:
+    def _read_input(self) -> bool:
         """Read and process what is there. False at the end of the input."""
         try:
             data = os.read(self.fileno, 1 << 12)
         except OSError:
             return False
-        typed = self._replies.feed(decode(data))
-        for event in parser.feed(typed) if typed else ():
-            self.process_message(event)
+        self._process(self._parser.feed(data))
         return bool(data)
+
+    def _process(self, messages: Iterable[Message], at: float | None = None) -> None:
+        for message in messages:
+            message.time = message.time if at is None else at
+            self.process_message(message)
 
     def stop_application_mode(self) -> None:
         if self._mouse_pixels:
             self.write("\x1b[?1016l")
+        if self._capabilities.multiplexer == "tmux":
+            self.write(DROP_OTHER_KEYS)
         if self._title:
             self.write(format_title("") + POP_TITLE)
         self._report_progress("none")
@@ -212,8 +216,9 @@ def restore_terminal(before: list[Any] | None) -> None:
     """Write what takes every mode back, past whatever holds the program up."""
     terminal = detect_capabilities()
     progress = format_progress_report("none", terminal.multiplexer) if terminal.has_progress else ""
+    other_keys = DROP_OTHER_KEYS if terminal.multiplexer == "tmux" else ""
     with contextlib.suppress(OSError):
-        os.write(2, f"{RESET_SEQUENCES}{progress}".encode())
+        os.write(2, f"{RESET_SEQUENCES}{progress}{other_keys}".encode())
     if before is not None:
         with contextlib.suppress(termios.error):
             termios.tcsetattr(0, termios.TCSANOW, before)

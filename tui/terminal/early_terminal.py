@@ -25,11 +25,14 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Protocol
 
-from tui.terminal.capabilities import detect_capabilities
+from tui.terminal.capabilities import detect_capabilities, detect_multiplexer
 from tui.terminal.first_frame import FirstFrame, build_first_frame
 
 INPUT, OUTPUT = 0, 2  # where Textual reads keys and draws
 ALTERNATE_SCREEN: Final = "\x1b[?1049h"
+# xterm's modifyOtherKeys: Enter with Shift is told from Enter. In tmux it is the only way to ask for that.
+ASK_OTHER_KEYS: Final = "\x1b[>4;1m"
+DROP_OTHER_KEYS: Final = "\x1b[>4m"
 _OPEN: Final = f"{ALTERNATE_SCREEN}\x1b[?25l\x1b[?2004h\x1b[?7l"
 _CLOSE: Final = "\x1b[?7h\x1b[?2004l\x1b[0m\x1b[?1049l\x1b[?25h"
 _INTERRUPT: Final = "\x03"
@@ -138,6 +141,7 @@ class EarlyTerminal:
         self.theme = frame.theme
         self._frame = frame
         self._typed = TypedText()
+        self._is_in_tmux = detect_multiplexer() == "tmux"
         self._is_adopted = False
         self._released = threading.Event()
         self._wake_end, self._waker = os.pipe()
@@ -166,10 +170,11 @@ class EarlyTerminal:
         raw[tty.IFLAG] &= ~(termios.IXON | termios.IXOFF | termios.ICRNL | termios.INLCR | termios.IGNCR)
         raw[tty.CC][termios.VMIN] = 1
         termios.tcsetattr(INPUT, termios.TCSANOW, raw)
-        _write(_OPEN + self._frame.render() + self._frame.render_prompt(self._typed.text))
+        _write(_OPEN + (ASK_OTHER_KEYS if self._is_in_tmux else ""))
+        _write(self._frame.render() + self._frame.render_prompt(self._typed.text))
 
     def _give_back(self) -> None:
-        _write(_CLOSE)
+        _write((DROP_OTHER_KEYS if self._is_in_tmux else "") + _CLOSE)
         with contextlib.suppress(termios.error):
             termios.tcsetattr(INPUT, termios.TCSANOW, self.attributes)
 

@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-from codecs import getincrementaldecoder
+from collections.abc import Iterable
 from typing import Any
 
-from textual._xterm_parser import XTermParser
 from textual.drivers._byte_stream import BytePacket, ByteStream
 from textual.drivers.web_driver import WebDriver, _ExitInput
+from textual.message import Message
 
 from tui.terminal.driver import EXIT_INTERRUPTED
+from tui.terminal.input_parser import InputParser
 
 
 class PageDriver(WebDriver):
@@ -40,21 +41,22 @@ class PageDriver(WebDriver):
 
     def run_input_thread(self) -> None:
         """Take packets until the app ends, or the pipe does. One that is no packet is passed over."""
-        parser, packets = XTermParser(self._debug), ByteStream()
-        decode = getincrementaldecoder("utf-8")("replace").decode
+        parser, packets = InputParser(), ByteStream()
         for data in self._input_reader:
             for packet in packets.feed(data) if data else ():
-                self._take_packet(BytePacket(*packet), parser, decode)
-            for event in parser.tick():
-                self.process_message(event)
+                self._take_packet(BytePacket(*packet), parser)
+            self._process(parser.tick())
         if not self.exit_event.is_set():
             self._exit_app()
 
-    def _take_packet(self, packet: BytePacket, parser: XTermParser, decode: Any) -> None:
+    def _take_packet(self, packet: BytePacket, parser: InputParser) -> None:
         """Take keys, or what the page tells of itself: its size, and whether it has the focus."""
         if packet.type == "D":
-            for event in parser.feed(decode(packet.payload)):
-                self.process_message(event)
+            self._process(parser.feed(packet.payload))
             return
         with contextlib.suppress(ValueError, KeyError, TypeError, _ExitInput):
             self._on_meta(packet.type, packet.payload)
+
+    def _process(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            self.process_message(message)

@@ -132,8 +132,8 @@ class PageController(Controller):
 
     def action_show_keys(self, _: str = "") -> None:
         """Explain the place with the focus and its keys, then all others."""
-        screen = self.context.screen
-        self.context.show(KeyHelpDialog(get_keymap(screen.app), list_scopes(screen.focused)))
+        app: Any = self.context.screen.app
+        self.context.show(KeyHelpDialog(get_keymap(app), list_scopes(app.screen.focused or app.screen)))
 
     @in_worker("picker")
     async def action_show_help(self, topic: str = "") -> None:

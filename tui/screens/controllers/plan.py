@@ -247,10 +247,12 @@ class PlanController(Controller):
     def _discard_text(self) -> None:
         self.ask_to_discard("go on writing", self._close_editor)
 
-    def ask_to_discard(self, no: str, then: Callable[[], None]) -> None:
-        """Ask before text is thrown away that was typed in the plan; `no` names the other answer."""
+    def ask_to_discard(self, no: str, then: Callable[[], None]) -> ConfirmDialog:
+        """Ask before text is thrown away that was typed in the plan; `no` names the other answer. Return what asks."""
         question = "Throw away what you typed in the plan?"
-        self.context.confirm(ConfirmDialog(question, "throw it away", about="It is not saved.", no=no), then)
+        dialog = ConfirmDialog(question, "throw it away", about="It is not saved.", no=no)
+        self.context.confirm(dialog, then)
+        return dialog
 
     @on(messages.NotEditable)
     def _report_line_endings(self) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 from textual import on
+from textual.screen import Screen
 
 from core.protocol import commands, queries
 from core.protocol.queries.forks import list_forks
@@ -31,6 +32,7 @@ class SessionController(Controller):
     def __init__(self, context: ScreenContext, plan: PlanController) -> None:
         super().__init__(context)
         self._plan = plan
+        self._question: Screen[Any] | None = None  # what was asked last before leaving
 
     @in_worker("session")
     async def action_new_session(self, _: str = "") -> None:
@@ -218,15 +220,17 @@ class SessionController(Controller):
             self.context.notify_user(f"Can't detach: {reply.message}", reply.hint, is_error=True)
 
     def action_quit(self, _: str = "") -> None:
-        """Leave. Text that was typed in the plan and is not saved is asked about first."""
+        """Leave. Text that was typed in the plan and is not saved is asked about first; nothing is asked twice."""
+        if self._question in self.context.screen.app.screen_stack:
+            return
         if self._plan.is_writing:
-            self._plan.ask_to_discard("stay", self._stop_turn)
+            self._question = self._plan.ask_to_discard("stay", self._stop_turn)
         else:
             self._stop_turn()
 
     def _stop_turn(self) -> None:
         if self.context.state.is_running and self.context.state.client_count < 2:
-            dialog = ConfirmDialog("A turn is running. Stop it and leave?", "stop and leave")
+            self._question = dialog = ConfirmDialog("A turn is running. Stop it and leave?", "stop and leave")
             self.context.confirm(dialog, self._exit)
         else:
             self._exit()
@@ -251,7 +255,8 @@ class SessionController(Controller):
                 PickerOption(DROP, "Drop them", "nothing is left"),
             )
             about = "What is kept, `agent-tui review` shows."
-            answer = await self.context.ask(PickerDialog(title, options, about=about))
+            self._question = dialog = PickerDialog(title, options, about=about)
+            answer = await self.context.ask(dialog)
             if answer is None or (answer == KEEP and not await self._keep_changes(sessions)):
                 return
         self.context.screen.app.exit()

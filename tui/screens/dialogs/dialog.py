@@ -15,6 +15,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from tui.input.visibility import GracePeriod, GuardedWidget
+from tui.keymap import get_bindings
 from tui.text import to_content
 from tui.themes.appearance import find_backdrop
 
@@ -39,8 +40,11 @@ class Dialog(GuardedWidget, ModalScreen[T | None]):
 
     One that `asks_consent` takes no yes for a moment after it was shown: a key that was meant for what was there
     before is no consent. None and False only ever leave things as they are.
+
+    Leaving and the help are a key away in each, as on the screen behind it.
     """
 
+    BINDINGS = get_bindings("app", names=("app.quit", "app.keys"))
     asks_consent = False
     shape = ""
 

@@ -49,6 +49,7 @@ class PickerDialog(Dialog[str]):
         self.check: Callable[[str], str] = lambda _: ""
         self.preview: Callable[[str], None] | None = None  # called with what the cursor is on
         self._shown: list[PickerOption] = []
+        self._rows: list[Option] = []
         self._column = max((min(len(each.label), LONGEST_LABEL) for each in choices if each.note), default=0)
         self._about_line = Static(classes="dialog-about")
 
@@ -68,9 +69,9 @@ class PickerDialog(Dialog[str]):
         """True if something can be chosen now."""
         return bool(self._shown)
 
-    def get_shown(self, index: int) -> PickerOption:
-        """Return the option in a row of the list."""
-        return self._shown[index]
+    def find_shown(self, row: Option) -> PickerOption | None:
+        """Return the option in a row of the list; None: the list has been filled anew since that row was in it."""
+        return next((shown for shown, other in zip(self._shown, self._rows, strict=True) if other is row), None)
 
     def show_about(self, text: str, *, is_problem: bool = True) -> None:
         """Show a line below the list; "" = none."""
@@ -82,7 +83,8 @@ class PickerDialog(Dialog[str]):
         """Fill the list with what a typed text leaves of the choices."""
         options, has_words = self.query_one(OptionList), bool(text.split())
         self._shown = self.select_choices(text)
-        options.set_options(Option(self.format_choice(each)) for each in self._shown)
+        self._rows = [Option(self.format_choice(each)) for each in self._shown]
+        options.set_options(self._rows)
         at = next((index for index, each in enumerate(self._shown) if each.id == self._current and not has_words), 0)
         options.highlighted = at if self._shown and (has_words or not self.asks_consent) else None
 
@@ -114,7 +116,8 @@ class PickerDialog(Dialog[str]):
                 self.answer(typed)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        self.answer(self._shown[event.option_index].id)
+        if choice := self.find_shown(event.option):
+            self.answer(choice.id)
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         if self.preview is not None and event.option_index < len(self._shown):
