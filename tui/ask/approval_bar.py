@@ -368,7 +368,9 @@ def _list_facts(request: ApprovalRequested) -> list[Fact]:
         facts.append(Fact(f"asks for: {', '.join(request.permissions)}", "$warning", is_granted=not is_told))
     if request.containment:
         told = fit_line(format_subject(request.containment))
-        facts.append(Fact(told, "$warning", _shorten_containment(told) if request.kind != "host" else ()))
+        is_machine = request.kind == "machine"  # that nothing of it is reviewed is what a yes is about
+        shorter = () if is_machine or request.kind == "host" else _shorten_containment(told)
+        facts.append(Fact(told, "$warning", shorter, is_granted=is_machine))
     if request.kind in {"command", "machine"}:
         is_top = request.directory in {"", "."}
         where = "the project's directory" if is_top else format_path(request.directory)
