@@ -126,7 +126,7 @@ class OpenAIProvider(SdkProvider):
         api = self._build_api(request.model)
         if isinstance(wire, ResponsesWire):
             return ResponsesAnswer(encoded.call_ids, wire.freeform, binding=encoded.binding, api=api)
-        return ChatAnswer(encoded.call_ids, api=api)
+        return ChatAnswer(encoded.call_ids, api=api, offered={each.name for each in request.tools})
 
 
 def _read_vectors(answer: object, count: int) -> list[list[float]]:
