@@ -39,8 +39,9 @@ _BLANK: Final = b"\xef\xbb\xbf \t\r\n"
 @cache
 def build_stream_class(base: Any) -> Any:
     """An SDK's `AsyncStream` that passes over empty events; `is_done`: the end mark `[DONE]` came, or all at once."""
-    make_event = sys.modules[base.__module__].ServerSentEvent
-    needs_names = base.__module__.startswith("anthropic")  # passes over events without a name
+    module = sys.modules[base._iter_events.__module__]
+    make_event = module.ServerSentEvent
+    needs_names = module.__name__.startswith("anthropic")  # passes over events without a name
 
     class EventStream(base[object]):  # type: ignore[misc]
         is_done = False

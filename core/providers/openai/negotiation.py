@@ -9,6 +9,7 @@ goes out again without it; where the user could miss it, `notice` says so.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -58,7 +59,7 @@ _NO_SYSTEM: Final = (
     r"|(unsupported|unknown|invalid|unexpected) (message )?role:? .?system|role .?system.? is (not|un)"
 )
 _NULL_CONTENT: Final = (
-    r"content\b.{0,160}(null\b|none\b|NoneType|valid string|be a string|required|missing|not of type)"
+    r"(?<!_)content\b.{0,160}(null\b|none\b|NoneType|valid string|be a string|required|missing|not of type)"
     r"|(null\b|none\b|NoneType|missing|required|string).{0,160}\bcontent\b|NoneType|\bon null\b"
 )
 _FORM_REFUSED: Final = frozenset({"request_invalid", "server_failed", "access_denied", "call_malformed"})
@@ -126,7 +127,8 @@ class Negotiation:
         """Learn which messages the server's template takes. A form that it takes in no way is one without calls."""
         if failure.code not in _FORM_REFUSED or isinstance(failure, ContextOverflow):
             return False
-        text, known = str(drop_echoes(getattr(error, "body", None)) or failure.message), self.habits
+        text, known = " ".join(_list_texts(drop_echoes(getattr(error, "body", None)))), self.habits
+        text = text or failure.message
         is_bare = any(_has_calls_alone(each) for each in request.messages)
         at = BLANKS.index(known.blank) + 1 if known.blank is not None else 0
         if is_said(_NO_SYSTEM, text) and request.system:
@@ -156,6 +158,15 @@ class Negotiation:
             refused = {name for name in unknown if re.search(rf"\b{re.escape(name)}\b", text)}
             self.habits = replace(known, refused=known.refused | refused)
         return self.habits != known
+
+
+def _list_texts(body: object) -> Iterator[str]:
+    """The texts in a body, with the place of a field that one speaks of."""
+    if isinstance(body, str):
+        yield body
+    elif isinstance(body, dict | list):
+        for value in body.values() if isinstance(body, dict) else body:
+            yield from _list_texts(value)
 
 
 def _has_calls_alone(message: object) -> bool:

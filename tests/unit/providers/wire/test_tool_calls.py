@@ -16,14 +16,12 @@ def part(name: str | None = None, arguments: Any = None, **rest: Any) -> dict[st
 def played(*parts: dict[str, Any], taken: set[str] | None = None) -> list[tuple[str, str, str]]:
     calls = CallNormaliser(set() if taken is None else taken)
     found: dict[int, list[str]] = {}
-    for each in parts:
-        delta = calls.feed(each)
-        if delta is not None:
-            call = found.setdefault(delta.index, ["", "", ""])
-            assert not (delta.id and call[0]), "an id came twice"
-            assert not (delta.name and call[1]), "a name came twice"
-            for place, text in enumerate((delta.id, delta.name, delta.arguments)):
-                call[place] += text
+    for delta in [*(delta for each in parts for delta in calls.feed(each)), *calls.finish()]:
+        call = found.setdefault(delta.index, ["", "", ""])
+        assert not (delta.id and call[0]), "an id came twice"
+        assert not (delta.name and call[1]), "a name came twice"
+        for place, text in enumerate((delta.id, delta.name, delta.arguments)):
+            call[place] += text
     assert list(found) == list(range(len(found)))
     return [(call[0], call[1], call[2]) for call in found.values()]
 
