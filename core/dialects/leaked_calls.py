@@ -96,7 +96,10 @@ class Leak(Struct, frozen=True, kw_only=True):
 def find_leak(text: str) -> Leak | None:
     """Return the calls that an answer ends with, or else the first that stand in it; None: there are none."""
     found: list[Leak] = []
+    read = 0
     for marker in _find_markers(text):
+        if marker.start() < read:
+            continue
         calls, end = read_calls(text, marker.start())
         if calls:
             is_last = end == len(text) or _CUT_TAG.match(text, end) is not None
@@ -104,6 +107,7 @@ def find_leak(text: str) -> Leak | None:
             if is_last:
                 return leak
             found.append(leak)
+            read = end
         elif begun := _read_begun(text[marker.start() :], marker):
             found.append(begun)
     last = (each for each in found if each.is_last)
@@ -139,7 +143,9 @@ def _find_markers(text: str) -> Iterator[re.Match[str]]:
             shown = [each.span() for each in _SHOWN.finditer(line)]
             for marker in own:
                 place = marker.start() - at
-                if not any(first <= place < last for first, last in shown) and _may_begin(marker, line[:place]):
+                is_inner = marker["bare"] is not None and text[: marker.start()].rstrip().endswith(">")
+                is_shown = is_inner or any(first <= place < last for first, last in shown)
+                if not is_shown and _may_begin(marker, line[:place]):
                     yield marker
         at += len(line) + 1
 

@@ -298,16 +298,20 @@ def build_environment_error(label: str, error: Exception, environment: Mapping[s
     for name, value in environment.items():
         kind, _, scheme = name.lower().rpartition("_")
         if scheme == "proxy" and kind != "no" and value and not _HTTP_PROXY.match(value):
-            text = f"{label} can't be reached through the proxy of {name} ({redact(value)}): only HTTP proxies are spoken"
+            text = (
+                f"{label} can't be reached through the proxy of {name} ({redact(value)}): only HTTP proxies are spoken"
+            )
             hint = f"Set {name} to an http:// address of the proxy, unset it, or name the host in NO_PROXY."
-            if value.lower().startswith("socks"):
+            if value.lower().startswith("socks5"):
                 text = f"{text} without the Python package socksio"
                 hint = f"Install socksio beside agent-tui (pip install socksio), or: {hint[0].lower()}{hint[1:]}"
             return ProviderError(f"{text}.", code="proxy_unusable", hint=hint)
     for name in _CERTIFICATES:
         if isinstance(error, OSError) and (value := environment.get(name)):
             reason = _describe_system_error(error)
-            text = f"{label} can't be reached: no certificates can be read from {value!r}, which {name} names ({reason})."
+            text = (
+                f"{label} can't be reached: no certificates can be read from {value!r}, which {name} names ({reason})."
+            )
             hint = f"Set {name} to a file with certificates in PEM form, or unset it."
             return ProviderError(text, code="tls_failed", hint=hint)
     reason = to_one_line(f"{type(error).__name__}: {error}")

@@ -193,7 +193,9 @@ class ResponsesAnswer:
     ) -> Iterator[Delta]:
         before = "".join(output.written)
         if is_whole and not is_text and before and not written.startswith(before):
-            rest = written if written.strip() else ""  # what it differs from stays before it, as `settle_arguments` wants
+            rest = (
+                written if written.strip() else ""
+            )  # what it differs from stays before it, as `settle_arguments` wants
         else:
             rest = written[len(before) :] if is_whole else written
         if written := rest:

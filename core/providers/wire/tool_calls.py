@@ -186,7 +186,9 @@ class CallNormaliser:
 
     def _join_name(self, name: str, more: str) -> str:
         """The name with one more piece of it, or with all of it again."""
-        is_whole = more.startswith(name) and (more == name or more in self._offered) and name + more not in self._offered
+        is_whole = (
+            more.startswith(name) and (more == name or more in self._offered) and name + more not in self._offered
+        )
         return more if is_whole else name + more
 
     def _find_candidate(self, piece: _Piece) -> _Call | None:
