@@ -2,8 +2,8 @@
 
 A tagged edit, a patch, SEARCH/REPLACE blocks below the name of their file, or a fence with nothing else in it. Each
 begins a line, and is held back until it is complete and somebody has said whether it is meant; else it is text. A
-call in the words of a template (see `leaked_calls`) that is meant is objected to, and not run: it stands in a text, which
-may repeat what a file says.
+call in the words of a template (see `leaked_calls`) that is meant is objected to, and not run: it stands in a text,
+which may repeat what a file says.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _NAME = re.compile(r"[^\s`*:<>|\"']{1,300}")
 
 
 class WrittenEdit(Struct, frozen=True, kw_only=True):
-    """Text that may be an edit: a call of `tool`. `is_fenced`: in a code fence; `is_call`: a written call; `is_last`: the
-    answer ends with it; `is_sure`: a call, whichever tool is named."""
+    """Text that may be an edit: a call of `tool`. `is_fenced`: in a code fence; `is_call`: a written call; `is_last`:
+    the answer ends with it; `is_sure`: a call, whichever tool is named."""
 
     tool: str
     arguments: str

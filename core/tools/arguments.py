@@ -1,8 +1,8 @@
 """A tool's arguments: from the JSON text of a model to a checked record, or an error in words that it can act on.
 
 Tolerant where the meaning is certain (null for an optional argument, or "" and "null" where no text can stand, "5" for
-5, a list sent as a string, names and forms that other agents' tools have for an argument); strict everywhere else: unknown or doubled arguments are refused,
-and only what a tool names (`ignored_arguments`) is dropped.
+5, a list sent as a string, names and forms that other agents' tools have for an argument); strict everywhere else:
+unknown or doubled arguments are refused, and only what a tool names (`ignored_arguments`) is dropped.
 """
 
 from __future__ import annotations

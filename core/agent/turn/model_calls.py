@@ -120,7 +120,7 @@ class ModelCalls(Struct, eq=False):
         )
 
     def _is_leaking(self) -> bool:
-        """True if the server seems to make no calls of what this model writes: none so far, or it did so once before."""
+        """True if the server seems to make no calls of what this model writes: none so far, or not once before."""
         self._leaks += 1
         model = self._routes.current.id
         answers = (each for each in self._state.messages if isinstance(each, AssistantMessage) and each.model == model)

@@ -1,9 +1,9 @@
 """The additions to both SDKs' streams: pass over events that say nothing, and notice how a stream ends.
 
 Servers and proxies that call themselves compatible send empty data, lone `retry:` fields and pings to keep a connection
-open; an SDK would take each for a chunk. A page in place of a stream is told by its content type. A JSON object in place
-of one is the whole answer, whatever its content type says, and comes as a single event. A byte that is no UTF-8 costs
-one character and not the answer.
+open; an SDK would take each for a chunk. A page in place of a stream is told by its content type. A JSON object in
+place of one is the whole answer, whatever its content type says, and comes as a single event. A byte that is no UTF-8
+costs one character and not the answer.
 A model may read and think for long, before its first word and between an item and the next; but a server that sends not
 one byte for a minute (a ping or a comment is one) in the middle of a text or a call has gone.
 """

@@ -85,8 +85,8 @@ class ThinkTagSplitter:
 
 
 class ChatAnswer:
-    """One answer while it comes. `taken`: ids that calls have already; `offered`: the names of the tools; `ending`: None
-    until the server has said it."""
+    """One answer while it comes. `taken`: ids that calls have already; `offered`: the names of the tools; `ending`:
+    None until the server has said it."""
 
     def __init__(self, taken: AbstractSet[str], *, api: Api, offered: Collection[str] = ()) -> None:
         self._api = api

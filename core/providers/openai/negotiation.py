@@ -55,7 +55,8 @@ _ALTERNATES: Final = (
 )
 _NO_SYSTEM: Final = (
     r"system (role|messages?|prompts?|instructions?) (is |are )?(not|un)[ -]?(supported|allowed|enabled)"
-    r"|(does not|doesn't|do not) support (the )?.?system.? (role|messages?|prompts?)|developer instruction is not enabled"
+    r"|(does not|doesn't|do not) support (the )?.?system.? (role|messages?|prompts?)"
+    r"|developer instruction is not enabled"
     r"|(unsupported|unknown|invalid|unexpected) (message )?role:? .?system|role .?system.? is (not|un)"
 )
 _NULL_CONTENT: Final = (

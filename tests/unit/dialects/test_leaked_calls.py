@@ -29,7 +29,8 @@ FORMS = {
     "deepseek": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>grep\n```json\n"
     f"{JSON}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
     "deepseek newer": f"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>grep<｜tool▁sep｜>{JSON}<｜tool▁call▁end｜>",
-    "dsml": f'<｜DSML｜function_calls>\n<｜DSML｜invoke name="grep">\n{DSML}\n</｜DSML｜invoke>\n</｜DSML｜function_calls>',
+    "dsml": '<｜DSML｜function_calls>\n<｜DSML｜invoke name="grep">\n'
+    f"{DSML}\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
     "kimi": "<|tool_calls_section_begin|><|tool_call_begin|>functions.grep:0<|tool_call_argument_begin|>"
     f"{JSON}<|tool_call_end|><|tool_calls_section_end|>",
     "kimi without tokens": f"functions.grep:0{JSON}",

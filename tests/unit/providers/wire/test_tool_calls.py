@@ -152,8 +152,12 @@ TWO = [*ONE, ("read_file", {"path": "b.txt"})]
     ("parts", "calls"),
     [
         pytest.param(
-            [part("read_file", "", index=0, id="x"), part(arguments=A, index=0)]
-            + [part("list_dir", "", index=0, id="x"), part(arguments=B, index=0)],
+            [
+                part("read_file", "", index=0, id="x"),
+                part(arguments=A, index=0),
+                part("list_dir", "", index=0, id="x"),
+                part(arguments=B, index=0),
+            ],
             [*ONE, ("list_dir", {"path": "b.txt"})],
             id="one index and id for two calls",
         ),
@@ -163,8 +167,11 @@ TWO = [*ONE, ("read_file", {"path": "b.txt"})]
             id="one index, id and name for two calls",
         ),
         pytest.param(
-            [part("read_file", "", index=0, id="1"), part(arguments='{"pa', index=0, id="2")]
-            + [part(arguments='th":"a.txt"}', index=0, id="3")],
+            [
+                part("read_file", "", index=0, id="1"),
+                part(arguments='{"pa', index=0, id="2"),
+                part(arguments='th":"a.txt"}', index=0, id="3"),
+            ],
             ONE,
             id="an id of its own for each piece",
         ),
@@ -249,25 +256,18 @@ STYLES = (
 
 def stream(style: str, number: int, name: str, pieces: list[str]) -> list[dict[str, Any]]:
     """One call in a style of leaving out, adding or repeating."""
-    where = {"id": f"c{number}", "index": number}
-    match style:
-        case "no index":
-            return [part(name, "", id=f"c{number}"), *(part(arguments=each) for each in pieces)]
-        case "index 0":
-            return [part(name, "", id=f"c{number}", index=0), *(part(arguments=each, index=0) for each in pieces)]
-        case "name in each":
-            return [part(name, each, **where) for each in pieces]
-        case "repeated":
-            return [*(part(name, each, **where) for each in pieces), part(name, "".join(pieces), **where)]
-        case "empty first":
-            return [part(name, "{}", **where), *(part(arguments=each, index=number) for each in pieces)]
-        case "name in pieces":
-            half = [part(name[:3], "", **where), part(name[3:], "", index=number)]
-            return [*half, *(part(arguments=each, index=number) for each in pieces)]
-        case "ids of pieces":
-            rest = (part(arguments=each, index=number, id=f"c{number}.{at}") for at, each in enumerate(pieces))
-            return [part(name, "", **where), *rest]
-    return [part(name, "", **where), *(part(arguments=each, index=number) for each in pieces)]
+    index = {} if style == "no index" else {"index": 0 if style == "index 0" else number}
+    opened, rest = part(name, "", id=f"c{number}", **index), [part(arguments=each, **index) for each in pieces]
+    if style in {"name in each", "repeated"}:
+        again = ["".join(pieces)] if style == "repeated" else []
+        return [part(name, each, id=f"c{number}", **index) for each in [*pieces, *again]]
+    if style == "empty first":
+        return [opened, part(arguments="{}", **index), *rest]
+    if style == "name in pieces":
+        return [part(name[:3], "", id=f"c{number}", **index), part(name[3:], "", **index), *rest]
+    if style == "ids of pieces":
+        return [opened, *({**each, "id": f"c{number}.{at}"} for at, each in enumerate(rest))]
+    return [opened, *rest]
 
 
 @given(CALLS, st.sampled_from(STYLES), st.integers(1, 7))
