@@ -42,8 +42,8 @@ def extract_call_name(name: str) -> str:
 
 def settle_arguments(text: str) -> str:
     """Return the JSON object that arguments plainly are: encoded once too often, in a fence, behind `{}`, whole a
-    second time, with raw line ends in its strings, with a bracket or tag too many behind it. As given if it is an object
-    already, if it is none, or if it could be more than one."""
+    second time, with raw line ends in its strings, with a bracket or tag too many behind it. As given if it is an
+    object already, if it is none, or if it could be more than one."""
     bare = text
     for _ in range(MAX_LAYERS):
         if is_object(bare):

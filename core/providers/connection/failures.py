@@ -307,7 +307,8 @@ def build_environment_error(label: str, error: Exception, environment: Mapping[s
                 hint = f"Install socksio beside agent-tui (pip install socksio), or: {hint[0].lower()}{hint[1:]}"
             return ProviderError(f"{text}.", code="proxy_unusable", hint=hint)
     for name in _CERTIFICATES:
-        if isinstance(error, OSError) and (value := environment.get(name)):
+        value = environment.get(name, "")
+        if value and isinstance(error, OSError):
             reason = _describe_system_error(error)
             text = (
                 f"{label} can't be reached: no certificates can be read from {value!r}, which {name} names ({reason})."
