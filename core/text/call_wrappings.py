@@ -1,4 +1,5 @@
-"""What servers and models put round the name and the arguments of a tool call, taken off where one reading is left.
+"""Wrappings that servers and models put round the name and the arguments of a tool call, taken off where one reading is
+left.
 
 What is valid as it stands is never touched: a name of letters that every API takes, arguments that are a JSON object.
 Of anything else only what can mean a single call is changed; what could be two, or was cut, stays as it came, and who

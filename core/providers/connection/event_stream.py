@@ -56,8 +56,7 @@ def build_stream_class(base: Any) -> Any:
                     yield make_event(event=_name_event(text), data=text)
                 return
             async for event in super()._iter_events():
-                is_end = event.data.startswith("[DONE]")
-                self.is_done = self.is_done or is_end
+                self.is_done = (is_end := event.data.startswith("[DONE]")) or self.is_done
                 if event.data.strip() and event.event != "ping":
                     self.speaks = is_midway(event.data)
                     named = event.event or not needs_names or is_end

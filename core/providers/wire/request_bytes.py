@@ -70,7 +70,7 @@ class Wire(ABC):
         before it. It may depend on nothing but these, the head, and the key."""
 
     def find_unit_end(self, messages: Sequence[Message], start: int) -> int:
-        """Where the unit that begins at `start` ends. It may grow as long as the history ends with it."""
+        """Return where the unit that begins at `start` ends. It may grow as long as the history ends with it."""
         return find_unit_end(messages, start)
 
     def _find_returnable(self, message: AssistantMessage, *, binding: str = "") -> WireAnswer | None:

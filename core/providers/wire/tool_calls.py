@@ -21,6 +21,7 @@ from core.protocol.messages import AssistantMessage, Message
 from core.providers.base import ToolCallDelta
 from core.providers.wire.parsed_fields import get_text
 from core.providers.wire.wire_text import clean_tool_name, encode_arguments, is_call_id
+from core.records import parse_json
 from core.text.call_wrappings import is_object, may_go_on, settle_arguments
 
 _OWN_FIELDS: Final = frozenset({"index", "id", "type", "function", "name", "arguments"})
@@ -71,7 +72,7 @@ class _Call(Struct, eq=False):
 
     def means_same(self, arguments: str) -> bool:
         own, other = settle_arguments(self.text), settle_arguments(arguments)
-        return own == other or (is_object(own) and is_object(other) and json.loads(own) == json.loads(other))
+        return own == other or (is_object(own) and is_object(other) and parse_json(own) == parse_json(other))
 
 
 class CallNormaliser:
@@ -175,7 +176,7 @@ class CallNormaliser:
             return not has_other_id or may_go_on(call.text + piece.arguments) or is_object(call.text + piece.arguments)
         if has_other_id and not self._ids_vary:
             return False
-        is_empty = not json.loads(settle_arguments(call.text)) and bool(piece.id)
+        is_empty = not parse_json(settle_arguments(call.text)) and bool(piece.id)
         return bool(piece.arguments.strip()) and (call.means_same(piece.arguments) or is_empty) and bool(piece.id)
 
     def _is_name_continued(self, name: str, more: str, *, has_other_id: bool) -> bool:

@@ -86,7 +86,7 @@ def learnt(text: str, status: int, negotiation: Negotiation, *history: Message) 
     "text",
     [
         "Conversation roles must alternate user/assistant/user/assistant/...",
-        "After the optional system message, conversation roles must alternate user and assistant roles except for calls",
+        "After the optional system message, conversation roles must alternate user and assistant roles but for calls",
         "A conversation must alternate between user and assistant roles.",
         'roles must alternate between "user" and "assistant", but found multiple "user" roles in a row',
         "After the (optional) system message(s), user and assistant roles should be alternating.",
