@@ -19,6 +19,7 @@ from typing import Final
 from msgspec import Struct
 
 from core.dialects.dialect import (
+    AnswerEnding,
     AnswerParser,
     AnswerPart,
     AnswerText,
@@ -29,6 +30,7 @@ from core.dialects.dialect import (
     encode_arguments,
     flatten_history,
 )
+from core.dialects.leaked_calls import find_leak, read_calls
 from core.dialects.tag_reader import TaggedBlock, TagReader
 from core.edit_formats import EDIT_TAGS, PATCH, PATCH_FRAME
 from core.protocol.messages import Message, ToolCall
@@ -44,6 +46,7 @@ STILL_RUNNING = -1
 INTERRUPT = "ctrl+c"
 COMMAND_WAIT = 30  # seconds that a command is waited for before it counts as still running
 INPUT_WAIT = 3  # seconds to look at what comes of an input
+_CUT_CALL: Final = "Nothing was run: the call of {} in your answer has no end, or not the form that you were told of."
 _IDLE = "No command is running, so there is nothing to {}. Send a command."
 
 
@@ -130,12 +133,15 @@ def _parse_edit(block: TaggedBlock) -> _TagCall:
 
 
 def _parse_tool_call(block: TaggedBlock) -> _TagCall:
-    """Parse the Hermes form: `{"name": …, "arguments": {…}}`."""
+    """Parse the Hermes form, `{"name": …, "arguments": {…}}`, or the one call in the words of another template."""
     try:
         call = parse_json(block.body)
         name, given = call["name"], call.get("arguments", call.get("parameters", {}))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         call = name = given = None
+        calls, end = read_calls(whole := f"<tool_call>{block.body}</tool_call>")
+        if len(calls) == 1 and end == len(whole) and parse_json(calls[0].arguments):
+            return _TagCall(name=calls[0].name, arguments=calls[0].arguments)
     if not isinstance(name, str) or not name:
         problem = 'A <tool_call> holds one JSON object: {"name": "the tool", "arguments": {…}}. It was not run.'
         return _TagCall(name="tool_call", arguments=encode_arguments({"raw": block.body.strip()}), problem=problem)
@@ -164,15 +170,32 @@ class TagParser(AnswerParser):
         self._goes_on = goes_on
         self._count = 0
         self._has_executed = False
+        self._answer: list[str] = []
         self._reader = TagReader(lambda text: self._parts.append(AnswerText(text)), self._start_call, self._finish_call)
 
     def feed(self, text: str) -> list[AnswerPart]:
+        self._answer.append(text)
         self._reader.feed(text)
         return self._take_parts()
 
     def finish(self) -> list[AnswerPart]:
         self._reader.finish()
+        if not self._count:
+            self._take_leak()
         return self._take_parts()
+
+    def _take_leak(self) -> None:
+        """Take the calls that an answer without a block ends with, though they are in the words of another template."""
+        leak = find_leak("".join(self._answer))
+        if leak is None or not leak.is_last:
+            return
+        if not leak.is_whole:
+            self.ending = AnswerEnding(problem=_CUT_CALL.format(leak.calls[0].name))
+            return
+        for call in leak.calls:
+            self._parts.append(CallStarted(self._count, call.name))
+            self._parts.append(CallFinished(index=self._count, name=call.name, arguments=call.arguments))
+            self._count += 1
 
     def _start_call(self, tag: str) -> None:
         if tag in _TOOLS_BY_TAG:

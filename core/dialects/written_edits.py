@@ -2,7 +2,8 @@
 
 A tagged edit, a patch, SEARCH/REPLACE blocks below the name of their file, or a fence with nothing else in it. Each
 begins a line, and is held back until it is complete and somebody has said whether it is meant; else it is text. A
-`<tool_call>` that is meant is objected to: its server makes no function call of what the model writes.
+call in the words of a template (see `leaked_calls`) that is meant is objected to, and not run: it stands in a text,
+which may repeat what a file says.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from core.dialects.dialect import (
     AnswerEnding,
@@ -24,14 +24,15 @@ from core.dialects.dialect import (
     CallStarted,
     encode_arguments,
 )
+from core.dialects.leaked_calls import find_leak
 from core.dialects.tags import TagParser
 from core.edit_formats import BLOCKS, EDIT_TAGS, PATCH, PATCH_FRAME
 from core.text.fences import MAX_FENCE_LINE, Fence, parse_opening_fence, track_fence
 
-_CALL: Final = "tool_call"
-_TAGS: Final = (*EDIT_TAGS, _CALL)
+_TAGS: Final = tuple(EDIT_TAGS)
 WRITTEN_CALL: Final = (
-    "Nothing was run: your answer holds a tool call ({}) as text. Send it again, in the form that you were told of."
+    "Nothing was run: your answer holds a tool call ({}) as text. Send it again, in the form that you were told of. If "
+    "you only meant to show it, answer again with it in a code fence."
 )
 _STARTS: Final = (*(f"<{name}" for name in _TAGS), PATCH_FRAME[0])
 _OPEN_TAG = re.compile(rf"<({'|'.join(_TAGS)})(?=[\s>])[^\n]*>")
@@ -46,12 +47,15 @@ _NAME = re.compile(r"[^\s`*:<>|\"']{1,300}")
 
 
 class WrittenEdit(Struct, frozen=True, kw_only=True):
-    """Text that may be an edit: a call of `tool`. `is_fenced`: in a code fence; `is_call`: a written call."""
+    """Text that may be an edit: a call of `tool`. `is_fenced`: in a code fence; `is_call`: a written call; `is_last`:
+    the answer ends with it; `is_sure`: a call, whichever tool is named."""
 
     tool: str
     arguments: str
     is_fenced: bool = False
     is_call: bool = False
+    is_last: bool = False
+    is_sure: bool = False
 
 
 class _HeldText(Struct, kw_only=True):
@@ -76,8 +80,10 @@ class WrittenEditParser(AnswerParser):
     _fence: Fence | None = None
     _file_above: str = ""
     _count: int = 0
+    _answer: list[str] = field(default_factory=list)
 
     def feed(self, text: str) -> list[AnswerPart]:
+        self._answer.append(text)
         first, *rest = text.split("\n")
         self._read_piece(first)
         for piece in rest:
@@ -90,7 +96,20 @@ class WrittenEditParser(AnswerParser):
             self._end_line("")
         if self._held is not None:
             self._release_held()
+        if not self._count:  # else the turn goes on with the results of the edits
+            self._object_to_leak()
         return self._take_parts()
+
+    def _object_to_leak(self) -> None:
+        leak = find_leak("".join(self._answer))
+        for call in leak.calls if leak else ():
+            assert leak is not None
+            candidate = WrittenEdit(
+                tool=call.name, arguments=call.arguments, is_call=True, is_last=leak.is_last, is_sure=leak.is_sure
+            )
+            if self.accepts(candidate):
+                self.ending = AnswerEnding(problem=WRITTEN_CALL.format(call.name))
+                return
 
     def _take_parts(self) -> list[AnswerPart]:
         self._flush_text()
@@ -206,17 +225,14 @@ class WrittenEditParser(AnswerParser):
         held = self._held
         assert held is not None
         if held.closing in line and (found := _parse_tagged("".join(held.lines))):
-            self._resolve_candidate(replace(found, is_call=held.closing == f"</{_CALL}>"))
+            self._resolve_candidate(found)
 
     def _resolve_candidate(self, candidate: WrittenEdit | None) -> None:
         held = self._held
         assert held is not None
         self._held = None
-        meant = candidate is not None and self.accepts(candidate)
-        if candidate is None or not meant or candidate.is_call:
+        if candidate is None or not self.accepts(candidate):
             self._text.append("".join(held.lines))
-            if candidate is not None and meant:
-                self.ending = AnswerEnding(problem=WRITTEN_CALL.format(candidate.tool))
             return
         self._flush_text()
         self._parts.append(CallStarted(self._count, candidate.tool))

@@ -1,8 +1,8 @@
 """A tool's arguments: from the JSON text of a model to a checked record, or an error in words that it can act on.
 
-Tolerant where the meaning is certain (null for an optional argument, "5" for 5, a list sent as a string, names and
-forms that other agents' tools have for an argument); strict everywhere else: unknown or doubled arguments are refused,
-and only what a tool names (`ignored_arguments`) is dropped.
+Tolerant where the meaning is certain (null for an optional argument, or "" and "null" where no text can stand, "5" for
+5, a list sent as a string, names and forms that other agents' tools have for an argument); strict everywhere else:
+unknown or doubled arguments are refused, and only what a tool names (`ignored_arguments`) is dropped.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from core.tools.external import ExternalTool
 from core.tools.schema import build_offered_schema, build_parameters, describe_schema
 
 MAX_BYTES = 5_000_000
+_NOTHING = frozenset({"", "null", "none", "undefined"})  # as models write that they give no value
+_NO_TEXTS = frozenset({"integer", "number", "boolean", "array", "object", "null"})
 
 
 def convert_arguments(tool: ToolType, arguments: str) -> Tool[Any]:
@@ -30,8 +32,8 @@ def convert_arguments(tool: ToolType, arguments: str) -> Tool[Any]:
     for name, value in given.items():
         if (kind := schema["properties"][name]).get("type") == "array":
             given[name] = _normalize_items(tool, value, kind["items"].get("properties", {}))
-    required = schema["required"]
-    kept = {name: value for name, value in given.items() if value is not None or name in required}
+    required, kinds = schema["required"], schema["properties"]
+    kept = {name: value for name, value in given.items() if name in required or not _is_nothing(value, kinds[name])}
     try:
         return convert(kept, tool, strict=False)
     except msgspec.ValidationError as error:
@@ -54,6 +56,16 @@ def _decode_object(tool: ToolType, arguments: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise _build_error(tool, f"expected an object, got {type(value).__name__}")
     return value
+
+
+def _is_nothing(value: Any, schema: dict[str, Any]) -> bool:
+    """True for null, and for its words where the argument can be no text."""
+    if not isinstance(value, str):
+        return value is None
+    if value.strip().lower() not in _NOTHING:
+        return False
+    forms = schema.get("anyOf", (schema,))
+    return all(value not in each["enum"] if "enum" in each else each.get("type") in _NO_TEXTS for each in forms)
 
 
 def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

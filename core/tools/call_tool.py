@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from core.errors import ToolInputInvalid
 from core.protocol.messages import AssistantMessage, Message, ToolCall
 from core.records import parse_json
+from core.text.call_wrappings import settle_arguments
 from core.tools.arguments import convert_arguments
 from core.tools.base import Reader, ReadTool, ToolOutcome
 from core.tools.builtin.reading.read_file import ReadFile
@@ -65,14 +66,7 @@ def _extract_arguments(given: dict[str, Any]) -> str:
     value = given[key] if key else given
     if value is None:
         return "{}"
-    if not isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
-    try:
-        parse_json(value)
-    except (ValueError, RecursionError):
-        with suppress(ValueError, RecursionError):  # line ends within a string: escaped once too little
-            return json.dumps(parse_json(value, strict=False), ensure_ascii=False)
-    return value
+    return settle_arguments(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def resolve_scroll(call: ToolCall, messages: Sequence[Message]) -> ToolCall:

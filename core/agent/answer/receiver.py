@@ -34,6 +34,7 @@ from core.providers.base import (
     ToolCallDelta,
     UsageReport,
 )
+from core.text.call_wrappings import extract_call_name, settle_arguments
 from core.text.well_formed import SurrogateJoiner
 from core.tools.base import ToolType
 from core.tools.toolset import Toolset
@@ -76,7 +77,7 @@ class CallDraft(Struct, kw_only=True):
     problem: str = ""
 
     def build_call(self) -> ToolCall:
-        arguments = "".join(self.arguments)
+        arguments = settle_arguments("".join(self.arguments))
         return ToolCall(id=self.call, name=_sanitize_name(self.name), arguments=arguments, wire_id=self.id)
 
     def is_continued_by(self, delta: ToolCallDelta) -> bool:
@@ -222,7 +223,8 @@ class AnswerReceiver(Struct, eq=False):
 
     def _begin_call(self, index: int, identity: str, name: str) -> CallDraft:
         self._answer_documents.close()
-        opened = self._documents.open(get_document_kind(_find_tool_type(self._tools, name)), title=_sanitize_name(name))
+        kind = get_document_kind(_find_tool_type(self._tools, extract_call_name(name)))
+        opened = self._documents.open(kind, title=_sanitize_name(name))
         draft = CallDraft(index=index, id=identity, call=new_id("call"), document=opened, name=name, arguments=[])
         self._drafts.append(draft)
         return draft
@@ -289,7 +291,7 @@ class AnswerReceiver(Struct, eq=False):
 
 def _sanitize_name(name: str) -> str:
     """Return a name that every provider takes back: letters, digits, `_` and `-`, at most 64."""
-    return _NOT_IN_NAME.sub("_", name)[:64] or "unnamed"
+    return _NOT_IN_NAME.sub("_", extract_call_name(name))[:64] or "unnamed"
 
 
 def _find_tool_type(tools: Toolset, name: str) -> ToolType | None:

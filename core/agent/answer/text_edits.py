@@ -2,7 +2,8 @@
 
 An edit is, if the mode lets edits through, it is whole, and each file that it names is there or plainly to be created.
 In a code fence it also has to fit the files as they are, by a model that has not edited by a call before. All of it
-waits for the review. A call is meant by a model that has not made any.
+waits for the review. A call of a tool that there is is meant where the answer ends with it, and anywhere by a model
+that has not made any.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from core.edits.formats.patch import apply_file_patch
 from core.edits.formats.patch_parser import parse_patch
 from core.edits.formats.search_replace import apply_blocks
 from core.edits.formats.search_replace_blocks import parse_blocks
-from core.errors import AgentTuiError
+from core.errors import AgentTuiError, ToolInputInvalid
 from core.modes import Access
 from core.protocol.messages import AssistantMessage, ToolCall
 from core.state.session import SessionState
@@ -40,7 +41,8 @@ def is_meant(
 ) -> bool:
     """True if a candidate is to be taken for what it looks like."""
     if candidate.is_call:
-        return candidate.tool in tools and not any(_iterate_calls(state, model))
+        is_known = candidate.is_sure or _is_tool(tools, candidate.tool)
+        return is_known and (candidate.is_last or not any(_iterate_calls(state, model)))
     if not permissions.is_granted(Access.PROPOSE) or explain_held_back(state, Access.PROPOSE):
         return False
     if candidate.is_fenced and any(is_edit_call(tools, call) for call in _iterate_calls(state, model)):
@@ -50,6 +52,13 @@ def is_meant(
             open_reader(), tools.parse(candidate.tool, candidate.arguments), exactly=candidate.is_fenced
         )
     except (AgentTuiError, UnicodeError):
+        return False
+
+
+def _is_tool(tools: Toolset, name: str) -> bool:
+    try:
+        return tools.find(name) is not None
+    except ToolInputInvalid:
         return False
 
 

@@ -28,6 +28,7 @@ from core.clock import pause
 from core.errors import ContextOverflow, PathRefused, ProviderError
 from core.protocol.documents import Todo
 from core.protocol.events import AnyEvent, MessageAppended, Notice, StepFinished, StepRetried
+from core.protocol.messages import AssistantMessage
 from core.providers.base import ModelRequest
 from core.state.session import SessionState
 
@@ -44,6 +45,7 @@ class ModelCalls(Struct, eq=False):
     _documents: TurnDocuments
     _reminders: Reminders
     _todo_model: tuple[str, str] = ("", "")  # the model and effort that the todo at hand names
+    _leaks: int = 0  # answers of the turn with a call as text
     _is_window_full: bool = False  # the window was full before the last answer was whole
 
     async def request_answer(self) -> ModelAnswer:
@@ -56,7 +58,7 @@ class ModelCalls(Struct, eq=False):
                 answer = await reception.receive(await self._build_request())
                 self._routes.answered.add(self._routes.current.id)
                 self._is_window_full = answer.reason == "context_full"
-                if answer.problem and not answer.calls:
+                if answer.problem and not answer.calls and self._is_leaking():
                     await self._switch_to_text_calls("It wrote a call that its server did not make one of.")
                 return answer
             except ContextOverflow as overflow:
@@ -116,6 +118,14 @@ class ModelCalls(Struct, eq=False):
         return error.code == "tools_unsupported" and await self._switch_to_text_calls(
             f"The server said: {error.message}"
         )
+
+    def _is_leaking(self) -> bool:
+        """True if the server seems to make no calls of what this model writes: none so far, or not once before."""
+        self._leaks += 1
+        model = self._routes.current.id
+        answers = (each for each in self._state.messages if isinstance(each, AssistantMessage) and each.model == model)
+        called = any(call.id not in each.in_text for each in answers if not each.dialect for call in each.tool_calls)
+        return not called or self._leaks > 1
 
     async def _switch_to_text_calls(self, why: str) -> bool:
         """Let a model without function calls write them into its text from now on. False: it does so already."""

@@ -1,4 +1,8 @@
-"""The events of a messages stream made into deltas, and into the blocks that go back."""
+"""The events of a messages stream made into deltas, and into the blocks that go back.
+
+Compatible servers leave out the ends of blocks and of the message, give all blocks one number, or answer with the whole
+message in place of a stream: what is there is taken as it stands.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from msgspec import Struct, field
 
 from core.protocol.messages import Usage, WireAnswer
 from core.providers.base import Delta, FinishReason, ReasoningDelta, StreamEnd, TextDelta, ToolCallDelta, UsageReport
-from core.providers.wire.parsed_fields import get_count, get_table, get_text
+from core.providers.wire.parsed_fields import get_count, get_table, get_tables, get_text
 from core.providers.wire.tool_calls import CallNormaliser
 from core.providers.wire.wire_text import parse_arguments
 
@@ -34,6 +38,7 @@ class _Part(Struct, eq=False):
 
     block: dict[str, Any]
     number: int
+    is_over: bool = False
     pieces: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, name: str, piece: str) -> None:
@@ -52,7 +57,8 @@ class MessageAnswer:
 
     def __init__(self, taken: set[str]) -> None:
         self._calls = CallNormaliser(taken)
-        self._parts: dict[int, _Part] = {}
+        self._parts: list[_Part] = []
+        self._places: dict[int, _Part] = {}
         self._counts: dict[str, int] = {}
         self._thinking_tokens = 0
         self.ending: StreamEnd | None = None
@@ -77,11 +83,37 @@ class MessageAnswer:
             case "message_delta":
                 yield from self._read_usage(get_table(event, "usage"))
                 self._on_stop(get_table(event, "delta"))
+            case "message_stop":
+                self.ending = self.ending or self._infer_ending()
+            case "message":
+                yield from self._read_whole(event)
+
+    def infer_ending(self) -> StreamEnd | None:
+        """The end of an answer that the server marked as done without one; None: there is no whole answer."""
+        return self._infer_ending() if self._parts else None
+
+    def finish(self) -> Iterator[Delta]:
+        """Yield what the blocks hold whose end the server did not tell."""
+        for part in self._parts:
+            yield from self._end_part(part)
+
+    def _infer_ending(self) -> StreamEnd:
+        return StreamEnd("tool_calls" if any(each.block.get("type") == "tool_use" for each in self._parts) else "stop")
+
+    def _read_whole(self, message: dict[str, Any]) -> Iterator[Delta]:
+        """The deltas of an answer that came whole."""
+        self.id = get_text(message, "id")
+        for index, block in enumerate(get_tables(message, "content")):
+            yield from self._on_block_start({"index": index, "content_block": block})
+            yield from self._on_block_stop({"index": index})
+        yield from self._read_usage(get_table(message, "usage"))
+        self._on_stop(message)
+        self.ending = self.ending or self._infer_ending()
 
     def build_wire_answer(self, binding: str) -> WireAnswer | None:
         """The answer's blocks as they go back: all of them, unchanged and in order, but for what the API does not take
         back: blank text, and thinking that nothing follows. None if nothing is left."""
-        blocks = [self._parts[index].whole() for index in sorted(self._parts)]
+        blocks = [part.whole() for part in self._parts]
         kept = [each for each in blocks if each.get("type") != "text" or str(each.get("text") or "").strip()]
         while kept and kept[-1].get("type") in _THOUGHTS:
             kept.pop()
@@ -98,8 +130,10 @@ class MessageAnswer:
         block = dict(get_table(event, "content_block"))
         kind = str(block.get("type") or "")
         group = _THOUGHTS if kind in _THOUGHTS else {kind}
-        part = _Part(block, sum(each.block.get("type") in group for each in self._parts.values()))
-        self._parts[get_count(event, "index")] = part
+        part = self._places[get_count(event, "index")] = _Part(
+            block, sum(each.block.get("type") in group for each in self._parts)
+        )
+        self._parts.append(part)
         match kind:
             case "text" if block.get("text"):
                 yield TextDelta(str(block["text"]))
@@ -110,7 +144,7 @@ class MessageAnswer:
                 yield ToolCallDelta(part.number, id=block["id"], name=str(block.get("name") or ""))
 
     def _on_block_delta(self, event: dict[str, Any]) -> Iterator[Delta]:
-        part = self._parts.get(get_count(event, "index")) or _Part({}, 0)
+        part = self._places.get(get_count(event, "index")) or _Part({}, 0)
         delta = get_table(event, "delta")
         match delta.get("type"):
             case "text_delta" if said := get_text(delta, "text"):
@@ -129,9 +163,13 @@ class MessageAnswer:
                 part.block["signature"] = delta.get("signature")
 
     def _on_block_stop(self, event: dict[str, Any]) -> Iterator[Delta]:
+        if (part := self._places.get(get_count(event, "index"))) is not None:
+            yield from self._end_part(part)
+
+    def _end_part(self, part: _Part) -> Iterator[Delta]:
         """A call without arguments comes without any piece of them; some servers send them whole at the start."""
-        part = self._parts.get(get_count(event, "index"))
-        if part is None or part.block.get("type") != "tool_use" or _ARGUMENTS in part.pieces:
+        was_over, part.is_over = part.is_over, True
+        if was_over or part.block.get("type") != "tool_use" or _ARGUMENTS in part.pieces:
             return
         part.block["input"] = part.block.get("input") or {}
         yield ToolCallDelta(part.number, arguments=json.dumps(part.block["input"], ensure_ascii=False))

@@ -59,8 +59,11 @@ class AnthropicProvider(SdkProvider):
                     yield delta
         finally:
             await events.close()
-        if answer.ending is None:
+        ending = answer.ending or (answer.infer_ending() if events.is_done else None)
+        if ending is None:
             raise build_cut_error(self._endpoint.build_api(), started=started)
+        for delta in answer.finish():
+            yield delta
         self._note_latest(request, answer.id)
         yield RequestReport(
             dropped_reasoning=sent.dropped_reasoning,
@@ -69,7 +72,7 @@ class AnthropicProvider(SdkProvider):
         )
         if (wire := answer.build_wire_answer(sent.binding)) is not None:
             yield AnswerReport(wire)
-        yield answer.ending
+        yield ending
 
     def can_search(self, _model: str) -> bool:
         return True

@@ -6,6 +6,7 @@ import asyncio
 import difflib
 import importlib
 import ipaddress
+import os
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
@@ -14,7 +15,7 @@ from msgspec import Struct, field
 
 from core.errors import ProviderError
 from core.providers.base import Provider
-from core.providers.connection.failures import Api
+from core.providers.connection.failures import Api, build_environment_error
 from core.providers.connection.lean_import import Sdk
 from core.secrets import Secret
 
@@ -114,9 +115,12 @@ def build_http_client(sdk: Sdk, endpoint: Endpoint) -> Any:
                 request.headers.pop(name, None)
 
     hooks = {"request": [strip_headers]} if endpoint.key_header else None
-    return base.DefaultAsyncHttpxClient(
-        follow_redirects=False, verify=not plain, trust_env=not local, event_hooks=hooks
-    )
+    try:
+        return base.DefaultAsyncHttpxClient(
+            follow_redirects=False, verify=not plain, trust_env=not local, event_hooks=hooks
+        )
+    except (ImportError, ValueError, OSError) as error:
+        raise build_environment_error(endpoint.label, error, os.environ) from error
 
 
 def build_timeouts(client_module: Any, endpoint: Endpoint) -> Any:

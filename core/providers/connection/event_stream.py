@@ -1,7 +1,9 @@
 """The additions to both SDKs' streams: pass over events that say nothing, and notice how a stream ends.
 
 Servers and proxies that call themselves compatible send empty data, lone `retry:` fields and pings to keep a connection
-open; an SDK would take each for a chunk. A page or a JSON object in place of a stream is told by its content type.
+open; an SDK would take each for a chunk. A page in place of a stream is told by its content type. A JSON object in
+place of one is the whole answer, whatever its content type says, and comes as a single event. A byte that is no UTF-8
+costs one character and not the answer.
 A model may read and think for long, before its first word and between an item and the next; but a server that sends not
 one byte for a minute (a ping or a comment is one) in the middle of a text or a call has gone.
 """
@@ -9,9 +11,11 @@ one byte for a minute (a ping or a comment is one) in the middle of a text or a 
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
 import re
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Iterator
 from functools import cache
 from typing import Any, Final
 
@@ -20,30 +24,43 @@ from core.providers.connection.failures import Api, SilentTooLong, build_event_e
 from core.records import parse_json
 
 MAX_BODY: Final = 65_536
+MAX_ANSWER: Final = 50_000_000  # bytes of an answer that comes as one JSON object
 BODY_SECONDS: Final = 5.0
 SILENCE_SECONDS: Final = 60.0
 _TYPE: Final = re.compile(r'"type": ?"(?P<type>content_block_[a-z]+|message_[a-z]+|response\.[a-z_.]+)"')
 _DELTA: Final = re.compile(r"content_block_delta|response\.(?!reasoning_summary)[a-z_.]+\.delta")
 _CHUNK: Final = re.compile(r'"(content|reasoning|reasoning_content|arguments)": ?"[^"]|"tool_calls": ?\[ ?\{')
-_NO_STREAMS: Final = ("text/html", "application/xhtml", "application/json", "application/problem+json")
+_PAGES: Final = ("text/html", "application/xhtml")
+_OBJECTS: Final = ("application/json", "application/problem+json")
+_ANSWERS: Final = frozenset({"choices", "output", "content"})  # fields of which a whole answer has one
+_BLANK: Final = b"\xef\xbb\xbf \t\r\n"
 
 
 @cache
 def build_stream_class(base: Any) -> Any:
-    """An SDK's `AsyncStream` that passes over empty events; `is_done`: the end mark `[DONE]` came."""
+    """An SDK's `AsyncStream` that passes over empty events; `is_done`: the end mark `[DONE]` came, or all at once."""
+    module = sys.modules[base._iter_events.__module__]
+    make_event = module.ServerSentEvent
+    needs_names = module.__name__.startswith("anthropic")  # passes over events without a name
 
     class EventStream(base[object]):  # type: ignore[misc]
         is_done = False
         speaks = False
 
         async def _iter_events(self) -> AsyncIterator[Any]:
-            whole = self.response.aiter_bytes
-            self.response.aiter_bytes = lambda: self._in_time(whole())
+            pieces = _repair_text(self._in_time(self.response.aiter_bytes()))
+            self.response.aiter_bytes = lambda: pieces
+            if (await peek(self.response)).startswith(b"{"):
+                for text in _split_objects(await _read_all(self.response)):
+                    self.is_done = True
+                    yield make_event(event=_name_event(text), data=text)
+                return
             async for event in super()._iter_events():
-                self.is_done = self.is_done or event.data.startswith("[DONE]")
+                self.is_done = (is_end := event.data.startswith("[DONE]")) or self.is_done
                 if event.data.strip() and event.event != "ping":
                     self.speaks = is_midway(event.data)
-                    yield event
+                    named = event.event or not needs_names or is_end
+                    yield event if named else make_event(event=_name_event(event.data), data=event.data)
 
         async def _in_time(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             """The bytes as they come, whose pauses are no longer than the client's limit. Raises `SilentTooLong`."""
@@ -71,17 +88,83 @@ def is_midway(data: str) -> bool:
 async def refuse_other(stream: Any, api: Api) -> None:
     """Raise `ProviderError` for an answer that is no stream of events."""
     kind = str(stream.response.headers.get("content-type", "")).partition(";")[0].strip().lower()
-    if not kind.startswith(_NO_STREAMS):
+    if kind.startswith(_OBJECTS):
+        if not (await peek(stream.response)).startswith((b"{", b"[", b'"', b"<")):
+            return  # a stream under another name
+        body = await _read_answer(stream.response)
+    elif kind.startswith(_PAGES):
+        body = await _read_body(stream.response)
+    else:
         return
-    body = await _read_body(stream.response)
     if isinstance(body, dict) and body.get("error"):
         raise build_event_error(body, api)
+    if isinstance(body, dict) and _ANSWERS & body.keys():
+        return
     detail = extract_detail(body)
     raise ProviderError(
         f"{api.label} answered with {kind} and not with a stream of events{f': {detail}' if detail else ''}.",
         code="stream_invalid",
         hint=api.address_hint,
     )
+
+
+async def peek(response: Any) -> bytes:
+    """Return the beginning of a body, from its first visible byte on. It is read again with the rest."""
+    pieces, head = response.aiter_bytes(), b""
+    async for piece in pieces:
+        head += piece
+        if head.strip(_BLANK):
+            break
+
+    async def read_again() -> AsyncIterator[bytes]:
+        yield head
+        async for piece in pieces:
+            yield piece
+
+    response.aiter_bytes = read_again
+    return head.lstrip(_BLANK)
+
+
+async def _read_all(response: Any) -> str:
+    data = bytearray()
+    async for piece in response.aiter_bytes():
+        data += piece
+        if len(data) > MAX_ANSWER:
+            raise ProviderError("The model's answer is too large.", code="answer_too_large")
+    return data.decode("utf-8", "replace").strip("\ufeff \t\r\n")
+
+
+async def _read_answer(response: Any) -> object:
+    """Return what a body of JSON holds, which is read again as an answer."""
+    text = await _read_all(response)
+
+    async def read_again() -> AsyncIterator[bytes]:
+        yield text.encode()
+
+    response.aiter_bytes = read_again
+    return _parse(text)
+
+
+def _split_objects(text: str) -> Iterator[str]:
+    """The one object of a text, or those of its lines."""
+    if isinstance(_parse(text), dict):
+        yield text
+    else:
+        yield from (line for line in text.splitlines() if line.strip())
+
+
+def _name_event(data: str) -> str:
+    """The name of an event that came without: by its type, an error is told from all others."""
+    body = _parse(data)
+    return "error" if isinstance(body, dict) and body.get("type") == "error" else "message"
+
+
+async def _repair_text(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The bytes as they come, with U+FFFD in place of what is no UTF-8, wherever they were cut."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    async for piece in pieces:
+        yield piece if piece.isascii() and not decoder.getstate()[0] else decoder.decode(piece).encode()
+    yield decoder.decode(b"", final=True).encode()
 
 
 async def _read_body(response: Any) -> object:
@@ -92,7 +175,10 @@ async def _read_body(response: Any) -> object:
                 data += piece
                 if len(data) > MAX_BODY:
                     break
-    text = data.decode("utf-8", "replace")
+    return _parse(data.decode("utf-8", "replace"))
+
+
+def _parse(text: str) -> object:
     try:
         return parse_json(text)
     except (ValueError, RecursionError):

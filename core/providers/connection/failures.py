@@ -42,6 +42,8 @@ _WANTS_TLS: Final = re.compile(
     r"|illegal request line|illegal status line: bytearray\(b'\\x1[56]\\x03",
     re.IGNORECASE,
 )
+_HTTP_PROXY: Final = re.compile(r"https?://|[^/]*$", re.IGNORECASE)
+_CERTIFICATES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 _TYPES: Final = {
     "authentication_error": 401,
     "invalid_api_key": 401,
@@ -289,6 +291,33 @@ def _describe_system_error(error: BaseException) -> str:
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno) if error.errno > 0 else error.strerror or ""
     return str(error)
+
+
+def build_environment_error(label: str, error: Exception, environment: Mapping[str, str]) -> ProviderError:
+    """The error for a client that can't be made as the variables of proxies and certificates want it."""
+    for name, value in environment.items():
+        kind, _, scheme = name.lower().rpartition("_")
+        if scheme == "proxy" and kind != "no" and value and not _HTTP_PROXY.match(value):
+            text = (
+                f"{label} can't be reached through the proxy of {name} ({redact(value)}): only HTTP proxies are spoken"
+            )
+            hint = f"Set {name} to an http:// address of the proxy, unset it, or name the host in NO_PROXY."
+            if value.lower().startswith("socks5"):
+                text = f"{text} without the Python package socksio"
+                hint = f"Install socksio beside agent-tui (pip install socksio), or: {hint[0].lower()}{hint[1:]}"
+            return ProviderError(f"{text}.", code="proxy_unusable", hint=hint)
+    for name in _CERTIFICATES:
+        value = environment.get(name, "")
+        if value and isinstance(error, OSError):
+            reason = _describe_system_error(error)
+            text = (
+                f"{label} can't be reached: no certificates can be read from {value!r}, which {name} names ({reason})."
+            )
+            hint = f"Set {name} to a file with certificates in PEM form, or unset it."
+            return ProviderError(text, code="tls_failed", hint=hint)
+    reason = to_one_line(f"{type(error).__name__}: {error}")
+    hint = "Look at the variables HTTPS_PROXY, ALL_PROXY, NO_PROXY and SSL_CERT_FILE."
+    return ProviderError(f"{label} can't be reached: {reason}.", code="provider_failed", hint=hint)
 
 
 def build_cut_error(api: Api, *, started: bool) -> ProviderError:

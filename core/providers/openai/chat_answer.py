@@ -6,7 +6,7 @@ request without them: whatever is not understood here is kept to be sent back as
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
@@ -85,11 +85,12 @@ class ThinkTagSplitter:
 
 
 class ChatAnswer:
-    """One answer while it comes. `taken`: ids that calls have already; `ending`: None until the server has said it."""
+    """One answer while it comes. `taken`: ids that calls have already; `offered`: the names of the tools; `ending`:
+    None until the server has said it."""
 
-    def __init__(self, taken: AbstractSet[str], *, api: Api) -> None:
+    def __init__(self, taken: AbstractSet[str], *, api: Api, offered: Collection[str] = ()) -> None:
         self._api = api
-        self._calls = CallNormaliser(taken)
+        self._calls = CallNormaliser(taken, offered)
         self._tags = ThinkTagSplitter()
         self._text: list[str] = []
         self._unknown = MergedPieces()
@@ -112,8 +113,9 @@ class ChatAnswer:
         return StreamEnd("refused" if self._refused else "stop") if self._spoke else None
 
     def finish(self) -> Iterator[Delta]:
-        """Yield the rest of the text; and the message as it is to go back, if it says more than text."""
+        """Yield the rest of text and calls; and the message as it is to go back, if it says more than text."""
         yield from self._split_thinking(self._tags.flush())
+        yield from self._calls.finish()
         calls, unknown = self._calls.list_calls(), self._unknown.build_value()
         if not calls and not any(unknown.values()):
             return
@@ -158,8 +160,7 @@ class ChatAnswer:
             self._refused = True
             yield from self._split_thinking(iter((TextDelta(refusal),)))
         for part in get_tables(delta, "tool_calls"):
-            if (call := self._calls.feed(part)) is not None:
-                yield call
+            yield from self._calls.feed(part)
 
     def _split_thinking(self, deltas: Iterator[Delta]) -> Iterator[Delta]:
         for delta in deltas:

@@ -10,12 +10,12 @@ import hashlib
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from core.protocol.messages import AssistantMessage, Attachment, Message, ToolCall, ToolMessage, UserMessage
 from core.providers.base import ModelRequest
 from core.providers.catalog.capabilities import Capabilities
+from core.providers.openai.host_habits import HostHabits, alternate_items, find_run_end, is_silent, join_contents
 from core.providers.openai.openai_wire import Item, OpenAIWire
 from core.providers.wire.request_bytes import EncodedHistory, EncodedMessages, SentCall, has_reasoning
 from core.providers.wire.wire_text import NO_OUTPUT, clean, clean_tool_name, encode_arguments
@@ -24,15 +24,6 @@ from core.providers.wire.wire_text import NO_OUTPUT, clean, clean_tool_name, enc
 _NO_THOUGHT: Final = " "
 _NO_SIGNATURE: Final = {"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
 ATTACHED: Final = "(what the results above are accompanied by)"
-
-
-class HostHabits(Struct, frozen=True, kw_only=True):
-    """The demands of one server: fields of a returned message that it does not take (`refused`), what it wants with
-    every call, whichever model made it (`demanded`), and `short_ids`, see `shorten_id`."""
-
-    refused: frozenset[str] = frozenset()
-    demanded: frozenset[str] = frozenset()
-    short_ids: bool = False
 
 
 class ChatWire(OpenAIWire):
@@ -84,17 +75,35 @@ class ChatWire(OpenAIWire):
         return tail
 
     def encode(self, messages: Sequence[Message], before: EncodedHistory) -> EncodedMessages:
-        first = messages[0]
-        if isinstance(first, AssistantMessage):
-            found = self._encode_answer(first)
-        elif isinstance(first, ToolMessage):
-            found = EncodedMessages(items=self._encode_results(messages, before))
+        answers = [each for each in messages if isinstance(each, AssistantMessage)]
+        if len(answers) == len(messages) or not all(map(is_silent, answers)):
+            found = self._encode_answers(answers)
         else:
-            found = EncodedMessages(items=[self._encode_user_message(first.content, first.attachments)])
+            found = EncodedMessages(items=self._encode_results(messages, before))
+        if self._habits.alternates:
+            found = replace(found, items=alternate_items(list(map(dict, found.items))))
         if before.is_empty and found.items and self._request.system:
-            system = {"role": "system", "content": clean(self._request.system)}
-            return replace(found, items=[system, *found.items])
+            return replace(found, items=self._add_system(found.items))
         return found
+
+    def find_unit_end(self, messages: Sequence[Message], start: int) -> int:
+        return find_run_end(messages, start) if self._habits.alternates else super().find_unit_end(messages, start)
+
+    def _add_system(self, items: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        text, (first, *rest) = clean(self._request.system), items
+        if self._habits.takes_system:
+            return [{"role": "system", "content": text}, *items]
+        if first["role"] == "user":
+            return [{**first, "content": join_contents(text, first["content"])}, *rest]
+        return [{"role": "user", "content": text}, *items]
+
+    def _encode_answers(self, messages: Sequence[AssistantMessage]) -> EncodedMessages:
+        answers = [self._encode_answer(each) for each in messages]
+        return EncodedMessages(
+            items=[self._habits.fill_content(dict(item)) for each in answers for item in each.items],
+            calls={id_: call for each in answers for id_, call in each.calls.items()},
+            dropped_reasoning=sum(each.dropped_reasoning for each in answers),
+        )
 
     def _encode_results(self, messages: Sequence[Message], before: EncodedHistory) -> list[Item]:
         """All results first; pictures can only stand in a user's message, so one follows that holds them."""

@@ -1,22 +1,25 @@
 """The demands of one server: learnt from how it refuses, once, and remembered.
 
-Servers that call themselves compatible refuse options that they do not know, and fields of the messages that they are
-sent back; some models are there over one of the two protocols alone. Where nobody needs what was refused, the request
+Servers that call themselves compatible refuse options that they do not know, fields of the messages that they are sent
+back, and an order of messages that their template has no words for; some models are there over one of the two protocols
+alone. Where nobody needs what was refused, the request
 goes out again without it; where the user could miss it, `notice` says so.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from core.errors import ContextOverflow, ProviderError
-from core.protocol.messages import WireProtocol
+from core.protocol.messages import AssistantMessage, WireProtocol
 from core.providers.base import ModelRequest
-from core.providers.connection.refusals import NEEDS_RESPONSES, is_said
-from core.providers.openai.chat_request import HostHabits, find_unknown_fields
+from core.providers.connection.refusals import NEEDS_RESPONSES, drop_echoes, is_said
+from core.providers.openai.chat_request import find_unknown_fields
+from core.providers.openai.host_habits import BLANKS, HostHabits
 
 NAMES: Final[dict[WireProtocol, str]] = {"chat": "chat completions", "responses": "the Responses API"}
 _OTHER: Final[dict[WireProtocol, WireProtocol]] = {"chat": "responses", "responses": "chat"}
@@ -41,6 +44,26 @@ _DEMANDED: Final = {
     for name in ("reasoning_content", "thought_signature")
 }
 _SHORT_IDS: Final = r"tool call id.{0,120}length of 9"
+# As templates and gateways say that the order of roles is not theirs, or a role.
+_ALTERNATES: Final = (
+    r"roles? (must|should|have to|need to) (strictly )?(be )?alternat|(must|should|to) (be )?alternat(e|ing)\b"
+    r"|alternat(e|es|ing) (between|user|with)|alternating (user|roles)"
+    r"|(successive|consecutive|two|multiple|several) [^.]{0,30}\b(user|assistant|messages|roles?)\b"
+    r"[^.]{0,60}(row|allowed|supported|same role|not|in your input)|successive (user|assistant)"
+    r"|unexpected role .?(user|assistant|system).? after|same role|expected (user|assistant|alternating)"
+    r"|(user|assistant) message (must|should|cannot|can't|can not) (follow|be followed|come after)"
+)
+_NO_SYSTEM: Final = (
+    r"system (role|messages?|prompts?|instructions?) (is |are )?(not|un)[ -]?(supported|allowed|enabled)"
+    r"|(does not|doesn't|do not) support (the )?.?system.? (role|messages?|prompts?)"
+    r"|developer instruction is not enabled"
+    r"|(unsupported|unknown|invalid|unexpected) (message )?role:? .?system|role .?system.? is (not|un)"
+)
+_NULL_CONTENT: Final = (
+    r"(?<!_)content\b.{0,160}(null\b|none\b|NoneType|valid string|be a string|required|missing|not of type)"
+    r"|(null\b|none\b|NoneType|missing|required|string).{0,160}\bcontent\b|NoneType|\bon null\b"
+)
+_FORM_REFUSED: Final = frozenset({"request_invalid", "server_failed", "access_denied", "call_malformed"})
 _NO_SUCH_PATH: Final = frozenset({404, 405, 501})
 _WIRE_REFUSED: Final = frozenset({"request_invalid", "model_unknown", "address_unknown", "tools_unsupported"})
 _OPTION_REFUSED: Final = frozenset({"request_invalid", "access_denied", "reasoning_refused"})
@@ -76,6 +99,8 @@ class Negotiation:
         text = str(getattr(error, "body", ""))
         if self._learn_wire(failure, getattr(error, "status_code", 0), text, wire, request.model):
             return True
+        if wire == "chat" and self._learn_form(failure, error, request):
+            return True
         if failure.code not in _OPTION_REFUSED or isinstance(failure, ContextOverflow):
             return False
         if wire == "chat" and self._learn_habit(text, request):
@@ -99,6 +124,24 @@ class Negotiation:
             self.notice = f"{self._label} takes {model} over {NAMES[other]} only; it is used from here on."
         return asked
 
+    def _learn_form(self, failure: ProviderError, error: Exception, request: ModelRequest) -> bool:
+        """Learn which messages the server's template takes. A form that it takes in no way is one without calls."""
+        if failure.code not in _FORM_REFUSED or isinstance(failure, ContextOverflow):
+            return False
+        text, known = " ".join(_list_texts(drop_echoes(getattr(error, "body", None)))), self.habits
+        text = text or failure.message
+        is_bare = any(_has_calls_alone(each) for each in request.messages)
+        at = BLANKS.index(known.blank) + 1 if known.blank is not None else 0
+        if is_said(_NO_SYSTEM, text) and request.system:
+            self.habits = replace(known, takes_system=False)
+        elif is_said(_ALTERNATES, text):
+            self.habits = replace(known, alternates=True, takes_system=not (known.alternates and request.system))
+            if self.habits == known and request.tools:
+                failure.code = "tools_unsupported"
+        elif is_bare and at < len(BLANKS) and is_said(_NULL_CONTENT, text):
+            self.habits = replace(known, blank=BLANKS[at])
+        return self.habits != known
+
     def _find_dispensable(self, text: str, sent: dict[str, Any]) -> set[str]:
         names = {name for name, pattern in _OPTIONS.items() if _is_sent(sent, name) and is_said(pattern, text)}
         if not names and not self._official and "stream_options" in sent and is_said(_UNKNOWN_FIELD, text):
@@ -116,6 +159,19 @@ class Negotiation:
             refused = {name for name in unknown if re.search(rf"\b{re.escape(name)}\b", text)}
             self.habits = replace(known, refused=known.refused | refused)
         return self.habits != known
+
+
+def _list_texts(body: object) -> Iterator[str]:
+    """The texts in a body, with the place of a field that one speaks of."""
+    if isinstance(body, str):
+        yield body
+    elif isinstance(body, dict | list):
+        for value in body.values() if isinstance(body, dict) else body:
+            yield from _list_texts(value)
+
+
+def _has_calls_alone(message: object) -> bool:
+    return isinstance(message, AssistantMessage) and bool(message.tool_calls) and not message.content
 
 
 def _is_sent(sent: dict[str, Any], name: str) -> bool:

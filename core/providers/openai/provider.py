@@ -7,7 +7,8 @@ their import, and compatible servers send what those models do not know.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from typing import Any, Final
 
 from msgspec import Struct
@@ -36,6 +37,7 @@ class _Exchange(Struct, frozen=True, kw_only=True):
     events: Any
     answer: ChatAnswer | ResponsesAnswer
     report: RequestReport
+    options: dict[str, Any]
 
 
 class OpenAIProvider(SdkProvider):
@@ -53,8 +55,22 @@ class OpenAIProvider(SdkProvider):
         self._negotiation = Negotiation(endpoint.label, official=self._official)
 
     async def _stream_answer(self, request: ModelRequest) -> AsyncIterator[Delta]:
-        exchange, started = await self._send(request), False
-        events, answer = exchange.events, exchange.answer
+        """The deltas of an answer. A server may say within the stream, too, how it wants the request."""
+        while True:
+            exchange, started = await self._send(request), False
+            try:
+                async with aclosing(self._read_answer(exchange, request)) as deltas:
+                    async for delta in deltas:
+                        started = started or not isinstance(delta, RequestReport)
+                        yield delta
+                return
+            except Exception as error:
+                failure = build_exception_error(error, self._build_api(request.model), started=started)
+                if started or not self._negotiation.learn(failure, error, exchange.wire, request, exchange.options):
+                    raise failure from None
+
+    async def _read_answer(self, exchange: _Exchange, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        started, events, answer = False, exchange.events, exchange.answer
         if exchange.report != RequestReport():
             yield exchange.report
         patience, grace = self._endpoint.patience, _GRACE[exchange.wire]
@@ -102,7 +118,8 @@ class OpenAIProvider(SdkProvider):
                 continue
             report = RequestReport(dropped_reasoning=encoded.dropped_reasoning, notice=negotiation.notice)
             negotiation.notice = ""
-            return _Exchange(wire=name, events=events, answer=self._build_reader(wire, request, encoded), report=report)
+            answer = self._build_reader(wire, request, encoded)
+            return _Exchange(wire=name, events=events, answer=answer, report=report, options=tail)
 
     def can_search(self, model: str) -> bool:
         return self._choose_wire(model) == "responses"
@@ -126,7 +143,7 @@ class OpenAIProvider(SdkProvider):
         api = self._build_api(request.model)
         if isinstance(wire, ResponsesWire):
             return ResponsesAnswer(encoded.call_ids, wire.freeform, binding=encoded.binding, api=api)
-        return ChatAnswer(encoded.call_ids, api=api)
+        return ChatAnswer(encoded.call_ids, api=api, offered={each.name for each in request.tools})
 
 
 def _read_vectors(answer: object, count: int) -> list[list[float]]:

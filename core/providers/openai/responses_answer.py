@@ -27,6 +27,7 @@ _ENDS: Final = frozenset({"response.completed", "response.incomplete", "response
 _ADDED: Final = "response.output_item.added"
 _DONE: Final = "response.output_item.done"
 _BREAK: Final = "\n\n"
+CALL_TYPES: Final = frozenset({"function_call", "custom_tool_call"})
 FREE_TEXT: Final = "input"  # the argument that the text of a tool is which nobody offered
 
 
@@ -41,6 +42,7 @@ class _Output(Struct, eq=False):
     item: Item = field(default_factory=dict)
     kind: str = ""
     passed: dict[object, int] = field(default_factory=dict)
+    written: list[str] = field(default_factory=list)  # what was passed on of a call's arguments
 
 
 class ResponsesAnswer:
@@ -80,6 +82,8 @@ class ResponsesAnswer:
         if not isinstance(event, dict):
             return
         kind = get_text(event, "type")
+        if not kind and event.get("object") == "response":  # all of it at once
+            kind, event = f"response.{get_text(event, 'status') or 'completed'}", {"response": event}
         if kind == "error":
             raise build_event_error(event, self._api)
         if kind in _ENDS:
@@ -113,7 +117,9 @@ class ResponsesAnswer:
         """The item that an event is of, by its id or place: servers leave out either, or give all items one place."""
         place, item_id = _read_index(event, "output_index", -1), get_text(event, "item_id") or get_text(item, "id")
         found = self._places.get(item_id) if item_id else None
-        if found is None:
+        if found is not None and found.item and _is_other_call(found.item, item):
+            found = None  # one id for two calls
+        elif found is None:
             found = self._places.get(place)
             if found is not None and found.item and (item_id or event.get("type") == _ADDED):
                 found = None  # its place is taken by another one
@@ -185,12 +191,28 @@ class ResponsesAnswer:
     def _emit_arguments(
         self, output: _Output, written: str, *, is_text: bool, is_whole: bool = False
     ) -> Iterator[Delta]:
-        if written := _take_rest(output, ("call", 0), written, is_whole=is_whole):
+        before = "".join(output.written)
+        if is_whole and not is_text and before and not written.startswith(before):
+            rest = (
+                written if written.strip() else ""
+            )  # what it differs from stays before it, as `settle_arguments` wants
+        else:
+            rest = written[len(before) :] if is_whole else written
+        if written := rest:
+            output.written.append(written)
             arguments = json.dumps(written, ensure_ascii=False)[1:-1] if is_text else written
             yield ToolCallDelta(output.index, arguments=arguments)
 
 
 _Part = tuple[str, int]
+
+
+def _is_other_call(finished: Item, item: Item) -> bool:
+    """Return True if an item is another call than one that is finished, though it has its id."""
+    names = ("call_id", "name")
+    return finished.get("type") in CALL_TYPES and any(
+        get_text(item, name) and get_text(item, name) != get_text(finished, name) for name in names
+    )
 
 
 def _read_index(event: Item, name: str, missing: int = 0) -> int:

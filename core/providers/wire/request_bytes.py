@@ -69,6 +69,10 @@ class Wire(ABC):
         """A unit of the history (see `find_unit_end`) as elements of the array, of which `before` is what stands
         before it. It may depend on nothing but these, the head, and the key."""
 
+    def find_unit_end(self, messages: Sequence[Message], start: int) -> int:
+        """Return where the unit that begins at `start` ends. It may grow as long as the history ends with it."""
+        return find_unit_end(messages, start)
+
     def _find_returnable(self, message: AssistantMessage, *, binding: str = "") -> WireAnswer | None:
         """An answer as it came, if it may go back like that: over the wire and to the model that gave it, and if its
         reasoning is bound, then to just what stands before it (`binding`)."""
@@ -161,9 +165,9 @@ class EncodedHistory:
         return next((part.calls[call_id] for part in reversed(self._parts) if call_id in part.calls), None)
 
     def advance(self, wire: Wire, messages: tuple[Message, ...]) -> RequestBytes:
-        self._keep(messages)
+        self._keep(wire, messages)
         while (place := self._last_part.end) < len(messages):
-            end = find_unit_end(messages, place)
+            end = wire.find_unit_end(messages, place)
             self._append(wire.encode(messages[place:end], self), end)
         self._messages = messages
         return RequestBytes(
@@ -178,7 +182,7 @@ class EncodedHistory:
     def _last_part(self) -> _Part:
         return self._parts[-1] if self._parts else self._head
 
-    def _keep(self, messages: tuple[Message, ...]) -> None:
+    def _keep(self, wire: Wire, messages: tuple[Message, ...]) -> None:
         """Drop the parts that do not hold for `messages`."""
         kept, count = _count_shared(self._messages, messages), len(self._parts)
         while count and self._parts[count - 1].end > kept:
@@ -186,8 +190,8 @@ class EncodedHistory:
         first = count
         while first and not isinstance(messages[self._start(first - 1)], AssistantMessage):
             first -= 1
-        for number in range(first, count):  # what came since may belong to a unit that was open
-            if find_unit_end(messages, self._start(number)) != self._parts[number].end:
+        for number in range(max(first - 1, 0), count):  # what came since may belong to a unit that was open
+            if wire.find_unit_end(messages, self._start(number)) != self._parts[number].end:
                 count = number
                 break
         if count < len(self._parts):

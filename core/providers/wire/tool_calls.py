@@ -1,13 +1,16 @@
 """Tool calls as servers stream them, made regular: one number, one id and one name per call, arguments in pieces.
 
-Servers that call themselves compatible leave out `index` or `id`, give every call index 0, repeat the name in each
-chunk, send arguments as an object, or number the ids of every answer from zero. All of these are understood here.
-Arguments that are not valid JSON pass through as they are: the gate answers them.
+Servers that call themselves compatible leave out `index` or `id`, give every call index 0, give every piece an id of
+its own, bring the name in pieces or once more in each chunk, send arguments as an object or all of them again at the
+end, or number the ids of every answer from zero. All of these are understood here: which call a piece belongs to is
+decided here alone. What could belong to either of two stays in one call, whose arguments are then no JSON object, and
+the gate answers it. What stands round whole arguments is taken off elsewhere (`core/text/call_wrappings.py`).
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
@@ -19,6 +22,7 @@ from core.providers.base import ToolCallDelta
 from core.providers.wire.parsed_fields import get_text
 from core.providers.wire.wire_text import clean_tool_name, encode_arguments, is_call_id
 from core.records import parse_json
+from core.text.call_wrappings import is_object, may_go_on, settle_arguments
 
 _OWN_FIELDS: Final = frozenset({"index", "id", "type", "function", "name", "arguments"})
 
@@ -28,30 +32,59 @@ def collect_call_ids(messages: tuple[Message, ...]) -> set[str]:
     return {call.id for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls}
 
 
+class _Piece(Struct, frozen=True):
+    """One element of a chunk's `tool_calls`; "" and None where the server left something out."""
+
+    index: int | None
+    id: str
+    name: str
+    arguments: str
+
+
 class _Call(Struct, eq=False):
-    index: int
-    server_index: int | None
-    server_id: str
-    id: str = ""
+    """A call while it comes. `ids`, `indexes`: those that its pieces came with. `twin`: the call before it that it may
+    be a repetition of; it is not passed on before that is known. `passed`: how many pieces were passed on."""
+
+    id: str
+    indexes: set[int] = field(default_factory=set)
+    ids: set[str] = field(default_factory=set)
     name: str = ""
     arguments: list[str] = field(default_factory=list)
     unknown: dict[str, Any] = field(default_factory=dict)  # fields of the call
     unknown_of_function: dict[str, Any] = field(default_factory=dict)
+    twin: _Call | None = None
+    number: int = -1
+    passed: int = 0
+
+    @property
+    def text(self) -> str:
+        return "".join(self.arguments)
 
     def is_complete(self) -> bool:
-        try:
-            parse_json("".join(self.arguments))
-        except ValueError:
-            return False
-        return True
+        return is_object(settle_arguments(self.text))
+
+    def has_arguments(self) -> bool:
+        return any(each.strip() for each in self.arguments)
+
+    def is_repetition(self) -> bool:
+        """Return True if it says nothing but what its twin said."""
+        return self.twin is not None and (not self.has_arguments() or self.twin.means_same(self.text))
+
+    def means_same(self, arguments: str) -> bool:
+        own, other = settle_arguments(self.text), settle_arguments(arguments)
+        return own == other or (is_object(own) and is_object(other) and parse_json(own) == parse_json(other))
 
 
 class CallNormaliser:
-    """The calls of one answer. `taken` holds the ids that are in use already."""
+    """The calls of one answer. `taken` holds the ids that are in use already; `offered`: the names of the tools, by
+    which a name in pieces is told from two calls."""
 
-    def __init__(self, taken: AbstractSet[str]) -> None:
+    def __init__(self, taken: AbstractSet[str], offered: Collection[str] = ()) -> None:
         self._taken = set(taken)
+        self._offered = frozenset(offered)
         self._calls: list[_Call] = []
+        self._passed = 0
+        self._ids_vary = False  # pieces of one call came with several ids
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -59,42 +92,38 @@ class CallNormaliser:
     @property
     def is_complete(self) -> bool:
         """True if the arguments of every call are whole."""
-        return all(call.is_complete() or not "".join(call.arguments).strip() for call in self._calls)
+        return all(call.is_complete() or not call.has_arguments() for call in self._calls)
 
     def list_calls(self) -> list[dict[str, Any]]:
         """The calls so far as an answer's message holds them, with every field that was not understood."""
         functions = [
-            {"name": clean_tool_name(call.name), "arguments": encode_arguments("".join(call.arguments))}
-            for call in self._calls
+            {"name": clean_tool_name(call.name), "arguments": encode_arguments(call.text)} for call in self._calls
         ]
         return [
             {"id": call.id, "type": "function", "function": function | call.unknown_of_function, **call.unknown}
             for call, function in zip(self._calls, functions, strict=True)
         ]
 
-    def feed(self, part: dict[str, Any]) -> ToolCallDelta | None:
-        """One element of a chunk's `tool_calls`; None if it says nothing new."""
+    def feed(self, part: dict[str, Any]) -> list[ToolCallDelta]:
+        """Read one element of a chunk's `tool_calls`, and return what became certain. A call is passed on with its
+        first arguments, when its name is whole."""
         function = part.get("function")
         function = function if isinstance(function, dict) else part
-        name, server_id = get_text(function, "name"), get_text(part, "id")
-        index = part.get("index")
-        index = index if isinstance(index, int) and not isinstance(index, bool) else None
-        arguments = function.get("arguments")
-        if not isinstance(arguments, str):
-            arguments = "" if arguments is None else json.dumps(arguments, ensure_ascii=False)
-        call, fresh_id = self._find_continued(index, server_id, name), ""
-        if call is None:
-            fresh_id = self.make_unique(server_id)
-            call = _Call(len(self._calls), index, server_id, fresh_id)
-            self._calls.append(call)
+        piece = _read_piece(part, function)
+        call = self._find_continued(piece) or self._open_call(piece)
         call.unknown |= _select_unknown(part)
         call.unknown_of_function |= {} if function is part else _select_unknown(function)
-        call.server_id = call.server_id or server_id
-        news = name if not call.name else ""
-        call.name = call.name or name
-        call.arguments.append(arguments)
-        found = ToolCallDelta(call.index, id=fresh_id, name=news, arguments=arguments)
-        return found if fresh_id or news or arguments else None
+        call.indexes |= {piece.index} if piece.index is not None else set()
+        call.ids |= {piece.id} if piece.id else set()
+        if piece.name and not call.has_arguments():
+            call.name = self._join_name(call.name, piece.name)
+        call.arguments.append(piece.arguments)
+        return self._pass_on()
+
+    def finish(self) -> list[ToolCallDelta]:
+        """Return what was held back, at the end of the answer; what repeated another call is dropped."""
+        self._calls = [call for call in self._calls if not call.is_repetition()]
+        return self._pass_on(last=True)
 
     def make_unique(self, server_id: str) -> str:
         """The server's id if it is a usable one that nobody has, else a new one."""
@@ -102,22 +131,95 @@ class CallNormaliser:
         self._taken.add(chosen)
         return chosen
 
-    def _find_continued(self, index: int | None, server_id: str, name: str) -> _Call | None:
-        """The call that this part goes on with, None if it opens a new one."""
-        call = self._find_at_index(index, server_id, name)
-        if call is None or (server_id and call.server_id and call.server_id != server_id):
-            return None
-        if name and call.name and not (server_id and call.server_id == server_id):
-            # The name again, and no id to tell by: the same call unless that one is whole already.
-            return None if name != call.name or call.is_complete() else call
+    def _open_call(self, piece: _Piece) -> _Call:
+        same_id = (each for each in reversed(self._calls) if piece.id and piece.id in each.ids)
+        before = self._find_candidate(piece) or next(same_id, None)
+        is_doubtful = before is not None and before.name == piece.name and (not piece.id or piece.id in before.ids)
+        call = _Call(self.make_unique(piece.id), twin=before if is_doubtful else None)
+        self._calls.append(call)
         return call
 
-    def _find_at_index(self, index: int | None, server_id: str, name: str) -> _Call | None:
-        if index is not None:
-            return next((each for each in reversed(self._calls) if each.server_index == index), None)
-        if server_id:
-            return next((each for each in self._calls if each.server_id == server_id), None)
-        return self._calls[-1] if self._calls else None
+    def _pass_on(self, *, last: bool = False) -> list[ToolCallDelta]:
+        """The news of the calls in their order: one that is held back holds those behind it."""
+        deltas: list[ToolCallDelta] = []
+        for place, call in enumerate(self._calls):
+            if call.number < 0:
+                is_followed = place + 1 < len(self._calls) or last
+                if (call.twin and not last) or not (call.has_arguments() or is_followed):
+                    break
+                call.number, self._passed = self._passed, self._passed + 1
+                arguments = call.text
+                deltas.append(ToolCallDelta(call.number, id=call.id, name=call.name, arguments=arguments))
+            elif arguments := "".join(call.arguments[call.passed :]):
+                deltas.append(ToolCallDelta(call.number, arguments=arguments))
+            call.passed = len(call.arguments)
+        return deltas
+
+    def _find_continued(self, piece: _Piece) -> _Call | None:
+        """The call that a piece goes on with, None if it opens a new one."""
+        call = self._find_candidate(piece)
+        if call is None:
+            return None
+        has_other_id = bool(piece.id and call.ids) and piece.id not in call.ids
+        if not piece.name or not call.name:
+            is_same = not piece.name or not has_other_id  # a call has a name: what has none is no call of its own
+        elif call.has_arguments():
+            is_same = piece.name == call.name and self._goes_on(call, piece, has_other_id=has_other_id)
+        else:
+            is_same = self._is_name_continued(call.name, piece.name, has_other_id=has_other_id)
+        self._ids_vary = self._ids_vary or (is_same and has_other_id and bool(piece.arguments))
+        return call if is_same else None
+
+    def _goes_on(self, call: _Call, piece: _Piece, *, has_other_id: bool) -> bool:
+        """Return True if a piece with the name of a call that has arguments brings more of them, or them again."""
+        if not call.is_complete():
+            return not has_other_id or may_go_on(call.text + piece.arguments) or is_object(call.text + piece.arguments)
+        if has_other_id and not self._ids_vary:
+            return False
+        is_empty = not parse_json(settle_arguments(call.text)) and bool(piece.id)
+        return bool(piece.arguments.strip()) and (call.means_same(piece.arguments) or is_empty) and bool(piece.id)
+
+    def _is_name_continued(self, name: str, more: str, *, has_other_id: bool) -> bool:
+        """Return True if a name belongs to a call that has one, and no arguments yet."""
+        if has_other_id:
+            return name + more in self._offered and name not in self._offered
+        return name == more or not ({name, more} <= self._offered and name + more not in self._offered)
+
+    def _join_name(self, name: str, more: str) -> str:
+        """The name with one more piece of it, or with all of it again."""
+        is_whole = (
+            more.startswith(name) and (more == name or more in self._offered) and name + more not in self._offered
+        )
+        return more if is_whole else name + more
+
+    def _find_candidate(self, piece: _Piece) -> _Call | None:
+        """The latest call that a piece may be of, by its number and id, as far as it has them."""
+        calls, last = self._calls[::-1], self._calls[-1] if self._calls else None
+        by_id = (each for each in calls if piece.id in each.ids) if piece.id else iter(())
+        if piece.index is not None:
+            numbered = [each for each in calls if piece.index in each.indexes]
+            exact = next((each for each in by_id if each in numbered), None)
+            return exact or next(iter(numbered), last if _is_rest(last, piece) else None)
+        if piece.id:
+            is_nameless = bool(piece.arguments) and not piece.name
+            return next(by_id, last if is_nameless else None)
+        return last
+
+
+def _is_rest(call: _Call | None, piece: _Piece) -> bool:
+    """Return True if a piece under a new number is what a call lacks: servers count pieces in place of calls."""
+    if call is None or piece.name or not piece.arguments.strip() or call.is_complete():
+        return False
+    whole = call.text + piece.arguments
+    return may_go_on(whole) or is_object(whole)
+
+
+def _read_piece(part: dict[str, Any], function: dict[str, Any]) -> _Piece:
+    index, arguments = part.get("index"), function.get("arguments")
+    if not isinstance(arguments, str):
+        arguments = "" if arguments is None else json.dumps(arguments, ensure_ascii=False)
+    is_number = isinstance(index, int) and not isinstance(index, bool)
+    return _Piece(index if is_number else None, get_text(part, "id"), get_text(function, "name"), arguments)
 
 
 def _select_unknown(table: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import re
 from typing import Any, Final
 
 from core.records import parse_json
+from core.text.call_wrappings import extract_call_name, settle_arguments
 from core.text.well_formed import make_well_formed
 
 _NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
@@ -22,7 +23,7 @@ clean = make_well_formed
 
 def clean_tool_name(name: str) -> str:
     """A name that every API takes in a history, also when the model made up one that none takes."""
-    return _NAME.sub("_", name)[:MAX_NAME] or "unknown_tool"
+    return _NAME.sub("_", extract_call_name(name))[:MAX_NAME] or "unknown_tool"
 
 
 def is_call_id(text: object) -> bool:
@@ -33,7 +34,7 @@ def is_call_id(text: object) -> bool:
 def parse_arguments(arguments: str) -> dict[str, Any]:
     """A call's arguments as the JSON object that a history needs; what is none is kept below `invalid_arguments`."""
     try:
-        value = parse_json(clean(arguments)) if arguments.strip() else {}
+        value = parse_json(clean(settle_arguments(arguments))) if arguments.strip() else {}
     except (ValueError, RecursionError):
         value = None
     return value if isinstance(value, dict) else {"invalid_arguments": clean(arguments)}
@@ -43,5 +44,5 @@ def encode_arguments(arguments: str) -> str:
     """As the model wrote them if they are a JSON object, so that the bytes stay the same; else wrapped into one."""
     found = parse_arguments(arguments)
     if arguments.strip() and "invalid_arguments" not in found:
-        return clean(arguments)
+        return clean(settle_arguments(arguments))
     return json.dumps(found, ensure_ascii=False)

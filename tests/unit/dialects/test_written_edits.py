@@ -133,7 +133,7 @@ def test_code_flows_on_as_it_comes():
 CALL = '<tool_call>\n{"name": "grep", "arguments": {"pattern": "x"}}\n</tool_call>'
 
 
-@pytest.mark.parametrize("text", [CALL, f"I look.\n{CALL}\nSo.", CALL.replace("\n", "")])
+@pytest.mark.parametrize("text", [CALL, f"I look.\n{CALL}\nSo.", CALL.replace("\n", ""), CALL[:-3], CALL[:-12]])
 @pytest.mark.parametrize("accepts", [True, False])
 def test_a_call_that_is_written_out_is_text_and_objected_to_when_it_is_meant(text, accepts):
     asked: list[WrittenEdit] = []
@@ -145,7 +145,7 @@ def test_a_call_that_is_written_out_is_text_and_objected_to_when_it_is_meant(tex
 
 
 @pytest.mark.parametrize(
-    "text", [f"```\n{CALL}\n```", f"Write {CALL}", "<tool_call>\n{broken\n</tool_call>", CALL[:-3]]
+    "text", [f"```\n{CALL}\n```", f"Write {CALL}", "<tool_call>\n{broken\n</tool_call>", f"> {CALL}"]
 )
 def test_a_call_that_is_shown_or_broken_is_text_alone(text):
     listener = WrittenEditParser(lambda _: True)

@@ -15,6 +15,7 @@ class PlainWire:
     """Writes one element for a unit, and what it saw of the messages before it."""
 
     array = "messages"
+    find_unit_end = staticmethod(find_unit_end)
 
     def __init__(self, request, key="", fails_at=""):
         self.request, self.key, self.fails_at = request, key, fails_at

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from core.protocol.messages import AssistantMessage, ToolCall, UserMessage
 from core.providers.wire.tool_calls import CallNormaliser, collect_call_ids
+from core.text.call_wrappings import is_object, settle_arguments
 
 
 def part(name: str | None = None, arguments: Any = None, **rest: Any) -> dict[str, Any]:
@@ -16,14 +20,12 @@ def part(name: str | None = None, arguments: Any = None, **rest: Any) -> dict[st
 def played(*parts: dict[str, Any], taken: set[str] | None = None) -> list[tuple[str, str, str]]:
     calls = CallNormaliser(set() if taken is None else taken)
     found: dict[int, list[str]] = {}
-    for each in parts:
-        delta = calls.feed(each)
-        if delta is not None:
-            call = found.setdefault(delta.index, ["", "", ""])
-            assert not (delta.id and call[0]), "an id came twice"
-            assert not (delta.name and call[1]), "a name came twice"
-            for place, text in enumerate((delta.id, delta.name, delta.arguments)):
-                call[place] += text
+    for delta in [*(delta for each in parts for delta in calls.feed(each)), *calls.finish()]:
+        call = found.setdefault(delta.index, ["", "", ""])
+        assert not (delta.id and call[0]), "an id came twice"
+        assert not (delta.name and call[1]), "a name came twice"
+        for place, text in enumerate((delta.id, delta.name, delta.arguments)):
+            call[place] += text
     assert list(found) == list(range(len(found)))
     return [(call[0], call[1], call[2]) for call in found.values()]
 
@@ -119,3 +121,159 @@ def test_fields_that_nobody_knows_are_kept_with_their_call():
         "extra_content": signed,
     }
     assert second["function"] == {"name": "b", "arguments": '{"invalid_arguments":"[1"}'.replace(":", ": ")}
+
+
+A, B = '{"path":"a.txt"}', '{"path":"b.txt"}'
+OFFERED = ("read_file", "list_dir", "grep")
+
+
+def settled(*parts: dict[str, Any]) -> list[tuple[str, Any]]:
+    """The calls as they are run: names, and arguments that were settled; those that are no object as they are."""
+    calls = CallNormaliser(set(), OFFERED)
+    found: dict[int, list[str]] = {}
+    for delta in [*(delta for each in parts for delta in calls.feed(each)), *calls.finish()]:
+        call = found.setdefault(delta.index, ["", ""])
+        call[0] += delta.name
+        call[1] += delta.arguments
+    listed = [each["function"] for each in calls.list_calls()]
+    assert [each["name"] for each in listed] == [name for name, _ in found.values()]
+    texts = [settle_arguments(arguments) for _, arguments in found.values()]
+    return [
+        (name, json.loads(text) if is_object(text) else text)
+        for (name, _), text in zip(found.values(), texts, strict=True)
+    ]
+
+
+ONE = [("read_file", {"path": "a.txt"})]
+TWO = [*ONE, ("read_file", {"path": "b.txt"})]
+
+
+@pytest.mark.parametrize(
+    ("parts", "calls"),
+    [
+        pytest.param(
+            [
+                part("read_file", "", index=0, id="x"),
+                part(arguments=A, index=0),
+                part("list_dir", "", index=0, id="x"),
+                part(arguments=B, index=0),
+            ],
+            [*ONE, ("list_dir", {"path": "b.txt"})],
+            id="one index and id for two calls",
+        ),
+        pytest.param(
+            [part("read_file", A, index=0, id="x"), part("read_file", B, index=0, id="x")],
+            TWO,
+            id="one index, id and name for two calls",
+        ),
+        pytest.param(
+            [
+                part("read_file", "", index=0, id="1"),
+                part(arguments='{"pa', index=0, id="2"),
+                part(arguments='th":"a.txt"}', index=0, id="3"),
+            ],
+            ONE,
+            id="an id of its own for each piece",
+        ),
+        pytest.param(
+            [part("read_file", '{"pa', index=0, id="1"), part("read_file", 'th":"a.txt"}', index=0, id="2")],
+            ONE,
+            id="an id of its own and the name for each piece",
+        ),
+        pytest.param(
+            [part("read_file", '{"pa', id="1"), part(arguments='th":"a.txt"}', id="2")],
+            ONE,
+            id="an id of its own for each piece and no index",
+        ),
+        pytest.param(
+            [part("read_file", "", index=0), part(arguments='{"pa', index=1), part(arguments='th":"a.txt"}', index=2)],
+            ONE,
+            id="an index of its own for each piece",
+        ),
+        pytest.param(
+            [part("read_file", "", index=0, id="1"), part(arguments=A, index=0), part("read_file", A, index=0, id="1")],
+            ONE,
+            id="all of it again at the end",
+        ),
+        pytest.param(
+            [part("read_file", A, index=0), part("read_file", A, index=0)], ONE, id="all of it again without an id"
+        ),
+        pytest.param(
+            [part("read_file", A, index=0, id="1"), part("read_file", "", index=0, id="1")],
+            ONE,
+            id="the name at the end",
+        ),
+        pytest.param(
+            [part("read_file", "{}", index=0, id="1"), part(arguments=A, index=0)], ONE, id="an empty object before"
+        ),
+        pytest.param(
+            [part("read_", "", index=0, id="1"), part("file", "", index=0), part(arguments=A, index=0)],
+            ONE,
+            id="the name in pieces",
+        ),
+        pytest.param(
+            [part("read_", "", index=0, id="1"), part("read_file", "", index=0), part(arguments=A, index=0)],
+            ONE,
+            id="the name grows",
+        ),
+        pytest.param(
+            [part("list_dir", "", index=0), part("read_file", A, index=0)], [("list_dir", ""), *ONE], id="no arguments"
+        ),
+        pytest.param(
+            [part("read_file", A, index=0, id="1"), part("read_file", A, index=0, id="2")],
+            [*ONE, *ONE],
+            id="twice the same",
+        ),
+    ],
+)
+def test_pieces_find_their_call(parts, calls):
+    assert settled(*parts) == calls
+
+
+def test_what_could_be_two_calls_is_left_to_be_told():
+    [(name, arguments)] = settled(part("read_file", A, index=0, id="1"), part(arguments=B, index=0))
+    assert (name, arguments) == ("read_file", A + B)
+
+
+CALLS = st.lists(
+    st.tuples(
+        st.sampled_from(OFFERED), st.dictionaries(st.text(min_size=1, max_size=5), st.text(max_size=9) | st.integers())
+    ),
+    min_size=1,
+    max_size=4,
+)
+STYLES = (
+    "regular",
+    "no index",
+    "index 0",
+    "name in each",
+    "repeated",
+    "empty first",
+    "name in pieces",
+    "ids of pieces",
+)
+
+
+def stream(style: str, number: int, name: str, pieces: list[str]) -> list[dict[str, Any]]:
+    """One call in a style of leaving out, adding or repeating."""
+    index = {} if style == "no index" else {"index": 0 if style == "index 0" else number}
+    opened, rest = part(name, "", id=f"c{number}", **index), [part(arguments=each, **index) for each in pieces]
+    if style in {"name in each", "repeated"}:
+        again = ["".join(pieces)] if style == "repeated" else []
+        return [part(name, each, id=f"c{number}", **index) for each in [*pieces, *again]]
+    if style == "empty first":
+        return [opened, part(arguments="{}", **index), *rest]
+    if style == "name in pieces":
+        return [part(name[:3], "", id=f"c{number}", **index), part(name[3:], "", **index), *rest]
+    if style == "ids of pieces":
+        return [opened, *({**each, "id": f"c{number}.{at}"} for at, each in enumerate(rest))]
+    return [opened, *rest]
+
+
+@given(CALLS, st.sampled_from(STYLES), st.integers(1, 7))
+def test_any_pieces_of_any_calls_in_any_style_give_the_same_calls(calls, style, size):
+    parts = []
+    for number, (name, given_) in enumerate(calls):
+        text = json.dumps(given_)
+        parts += stream(style, number, name, [text[at : at + size] for at in range(0, len(text), size)])
+    assert settled(*parts) == calls

@@ -1,0 +1,249 @@
+"""Calls in the words of a model's own template, which a server should have made calls of and left in the text.
+
+What counts is how an answer ends: calls and nothing else from a marker on. Within a code fence, backticks or a quoted
+line a marker is shown, and a tag behind a word and a space is talked about. A call of which the end is missing is told
+as such, since nobody knows what would have followed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+from core.records import parse_json, parse_json_part
+from core.text.call_wrappings import extract_call_name, settle_arguments
+from core.text.fences import Fence, track_fence
+
+_SPACED: Final = r"(?:[\w-]{1,20}:|[|｜]DSML[|｜])?"  # what some templates put before the names of their tags
+_TOKEN: Final = r"<[|｜]/?\w[^<>|｜\s]{0,40}[|｜]>"
+_FRAME: Final = (
+    rf"</?{_SPACED}(?:tool_calls?|function_calls?|tools?|toolcall|TOOLCALL|function|invoke)>|\[/?TOOL_CALLS\]"
+    r"|functools(?=\[)"
+)
+_TAG: Final = rf"<{_SPACED}(?:tool_calls?|function_calls?|toolcall|TOOLCALL)>|<{_SPACED}invoke\s+name=|<function[= ]"
+_SURE: Final = (
+    r"<[|｜](?:tool|python_tag|START_ACTION|action_start)[^<>|｜\s]{0,40}[|｜]>|\[TOOL_CALLS\]|<[|｜]DSML[|｜]\w"
+    r"|<\|channel\|>\s*commentary\s+to="
+)
+_BARE: Final = (
+    r"functions\.[\w-]+:\d+\s*(?=\{)|functools(?=\[)|(?:assistant\s*)?commentary to=functions\."
+    r"|(?:\[\s{0,20})?\{\s{0,20}\"(?:name|function|type|tool|tool_name)\"\s*:"
+)
+_MARKER: Final = re.compile(rf"(?P<sure>{_SURE})|(?P<tag>{_TAG})|(?P<bare>{_BARE})")
+_SKIPPED: Final = re.compile(rf"(?:\s+|{_FRAME}|{_TOKEN})*")
+_FUNCTION: Final = re.compile(
+    r"<function(?:=|\s+name=)[\"']?(?P<name>[\w.:-]+)[\"']?\s*>(?P<body>.*?)</function>", re.DOTALL
+)
+_PARAMETER: Final = re.compile(
+    r"\s*<parameter(?:=|\s+name=)[\"']?(?P<key>[\w.-]+)[\"']?\s*>\n?(?P<value>.*?)\n?</parameter>", re.DOTALL
+)
+_INVOKE: Final = re.compile(
+    rf"<(?P<space>{_SPACED})invoke\s+name=\"(?P<name>[^\"]+)\"\s*>(?P<body>.*?)</(?P=space)invoke>", re.DOTALL
+)
+_INVOKED: Final = re.compile(
+    rf"\s*<(?P<space>{_SPACED})parameter\s+name=\"(?P<key>[^\"]+)\"(?:\s+string=\"(?P<text>\w+)\")?\s*>"
+    r"\n?(?P<value>.*?)\n?</(?P=space)parameter>",
+    re.DOTALL,
+)
+_PAIRED: Final = re.compile(
+    r"(?P<name>[\w.:-]+)\s*(?P<body>(?:<arg_key>(?:(?!</arg_value>).)*</arg_value>\s*)*)(?=</tool_call>)", re.DOTALL
+)
+_PAIR: Final = re.compile(
+    r"\s*<arg_key>(?P<key>.*?)</arg_key>\s*<arg_value>\n?(?P<value>.*?)\n?</arg_value>", re.DOTALL
+)
+_NAMED: Final = re.compile(
+    rf"(?:function{_TOKEN})?(?:(?:assistant|commentary|analysis)\s*|{_TOKEN})*(?:to=)?(?P<name>[\w.:-]+)"
+    rf"(?:\s|{_TOKEN}|```(?:json)?|json|\[ARGS\]|\[CALL_ID\]\s*\w+)*(?=\{{)"
+)
+_FENCE_END: Final = re.compile(r"\s*```")
+_NAMES: Final = ("name", "tool_name", "tool", "function")
+_ARGUMENTS: Final = ("arguments", "parameters", "args", "input")
+_OTHER_KEYS: Final = frozenset({"type", "id", "index"})
+_BEGUN: Final = re.compile(
+    r"<function(?:=|\s+name=)[\"']?([\w.:-]+)|invoke\s+name=\"([\w.:-]+)|\"name\"\s*:\s*\"([\w.:-]+)\""
+    r"|functions\.([\w-]+)|<tool_call>\s*([\w.:-]+)\s*<arg_key>"
+)
+# What follows the marker of a call that was begun, as no sentence about it goes on; and a tag that was cut.
+_PLAUSIBLE: Final = re.compile(r"\s*(?:$|[\[{<]|[\w.:-]+(?:\s*(?:$|[{<\[`])|\(|\s*\n))")
+_CUT_TAG: Final = re.compile(r"<[^<>\n]{0,40}$")
+_NEAR: Final = 400  # characters behind a marker in which the name of a call stands
+_ENDS: Final = re.compile(rf"</{_SPACED}(?:tool_calls?|function|function_calls|invoke)>")
+_SHOWN: Final = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
+_QUOTED: Final = re.compile(r"\s{0,3}>|\s{4}|\t")
+
+
+class LeakedCall(Struct, frozen=True):
+    """A call. `arguments`: a JSON object as text."""
+
+    name: str
+    arguments: str
+
+
+class Leak(Struct, frozen=True, kw_only=True):
+    """Calls of an answer. `is_whole`: each of them was read to its end; `is_last`: nothing follows; `is_sure`: no text
+    holds such a marker, whoever is called."""
+
+    calls: tuple[LeakedCall, ...]
+    is_whole: bool = True
+    is_last: bool = True
+    is_sure: bool = False
+
+
+def find_leak(text: str) -> Leak | None:
+    """Return the calls that an answer ends with, or else the first that stand in it; None: there are none."""
+    found: list[Leak] = []
+    read = 0
+    for marker in _find_markers(text):
+        if marker.start() < read:
+            continue
+        calls, end = read_calls(text, marker.start())
+        if calls:
+            is_last = end == len(text) or _CUT_TAG.match(text, end) is not None
+            leak = Leak(calls=tuple(calls), is_last=is_last, is_sure=marker["sure"] is not None)
+            if is_last:
+                return leak
+            found.append(leak)
+            read = end
+        elif begun := _read_begun(text[marker.start() :], marker):
+            found.append(begun)
+    last = (each for each in found if each.is_last)
+    return next(last, found[0] if found else None)
+
+
+def read_calls(text: str, start: int = 0) -> tuple[list[LeakedCall], int]:
+    """Return the calls that stand at a place one behind the other, and where they end."""
+    calls: list[LeakedCall] = []
+    at = _skip(text, start)
+    while at < len(text):
+        more, end = _read_form(text, at)
+        if not more:
+            break
+        calls += more
+        at = _skip(text, end)
+    return calls, at
+
+
+def _skip(text: str, at: int) -> int:
+    skipped = _SKIPPED.match(text, at)
+    return skipped.end() if skipped else at
+
+
+def _find_markers(text: str) -> Iterator[re.Match[str]]:
+    """The markers that stand where a call may begin: outside of what is shown."""
+    fence: Fence | None = None
+    at, markers = 0, list(_MARKER.finditer(text))
+    for line in text.split("\n") if markers else ():
+        before, fence = fence, track_fence(fence, line)
+        own = [each for each in markers if at <= each.start() <= at + len(line)]
+        if own and before is None and fence is None and not _QUOTED.match(line):
+            shown = [each.span() for each in _SHOWN.finditer(line)]
+            for marker in own:
+                place = marker.start() - at
+                is_inner = marker["bare"] is not None and text[: marker.start()].rstrip().endswith(">")
+                is_shown = is_inner or any(first <= place < last for first, last in shown)
+                if not is_shown and _may_begin(marker, line[:place]):
+                    yield marker
+        at += len(line) + 1
+
+
+def _may_begin(marker: re.Match[str], above: str) -> bool:
+    """Return True if a marker begins its line, or follows a text without a space as no word would."""
+    if marker["sure"] or not above.strip():
+        return True
+    return marker["tag"] is not None and not above[-1].isspace() and above[-1] not in "\"'`(<="
+
+
+def _read_begun(text: str, marker: re.Match[str]) -> Leak | None:
+    """A call that was begun at a marker and is not whole; None: it is none, or more was said behind it."""
+    if marker["bare"] is not None:
+        return None
+    ends = [each.end() for each in _ENDS.finditer(text)]
+    if ends and _skip(text, ends[-1]) < len(text):
+        return None
+    begun = _BEGUN.search(text, 0, _NEAR)
+    name = next(filter(None, begun.groups()), "") if begun else ""
+    is_sure = marker["sure"] is not None and _PLAUSIBLE.match(text, len(marker[0])) is not None
+    if not name and not is_sure:
+        return None
+    call = LeakedCall(extract_call_name(name) if name else "unnamed", "{}")
+    return Leak(calls=(call,), is_whole=False, is_sure=is_sure)
+
+
+def _read_form(text: str, at: int) -> tuple[list[LeakedCall], int]:
+    """The calls in the one form that stands at a place, and its end; no calls: there is none."""
+    for form, pair in ((_FUNCTION, _PARAMETER), (_INVOKE, _INVOKED), (_PAIRED, _PAIR)):
+        if block := form.match(text, at):
+            given = _read_pairs(block["body"], pair)
+            return ([_build_call(block["name"], given)] if given is not None else []), block.end()
+    if text[at] in "{[":
+        return _read_json(text, at)
+    if named := _NAMED.match(text, at):
+        value, end = _read_value(text, named.end())
+        fence = _FENCE_END.match(text, end)
+        if isinstance(value, dict):
+            return [_build_call(named["name"], value)], fence.end() if fence else end
+    return [], at
+
+
+def _read_pairs(body: str, pair: re.Pattern[str]) -> dict[str, Any] | None:
+    """Arguments of which each has its tag, or all together as JSON; None: something is left over."""
+    if body.lstrip().startswith("{"):
+        value = _parse(settle_arguments(body.strip()))
+        return value if isinstance(value, dict) else None
+    given: dict[str, Any] = {}
+    at = 0
+    while argument := pair.match(body, at):
+        key, value = argument["key"].strip(), argument["value"]
+        if key in given:
+            return None
+        given[key] = _parse(value) if argument.groupdict().get("text") == "false" else value
+        at = argument.end()
+    return given if not body[at:].strip() else None
+
+
+def _read_json(text: str, at: int) -> tuple[list[LeakedCall], int]:
+    value, end = _read_value(text, at)
+    listed = value if isinstance(value, list) else [value]
+    calls = [_read_table(each) for each in listed]
+    whole = [each for each in calls if each is not None]
+    return (whole, end) if whole and len(whole) == len(calls) else ([], at)
+
+
+def _read_table(value: Any) -> LeakedCall | None:
+    """The call that a JSON object stands for: it has a name, arguments, and nothing of its own beside them."""
+    if not isinstance(value, Mapping):
+        return None
+    inner = value.get("function")
+    if isinstance(inner, Mapping):
+        return _read_table(inner) if value.keys() <= _OTHER_KEYS | {"function"} else None
+    name = next((value[key] for key in _NAMES if isinstance(value.get(key), str)), "")
+    key = next((key for key in _ARGUMENTS if key in value), "")
+    if not name or not key or len(value.keys() - _OTHER_KEYS) != 2:
+        return None
+    given = value[key] if value[key] is not None else {}
+    if isinstance(given, str):
+        given = _parse(settle_arguments(given))
+    return _build_call(name, given) if isinstance(given, dict) else None
+
+
+def _build_call(name: str, given: Mapping[str, Any]) -> LeakedCall:
+    return LeakedCall(extract_call_name(name), json.dumps(given, ensure_ascii=False))
+
+
+def _read_value(text: str, at: int) -> tuple[Any, int]:
+    """The JSON value at a place, and its end; None: there is none. Raw line ends in its texts are taken."""
+    try:
+        return parse_json_part(json.JSONDecoder(strict=False), text, at)
+    except ValueError:
+        return None, at
+
+
+def _parse(text: str) -> Any:
+    try:
+        return parse_json(text)
+    except ValueError:
+        return text
