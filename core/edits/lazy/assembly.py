@@ -16,6 +16,7 @@ from core.edits.lazy.checks import AlignedDraft, find_doubt
 from core.edits.lazy.definitions import MAX_UNMENTIONED
 from core.edits.lazy.draft_indentation import fit_indentation
 from core.edits.lazy.line_matches import DraftToken, measure_depths
+from core.edits.lazy.marker_law import find_breach
 from core.edits.lazy.markers import is_marker, may_be_marker, may_be_remark, parse_removal
 from core.text.lines import TextLines
 
@@ -53,7 +54,7 @@ def splice_draft(lines: TextLines, tokens: Sequence[DraftToken], *, open_ends: b
         rows = _align_rows(lines, tokens, measure_depths(lines.bodies, prose=prose), open_ends)
     except AlignmentUndecided:
         raise UndecidedEdit("the new lines fit in more than one place") from None
-    if doubt := find_doubt(AlignedDraft(lines, tokens, rows)):
+    if doubt := find_doubt(AlignedDraft(lines, tokens, rows)) or find_breach(lines.bodies, tokens, rows):
         raise UndecidedEdit(doubt)
     spacing, fallback = Spacing(lines, tokens, open_ends=open_ends), lines.find_dominant_ending()
     out: list[tuple[str, str]] = []
