@@ -15,7 +15,8 @@ from core.edits.errors import EditError, UndecidedEdit
 from core.edits.formats.draft import apply_drafts
 from core.edits.formats.lazy import apply_lazy
 
-RIGHT, REFUSED, DEFERRED, WRONG, LOST, STALE = "right", "refused", "deferred", "wrong", "lost", "stale"
+RIGHT, REFUSED, DEFERRED, LITERAL = "right", "refused", "deferred", "literal"
+WRONG, LOST, STALE = "wrong", "lost", "stale"
 BAD: Final = (WRONG, LOST, STALE)
 _EACH: Final = 3  # commits that are looked at for each edit that is wanted
 
@@ -50,8 +51,9 @@ class Tally:
 
 def judged(made: Made) -> tuple[str, str]:
     """The outcome of an edit, and why it was refused. An edit that changes nothing is refused by the tools; what rules
-    can't decide is deferred to the edit agent. It is lost if a line is gone that the file it means still has, stale if
-    anything was made of an edit whose target is not in the file."""
+    can't decide is deferred to the edit agent. It is literal if its changes are not between lines of the file and all
+    that it leaves out was kept, as the rule of markers says, though the commit replaced some of it; lost if a line is
+    gone that the file it means still has; stale if anything was made of an edit whose target is not in the file."""
     try:
         text = applied(made)
     except UndecidedEdit as problem:
@@ -64,13 +66,21 @@ def judged(made: Made) -> tuple[str, str]:
         return RIGHT, ""
     if made.original == made.expected:
         return STALE, ""
-    return (LOST if missing(made, text) else WRONG), ""
+    if missing(made, text):
+        return LOST, ""
+    return (LITERAL if made.is_cut and adds_only(made.original, text) else WRONG), ""
 
 
 def applied(made: Made) -> str:
     """The text that an edit makes. Raises `EditError`."""
     apply = apply_lazy if made.format == "lazy" else apply_drafts
     return apply(made.original, made.edit, made.path)
+
+
+def adds_only(before: str, after: str) -> bool:
+    """Whether every line of a text is in another one, in the same order."""
+    rows = iter(after.splitlines())
+    return all(row in rows for row in before.splitlines())
 
 
 def missing(made: Made, text: str) -> list[str]:
@@ -86,7 +96,7 @@ def _counted(text: str) -> Counter[str]:
 def told(name: str, counts: Counter[str]) -> str:
     total = counts.total()
     share = counts[RIGHT] / total if total else 0.0
-    rest = "  ".join(f"{outcome} {counts[outcome]:4}" for outcome in (DEFERRED, REFUSED, *BAD))
+    rest = "  ".join(f"{outcome} {counts[outcome]:4}" for outcome in (DEFERRED, REFUSED, LITERAL, *BAD))
     return f"  {name:18} {total:6}  right {share:6.1%}  {rest}"
 
 

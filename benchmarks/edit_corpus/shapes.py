@@ -75,6 +75,11 @@ class Made(NamedTuple):
     shape: str = "careful"
     places: tuple[Span, ...] = ()
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether changes stand right beside markers, so that the edit does not show what they take the place of."""
+        return self.shape.endswith("-changed") or self.shape == "bare"
+
 
 class File(NamedTuple):
     """Lines without endings, before and after."""

@@ -24,7 +24,9 @@ from core.edits.hunks.placement_choice import choose_placements, is_same_result
 from core.edits.hunks.placement_doubts import CLOSE, PlacementDoubt, find_doubt, is_contested
 from core.edits.hunks.placements import LineIndex, Placement
 from core.edits.indentation import measure_depth
+from core.edits.lazy.alignment import assign_scopes
 from core.edits.lazy.blank_lines import ResultRow
+from core.edits.lazy.gaps import MarkedDraft
 from core.edits.lazy.line_matches import DraftToken
 from core.edits.lazy.marker_law import find_breach
 from core.text.line_diff import diff_lines
@@ -104,7 +106,7 @@ def place_pieces(
     strayed = [_drops_blank_lines(placement, others, index, padded=padded) for placement, others in taken]
     is_sure = choice.is_sure and not any(strayed) and not _has_open_end(choice.placements, pieces, index)
     against = is_sure and any(is_contested(placement, others, index) for placement, others in taken)
-    breach = find_breach([body.rstrip() for body in lines.bodies], tokens, list(_trace_rows(lines, tokens, choice.placements)))
+    breach = find_breach(MarkedDraft(lines.bodies, assign_scopes(tokens), list(_trace_rows(lines, tokens, choice.placements))))
     is_sure = is_sure and not breach
     return PlacedDraft(
         text=_render_placements(lines, choice.placements),

@@ -15,6 +15,7 @@ from core.edits.lazy.blank_lines import ResultRow, Spacing
 from core.edits.lazy.checks import AlignedDraft, find_doubt
 from core.edits.lazy.definitions import MAX_UNMENTIONED
 from core.edits.lazy.draft_indentation import fit_indentation
+from core.edits.lazy.gaps import MarkedDraft
 from core.edits.lazy.line_matches import DraftToken, measure_depths
 from core.edits.lazy.marker_law import find_breach
 from core.edits.lazy.markers import is_marker, may_be_marker, may_be_remark, parse_removal
@@ -51,10 +52,11 @@ def tokenise_draft(new: Sequence[str], lines: TextLines) -> list[DraftToken]:
 def splice_draft(lines: TextLines, tokens: Sequence[DraftToken], *, open_ends: bool, prose: bool = False) -> str:
     """Make the text that the tokens make of the lines. Raises `UndecidedEdit` for several, or unmentioned deletions."""
     try:
-        rows = _align_rows(lines, tokens, measure_depths(lines.bodies, prose=prose), open_ends)
+        depths = measure_depths(lines.bodies, prose=prose)
+        rows = _align_rows(lines, tokens, depths, open_ends)
     except AlignmentUndecided:
         raise UndecidedEdit("the new lines fit in more than one place") from None
-    if doubt := find_doubt(AlignedDraft(lines, tokens, rows)) or find_breach(lines.bodies, tokens, rows):
+    if doubt := find_doubt(AlignedDraft(lines, tokens, rows)) or find_breach(MarkedDraft(lines.bodies, tokens, rows, depths)):
         raise UndecidedEdit(doubt)
     spacing, fallback = Spacing(lines, tokens, open_ends=open_ends), lines.find_dominant_ending()
     out: list[tuple[str, str]] = []
