@@ -74,6 +74,7 @@ class Made(NamedTuple):
     traits: tuple[str, ...]
     shape: str = "careful"
     places: tuple[Span, ...] = ()
+    has_markers: bool = True
 
     @property
     def is_cut(self) -> bool:
@@ -130,12 +131,17 @@ def make(change: Change, format_: str, chance: random.Random, *, shape: str = "c
         return None
     traits += [f"hunks{min(len(segments), 3)}"]
     places = tuple(segments)
-    return Made(format_, change.path, change.language, original, text, expected, tuple(traits), shape, places)
+    return Made(format_, change.path, change.language, original, text, expected, tuple(traits), shape, places, edit.has_markers)
 
 
 def _has_shape(shape: str, segments: Sequence[Span], file: File) -> bool:
     """Whether an edit lacks what its shape lacks, in comparison with a careful one."""
     before, after = segments[0].first > 0, segments[-1].last < len(file.old)
+    edges = {"ends-changed": (-1,), "outline-ends-changed": (-1,), "begins-changed": (0,), "bare": (0, -1)}
+    for span in file.spans:
+        new = file.new[span.start : span.stop]
+        if any(not new or not any(map(str.isalnum, new[edge])) for edge in edges.get(shape, ())):
+            return False  # what goes without anything in its place can't be shown
     match shape:
         case "ends-changed" | "outline-ends-changed" | "lead-only":
             return after

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -25,6 +26,8 @@ def age(made: Made, chance: random.Random) -> Made | None:
     end = "\r\n" if "\r\n" in made.original else "\n"
     rows = made.original.removesuffix(end).split(end)
     way = chance.choice(sorted(_WAYS))
+    if not made.has_markers:
+        return None  # a range of lines, whatever they are
     kept, near = _WAYS[way](rows, made.places, chance), ""
     if chance.random() < 0.5:
         near, kept = "near", _plant(rows, kept, made.places, chance)
@@ -88,10 +91,12 @@ def _reword(row: str, chance: random.Random, *, often: float) -> str:
 
 
 def _stands(block: Sequence[str], rows: Sequence[str]) -> bool:
-    """Whether a part of the edit is still there, as one run or as most of its lines that say something."""
-    telling = {row.strip() for row in block if sum(map(str.isalnum, row)) >= 3}
-    left = telling & {row.strip() for row in rows}
-    return not telling or 2 * len(left) > len(telling)
+    """Whether a part of the edit is still there: most of its lines that say something, or its first or last one alone."""
+    telling = [row.strip() for row in block if sum(map(str.isalnum, row)) >= 3]
+    there = Counter(row.strip() for row in rows)
+    left = {row for row in telling if row in there}
+    edges = any(there[row] == 1 for row in (*telling[:1], *telling[-1:]))
+    return not telling or edges or 2 * len(left) > len(set(telling))
 
 
 _WAYS: Final[dict[str, Callable[[Sequence[str], Sequence[Span], random.Random], list[str]]]] = {

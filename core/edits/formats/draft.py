@@ -18,7 +18,7 @@ from core.edits.hunks.costs import is_telling
 from core.edits.hunks.draft_placement import place_draft
 from core.edits.hunks.placed_draft import PlacedDraft, replace_all_lines
 from core.edits.lazy.alignment import assign_scopes
-from core.edits.lazy.assembly import check_remarks, splice_draft, tokenise_draft
+from core.edits.lazy.assembly import check_marker_words, check_remarks, splice_draft, tokenise_draft
 from core.edits.lazy.line_matches import DraftToken, compile_thing
 from core.edits.lazy.markers import is_marker
 from core.text.lines import TextLines, split_closed, split_lines
@@ -134,6 +134,7 @@ def apply_draft(text: str, draft: FileDraft) -> str:
     hunks = _place_hunks(part, rows, tokens)
     hunks = hunks if hunks is not None and hunks.has_markers else None
     if hunks is not None and hunks.is_accepted:
+        check_marker_words(rows, part, hunks.text)
         return before + hunks.text + after
     if hunks is not None and not hunks.is_outline:
         raise UndecidedEdit("its parts fit in more than one place")
@@ -148,6 +149,7 @@ def apply_draft(text: str, draft: FileDraft) -> str:
     if len(part) == len(lines):
         _check_start(part, rows)
     done = splice_draft(part, assign_scopes(tokens), open_ends=False)
+    check_marker_words(rows, part, done)
     _check_removals(part, rows, done)
     if hunks is not None and not hunks.allows("".join(map(str.__add__, part.bodies, part.ends)), done):
         raise UndecidedEdit("its parts fit in more than one place")

@@ -31,6 +31,17 @@ def check_remarks(new: Sequence[str], own: Collection[str]) -> None:
             raise UndecidedEdit(f"{row.strip()[:80]!r} may stand for lines that stay, or be a part of a comment")
 
 
+def check_marker_words(rows: Sequence[str], lines: TextLines, after: str) -> None:
+    """Raise `UndecidedEdit` when the first or last words of a draft say that something stays, and would be in the text
+    though the file does not have them."""
+    filled = [row.strip() for row in rows if row.strip()]
+    edges = {row for row in (*filled[:1], *filled[-1:]) if is_marker(row) or may_be_marker(row)}
+    there = {line.strip() for line in lines.bodies}
+    for row in edges - there:
+        if row in {line.strip() for line in after.splitlines()}:
+            raise UndecidedEdit(f"{row[:80]!r} may stand for lines that stay, or be one of them")
+
+
 def tokenise_draft(new: Sequence[str], lines: TextLines) -> list[DraftToken]:
     """Tokenise a draft in which comments also say what is removed."""
     own = {line.strip() for line in lines.bodies}

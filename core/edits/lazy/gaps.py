@@ -65,10 +65,15 @@ class MarkedDraft:
         """The line of the file that each token is to the letter."""
         return {token: old for token, old in self.matched.items() if self._is_same(token, old)}
 
-    def is_unique(self, run: Sequence[str]) -> bool:
-        """Return True if the file has lines once, one after the other but for blank ones."""
+    def find_places(self, run: Sequence[str]) -> list[range]:
+        """Return where the file has lines, one after the other but for blank ones, as places in `filled`."""
         size, rows = len(run), list(run)
-        return sum(self.filled[at : at + size] == rows for at in range(len(self.filled) - size + 1)) == 1
+        starts = range(len(self.filled) - size + 1)
+        return [range(at, at + size) for at in starts if self.filled[at : at + size] == rows]
+
+    def find_filled_place(self, token: int) -> int:
+        """Return the place in `filled` of the line that a token is to the letter."""
+        return sum(bool(body.strip()) for body in self.bodies[: self.same[token]])
 
     def find_run(self, row: ResultRow, step: int, depth: int) -> tuple[list[str], bool]:
         """Return the lines that the draft shares with the file without a break, from a row of both on, in the order of
@@ -120,9 +125,15 @@ class MarkedDraft:
         )  # fmt: skip
 
     def _may_hold(self, markers: Sequence[int], depth: int | None) -> bool:
-        """True if markers may stand for lines of a depth: not, if they stand right below what opens their own scope."""
-        found = [self.tokens[index] for index in markers]
-        return depth is None or any(not token.is_scope_opened or token.floor <= depth for token in found)
+        """True if markers may stand for lines of a depth: not, if they stand in what the lines right above them open,
+        and lines of that depth lie outside of that."""
+        return depth is None or any(not self.tokens[m].is_scope_opened or self._find_base(m) < depth for m in markers)
+
+    def _find_base(self, marker: int) -> int:
+        """The least depth of the piece above a marker."""
+        first = max((each for each in self.markers if each < marker), default=-1)
+        piece = [token.depth for token in self.tokens[first + 1 : marker] if token.text.strip()]
+        return min(piece, default=-1)
 
     def _stays(self, row: ResultRow) -> bool:
         if row.old is None or row.token is None:

@@ -29,6 +29,7 @@ _REPEATS: Final = re.compile(r"(?:assert\w*|expect|self\.assert\w+|insert into)\
 _HEADING: Final = re.compile(r"#{1,6}\s|\[+[\w.\"' -]+\]+$")
 _CALL: Final = re.compile(r"(?P<callee>(?:await\s+)?[\w.$>:-]+\()(?P<given>.*)\)[;,]?")
 _CALLED_ONCE: Final = re.compile(r"[\w.]*\b(?:listen|main|run|start|serve|exit|render|mount)\(")
+_FEW: Final = 2  # lines that go at an end of the file for others that are not like them
 _MANY: Final = 6  # lines that go, more than come, between lines that the file has twice
 _SHARED: Final = 0.5  # of the words of new lines: more, and they may be a version of the lines beside them
 
@@ -66,19 +67,35 @@ class _Court:
         """Object to lines that would go within a piece: more than come at an end of the file that has no marker; many
         between lines that the file has twice; or what stands beside a line that tells nothing and is next to a marker,
         unless that closes what they lie in."""
-        come = sum(is_telling(self.tokens[index].text) for index in gap.come)
+        come = len(gap.come)
         if gap.left is None or gap.right is None:
-            few = len(left) <= come + (gap.right is None)
+            new = [self.tokens[index].text for index in gap.come]
+            alike = sum(any(compute_replacement_cost(row, self.bodies[index]) is not None for row in new) for index in left)
+            few = len(left) <= come and len(left) - alike <= _FEW
             return "" if few or self._ends_block(gap) else self._tell_gone(left)
         least = min((self.depths[index] for index in left), default=0)
+        if self._is_loose(gap):
+            return f"what stands around line {left[0] + 1} is there more than once"
         for row, step in ((gap.left, -1), (gap.right, 1)):
             run, is_open = self.draft.find_run(row, step, least)
             beside = any(self.depths[index] <= self.depths[row.old or 0] for index in left)
-            if is_open and beside and not any(map(is_telling, run)) and not self.draft.is_unique(run):
+            if is_open and beside and not any(map(is_telling, run)) and len(self.draft.find_places(run)) != 1:
                 return self._tell_gone(left)
-            if run and len(left) > come + _MANY and not self.draft.is_unique(run):
+            if run and len(left) > come + _MANY and len(self.draft.find_places(run)) != 1:
                 return self._tell_gone(left)
         return ""
+
+    def _is_loose(self, gap: Gap) -> bool:
+        """True if the file has all that a piece shares with it, from what changes to its markers, more than once."""
+        found = []
+        for row, step in ((gap.left, -1), (gap.right, 1)):
+            run, is_open = ([], False) if row is None or row.token is None else self.draft.find_run(row, step, 10**6)
+            if not is_open or any(NAMED.match(parse_line_key(line) or "") for line in run):
+                return False
+            depth = min(token.depth for token in self.tokens if token.kind == "line" and token.text.strip() in run)
+            inside = any(index in self.draft.matched and self.tokens[index].depth < depth for index in range(row.token or 0))
+            found.append(inside or len(self.draft.find_places(run)) == 1)
+        return not any(found)
 
     def _is_replaced(self, old: int, gap: Gap) -> bool:
         """True if a line that comes is a version of one that goes: by its name, as the head of the same lines, as the
@@ -171,11 +188,14 @@ class _Court:
         for piece in self.draft.iterate_pieces():
             if all(index in held for index in piece):
                 continue
-            texts = [self.tokens[index].text.strip() for index in piece if index in held]
-            telling = any(map(is_telling, texts)) or any(self.draft.is_unique([text]) for text in texts)
             depth = self.tokens[piece[0]].depth
             inside = any(index in held and self.tokens[index].depth < depth for index in range(piece[0]))
-            if (piece[0] in held or piece[-1] in held) and (telling or inside):
+            if not inside and self._has_rival(piece):
+                return f"{self.tokens[piece[0]].text.strip()[:80]!r} and what is next to it fit in more than one place"
+            texts = [self.tokens[index].text.strip() for index in piece if index in held]
+            telling = any(map(is_telling, texts)) or any(len(self.draft.find_places([text])) == 1 for text in texts)
+            first = next((i for i in piece if not PREFIX.match(self.tokens[i].text.strip())), piece[0])
+            if any(map(self._is_anchor, (piece[0], first, piece[-1]))) and (telling or inside):
                 continue
             if inside and len(piece) == 1:
                 continue
@@ -183,16 +203,46 @@ class _Court:
                 return f"{self.tokens[piece[0]].text.strip()[:80]!r} and the lines around it are not in the file"
         return ""
 
+    def _is_anchor(self, token: int) -> bool:
+        """True if a token is a line of the file, or the head of something by the name that it has there."""
+        named = NAMED.match(parse_line_key(self.tokens[token].text) or "")
+        return token in (self.draft.matched if named else self.draft.same)
+
+    def _has_rival(self, piece: Sequence[int]) -> bool:
+        """True if elsewhere the file has more of the first or of the last lines of a piece, one after the other, than
+        where the piece was laid."""
+        for tokens in (list(piece), list(piece)[::-1]):
+            size = next((at for at in range(len(tokens)) if not self._is_next(tokens, at)), len(tokens))
+            longer = [self.tokens[index].text.strip() for index in sorted(tokens[: size + 1])]
+            shared = [self.tokens[index].text.strip() for index in tokens[:size]]
+            if not 0 < size < len(tokens) or not any(is_telling(row) and not CONTINUED.match(row) for row in shared):
+                continue
+            here = self.draft.find_filled_place(tokens[0])
+            if any(here not in place for place in self.draft.find_places(longer)):
+                return True
+        return False
+
+    def _is_next(self, tokens: Sequence[int], at: int) -> bool:
+        """True if a token is a line of the file that stands right beside the one of the token before it."""
+        same = self.draft.same
+        if tokens[at] not in same:
+            return False
+        first, last = sorted((same[tokens[max(at - 1, 0)]], same[tokens[at]]))
+        return not any(body.strip() for body in self.bodies[first + 1 : last])
+
     def _find_versions(self, gap: Gap) -> list[int]:
-        """The tokens of a gap that are versions of what goes in it."""
+        """The tokens of a gap that are versions of what goes in it, by what they name or call."""
         gone = [index for index in gap.gone if is_telling(self.bodies[index]) and self._is_replaced(index, gap)]
-        return list(gap.come) if len(gone) == len(gap.come) == 1 else []
+        one = len(gone) == len(gap.come) == 1 and not _LEAVES.match(self.bodies[gone[0]].strip())
+        return list(gap.come) if one else []
 
     def _is_new_part(self, piece: Sequence[int]) -> bool:
         """True if a piece is made of whole things that have a name, or is one line that has."""
         rows = [self.tokens[index].text for index in piece]
         tops = _find_tops(rows)
-        if not tops:
+        head = next((row.strip() for row in rows if _find_tops([row])), "")
+        is_open = sum(row.count("{") - row.count("}") for row in rows) > 0 or _OPENS.search(rows[-1].rstrip())
+        if not tops or head != tops[0] or is_open:
             return False
         named = all(NAMED.match(parse_line_key(row) or "") for row in tops)
         return named or _HEADING.match(tops[0]) is not None or (len(rows) == 1 and parse_line_key(rows[0]) is not None)
