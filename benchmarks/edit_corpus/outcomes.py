@@ -68,7 +68,8 @@ def judged(made: Made) -> tuple[str, str]:
         return STALE, ""
     if missing(made, text):
         return LOST, ""
-    return (LITERAL if made.is_cut and adds_only(made.original, text) else WRONG), ""
+    spaced = text.split() == made.expected.split()  # blank lines beside a marker are its surroundings
+    return (LITERAL if made.is_cut and (spaced or adds_only(made.original, text)) else WRONG), ""
 
 
 def applied(made: Made) -> str:

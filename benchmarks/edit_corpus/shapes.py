@@ -140,8 +140,8 @@ def _has_shape(shape: str, segments: Sequence[Span], file: File) -> bool:
     edges = {"ends-changed": (-1,), "outline-ends-changed": (-1,), "begins-changed": (0,), "bare": (0, -1)}
     for span in file.spans:
         new = file.new[span.start : span.stop]
-        if any(not new or not any(map(str.isalnum, new[edge])) for edge in edges.get(shape, ())):
-            return False  # what goes without anything in its place can't be shown
+        if any(not new or not any(map(str.isalnum, new[e])) or new[e] in file.old for e in edges.get(shape, ())):
+            return False  # what goes without anything in its place can't be shown, and a line of the file is context
     match shape:
         case "ends-changed" | "outline-ends-changed" | "lead-only":
             return after

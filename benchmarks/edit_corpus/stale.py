@@ -15,6 +15,7 @@ from typing import Final
 from benchmarks.edit_corpus.changes import Span
 from benchmarks.edit_corpus.shapes import Made
 from core.edits.indentation import measure_depth
+from core.edits.lazy.line_keys import parse_line_key
 
 AGED: Final = ("careful", "careful", "ends-changed", "begins-changed", "outline", "outline-ends-changed", "lead-only")
 _WORD: Final = re.compile(r"[A-Za-z_]\w{2,}")
@@ -91,12 +92,15 @@ def _reword(row: str, chance: random.Random, *, often: float) -> str:
 
 
 def _stands(block: Sequence[str], rows: Sequence[str]) -> bool:
-    """Whether a part of the edit is still there: most of its lines that say something, or its first or last one alone."""
+    """Whether a part of the edit is still there: most of its lines that say something, its first or last one, or
+    something that it defines by its name."""
     telling = [row.strip() for row in block if sum(map(str.isalnum, row)) >= 3]
     there = Counter(row.strip() for row in rows)
     left = {row for row in telling if row in there}
-    edges = any(there[row] == 1 for row in (*telling[:1], *telling[-1:]))
-    return not telling or edges or 2 * len(left) > len(set(telling))
+    edges = any(row in there for row in (*telling[:1], *telling[-1:]))
+    names = {key for row in telling if (key := parse_line_key(row)) and key.startswith("definition ")}
+    named = not names.isdisjoint(parse_line_key(row) for row in rows)
+    return not telling or edges or named or 2 * len(left) > len(set(telling))
 
 
 _WAYS: Final[dict[str, Callable[[Sequence[str], Sequence[Span], random.Random], list[str]]]] = {

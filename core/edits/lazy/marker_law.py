@@ -13,6 +13,7 @@ from typing import Final
 
 from core.edits.hunks.costs import compute_replacement_cost, is_telling
 from core.edits.indentation import measure_depth
+from core.edits.lazy.blank_lines import ResultRow
 from core.edits.lazy.gaps import NAMED, Gap, MarkedDraft
 from core.edits.lazy.line_keys import parse_line_key
 from core.edits.lazy.line_matches import BRANCH, CONTINUED, PREFIX, compile_thing
@@ -26,7 +27,7 @@ _OPENS: Final = re.compile(r"[{(\[:]$|\b(?:do|then|begin)$")
 _CLOSES: Final = re.compile(r"[)\]}]|</|end\b")
 _LEAVES: Final = re.compile(r"(?:return|raise|throw)\b")
 _REPEATS: Final = re.compile(r"(?:assert\w*|expect|self\.assert\w+|insert into)\b", re.IGNORECASE)
-_HEADING: Final = re.compile(r"#{1,6}\s|\[+[\w.\"' -]+\]+$")
+_HEADING: Final = re.compile(r"#{2,6}\s|\[+[\w.\"' -]+\]+$")
 _CALL: Final = re.compile(r"(?P<callee>(?:await\s+)?[\w.$>:-]+\()(?P<given>.*)\)[;,]?")
 _CALLED_ONCE: Final = re.compile(r"[\w.]*\b(?:listen|main|run|start|serve|exit|render|mount)\(")
 _FEW: Final = 2  # lines that go at an end of the file for others that are not like them
@@ -71,7 +72,8 @@ class _Court:
         if gap.left is None or gap.right is None:
             new = [self.tokens[index].text for index in gap.come]
             alike = sum(any(compute_replacement_cost(row, self.bodies[index]) is not None for row in new) for index in left)
-            few = len(left) <= come and len(left) - alike <= _FEW
+            known = any(is_telling(row) and row.strip() in self.draft.filled for row in new)
+            few = len(left) <= len(new) and len(left) - alike <= _FEW and not known
             return "" if few or self._ends_block(gap) else self._tell_gone(left)
         least = min((self.depths[index] for index in left), default=0)
         if self._is_loose(gap):
@@ -132,6 +134,8 @@ class _Court:
 
     def _ends_block(self, gap: Gap) -> bool:
         """True if the last block of the file is shown from its head on, and is left where it was left."""
+        if not gap.come or not gap.gone:
+            return False
         last, end = self.tokens[gap.come[-1]], gap.gone[-1]
         above = (token for token in reversed(self.tokens[: gap.come[0]]) if token.text.strip())
         head = next((token for token in above if token.depth < last.depth or token.kind == "marker"), None)
@@ -192,16 +196,33 @@ class _Court:
             inside = any(index in held and self.tokens[index].depth < depth for index in range(piece[0]))
             if not inside and self._has_rival(piece):
                 return f"{self.tokens[piece[0]].text.strip()[:80]!r} and what is next to it fit in more than one place"
-            texts = [self.tokens[index].text.strip() for index in piece if index in held]
-            telling = any(map(is_telling, texts)) or any(len(self.draft.find_places([text])) == 1 for text in texts)
-            first = next((i for i in piece if not PREFIX.match(self.tokens[i].text.strip())), piece[0])
-            if any(map(self._is_anchor, (piece[0], first, piece[-1]))) and (telling or inside):
-                continue
-            if inside and len(piece) == 1:
+            if self._is_anchored(piece, inside=inside) or (inside and len(piece) == 1):
                 continue
             if not self._is_new_part(piece):
                 return f"{self.tokens[piece[0]].text.strip()[:80]!r} and the lines around it are not in the file"
         return ""
+
+    def _is_anchored(self, piece: Sequence[int], *, inside: bool) -> bool:
+        """True if a piece begins and ends with lines of the file one of which tells something, or one of its ends is
+        there only once or by its name."""
+        first = next((index for index in piece if not PREFIX.match(self.tokens[index].text.strip())), piece[0])
+        ends = {index for index in (piece[0], first, piece[-1]) if self._is_anchor(index)}
+        shared = [self.tokens[index].text.strip() for index in piece if index in self.draft.matched]
+        telling = inside or any(is_telling(row) or self._is_only(row) for row in shared)
+        if piece[-1] in ends and not ends.isdisjoint((piece[0], first)):
+            return telling
+        return telling and any(self._tells_place(index, piece) for index in ends)
+
+    def _tells_place(self, token: int, piece: Sequence[int]) -> bool:
+        """True if the lines that a piece shares with the file at an end of it tell one place."""
+        if token not in self.draft.same or NAMED.match(parse_line_key(self.tokens[token].text) or ""):
+            return True
+        step = -1 if token == piece[-1] else 1
+        rows = self.draft.find_run(ResultRow(token, None), step, 10**6)[0]
+        return len(self.draft.find_places(rows)) == 1 or all(CONTINUED.match(row) for row in rows)
+
+    def _is_only(self, row: str) -> bool:
+        return not CONTINUED.match(row) and len(self.draft.find_places([row])) == 1
 
     def _is_anchor(self, token: int) -> bool:
         """True if a token is a line of the file, or the head of something by the name that it has there."""
@@ -245,7 +266,8 @@ class _Court:
         if not tops or head != tops[0] or is_open:
             return False
         named = all(NAMED.match(parse_line_key(row) or "") for row in tops)
-        return named or _HEADING.match(tops[0]) is not None or (len(rows) == 1 and parse_line_key(rows[0]) is not None)
+        headed = _HEADING.match(tops[0]) is not None and piece[0] > self.draft.markers[0]
+        return named or headed or (len(rows) == 1 and parse_line_key(rows[0]) is not None)
 
 
 def _find_tops(rows: Sequence[str]) -> list[str]:
