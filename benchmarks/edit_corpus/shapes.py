@@ -78,8 +78,9 @@ class Made(NamedTuple):
 
     @property
     def is_cut(self) -> bool:
-        """Whether changes stand right beside markers, so that the edit does not show what they take the place of."""
-        return self.shape.endswith("-changed") or self.shape == "bare"
+        """Whether changes stand right beside markers, or an end lacks one, so that the edit does not show all that they
+        take the place of."""
+        return self.shape.endswith(("-changed", "-only", "-ends")) or self.shape == "bare"
 
 
 class File(NamedTuple):

@@ -50,9 +50,14 @@ class MarkedDraft:
         self.markers = [index for index, token in enumerate(tokens) if token.kind == "marker"]
 
     @cached_property
-    def filled(self) -> list[str]:
-        """The lines of the file that are not blank, without their indentation."""
-        return [body.strip() for body in self.bodies if body.strip()]
+    def lines(self) -> list[str]:
+        """The lines of the file without the white space at their ends."""
+        return [body.rstrip() for body in self.bodies]
+
+    @cached_property
+    def own(self) -> frozenset[str]:
+        """The lines of the file without their indentation."""
+        return frozenset(body.strip() for body in self.bodies)
 
     @cached_property
     def matched(self) -> dict[int, int]:
@@ -66,26 +71,31 @@ class MarkedDraft:
         return {token: old for token, old in self.matched.items() if self._is_same(token, old)}
 
     def find_places(self, run: Sequence[str]) -> list[range]:
-        """Return where the file has lines, one after the other but for blank ones, as places in `filled`."""
+        """Return where the file has lines, one after the other."""
         size, rows = len(run), list(run)
-        starts = range(len(self.filled) - size + 1)
-        return [range(at, at + size) for at in starts if self.filled[at : at + size] == rows]
-
-    def find_filled_place(self, token: int) -> int:
-        """Return the place in `filled` of the line that a token is to the letter."""
-        return sum(bool(body.strip()) for body in self.bodies[: self.same[token]])
+        starts = range(len(self.lines) - size + 1)
+        return [range(at, at + size) for at in starts if self.lines[at : at + size] == rows]
 
     def find_run(self, row: ResultRow, step: int, depth: int) -> tuple[list[str], bool]:
-        """Return the lines that the draft shares with the file without a break, from a row of both on, in the order of
-        the draft, and whether a marker that may stand for lines of a depth is next to them."""
-        run, index = [], row.token or 0
+        """Return the lines of the file that the draft shares with it without a break, from a row of both on, and
+        whether a marker that may stand for lines of a depth is next to them."""
+        run: list[int] = []
+        index = row.token or 0
         while 0 <= index < len(self.tokens) and self.tokens[index].kind != "marker":
             if self.tokens[index].text.strip():
-                if index not in self.same:
-                    return run[::step], False
-                run.append(self.tokens[index].text.strip())
+                if index not in self.same or (run and not self.is_next(run[-1], self.same[index])):
+                    return self._take(run), False
+                run.append(self.same[index])
             index += step
-        return run[::step], 0 <= index < len(self.tokens) and self._may_hold([index], depth)
+        return self._take(run), 0 <= index < len(self.tokens) and self._may_hold([index], depth)
+
+    def is_next(self, one: int, other: int) -> bool:
+        """Return True if there is nothing but blank lines between two lines of the file."""
+        first, last = sorted((one, other))
+        return not any(self.lines[first + 1 : last])
+
+    def _take(self, run: Sequence[int]) -> list[str]:
+        return self.lines[min(run) : max(run) + 1] if run else []
 
     def iterate_pieces(self) -> Iterator[list[int]]:
         """Yield the filled tokens between two markers, or an end of the draft and a marker."""

@@ -25,13 +25,15 @@ _KEYWORD: Final = frozenset(
 )
 _OPENS: Final = re.compile(r"[{(\[:]$|\b(?:do|then|begin)$")
 _CLOSES: Final = re.compile(r"[)\]}]|</|end\b")
+_IMPORT: Final = re.compile(r"(?:import|from|use|using|#include|require|export|const)\b|\w+\s*=\s")
 _LEAVES: Final = re.compile(r"(?:return|raise|throw)\b")
 _REPEATS: Final = re.compile(r"(?:assert\w*|expect|self\.assert\w+|insert into)\b", re.IGNORECASE)
 _HEADING: Final = re.compile(r"#{2,6}\s|\[+[\w.\"' -]+\]+$")
 _CALL: Final = re.compile(r"(?P<callee>(?:await\s+)?[\w.$>:-]+\()(?P<given>.*)\)[;,]?")
 _CALLED_ONCE: Final = re.compile(r"[\w.]*\b(?:listen|main|run|start|serve|exit|render|mount)\(")
-_FEW: Final = 2  # lines that go at an end of the file for others that are not like them
+_DEEP: Final = 10**6
 _MANY: Final = 6  # lines that go, more than come, between lines that the file has twice
+_LONG: Final = 4  # new lines that lie beside one line of the file alone and are no whole thing
 _SHARED: Final = 0.5  # of the words of new lines: more, and they may be a version of the lines beside them
 
 
@@ -71,9 +73,8 @@ class _Court:
         come = len(gap.come)
         if gap.left is None or gap.right is None:
             new = [self.tokens[index].text for index in gap.come]
-            alike = sum(any(compute_replacement_cost(row, self.bodies[index]) is not None for row in new) for index in left)
-            known = any(is_telling(row) and row.strip() in self.draft.filled for row in new)
-            few = len(left) <= len(new) and len(left) - alike <= _FEW and not known
+            known = any(is_telling(row) and row.strip() in self.draft.own for row in new)
+            few = 0 < len(new) >= len(left) - _MANY and not known
             return "" if few or self._ends_block(gap) else self._tell_gone(left)
         least = min((self.depths[index] for index in left), default=0)
         if self._is_loose(gap):
@@ -81,7 +82,7 @@ class _Court:
         for row, step in ((gap.left, -1), (gap.right, 1)):
             run, is_open = self.draft.find_run(row, step, least)
             beside = any(self.depths[index] <= self.depths[row.old or 0] for index in left)
-            if is_open and beside and not any(map(is_telling, run)) and len(self.draft.find_places(run)) != 1:
+            if is_open and beside and len(left) > come and not any(map(is_telling, run)) and len(self.draft.find_places(run)) != 1:
                 return self._tell_gone(left)
             if run and len(left) > come + _MANY and len(self.draft.find_places(run)) != 1:
                 return self._tell_gone(left)
@@ -91,13 +92,18 @@ class _Court:
         """True if the file has all that a piece shares with it, from what changes to its markers, more than once."""
         found = []
         for row, step in ((gap.left, -1), (gap.right, 1)):
-            run, is_open = ([], False) if row is None or row.token is None else self.draft.find_run(row, step, 10**6)
+            if row is None or row.token is None:
+                return False
+            run, is_open = self.draft.find_run(row, step, _DEEP)
             if not is_open or any(NAMED.match(parse_line_key(line) or "") for line in run):
                 return False
-            depth = min(token.depth for token in self.tokens if token.kind == "line" and token.text.strip() in run)
-            inside = any(index in self.draft.matched and self.tokens[index].depth < depth for index in range(row.token or 0))
-            found.append(inside or len(self.draft.find_places(run)) == 1)
+            found.append(len(self.draft.find_places(run)) == 1 or self._is_inside(row.token))
         return not any(found)
+
+    def _is_inside(self, token: int) -> bool:
+        """True if an earlier line of the draft that the file has, or its head by name, lies further out."""
+        depth = self.tokens[token].depth
+        return any(index in self.draft.matched and self.tokens[index].depth < depth for index in range(token))
 
     def _is_replaced(self, old: int, gap: Gap) -> bool:
         """True if a line that comes is a version of one that goes: by its name, as the head of the same lines, as the
@@ -109,8 +115,10 @@ class _Court:
         come = [self.tokens[index].text for index in gap.come if self.tokens[index].depth == depth]
         if key is not None and any(parse_line_key(row) == key for row in come):
             return True
+        if any(row.strip() == text for row in come):
+            return True
         if not is_telling(line):
-            return any(row.strip() == text for row in come)
+            return False
         leaves = _LEAVES.match(text) if self._find_depth_below(gap) < depth else None
         ends = leaves is not None and any(row.strip().startswith(leaves[0]) for row in come)
         varied = self._reaches_end(gap) and any(_differ_in_one_word(row, line) for row in come)
@@ -168,7 +176,7 @@ class _Court:
         """Object to new lines beside a marker that may take the place of what it stands for."""
         new = [self.tokens[index].text for index in gap.come]
         head = new[0].strip()
-        if gap.is_kept_below and _OPENS.search(new[-1].rstrip()):
+        if gap.is_kept_below and (_OPENS.search(new[-1].rstrip()) or _count_open(new) > 0):
             return f"{new[-1].strip()[:80]!r} opens what it does not show"
         if gap.is_kept_above and _CLOSES.match(head):
             return f"{head[:80]!r} closes what it does not show"
@@ -190,10 +198,9 @@ class _Court:
         that tells where it belongs."""
         held = self.draft.matched.keys() | {t for gap in self.draft.iterate_gaps() for t in self._find_versions(gap)}
         for piece in self.draft.iterate_pieces():
-            if all(index in held for index in piece):
+            if all(index in held for index in piece) and (len(piece) == 1 or any(i in self.draft.same for i in piece)):
                 continue
-            depth = self.tokens[piece[0]].depth
-            inside = any(index in held and self.tokens[index].depth < depth for index in range(piece[0]))
+            inside = self._is_inside(piece[0])
             if not inside and self._has_rival(piece):
                 return f"{self.tokens[piece[0]].text.strip()[:80]!r} and what is next to it fit in more than one place"
             if self._is_anchored(piece, inside=inside) or (inside and len(piece) == 1):
@@ -209,20 +216,28 @@ class _Court:
         ends = {index for index in (piece[0], first, piece[-1]) if self._is_anchor(index)}
         shared = [self.tokens[index].text.strip() for index in piece if index in self.draft.matched]
         telling = inside or any(is_telling(row) or self._is_only(row) for row in shared)
+        placed = telling and any(self._tells_place(index, piece) for index in ends)
         if piece[-1] in ends and not ends.isdisjoint((piece[0], first)):
-            return telling
-        return telling and any(self._tells_place(index, piece) for index in ends)
+            return placed or (telling and inside)
+        if (piece[0] < self.draft.markers[0] or piece[-1] > self.draft.markers[-1]) and placed:
+            return True
+        new = [index for index in piece if index not in self.draft.matched]
+        new = [index for index in new if not CONTINUED.match(self.tokens[index].text.strip())]
+        closed = inside and all(CONTINUED.match(self.tokens[index].text.strip()) for index in ends) and bool(ends)
+        return (placed or closed) and (len(new) < _LONG or self._is_new_part(new))
 
     def _tells_place(self, token: int, piece: Sequence[int]) -> bool:
         """True if the lines that a piece shares with the file at an end of it tell one place."""
         if token not in self.draft.same or NAMED.match(parse_line_key(self.tokens[token].text) or ""):
             return True
         step = -1 if token == piece[-1] else 1
-        rows = self.draft.find_run(ResultRow(token, None), step, 10**6)[0]
-        return len(self.draft.find_places(rows)) == 1 or all(CONTINUED.match(row) for row in rows)
+        rows = self.draft.find_run(ResultRow(token, None), step, _DEEP)[0]
+        return len(self.draft.find_places(rows)) == 1 and any(
+            is_telling(row) or not CONTINUED.match(row.strip()) for row in rows
+        )
 
     def _is_only(self, row: str) -> bool:
-        return not CONTINUED.match(row) and len(self.draft.find_places([row])) == 1
+        return not CONTINUED.match(row) and [line.strip() for line in self.draft.lines].count(row) == 1
 
     def _is_anchor(self, token: int) -> bool:
         """True if a token is a line of the file, or the head of something by the name that it has there."""
@@ -232,24 +247,19 @@ class _Court:
     def _has_rival(self, piece: Sequence[int]) -> bool:
         """True if elsewhere the file has more of the first or of the last lines of a piece, one after the other, than
         where the piece was laid."""
+        same = self.draft.same
         for tokens in (list(piece), list(piece)[::-1]):
-            size = next((at for at in range(len(tokens)) if not self._is_next(tokens, at)), len(tokens))
-            longer = [self.tokens[index].text.strip() for index in sorted(tokens[: size + 1])]
+            pairs = zip([tokens[0], *tokens], tokens, strict=False)
+            apart = (not (each in same and self.draft.is_next(same[one], same[each])) for one, each in pairs)
+            size = next((at for at, is_apart in enumerate(apart) if is_apart), len(tokens))
             shared = [self.tokens[index].text.strip() for index in tokens[:size]]
             if not 0 < size < len(tokens) or not any(is_telling(row) and not CONTINUED.match(row) for row in shared):
                 continue
-            here = self.draft.find_filled_place(tokens[0])
-            if any(here not in place for place in self.draft.find_places(longer)):
+            first, last = sorted((tokens[0], tokens[size]))
+            longer = [token.text.rstrip() for token in self.tokens[first : last + 1]]
+            if any(same[tokens[0]] not in place for place in self.draft.find_places(longer)):
                 return True
         return False
-
-    def _is_next(self, tokens: Sequence[int], at: int) -> bool:
-        """True if a token is a line of the file that stands right beside the one of the token before it."""
-        same = self.draft.same
-        if tokens[at] not in same:
-            return False
-        first, last = sorted((same[tokens[max(at - 1, 0)]], same[tokens[at]]))
-        return not any(body.strip() for body in self.bodies[first + 1 : last])
 
     def _find_versions(self, gap: Gap) -> list[int]:
         """The tokens of a gap that are versions of what goes in it, by what they name or call."""
@@ -262,12 +272,12 @@ class _Court:
         rows = [self.tokens[index].text for index in piece]
         tops = _find_tops(rows)
         head = next((row.strip() for row in rows if _find_tops([row])), "")
-        is_open = sum(row.count("{") - row.count("}") for row in rows) > 0 or _OPENS.search(rows[-1].rstrip())
+        is_open = _count_open(rows) > 0 or _OPENS.search(rows[-1].rstrip())
         if not tops or head != tops[0] or is_open:
             return False
         named = all(NAMED.match(parse_line_key(row) or "") for row in tops)
-        headed = _HEADING.match(tops[0]) is not None and piece[0] > self.draft.markers[0]
-        return named or headed or (len(rows) == 1 and parse_line_key(rows[0]) is not None)
+        headed = _HEADING.match(rows[0]) is not None and piece[0] > self.draft.markers[0]
+        return named or headed or (len(rows) == 1 and _IMPORT.match(rows[0]) is not None)
 
 
 def _find_tops(rows: Sequence[str]) -> list[str]:
@@ -277,6 +287,11 @@ def _find_tops(rows: Sequence[str]) -> list[str]:
     ]
     least = min(map(measure_depth, heads), default=0)
     return [row.strip() for row in heads if measure_depth(row) == least]
+
+
+def _count_open(rows: Sequence[str]) -> int:
+    text = "".join(rows)
+    return sum(map(text.count, "({[")) - sum(map(text.count, ")}]"))
 
 
 def _measure_shared_words(new: Sequence[str], old: Sequence[str]) -> float:
