@@ -69,7 +69,7 @@ def judged(made: Made) -> tuple[str, str]:
     if missing(made, text):
         return LOST, ""
     spaced = text.split() == made.expected.split()  # blank lines beside a marker are its surroundings
-    return (LITERAL if made.is_cut and (spaced or adds_only(made.original, text)) else WRONG), ""
+    return (LITERAL if made.is_cut and (spaced or keeps_more(made, text)) else WRONG), ""
 
 
 def applied(made: Made) -> str:
@@ -78,10 +78,11 @@ def applied(made: Made) -> str:
     return apply(made.original, made.edit, made.path)
 
 
-def adds_only(before: str, after: str) -> bool:
-    """Whether every line of a text is in another one, in the same order."""
-    rows = iter(after.splitlines())
-    return all(row in rows for row in before.splitlines())
+def keeps_more(made: Made, text: str) -> bool:
+    """Whether a text is the one that is meant with more lines of the file, all of which stay as they were."""
+    rows = iter(text.splitlines())
+    more = _counted(text) - _counted(made.expected)
+    return all(row in rows for row in made.expected.splitlines()) and more <= _counted(made.original)
 
 
 def missing(made: Made, text: str) -> list[str]:

@@ -132,7 +132,9 @@ def make(change: Change, format_: str, chance: random.Random, *, shape: str = "c
         return None
     traits += [f"hunks{min(len(segments), 3)}"]
     places = tuple(segments)
-    return Made(format_, change.path, change.language, original, text, expected, tuple(traits), shape, places, edit.has_markers)
+    return Made(
+        format_, change.path, change.language, original, text, expected, tuple(traits), shape, places, edit.has_markers
+    )
 
 
 def _has_shape(shape: str, segments: Sequence[Span], file: File) -> bool:
@@ -183,8 +185,10 @@ def _style(format_: str, chance: random.Random, shape: str) -> Style:
         careful=careful,
         shape=shape,
         padded=chance.random() < 0.12 and not careful,
-        leading=(chance.random() < 0.85 or format_ == "draft" or careful) and shape not in ("trail-only", "unmarked-ends"),
-        trailing=(chance.random() < 0.85 or format_ == "draft" or careful) and shape not in ("lead-only", "unmarked-ends"),
+        leading=(chance.random() < 0.85 or format_ == "draft" or careful)
+        and shape not in ("trail-only", "unmarked-ends"),
+        trailing=(chance.random() < 0.85 or format_ == "draft" or careful)
+        and shape not in ("lead-only", "unmarked-ends"),
         stripped=chance.random() < 0.7,
         depth=chance.choice(("margin", "near", "near", "next")),
         wording=chance.choice(_SAID_LAZY),

@@ -87,7 +87,10 @@ def place_pieces(
     """Place the pieces; None when the draft can't be read as pieces of the file. `rows` are in its indentation;
     `open_ends`: what stands before or after the draft may stay without a marker that says so. Raises
     `TooManyPlacements`."""
-    tokens = [DraftToken("marker" if mark else "line", row, measure_depth(row)) for row, mark in zip(rows, marked, strict=True)]
+    tokens = [
+        DraftToken("marker" if mark else "line", row, measure_depth(row))
+        for row, mark in zip(rows, marked, strict=True)
+    ]
     index = LineIndex([START, *(body.rstrip() for body in lines.bodies), STOP])
     options: list[list[Placement]] = []
     pieces = split_pieces(rows, marked)
@@ -106,7 +109,9 @@ def place_pieces(
     strayed = [_drops_blank_lines(placement, others, index, padded=padded) for placement, others in taken]
     is_sure = choice.is_sure and not any(strayed) and not _has_open_end(choice.placements, pieces, index)
     against = is_sure and any(is_contested(placement, others, index) for placement, others in taken)
-    breach = find_breach(MarkedDraft(lines.bodies, assign_scopes(tokens), list(_trace_rows(lines, tokens, choice.placements))))
+    breach = find_breach(
+        MarkedDraft(lines.bodies, assign_scopes(tokens), list(_trace_rows(lines, tokens, choice.placements)))
+    )
     is_sure = is_sure and not breach
     return PlacedDraft(
         text=_render_placements(lines, choice.placements),
@@ -122,9 +127,7 @@ def place_pieces(
     )
 
 
-def _trace_rows(
-    lines: TextLines, tokens: Sequence[DraftToken], placements: Sequence[Placement]
-) -> Iterator[ResultRow]:
+def _trace_rows(lines: TextLines, tokens: Sequence[DraftToken], placements: Sequence[Placement]) -> Iterator[ResultRow]:
     """Yield the filled lines of the result, each with the line of the draft and the one of the file that it is."""
     given = iter([index for index, token in enumerate(tokens) if token.kind == "line" and token.text.strip()])
     own, place = [body.rstrip() for body in lines.bodies], 0

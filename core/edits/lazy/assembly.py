@@ -32,12 +32,11 @@ def check_remarks(new: Sequence[str], own: Collection[str]) -> None:
 
 
 def check_marker_words(rows: Sequence[str], lines: TextLines, after: str) -> None:
-    """Raise `UndecidedEdit` when the first or last words of a draft say that something stays, and would be in the text
-    though the file does not have them."""
+    """Raise `UndecidedEdit` when words of a draft that say that something stays would be in the text, though the file
+    does not have them: at an end of the draft any words, within it those that are no comment."""
     filled = [row.strip() for row in rows if row.strip()]
-    edges = {row for row in (*filled[:1], *filled[-1:]) if is_marker(row) or may_be_marker(row)}
-    there = {line.strip() for line in lines.bodies}
-    for row in edges - there:
+    words = {row for row in filled if may_be_marker(row)} | set(filter(is_marker, (*filled[:1], *filled[-1:])))
+    for row in words - {line.strip() for line in lines.bodies}:
         if row in {line.strip() for line in after.splitlines()}:
             raise UndecidedEdit(f"{row[:80]!r} may stand for lines that stay, or be one of them")
 
@@ -67,7 +66,9 @@ def splice_draft(lines: TextLines, tokens: Sequence[DraftToken], *, open_ends: b
         rows = _align_rows(lines, tokens, depths, open_ends)
     except AlignmentUndecided:
         raise UndecidedEdit("the new lines fit in more than one place") from None
-    if doubt := find_doubt(AlignedDraft(lines, tokens, rows)) or find_breach(MarkedDraft(lines.bodies, tokens, rows, depths)):
+    if doubt := find_doubt(AlignedDraft(lines, tokens, rows)) or find_breach(
+        MarkedDraft(lines.bodies, tokens, rows, depths)
+    ):
         raise UndecidedEdit(doubt)
     spacing, fallback = Spacing(lines, tokens, open_ends=open_ends), lines.find_dominant_ending()
     out: list[tuple[str, str]] = []

@@ -135,15 +135,21 @@ class MarkedDraft:
         )  # fmt: skip
 
     def _may_hold(self, markers: Sequence[int], depth: int | None) -> bool:
-        """True if markers may stand for lines of a depth: not, if they stand in what the lines right above them open,
-        and lines of that depth lie outside of that."""
-        return depth is None or any(not self.tokens[m].is_scope_opened or self._find_base(m) < depth for m in markers)
+        """True if markers may stand for lines of a depth: not, if more of the draft follows, they stand in what the
+        lines right above them open, and lines of that depth lie outside of that."""
+        tokens = [(index, self.tokens[index]) for index in markers]
+        inner = [index for index, token in tokens if token.is_scope_opened and not (token.is_first or token.is_last)]
+        return depth is None or len(inner) < len(markers) or any(self._find_base(index) < depth for index in inner)
 
     def _find_base(self, marker: int) -> int:
-        """The least depth of the piece above a marker."""
-        first = max((each for each in self.markers if each < marker), default=-1)
-        piece = [token.depth for token in self.tokens[first + 1 : marker] if token.text.strip()]
-        return min(piece, default=-1)
+        """The depth of what the lines right above a marker open, which may be several."""
+        base, closed = -1, 0
+        for token in reversed(self.tokens[:marker]):
+            if token.text.strip():
+                base, closed = token.depth, closed + token.text.count(")") - token.text.count("(")
+                if closed <= 0:
+                    break
+        return base
 
     def _stays(self, row: ResultRow) -> bool:
         if row.old is None or row.token is None:

@@ -16,7 +16,7 @@ from core.edits.indentation import measure_depth
 from core.edits.lazy.blank_lines import ResultRow
 from core.edits.lazy.gaps import NAMED, Gap, MarkedDraft
 from core.edits.lazy.line_keys import parse_line_key
-from core.edits.lazy.line_matches import BRANCH, CONTINUED, PREFIX, compile_thing
+from core.edits.lazy.line_matches import BRANCH, CONTINUED, PREFIX, DraftToken, compile_thing
 
 _WORD: Final = re.compile(r"[A-Za-z_]\w+")
 _KEYWORD: Final = frozenset(
@@ -82,9 +82,16 @@ class _Court:
         for row, step in ((gap.left, -1), (gap.right, 1)):
             run, is_open = self.draft.find_run(row, step, least)
             beside = any(self.depths[index] <= self.depths[row.old or 0] for index in left)
-            if is_open and beside and len(left) > come and not any(map(is_telling, run)) and len(self.draft.find_places(run)) != 1:
+            if (
+                is_open
+                and beside
+                and len(left) > come
+                and not any(map(is_telling, run))
+                and len(self.draft.find_places(run)) != 1
+            ):
                 return self._tell_gone(left)
-            if run and len(left) > come + _MANY and len(self.draft.find_places(run)) != 1:
+            placed = len(self.draft.find_places(run)) == 1 or self._is_inside(row.token or 0)
+            if run and len(left) > come + _MANY and not placed:
                 return self._tell_gone(left)
         return ""
 
@@ -126,7 +133,7 @@ class _Court:
 
     def _reaches_end(self, gap: Gap) -> bool:
         """True if one line becomes another one and the draft shows everything from there to the end of the file."""
-        last = self.draft.rows[-1].token
+        last = self.draft.rows[-1].token if self.draft.rows else None
         return len(gap.gone) == len(gap.come) == 1 and last is not None and gap.come[0] > self.draft.markers[-1]
 
     def _find_depth_below(self, gap: Gap) -> int:
@@ -165,12 +172,26 @@ class _Court:
         inside = all(self.depths[index] > head.depth for index in gap.gone)
         if marker.kind != "marker" or max(marker.depth, self._find_depth_below(gap)) > head.depth or not inside:
             return False
+        apart = marker.depth == head.depth or not any(token.text.strip() for token in rest[:2])
+        if apart and self._begins_piece(head):
+            return True
         end, now = self.bodies[gap.gone[-1]].strip(), last.text.strip()
         if _LEAVES.match(now):
             return last.depth == self.depths[gap.gone[-1]] and _LEAVES.match(end) is not None
         called = _CALL.match(now)
         alike = compute_replacement_cost(now, end) is not None or (called and end.startswith(called["callee"]))
         return len(gap.gone) == 1 and bool(alike)
+
+    def _begins_piece(self, head: DraftToken) -> bool:
+        """True if a piece begins with the head of something that has a name, but for what it lies in or belongs to it."""
+        for piece in self.draft.iterate_pieces():
+            for index in piece:
+                token = self.tokens[index]
+                if token is head:
+                    return NAMED.match(parse_line_key(head.text) or "") is not None
+                if token.depth >= head.depth and not PREFIX.match(token.text.strip()):
+                    break
+        return False
 
     def _judge_addition(self, gap: Gap) -> str:
         """Object to new lines beside a marker that may take the place of what it stands for."""
@@ -222,9 +243,9 @@ class _Court:
         if (piece[0] < self.draft.markers[0] or piece[-1] > self.draft.markers[-1]) and placed:
             return True
         new = [index for index in piece if index not in self.draft.matched]
-        new = [index for index in new if not CONTINUED.match(self.tokens[index].text.strip())]
+        long = sum(not CONTINUED.match(self.tokens[index].text.strip()) for index in new) >= _LONG
         closed = inside and all(CONTINUED.match(self.tokens[index].text.strip()) for index in ends) and bool(ends)
-        return (placed or closed) and (len(new) < _LONG or self._is_new_part(new))
+        return (placed or closed) and (not long or self._is_new_part(new))
 
     def _tells_place(self, token: int, piece: Sequence[int]) -> bool:
         """True if the lines that a piece shares with the file at an end of it tell one place."""
@@ -283,7 +304,9 @@ class _Court:
 def _find_tops(rows: Sequence[str]) -> list[str]:
     """The lines of the least depth that neither close what others open nor stand before them."""
     heads = [
-        row for row in rows if not CONTINUED.match(row.strip()) and (_HEADING.match(row) or not PREFIX.match(row.strip()))
+        row
+        for row in rows
+        if not CONTINUED.match(row.strip()) and (_HEADING.match(row) or not PREFIX.match(row.strip()))
     ]
     least = min(map(measure_depth, heads), default=0)
     return [row.strip() for row in heads if measure_depth(row) == least]

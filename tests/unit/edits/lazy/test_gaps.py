@@ -36,9 +36,7 @@ def test_a_marker_within_what_comes_splits_the_gap():
 
 def test_a_marker_in_an_inner_scope_is_not_beside_lines_outside_of_it():
     file = ["def one():", "    a()", "def two():", "    b()", "def three():", "    c()"]
-    draft = describe(
-        ["def one():", "    ...", "def three():", "    ..."], [(0, 0), (None, 1), (2, 4), (None, 5)], file
-    )
+    draft = describe(["def one():", "    ...", "def three():", "    ..."], [(0, 0), (None, 1), (2, 4), (None, 5)], file)
     (gap,) = draft.iterate_gaps()
     assert (gap.gone, gap.is_kept_above, gap.is_kept_below) == ((2, 3), False, False)
 
