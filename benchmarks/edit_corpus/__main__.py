@@ -1,4 +1,4 @@
-"""Edits from the commits of clones: `python -m benchmarks.edit_corpus PATH… [--count N] [--seed S] [--shapes all] [--show 3]`.
+"""Edits from the commits of clones: `python -m benchmarks.edit_corpus PATH… [--count N] [--seed S] [--shapes all]`.
 
 Each PATH is a git repository, or a directory of which every child is one. Returns 1 when an edit was wrong.
 """

@@ -62,14 +62,19 @@ def judged(made: Made) -> tuple[str, str]:
         return REFUSED, problem.message.partition("'")[0][:100]
     if text == made.original:
         return REFUSED, "nothing would change"
+    return _compared(made, text), ""
+
+
+def _compared(made: Made, text: str) -> str:
+    """What the text that an edit makes is, in comparison with the file that it means."""
     if text == made.expected:
-        return RIGHT, ""
+        return RIGHT
     if made.original == made.expected:
-        return STALE, ""
+        return STALE
     if missing(made, text):
-        return LOST, ""
+        return LOST
     spaced = text.split() == made.expected.split()  # blank lines beside a marker are its surroundings
-    return (LITERAL if made.is_cut and (spaced or keeps_more(made, text)) else WRONG), ""
+    return LITERAL if made.is_cut and (spaced or keeps_more(made, text)) else WRONG
 
 
 def applied(made: Made) -> str:

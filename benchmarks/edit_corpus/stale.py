@@ -17,7 +17,9 @@ from benchmarks.edit_corpus.shapes import Made
 from core.edits.indentation import measure_depth
 from core.edits.lazy.line_keys import parse_line_key
 
-AGED: Final = ("careful", "careful", "ends-changed", "begins-changed", "outline", "outline-ends-changed", "lead-only")
+AGED: Final = (
+    "careful", "careful", "ends-changed", "begins-changed", "outline", "outline-ends-changed", "lead-only",
+)  # fmt: skip
 _WORD: Final = re.compile(r"[A-Za-z_]\w{2,}")
 _NUMBER: Final = re.compile(r"\d+")
 
@@ -66,8 +68,8 @@ def _rewritten(rows: Sequence[str], places: Sequence[Span], chance: random.Rando
 
 
 def _plant(old: Sequence[str], kept: Sequence[str], places: Sequence[Span], chance: random.Random) -> list[str]:
-    """The file with something much like the target in it: the target with a word or number of most lines changed, of the first
-    and the last always."""
+    """The file with something much like the target in it: the target with a word or number of most lines changed, of
+    the first and the last always."""
     place = chance.choice(places)
     block = old[place.first : place.last]
     telling = [index for index, row in enumerate(block) if sum(map(str.isalnum, row)) >= 3]

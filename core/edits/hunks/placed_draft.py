@@ -27,7 +27,7 @@ from core.edits.indentation import measure_depth
 from core.edits.lazy.alignment import assign_scopes
 from core.edits.lazy.blank_lines import ResultRow
 from core.edits.lazy.gaps import MarkedDraft
-from core.edits.lazy.line_matches import DraftToken
+from core.edits.lazy.line_matches import DraftToken, TokenKind
 from core.edits.lazy.marker_law import find_breach
 from core.text.line_diff import diff_lines
 from core.text.lines import TextLines
@@ -87,10 +87,6 @@ def place_pieces(
     """Place the pieces; None when the draft can't be read as pieces of the file. `rows` are in its indentation;
     `open_ends`: what stands before or after the draft may stay without a marker that says so. Raises
     `TooManyPlacements`."""
-    tokens = [
-        DraftToken("marker" if mark else "line", row, measure_depth(row))
-        for row, mark in zip(rows, marked, strict=True)
-    ]
     index = LineIndex([START, *(body.rstrip() for body in lines.bodies), STOP])
     options: list[list[Placement]] = []
     pieces = split_pieces(rows, marked)
@@ -109,9 +105,7 @@ def place_pieces(
     strayed = [_drops_blank_lines(placement, others, index, padded=padded) for placement, others in taken]
     is_sure = choice.is_sure and not any(strayed) and not _has_open_end(choice.placements, pieces, index)
     against = is_sure and any(is_contested(placement, others, index) for placement, others in taken)
-    breach = find_breach(
-        MarkedDraft(lines.bodies, assign_scopes(tokens), list(_trace_rows(lines, tokens, choice.placements)))
-    )
+    breach = _find_breach(lines, rows, marked, choice.placements)
     is_sure = is_sure and not breach
     return PlacedDraft(
         text=_render_placements(lines, choice.placements),
@@ -127,6 +121,13 @@ def place_pieces(
     )
 
 
+def _find_breach(lines: TextLines, rows: Sequence[str], marked: Sequence[bool], placements: Sequence[Placement]) -> str:
+    """Return what the law of markers has against placements; "" = nothing."""
+    kinds: list[TokenKind] = ["marker" if mark else "line" for mark in marked]
+    tokens = [DraftToken(kind, row, measure_depth(row)) for kind, row in zip(kinds, rows, strict=True)]
+    return find_breach(MarkedDraft(lines.bodies, assign_scopes(tokens), list(_trace_rows(lines, tokens, placements))))
+
+
 def _trace_rows(lines: TextLines, tokens: Sequence[DraftToken], placements: Sequence[Placement]) -> Iterator[ResultRow]:
     """Yield the filled lines of the result, each with the line of the draft and the one of the file that it is."""
     given = iter([index for index, token in enumerate(tokens) if token.kind == "line" and token.text.strip()])
@@ -135,7 +136,7 @@ def _trace_rows(lines: TextLines, tokens: Sequence[DraftToken], placements: Sequ
         first, last = max(placement.first - 1, 0), min(placement.last - 1, len(own))
         yield from (ResultRow(None, index) for index in range(place, first) if own[index])
         rows = [row.rstrip() for row in placement.rows if row not in (START, STOP)]
-        for tag, i1, i2, j1, j2 in diff_lines(own[first:last], rows):
+        for tag, i1, _, j1, j2 in diff_lines(own[first:last], rows):
             for j in range(j1, j2):
                 if rows[j]:
                     yield ResultRow(next(given), first + i1 + j - j1 if tag == "equal" else None)

@@ -1,4 +1,4 @@
-"""Where a draft changes a file: the gaps between the lines that stay, whatever the draft was laid on the file by.
+"""The changes that a draft makes to a file, as gaps between the lines that stay, whatever it was laid on the file by.
 
 A gap says which lines go and which come, and on which of its sides a marker stands. A marker that stands for the inside
 of something is not beside lines that lie outside of that.
@@ -21,7 +21,7 @@ NAMED: Final = re.compile(r"(?:definition|block) ")
 
 
 class Gap(NamedTuple):
-    """What changes between two rows that stay (None: an end of the file): old lines that go, tokens that come. A side
+    """The change between two rows that stay (None: an end of the file): old lines that go, tokens that come. A side
     `is_kept` if a marker, or what is outside of the draft, lies between it and what comes; `is_split` if one lies
     within what comes."""
 

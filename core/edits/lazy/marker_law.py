@@ -19,9 +19,9 @@ from core.edits.lazy.line_keys import parse_line_key
 from core.edits.lazy.line_matches import BRANCH, CONTINUED, PREFIX, DraftToken, compile_thing
 
 _WORD: Final = re.compile(r"[A-Za-z_]\w+")
-_KEYWORD: Final = frozenset(
-    "self this return raise throw new def let const var if else for in of not and or the an is to func fn function "
-    "public private static final void int string true false null none nil await async import from print assert".split()
+_KEYWORD: Final = re.compile(
+    r"\b(?:self|this|return|raise|throw|new|def|let|const|var|if|else|for|in|of|not|and|or|the|an|is|to|func|fn|function"
+    r"|public|private|static|final|void|int|string|true|false|null|none|nil|await|async|import|from|print|assert)\b"
 )
 _OPENS: Final = re.compile(r"[{(\[:]$|\b(?:do|then|begin)$")
 _CLOSES: Final = re.compile(r"[)\]}]|</|end\b")
@@ -78,7 +78,7 @@ class _Court:
             return "" if few or self._ends_block(gap) else self._tell_gone(left)
         least = min((self.depths[index] for index in left), default=0)
         if self._is_loose(gap):
-            return f"what stands around line {left[0] + 1} is there more than once"
+            return "what it shows around its changes is there more than once"
         for row, step in ((gap.left, -1), (gap.right, 1)):
             run, is_open = self.draft.find_run(row, step, least)
             beside = any(self.depths[index] <= self.depths[row.old or 0] for index in left)
@@ -183,7 +183,7 @@ class _Court:
         return len(gap.gone) == 1 and bool(alike)
 
     def _begins_piece(self, head: DraftToken) -> bool:
-        """True if a piece begins with the head of something that has a name, but for what it lies in or belongs to it."""
+        """True if a piece begins with the head of something that has a name, but for what that lies in."""
         for piece in self.draft.iterate_pieces():
             for index in piece:
                 token = self.tokens[index]
@@ -318,7 +318,7 @@ def _count_open(rows: Sequence[str]) -> int:
 
 
 def _measure_shared_words(new: Sequence[str], old: Sequence[str]) -> float:
-    mine, theirs = (set(_WORD.findall("\n".join(rows))) - _KEYWORD for rows in (new, old))
+    mine, theirs = (set(_WORD.findall(_KEYWORD.sub(" ", "\n".join(rows)))) for rows in (new, old))
     return len(mine & theirs) / max(1, min(len(mine), len(theirs)))
 
 
