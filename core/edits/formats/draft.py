@@ -20,6 +20,7 @@ from core.edits.hunks.placed_draft import PlacedDraft, replace_all_lines
 from core.edits.lazy.alignment import assign_scopes
 from core.edits.lazy.assembly import check_marker_words, check_remarks, splice_draft, tokenise_draft
 from core.edits.lazy.line_matches import DraftToken, compile_thing
+from core.edits.lazy.marker_law import check_target
 from core.edits.lazy.markers import is_marker
 from core.text.lines import TextLines, split_closed, split_lines
 from core.text.tags import parse_attributes
@@ -146,6 +147,7 @@ def apply_draft(text: str, draft: FileDraft) -> str:
     if all(token.kind != "marker" for token in tokens):
         kept = [row for row, token in zip(rows, tokens, strict=True) if token.kind == "line"]
         return before + replace_all_lines(part, kept if _are_removed(tokens, part, "\n".join(kept)) else rows) + after
+    check_target(rows, [token.kind != "line" for token in tokens], lines.bodies)
     if len(part) == len(lines):
         _check_start(part, rows)
     done = splice_draft(part, assign_scopes(tokens), open_ends=False)

@@ -23,6 +23,7 @@ from core.edits.lazy.definitions import replace_definition
 from core.edits.lazy.draft_indentation import detect_indent_unit, fit_indentation
 from core.edits.lazy.line_keys import parse_line_key
 from core.edits.lazy.line_matches import DraftToken, measure_depths
+from core.edits.lazy.marker_law import check_target
 from core.edits.lazy.markers import expand_elided_body, is_marker, may_be_marker
 from core.syntax.flaws import find_flaws
 from core.text.lines import TextLines, split_closed, split_lines
@@ -58,6 +59,7 @@ def apply_lazy(text: str, code_edit: str, path: str = "") -> str:
         raise UndecidedEdit("its marker may be a line of the file")
     if not any(marked):
         return _apply_unmarked(path, text, new, hunks)
+    check_target(new, marked, lines.bodies)
     tokens = _tokenise(new, marked, lines, path)
     done = splice_draft(lines, tokens, open_ends=True, prose=path.endswith(_PROSE))
     if hunks is not None and not hunks.allows(text, done):

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from core.edits.errors import EditError
 from core.edits.hunks.costs import compute_replacement_cost, is_telling
 from core.edits.indentation import measure_depth
 from core.edits.lazy.blank_lines import ResultRow
@@ -32,6 +33,7 @@ _HEADING: Final = re.compile(r"#{2,6}\s|\[+[\w.\"' -]+\]+$")
 _CALL: Final = re.compile(r"(?P<callee>(?:await\s+)?[\w.$>:-]+\()(?P<given>.*)\)[;,]?")
 _CALLED_ONCE: Final = re.compile(r"[\w.]*\b(?:listen|main|run|start|serve|exit|render|mount)\(")
 _DEEP: Final = 10**6
+_FEW: Final = 2  # lines that say something and are looked for
 _MANY: Final = 6  # lines that go, more than come, between lines that the file has twice
 _LONG: Final = 4  # new lines that lie beside one line of the file alone and are no whole thing
 _SHARED: Final = 0.5  # of the words of new lines: more, and they may be a version of the lines beside them
@@ -43,6 +45,28 @@ def find_breach(draft: MarkedDraft) -> str:
         return ""
     court = _Court(draft)
     return next(filter(None, map(court.judge_gap, draft.iterate_gaps())), "") or court.find_stray_piece()
+
+
+def check_target(rows: Sequence[str], marked: Sequence[bool], bodies: Sequence[str]) -> None:
+    """Raise `EditError` when nothing that a draft with markers shows is in the file, and it is not one new thing."""
+    shown = [row for row, mark in zip(rows, marked, strict=True) if not mark and is_telling(row)]
+    there = {body.strip() for body in bodies}
+    keys = {parse_line_key(body) for body in bodies} - {None}
+    if len(shown) < _FEW or not any(marked) or not any(map(is_telling, bodies)):
+        return
+    if any(row.strip() in there or parse_line_key(row) in keys for row in shown) or any(
+        map(_is_named, _find_tops(shown))
+    ):
+        return
+    raise EditError(
+        f"None of the lines of the edit is in the file: not {shown[0].strip()[:80]!r}, and nothing after it.",
+        hint="The file is not as the edit takes it to be. Read it again, and repeat a line of it before and after each "
+        "change. Nothing was changed.",
+    )
+
+
+def _is_named(row: str) -> bool:
+    return NAMED.match(parse_line_key(row) or "") is not None or _HEADING.match(row) is not None
 
 
 class _Court:
@@ -226,9 +250,17 @@ class _Court:
                 return f"{self.tokens[piece[0]].text.strip()[:80]!r} and what is next to it fit in more than one place"
             if self._is_anchored(piece, inside=inside) or (inside and len(piece) == 1):
                 continue
-            if not self._is_new_part(piece):
+            if not self._is_new_part(piece) or not self._is_one_more(piece):
                 return f"{self.tokens[piece[0]].text.strip()[:80]!r} and the lines around it are not in the file"
         return ""
+
+    def _is_one_more(self, piece: Sequence[int]) -> bool:
+        """True if a piece that shares nothing with the file that tells a place may be one more thing of it: it lies
+        outside of all others, or closes what it lies in, and is only one."""
+        rows = [self.tokens[index].text for index in piece]
+        if piece[-1] in self.draft.same or self._is_inside(piece[0]):
+            return True
+        return measure_depth(rows[0]) == 0 and (len(_find_tops(rows)) == 1 or _HEADING.match(rows[0]) is not None)
 
     def _is_anchored(self, piece: Sequence[int], *, inside: bool) -> bool:
         """True if a piece begins and ends with lines of the file one of which tells something, or one of its ends is

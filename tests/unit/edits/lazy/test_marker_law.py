@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.edit_corpus.outcomes import LOST, STALE, Tally, edits
 from benchmarks.edit_corpus.shapes import FORMATS, SHAPES
-from core.edits.errors import EditError
+from core.edits.errors import EditError, UndecidedEdit
 from core.edits.formats.draft import apply_drafts
 from core.edits.formats.lazy import apply_lazy
 from tests.unit.edits.hunks.test_draft_placement import synthetic
@@ -43,12 +43,16 @@ function clear() {
 """
 
 
+def apply(text: str, draft: str, format_: str, path: str) -> str:
+    if format_ == "lazy":
+        return apply_lazy(text, draft, path)
+    return apply_drafts(text, f'<file_edit path="{path}">\n{draft}</file_edit>', path)
+
+
 def lay(text: str, draft: str, format_: str, path: str) -> str | None:
     """The text after a draft; None when it was refused."""
     try:
-        if format_ == "lazy":
-            return apply_lazy(text, draft, path)
-        return apply_drafts(text, f'<file_edit path="{path}">\n{draft}</file_edit>', path)
+        return apply(text, draft, format_, path)
     except EditError:
         return None
 
@@ -117,6 +121,14 @@ def test_a_piece_of_a_file_without_a_range_and_without_a_marker_is_not_taken_for
 )
 def test_what_speaks_of_lines_that_are_not_there_is_written_nowhere(format_: str, draft: str):
     assert lay(CART, draft, format_, "cart.js") is None
+
+
+@both
+def test_an_edit_none_of_whose_lines_is_there_is_refused_and_not_left_to_the_edit_agent(format_: str):
+    draft = "// ...\n  basket.push(entry);\n  count += 1;\n  show(basket);\n// ...\n"
+    with pytest.raises(EditError, match="None of the lines of the edit is in the file") as raised:
+        apply(CART, draft, format_, "cart.js")
+    assert not isinstance(raised.value, UndecidedEdit)
 
 
 @both
