@@ -114,7 +114,8 @@ class _Court:
                 and len(self.draft.find_places(run)) != 1
             ):
                 return self._tell_gone(left)
-            placed = len(self.draft.find_places(run)) == 1 or any(map(_is_named, run))
+            marked = (row.token or 0) < self.draft.markers[-1] and self._is_inside(row.token or 0)
+            placed = marked or len(self.draft.find_places(run)) == 1 or any(map(_is_named, run))
             if run and len(left) > come + _MANY and not placed:
                 return self._tell_gone(left)
         return ""
