@@ -98,7 +98,7 @@ class _Court:
         if gap.left is None or gap.right is None:
             new = [self.tokens[index].text for index in gap.come]
             known = any(is_telling(row) and row.strip() in self.draft.own for row in new)
-            few = 0 < len(new) >= len(left) - 1 and not known
+            few = 0 < len(new) >= len(left) - _MANY and not known
             return "" if few or self._ends_block(gap) else self._tell_gone(left)
         least = min((self.depths[index] for index in left), default=0)
         if self._is_loose(gap):
