@@ -1,4 +1,4 @@
-"""Edits from the commits of clones: `python -m benchmarks.edit_corpus PATH… [--count N] [--seed S] [--careless]`.
+"""Edits from the commits of clones: `python -m benchmarks.edit_corpus PATH… [--count N] [--seed S] [--shapes all]`.
 
 Each PATH is a git repository, or a directory of which every child is one. Returns 1 when an edit was wrong.
 """
@@ -8,10 +8,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from difflib import unified_diff
+from itertools import product
 from pathlib import Path
 
-from benchmarks.edit_corpus.outcomes import Tally, edits, gathered
-from benchmarks.edit_corpus.shapes import FORMATS
+from benchmarks.edit_corpus.outcomes import STALE, Tally, applied, edits, gathered
+from benchmarks.edit_corpus.shapes import FORMATS, SHAPES, Made
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -19,25 +21,32 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH")
     parser.add_argument("--count", type=int, default=1000, help="edits of each format (1000)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--careless", action="store_true", help="contexts and blank lines as they fall, also where they tell no place"
-    )
-    parser.add_argument("--show", action="store_true", help="print the wrong edits")
+    parser.add_argument("--shapes", default="careful", help=f"all, or some of: {', '.join((*SHAPES, STALE))} (careful)")
+    parser.add_argument("--show", type=int, default=0, help="print so many wrong edits of each format and shape")
     options = parser.parse_args(arguments)
     repositories = [each for path in options.paths for each in _repositories(path)]
     if not repositories:
         parser.error("there is no git repository at these paths")
     made_of = gathered(repositories, options.seed, most=max(20, options.count // len(repositories)))
+    shapes = (*SHAPES, STALE) if options.shapes == "all" else options.shapes.split(",")
     wrong = 0
-    for format_ in FORMATS:
+    for shape, format_ in product(shapes, FORMATS):
         tally = Tally()
-        for made in edits(made_of, format_, options.count, options.seed, careful=not options.careless):
+        for made in edits(made_of, format_, options.count, options.seed, shape=shape):
             tally.add(made)
-        print(f"{format_}, seed {options.seed}, {len(repositories)} repositories", *tally.rows(), sep="\n", flush=True)
+        title = f"{shape}, {format_}, seed {options.seed}, {len(repositories)} repositories"
+        print(title, *tally.rows(), sep="\n", flush=True)
         wrong += len(tally.wrong)
-        for each in tally.wrong if options.show else ():
-            print(f"\nWRONG {each.path} {each.traits}\n{each.edit}")
+        for outcome, made in tally.wrong[: options.show]:
+            print(_shown(outcome, made), flush=True)
     return int(wrong > 0)
+
+
+def _shown(outcome: str, made: Made) -> str:
+    """A wrong edit, and how its result differs from the file that it means."""
+    names = ("meant", "result")
+    rows = unified_diff(made.expected.splitlines(), applied(made).splitlines(), *names, lineterm="", n=2)
+    return "\n".join([f"\n{outcome.upper()} {made.path} {made.traits}", made.edit, *rows])
 
 
 def _repositories(path: Path) -> list[Path]:

@@ -10,11 +10,14 @@ from typing import Final
 
 from benchmarks.edit_corpus.changes import Change, changes
 from benchmarks.edit_corpus.shapes import Made, make
-from core.edits.errors import EditError
+from benchmarks.edit_corpus.stale import AGED, age
+from core.edits.errors import EditError, UndecidedEdit
 from core.edits.formats.draft import apply_drafts
 from core.edits.formats.lazy import apply_lazy
 
-RIGHT, REFUSED, WRONG = "right", "refused", "wrong"
+RIGHT, REFUSED, DEFERRED, LITERAL = "right", "refused", "deferred", "literal"
+WRONG, LOST, STALE = "wrong", "lost", "stale"
+BAD: Final = (WRONG, LOST, STALE)
 _EACH: Final = 3  # commits that are looked at for each edit that is wanted
 
 
@@ -25,17 +28,17 @@ class Tally:
         self.all: Counter[str] = Counter()
         self.by: dict[str, Counter[str]] = defaultdict(Counter)
         self.causes: Counter[str] = Counter()
-        self.wrong: list[Made] = []
+        self.wrong: list[tuple[str, Made]] = []
 
     def add(self, made: Made) -> None:
         outcome, cause = judged(made)
         self.all[outcome] += 1
         for name in (made.language, *(f"~{trait}" for trait in made.traits)):
             self.by[name][outcome] += 1
-        if outcome == REFUSED:
+        if outcome in (REFUSED, DEFERRED):
             self.causes[cause] += 1
-        if outcome == WRONG:
-            self.wrong.append(made)
+        if outcome in BAD:
+            self.wrong.append((outcome, made))
 
     def rows(self, *, least: int = 20) -> Iterator[str]:
         yield told("all", self.all)
@@ -47,33 +50,76 @@ class Tally:
 
 
 def judged(made: Made) -> tuple[str, str]:
-    """The outcome of an edit, and why it was refused. An edit that changes nothing is refused by the tools."""
+    """The outcome of an edit, and why it was refused. An edit that changes nothing is refused by the tools; what rules
+    can't decide is deferred to the edit agent. It is literal if its changes are not between lines of the file and all
+    that it leaves out was kept, as the rule of markers says, though the commit replaced some of it; lost if a line is
+    gone that the file it means still has; stale if anything was made of an edit whose target is not in the file."""
     try:
-        if made.format == "lazy":
-            text = apply_lazy(made.original, made.edit, made.path)
-        else:
-            text = apply_drafts(made.original, made.edit, made.path)
+        text = applied(made)
+    except UndecidedEdit as problem:
+        return DEFERRED, problem.message.partition("'")[0][:100]
     except EditError as problem:
         return REFUSED, problem.message.partition("'")[0][:100]
     if text == made.original:
         return REFUSED, "nothing would change"
-    return (RIGHT if text == made.expected else WRONG), ""
+    return _compared(made, text), ""
+
+
+def _compared(made: Made, text: str) -> str:
+    """What the text that an edit makes is, in comparison with the file that it means."""
+    if text == made.expected:
+        return RIGHT
+    if made.original == made.expected:
+        return STALE
+    if missing(made, text):
+        return LOST
+    spaced = text.split() == made.expected.split()  # blank lines beside a marker are its surroundings
+    return LITERAL if made.is_cut and (spaced or keeps_more(made, text)) else WRONG
+
+
+def applied(made: Made) -> str:
+    """The text that an edit makes. Raises `EditError`."""
+    apply = apply_lazy if made.format == "lazy" else apply_drafts
+    return apply(made.original, made.edit, made.path)
+
+
+def keeps_more(made: Made, text: str) -> bool:
+    """Whether a text is the one that is meant with more lines of the file, all of which stay as they were."""
+    rows = iter(text.splitlines())
+    more = _counted(text) - _counted(made.expected)
+    return all(row in rows for row in made.expected.splitlines()) and more <= _counted(made.original)
+
+
+def missing(made: Made, text: str) -> list[str]:
+    """The lines that are in the file before and after the commit, and less often in a text."""
+    before, after, there = (_counted(each) for each in (made.original, made.expected, text))
+    return [row for row, count in (before & after).items() if there[row] < count]
+
+
+def _counted(text: str) -> Counter[str]:
+    return Counter(row.strip() for row in text.splitlines() if row.strip())
 
 
 def told(name: str, counts: Counter[str]) -> str:
     total = counts.total()
     share = counts[RIGHT] / total if total else 0.0
-    return f"  {name:18} {total:6}  right {share:6.1%}  refused {counts[REFUSED]:5}  wrong {counts[WRONG]:3}"
+    rest = "  ".join(f"{outcome} {counts[outcome]:4}" for outcome in (DEFERRED, REFUSED, LITERAL, *BAD))
+    return f"  {name:18} {total:6}  right {share:6.1%}  {rest}"
 
 
-def edits(made_of: Sequence[Change], format_: str, count: int, seed: int, *, careful: bool) -> Iterator[Made]:
+def edits(made_of: Sequence[Change], format_: str, count: int, seed: int, *, shape: str) -> Iterator[Made]:
     """`count` edits of changes that are taken in turn; fewer when most of the changes leave nothing to say."""
     found = 0
     for number in range(_EACH * count):
         if found == count or not made_of:
             return
         chance = random.Random(f"{seed}/{number}/{format_}")
-        made = make(made_of[number % len(made_of)], format_, chance, careful=careful)
+        change = made_of[number % len(made_of)]
+        if shape == STALE:
+            made = make(change, format_, chance, shape=chance.choice(AGED))
+            made = made and age(made, chance)
+        else:
+            made = make(change, format_, chance, shape=shape)
         if made is not None:
             found += 1
             yield made

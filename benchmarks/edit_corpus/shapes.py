@@ -11,8 +11,22 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from benchmarks.edit_corpus.changes import Change, Span
+from core.edits.indentation import measure_depth
+from core.edits.lazy.line_matches import CONTINUED
 
 FORMATS: Final = ("lazy", "draft")
+SHAPES: Final = {
+    "careful": "context that tells one place on both sides of a change, a marker for all that is left out",
+    "ends-changed": "the last line before a marker is new or changed",
+    "begins-changed": "the first line after a marker is new or changed",
+    "bare": "no context at all between two markers",
+    "lead-only": "no marker after the last part, though lines follow there",
+    "trail-only": "no marker before the first part, though lines stand there",
+    "unmarked-ends": "no marker at either end",
+    "outline": "the heads of what the change lies in, each followed by a marker; context on both sides",
+    "outline-ends-changed": "the same, and the last line before a marker is new or changed",
+    "careless": "contexts and blank lines as they fall, also where they tell no place",
+}
 _HASH: Final = ("python", "ruby", "yaml", "toml", "shell", "tcl")
 _MARKUP: Final = ("html", "markdown", "vue")
 _SAID_LAZY: Final = (
@@ -38,6 +52,7 @@ class Style(NamedTuple):
     before: int
     after: int
     careful: bool
+    shape: str
     padded: bool
     leading: bool
     trailing: bool
@@ -47,7 +62,8 @@ class Style(NamedTuple):
 
 
 class Made(NamedTuple):
-    """One edit: the file, the text of the edit, and the file that it means. `traits` tell what is special about it."""
+    """One edit: the file, the text of the edit, and the file that it means (the file itself: it has to be refused).
+    `traits` tell what is special about it, `places` where its parts lie."""
 
     format: str
     path: str
@@ -56,6 +72,15 @@ class Made(NamedTuple):
     edit: str
     expected: str
     traits: tuple[str, ...]
+    shape: str = "careful"
+    places: tuple[Span, ...] = ()
+    has_markers: bool = True
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether changes stand right beside markers, or an end lacks one, so that the edit does not show all that they
+        take the place of."""
+        return self.shape.endswith(("-changed", "-only", "-ends")) or self.shape == "bare"
 
 
 class File(NamedTuple):
@@ -66,11 +91,13 @@ class File(NamedTuple):
     spans: tuple[Span, ...]
 
 
-def make(change: Change, format_: str, chance: random.Random, *, careful: bool = True) -> Made | None:
-    """An edit of one format; None where the change leaves nothing to say (an end of file alone).
+def make(change: Change, format_: str, chance: random.Random, *, shape: str = "careful") -> Made | None:
+    """An edit of one format and one of the `SHAPES`; None where the change leaves nothing to say (an end of file
+    alone), or the shape would not differ from a careful one.
 
-    `careful`: contexts are made longer, up to twelve lines more, until they tell one place; all
-    that is left out is marked, and no blank lines that the file does not have stand beside markers.
+    In all but the careless shape contexts are made longer, up to twelve lines more, until they tell one place; all
+    that is left out is marked unless the shape says otherwise, and no blank lines that the file does not have stand
+    beside markers.
     """
     crlf = "\r\n" in change.before
     before, after = (text.replace("\r\n", "\n") for text in (change.before, change.after))
@@ -89,18 +116,44 @@ def make(change: Change, format_: str, chance: random.Random, *, careful: bool =
         file, traits = _trailing(file, chance), [*traits, "trailing-space"]
     if not crlf and chance.random() < 0.05:
         crlf = True
-    style = _style(format_, chance, careful=careful)
+    style = _style(format_, chance, shape)
     traits += [name for name in ("padded",) if getattr(style, name)] + (["crlf"] if crlf else [])
     segments = _segments(file, style, chance)
+    if not _has_shape(shape, segments, file):
+        return None
     edit = _Writer(change, file, segments, style, comment, chance)
     text = edit.lazy() if format_ == "lazy" else edit.draft()
+    if shape in ("lead-only", "trail-only", "unmarked-ends") and not edit.has_markers:
+        return None  # it is a whole range or file
     original, expected = ("\n".join(rows) + "\n" * closed[0] for rows in (file.old, file.new))
     if crlf:
         original, expected = (each.replace("\n", "\r\n") for each in (original, expected))
     if original == expected:
         return None
     traits += [f"hunks{min(len(segments), 3)}"]
-    return Made(format_, change.path, change.language, original, text, expected, tuple(traits))
+    places = tuple(segments)
+    return Made(
+        format_, change.path, change.language, original, text, expected, tuple(traits), shape, places, edit.has_markers
+    )
+
+
+def _has_shape(shape: str, segments: Sequence[Span], file: File) -> bool:
+    """Whether an edit lacks what its shape lacks, in comparison with a careful one."""
+    before, after = segments[0].first > 0, segments[-1].last < len(file.old)
+    edges = {"ends-changed": (-1,), "outline-ends-changed": (-1,), "begins-changed": (0,), "bare": (0, -1)}
+    for span in file.spans:
+        new = file.new[span.start : span.stop]
+        if any(not new or not any(map(str.isalnum, new[e])) or new[e] in file.old for e in edges.get(shape, ())):
+            return False  # what goes without anything in its place can't be shown, and a line of the file is context
+    match shape:
+        case "ends-changed" | "outline-ends-changed" | "lead-only":
+            return after
+        case "begins-changed" | "trail-only":
+            return before
+        case "bare" | "unmarked-ends":
+            return before and after
+        case _:
+            return True
 
 
 def _decidable(file: File) -> bool:
@@ -124,15 +177,18 @@ def _comment(language: str, chance: random.Random) -> tuple[str, str]:
     return ("/* ", " */") if chance.random() < 0.1 else ("// ", "")
 
 
-def _style(format_: str, chance: random.Random, *, careful: bool) -> Style:
-    even = chance.random() < 0.5
+def _style(format_: str, chance: random.Random, shape: str) -> Style:
+    even, careful = chance.random() < 0.5, shape != "careless"
     return Style(
         before=3 if even else 0,
         after=3 if even else 0,
         careful=careful,
+        shape=shape,
         padded=chance.random() < 0.12 and not careful,
-        leading=chance.random() < 0.85 or format_ == "draft" or careful,
-        trailing=chance.random() < 0.85 or format_ == "draft" or careful,
+        leading=(chance.random() < 0.85 or format_ == "draft" or careful)
+        and shape not in ("trail-only", "unmarked-ends"),
+        trailing=(chance.random() < 0.85 or format_ == "draft" or careful)
+        and shape not in ("lead-only", "unmarked-ends"),
         stripped=chance.random() < 0.7,
         depth=chance.choice(("margin", "near", "near", "next")),
         wording=chance.choice(_SAID_LAZY),
@@ -184,6 +240,8 @@ def _segments(file: File, style: Style, chance: random.Random) -> list[Span]:
         if style.careful:
             before = _unique(file.old, span.first, before, span.first - low, -1)
             after = _unique(file.old, span.last, after, high - span.last, 1)
+        before = 0 if style.shape in ("begins-changed", "bare") else before
+        after = 0 if style.shape in ("ends-changed", "bare", "outline-ends-changed") else after
         grown.append(Span(span.first - before, span.last + after, span.start - before, span.stop + after))
     merged = [grown[0]]
     for each in grown[1:]:
@@ -221,6 +279,7 @@ class _Writer:
     ) -> None:
         self.change, self.file, self.segments, self.style = change, file, segments, style
         self.comment, self.chance = comment, chance
+        self.has_markers = False
 
     def lazy(self) -> str:
         return "\n".join(self._rows(0, len(self.file.old), lambda _: self.style.wording, bare=True)) + "\n"
@@ -244,6 +303,11 @@ class _Writer:
             if self.style.stripped:
                 shown = [row.rstrip() for row in shown]
             above = self.segments[number - 1].last if number else low
+            for head in self._heads(segment.first, above):
+                if head > above:
+                    out = self._marked(out, said("here" if number else "before"), [self.file.old[head]])
+                out.append(self.file.old[head])
+                above = head + 1
             if segment.first > above and (number or self.style.leading):
                 out = self._marked(out, said("here" if number else "before"), shown)
             out += shown
@@ -251,12 +315,27 @@ class _Writer:
             out = self._marked(out, said("after"), [])
         return out
 
+    def _heads(self, place: int, above: int) -> list[int]:
+        """The lines below which a line lies, outermost first, from the line `above` on; none in other shapes."""
+        if not self.style.shape.startswith("outline"):
+            return []
+        depth = measure_depth(next((row for row in self.file.old[place:] if row.strip()), ""))
+        found: list[int] = []
+        for index in range(place - 1, above - 1, -1):
+            row = self.file.old[index]
+            if row.strip() and measure_depth(row) < depth:
+                depth = measure_depth(row)
+                if not CONTINUED.match(row.strip()):
+                    found.append(index)
+        return found[::-1]
+
     def _marked(self, out: list[str], words: str, following: Sequence[str]) -> list[str]:
         near = next((row for row in reversed(out) if row.strip()), "")
         after = next((row for row in following if row.strip()), "")
         model = {"margin": "", "near": near or after, "next": after or near}[self.style.depth]
         indent = model[: len(model) - len(model.lstrip())]
         pad = self.style.padded
+        self.has_markers = True
         return [
             *out,
             *([""] if pad and out and out[-1].strip() else []),

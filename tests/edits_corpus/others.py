@@ -216,8 +216,15 @@ LAZY = [
         "Markdown",
         "x.md",
         "# T\n\nintro\n\n## Use\n\nold text\n\n## License\n\nMIT\n",
-        "<!-- ... existing content ... -->\n\n## Use\n\nnew text here\n\n<!-- ... existing content ... -->\n",
+        "<!-- ... existing content ... -->\n\n## Use\n\nnew text here\n\n## License\n<!-- ... existing content ... -->\n",
         "# T\n\nintro\n\n## Use\n\nnew text here\n\n## License\n\nMIT\n",
+    ),
+    (
+        "Markdown, a paragraph that may be one more or another one",
+        "x.md",
+        "# T\n\nintro\n\n## Use\n\nold text\n\n## License\n\nMIT\n",
+        "<!-- ... existing content ... -->\n\n## Use\n\nnew text here\n\n<!-- ... existing content ... -->\n",
+        None,
     ),
     (
         "SQL",

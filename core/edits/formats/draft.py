@@ -14,11 +14,14 @@ from msgspec import Struct
 
 from core.edits.errors import EditError, UndecidedEdit
 from core.edits.formats.target_file import select_for_file
+from core.edits.hunks.costs import is_telling
 from core.edits.hunks.draft_placement import place_draft
 from core.edits.hunks.placed_draft import PlacedDraft, replace_all_lines
 from core.edits.lazy.alignment import assign_scopes
-from core.edits.lazy.assembly import check_remarks, splice_draft, tokenise_draft
+from core.edits.lazy.assembly import check_marker_words, check_remarks, splice_draft, tokenise_draft
 from core.edits.lazy.line_matches import DraftToken, compile_thing
+from core.edits.lazy.marker_law import check_target
+from core.edits.lazy.markers import is_marker
 from core.text.lines import TextLines, split_closed, split_lines
 from core.text.tags import parse_attributes
 
@@ -132,18 +135,23 @@ def apply_draft(text: str, draft: FileDraft) -> str:
     hunks = _place_hunks(part, rows, tokens)
     hunks = hunks if hunks is not None and hunks.has_markers else None
     if hunks is not None and hunks.is_accepted:
+        check_marker_words(rows, part, hunks.text)
         return before + hunks.text + after
     if hunks is not None and not hunks.is_outline:
         raise UndecidedEdit("its parts fit in more than one place")
     check_remarks(rows, {body.strip() for body in part.bodies})
     if all(token.kind == "line" for token in tokens):
+        if len(part) == len(lines) and (draft.start is None or draft.end in (None, -1)):
+            _check_whole(part, rows)
         return before + replace_all_lines(part, rows) + after
     if all(token.kind != "marker" for token in tokens):
         kept = [row for row, token in zip(rows, tokens, strict=True) if token.kind == "line"]
         return before + replace_all_lines(part, kept if _are_removed(tokens, part, "\n".join(kept)) else rows) + after
+    check_target(rows, [token.kind != "line" for token in tokens], lines.bodies)
     if len(part) == len(lines):
         _check_start(part, rows)
     done = splice_draft(part, assign_scopes(tokens), open_ends=False)
+    check_marker_words(rows, part, done)
     _check_removals(part, rows, done)
     if hunks is not None and not hunks.allows("".join(map(str.__add__, part.bodies, part.ends)), done):
         raise UndecidedEdit("its parts fit in more than one place")
@@ -174,6 +182,18 @@ def _check_start(part: TextLines, rows: list[str]) -> None:
     place = there.index(given[0]) if there.count(given[0]) == 1 else 0
     if place and set(there[:place]).isdisjoint(given):
         raise UndecidedEdit(f"it begins with {given[0][:80]!r} and does not say what becomes of the lines before")
+
+
+def _check_whole(part: TextLines, rows: list[str]) -> None:
+    """Raise `UndecidedEdit` when a draft without a range and without a marker is a piece of the file, not all of it."""
+    given = [row.strip() for row in rows if is_telling(row)]
+    there = [body.strip() for body in part.bodies if is_telling(body)]
+    shared = sum(row in there for row in given)
+    same = [bool(given and there) and given[end] == there[end] for end in (0, -1)]
+    if any(is_marker(row) for row in rows) and len(given) < len(there):
+        raise UndecidedEdit("its marker may be a line of the file")
+    if len(given) * 2 < len(there) and shared * 2 >= len(given) > 0 and not all(same):
+        raise UndecidedEdit("it is a part of the file, and nothing says what becomes of the rest")
 
 
 def _check_removals(part: TextLines, rows: list[str], done: str) -> None:

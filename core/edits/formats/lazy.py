@@ -18,11 +18,12 @@ from core.edits.errors import EditError, UndecidedEdit
 from core.edits.hunks.draft_placement import place_draft
 from core.edits.hunks.placed_draft import PlacedDraft
 from core.edits.lazy.alignment import assign_scopes, mark_exposed
-from core.edits.lazy.assembly import check_remarks, splice_draft
+from core.edits.lazy.assembly import check_marker_words, check_remarks, splice_draft
 from core.edits.lazy.definitions import replace_definition
 from core.edits.lazy.draft_indentation import detect_indent_unit, fit_indentation
 from core.edits.lazy.line_keys import parse_line_key
 from core.edits.lazy.line_matches import DraftToken, measure_depths
+from core.edits.lazy.marker_law import check_target
 from core.edits.lazy.markers import expand_elided_body, is_marker, may_be_marker
 from core.syntax.flaws import find_flaws
 from core.text.lines import TextLines, split_closed, split_lines
@@ -43,6 +44,7 @@ def apply_lazy(text: str, code_edit: str, path: str = "") -> str:
     own = {line.strip() for line in lines.bodies}
     hunks = place_draft(lines, _normalise_draft(split_draft(code_edit, trimmed=False), own, path), open_ends=True)
     if hunks is not None and hunks.is_accepted and hunks.has_markers:
+        check_marker_words(split_draft(code_edit), lines, hunks.text)
         return _check_parses(path, text, hunks.text)
     if hunks is not None and hunks.has_markers and not hunks.is_outline:
         raise UndecidedEdit(_MANY_PLACES)
@@ -57,6 +59,7 @@ def apply_lazy(text: str, code_edit: str, path: str = "") -> str:
         raise UndecidedEdit("its marker may be a line of the file")
     if not any(marked):
         return _apply_unmarked(path, text, new, hunks)
+    check_target(new, marked, lines.bodies)
     tokens = _tokenise(new, marked, lines, path)
     done = splice_draft(lines, tokens, open_ends=True, prose=path.endswith(_PROSE))
     if hunks is not None and not hunks.allows(text, done):

@@ -5,7 +5,7 @@ A line that a piece shares with the file keeps the file's own bytes, white space
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from core.edits.hunks.costs import is_telling
@@ -23,6 +23,12 @@ from core.edits.hunks.pieces import (
 from core.edits.hunks.placement_choice import choose_placements, is_same_result
 from core.edits.hunks.placement_doubts import CLOSE, PlacementDoubt, find_doubt, is_contested
 from core.edits.hunks.placements import LineIndex, Placement
+from core.edits.indentation import measure_depth
+from core.edits.lazy.alignment import assign_scopes
+from core.edits.lazy.blank_lines import ResultRow
+from core.edits.lazy.gaps import MarkedDraft
+from core.edits.lazy.line_matches import DraftToken, TokenKind
+from core.edits.lazy.marker_law import find_breach
 from core.text.line_diff import diff_lines
 from core.text.lines import TextLines
 
@@ -99,6 +105,8 @@ def place_pieces(
     strayed = [_drops_blank_lines(placement, others, index, padded=padded) for placement, others in taken]
     is_sure = choice.is_sure and not any(strayed) and not _has_open_end(choice.placements, pieces, index)
     against = is_sure and any(is_contested(placement, others, index) for placement, others in taken)
+    breach = _find_breach(lines, rows, marked, choice.placements)
+    is_sure = is_sure and not breach
     return PlacedDraft(
         text=_render_placements(lines, choice.placements),
         cost=choice.cost,
@@ -111,6 +119,29 @@ def place_pieces(
         is_whole=is_whole(pieces),
         has_markers=any(marked),
     )
+
+
+def _find_breach(lines: TextLines, rows: Sequence[str], marked: Sequence[bool], placements: Sequence[Placement]) -> str:
+    """Return what the law of markers has against placements; "" = nothing."""
+    kinds: list[TokenKind] = ["marker" if mark else "line" for mark in marked]
+    tokens = [DraftToken(kind, row, measure_depth(row)) for kind, row in zip(kinds, rows, strict=True)]
+    return find_breach(MarkedDraft(lines.bodies, assign_scopes(tokens), list(_trace_rows(lines, tokens, placements))))
+
+
+def _trace_rows(lines: TextLines, tokens: Sequence[DraftToken], placements: Sequence[Placement]) -> Iterator[ResultRow]:
+    """Yield the filled lines of the result, each with the line of the draft and the one of the file that it is."""
+    given = iter([index for index, token in enumerate(tokens) if token.kind == "line" and token.text.strip()])
+    own, place = [body.rstrip() for body in lines.bodies], 0
+    for placement in placements:
+        first, last = max(placement.first - 1, 0), min(placement.last - 1, len(own))
+        yield from (ResultRow(None, index) for index in range(place, first) if own[index])
+        rows = [row.rstrip() for row in placement.rows if row not in (START, STOP)]
+        for tag, i1, _, j1, j2 in diff_lines(own[first:last], rows):
+            for j in range(j1, j2):
+                if rows[j]:
+                    yield ResultRow(next(given), first + i1 + j - j1 if tag == "equal" else None)
+        place = last
+    yield from (ResultRow(None, index) for index in range(place, len(own)) if own[index])
 
 
 def _weigh_empty_markers(placement: Placement, piece: DraftPiece, count: int) -> Placement:

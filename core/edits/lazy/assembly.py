@@ -15,7 +15,9 @@ from core.edits.lazy.blank_lines import ResultRow, Spacing
 from core.edits.lazy.checks import AlignedDraft, find_doubt
 from core.edits.lazy.definitions import MAX_UNMENTIONED
 from core.edits.lazy.draft_indentation import fit_indentation
+from core.edits.lazy.gaps import MarkedDraft
 from core.edits.lazy.line_matches import DraftToken, measure_depths
+from core.edits.lazy.marker_law import find_breach
 from core.edits.lazy.markers import is_marker, may_be_marker, may_be_remark, parse_removal
 from core.text.lines import TextLines
 
@@ -27,6 +29,16 @@ def check_remarks(new: Sequence[str], own: Collection[str]) -> None:
     for row in new:
         if may_be_remark(row) and row.strip() not in own:
             raise UndecidedEdit(f"{row.strip()[:80]!r} may stand for lines that stay, or be a part of a comment")
+
+
+def check_marker_words(rows: Sequence[str], lines: TextLines, after: str) -> None:
+    """Raise `UndecidedEdit` when words of a draft that say that something stays would be in the text, though the file
+    does not have them: at an end of the draft any words, within it those that are no comment."""
+    filled = [row.strip() for row in rows if row.strip()]
+    words = {row for row in filled if may_be_marker(row)} | set(filter(is_marker, (*filled[:1], *filled[-1:])))
+    for row in words - {line.strip() for line in lines.bodies}:
+        if row in {line.strip() for line in after.splitlines()}:
+            raise UndecidedEdit(f"{row[:80]!r} may stand for lines that stay, or be one of them")
 
 
 def tokenise_draft(new: Sequence[str], lines: TextLines) -> list[DraftToken]:
@@ -50,10 +62,13 @@ def tokenise_draft(new: Sequence[str], lines: TextLines) -> list[DraftToken]:
 def splice_draft(lines: TextLines, tokens: Sequence[DraftToken], *, open_ends: bool, prose: bool = False) -> str:
     """Make the text that the tokens make of the lines. Raises `UndecidedEdit` for several, or unmentioned deletions."""
     try:
-        rows = _align_rows(lines, tokens, measure_depths(lines.bodies, prose=prose), open_ends)
+        depths = measure_depths(lines.bodies, prose=prose)
+        rows = _align_rows(lines, tokens, depths, open_ends)
     except AlignmentUndecided:
         raise UndecidedEdit("the new lines fit in more than one place") from None
-    if doubt := find_doubt(AlignedDraft(lines, tokens, rows)):
+    if doubt := find_doubt(AlignedDraft(lines, tokens, rows)) or find_breach(
+        MarkedDraft(lines.bodies, tokens, rows, depths)
+    ):
         raise UndecidedEdit(doubt)
     spacing, fallback = Spacing(lines, tokens, open_ends=open_ends), lines.find_dominant_ending()
     out: list[tuple[str, str]] = []

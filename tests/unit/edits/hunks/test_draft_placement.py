@@ -142,7 +142,7 @@ def test_n7_no_edit_of_a_synthetic_corpus_is_wrong(format_: str):
     chance = random.Random(7)
     made_of = [each for each in (synthetic(chance) for _ in range(150)) if each.spans]
     tally = Tally()
-    for each in edits(made_of, format_, 100, 7, careful=True):
+    for each in edits(made_of, format_, 100, 7, shape="careful"):
         tally.add(each)
     assert not tally.wrong, tally.wrong[0]
     assert tally.all["right"] >= 90, list(tally.rows())
@@ -156,7 +156,7 @@ def test_n7_no_edit_of_this_projects_own_commits_is_wrong(format_: str):
     made_of = [each for each, _ in zip(changes(ROOT, chance, commits=60, until=LAST), range(60), strict=False)]
     assert len(made_of) >= 20
     tally = Tally()
-    for each in edits(made_of, format_, 40, 7, careful=True):
+    for each in edits(made_of, format_, 40, 7, shape="careful"):
         tally.add(each)
     assert not tally.wrong, tally.wrong[0]
 

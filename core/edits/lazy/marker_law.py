@@ -1,0 +1,368 @@
+"""The law of markers: what a marker stands for is kept, and a piece belongs where lines of it are.
+
+Whatever a draft was laid on a file by, the lines that go must be spoken of: they lie between two lines that the same
+piece shares with the file, or a line that comes is a version of them by its name. Next to a marker, where nothing
+tells whether a new line is one more or takes the place of another, that is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from core.edits.errors import EditError
+from core.edits.hunks.costs import compute_replacement_cost, is_telling
+from core.edits.indentation import measure_depth
+from core.edits.lazy.blank_lines import ResultRow
+from core.edits.lazy.gaps import NAMED, Gap, MarkedDraft
+from core.edits.lazy.line_keys import parse_line_key
+from core.edits.lazy.line_matches import BRANCH, CONTINUED, PREFIX, DraftToken, compile_thing
+
+_WORD: Final = re.compile(r"[A-Za-z_]\w+")
+_KEYWORD: Final = re.compile(
+    r"\b(?:self|this|return|raise|throw|new|def|let|const|var|if|else|for|in|of|not|and|or|the|an|is|to|func|fn|function"
+    r"|public|private|static|final|void|int|string|true|false|null|none|nil|await|async|import|from|print|assert)\b"
+)
+_OPENS: Final = re.compile(r"[{(\[:]$|\b(?:do|then|begin)$")
+_CLOSES: Final = re.compile(r"[)\]}]|</|end\b")
+_IMPORT: Final = re.compile(r"(?:import|from|use|using|#include|require|export|const)\b|\w+\s*=\s")
+_LEAVES: Final = re.compile(r"(?:return|raise|throw)\b")
+_REPEATS: Final = re.compile(r"(?:assert\w*|expect|self\.assert\w+|insert into)\b", re.IGNORECASE)
+_HEADING: Final = re.compile(r"#{2,6}\s|\[+[\w.\"' -]+\]+$")
+_CALL: Final = re.compile(r"(?P<callee>(?:await\s+)?[\w.$>:-]+\()(?P<given>.*)\)[;,]?")
+_CALLED_ONCE: Final = re.compile(r"[\w.]*\b(?:listen|main|run|start|serve|exit|render|mount)\(")
+_DEEP: Final = 10**6
+_FEW: Final = 2  # lines that say something and are looked for
+_MANY: Final = 6  # lines that go, more than come, between lines that the file has twice
+_LONG: Final = 4  # new lines that lie beside one line of the file alone and are no whole thing
+_SHARED: Final = 0.5  # of the words of new lines: more, and they may be a version of the lines beside them
+
+
+def find_breach(draft: MarkedDraft) -> str:
+    """Return what the law has against what a draft with markers makes of a file; "" = nothing."""
+    if not draft.markers:
+        return ""
+    court = _Court(draft)
+    return next(filter(None, map(court.judge_gap, draft.iterate_gaps())), "") or court.find_stray_piece()
+
+
+def check_target(rows: Sequence[str], marked: Sequence[bool], bodies: Sequence[str]) -> None:
+    """Raise `EditError` when nothing that a draft with markers shows is in the file, and it is not one new thing."""
+    shown = [row for row, mark in zip(rows, marked, strict=True) if not mark and is_telling(row)]
+    there = {body.strip() for body in bodies}
+    keys = {parse_line_key(body) for body in bodies} - {None}
+    if len(shown) < _FEW or not any(marked) or not any(map(is_telling, bodies)):
+        return
+    if any(row.strip() in there or parse_line_key(row) in keys for row in shown) or any(
+        map(_is_named, _find_tops(shown))
+    ):
+        return
+    raise EditError(
+        f"None of the lines of the edit is in the file: not {shown[0].strip()[:80]!r}, and nothing after it.",
+        hint="The file is not as the edit takes it to be. Read it again, and repeat a line of it before and after each "
+        "change. Nothing was changed.",
+    )
+
+
+def _is_named(row: str) -> bool:
+    return NAMED.match(parse_line_key(row) or "") is not None or _HEADING.match(row) is not None
+
+
+class _Court:
+    def __init__(self, draft: MarkedDraft) -> None:
+        self.draft, self.bodies, self.tokens, self.depths = draft, draft.bodies, draft.tokens, draft.depths
+        self._removed = [compile_thing(token.removed) for token in draft.tokens if token.kind == "removal"]
+
+    def judge_gap(self, gap: Gap) -> str:
+        if gap.is_split:
+            return "one of its markers stands for nothing"
+        marked = gap.is_kept_above or gap.is_kept_below
+        left = [index for index in gap.gone if not self._is_replaced(index, gap)]
+        if not gap.come and (marked or gap.left is None or gap.right is None):
+            return self._tell_gone(left)
+        if not marked:
+            return self._judge_inside(gap, [index for index in left if is_telling(self.bodies[index])])
+        if left and not self._shows_whole_block(gap):
+            return self._tell_gone(left)
+        return "" if gap.gone else self._judge_addition(gap)
+
+    def _tell_gone(self, gone: Sequence[int]) -> str:
+        return f"line {gone[0] + 1} would go, and it does not say so" if gone else ""
+
+    def _judge_inside(self, gap: Gap, left: Sequence[int]) -> str:
+        """Object to lines that would go within a piece: more than come at an end of the file that has no marker; many
+        between lines that the file has twice; or what stands beside a line that tells nothing and is next to a marker,
+        unless that closes what they lie in."""
+        come = len(gap.come)
+        if gap.left is None or gap.right is None:
+            new = [self.tokens[index].text for index in gap.come]
+            known = any(is_telling(row) and row.strip() in self.draft.own for row in new)
+            few = 0 < len(new) >= len(left) - _MANY and not known
+            return "" if few or self._ends_block(gap) else self._tell_gone(left)
+        least = min((self.depths[index] for index in left), default=0)
+        if self._is_loose(gap):
+            return "what it shows around its changes is there more than once"
+        for row, step in ((gap.left, -1), (gap.right, 1)):
+            run, is_open = self.draft.find_run(row, step, least)
+            beside = any(self.depths[index] <= self.depths[row.old or 0] for index in left)
+            if (
+                is_open
+                and beside
+                and len(left) > come
+                and not any(map(is_telling, run))
+                and len(self.draft.find_places(run)) != 1
+            ):
+                return self._tell_gone(left)
+            marked = (row.token or 0) < self.draft.markers[-1] and self._is_inside(row.token or 0)
+            placed = marked or len(self.draft.find_places(run)) == 1 or any(map(_is_named, run))
+            if run and len(left) > come + _MANY and not placed:
+                return self._tell_gone(left)
+        return ""
+
+    def _is_loose(self, gap: Gap) -> bool:
+        """True if the file has all that a piece shares with it, from what changes to its markers, more than once."""
+        found = []
+        for row, step in ((gap.left, -1), (gap.right, 1)):
+            if row is None or row.token is None:
+                return False
+            run, is_open = self.draft.find_run(row, step, _DEEP)
+            if not is_open or any(NAMED.match(parse_line_key(line) or "") for line in run):
+                return False
+            found.append(len(self.draft.find_places(run)) == 1 or self._is_inside(row.token))
+        return not any(found)
+
+    def _is_inside(self, token: int) -> bool:
+        """True if an earlier line of the draft that the file has, or its head by name, lies further out."""
+        depth = self.tokens[token].depth
+        return any(index in self.draft.matched and self.tokens[index].depth < depth for index in range(token))
+
+    def _is_replaced(self, old: int, gap: Gap) -> bool:
+        """True if a line that comes is a version of one that goes: by its name, as the head of the same lines, as the
+        end of the same block; or if words say that it is removed."""
+        line, depth = self.bodies[old], self.depths[old]
+        if any(thing.search(line) for thing in self._removed):
+            return True
+        key, text = parse_line_key(line), line.strip()
+        come = [self.tokens[index].text for index in gap.come if self.tokens[index].depth == depth]
+        if key is not None and any(parse_line_key(row) == key for row in come):
+            return True
+        if any(row.strip() == text for row in come):
+            return True
+        if not is_telling(line):
+            return False
+        leaves = _LEAVES.match(text) if self._find_depth_below(gap) < depth else None
+        ends = leaves is not None and any(row.strip().startswith(leaves[0]) for row in come)
+        varied = self._reaches_end(gap) and any(_differ_in_one_word(row, line) for row in come)
+        return ends or varied or self._is_new_head(old, gap) or any(_is_same_call(row, line) for row in come)
+
+    def _reaches_end(self, gap: Gap) -> bool:
+        """True if one line becomes another one and the draft shows everything from there to the end of the file."""
+        last = self.draft.rows[-1].token if self.draft.rows else None
+        return len(gap.gone) == len(gap.come) == 1 and last is not None and gap.come[0] > self.draft.markers[-1]
+
+    def _find_depth_below(self, gap: Gap) -> int:
+        return -1 if gap.right is None else self.depths[gap.right.old or 0]
+
+    def _is_new_head(self, old: int, gap: Gap) -> bool:
+        """True if a line opens what stands below it in the file, and the last line that comes opens it instead."""
+        if not gap.come:
+            return False
+        last, depth = self.tokens[gap.come[-1]], self.depths[old]
+        heads = all(_OPENS.search(row.rstrip()) for row in (self.bodies[old], last.text)) and last.depth == depth
+        return heads and self._find_depth_below(gap) > depth
+
+    def _ends_block(self, gap: Gap) -> bool:
+        """True if the last block of the file is shown from its head on, and is left where it was left."""
+        if not gap.come or not gap.gone:
+            return False
+        last, end = self.tokens[gap.come[-1]], gap.gone[-1]
+        above = (token for token in reversed(self.tokens[: gap.come[0]]) if token.text.strip())
+        head = next((token for token in above if token.depth < last.depth or token.kind == "marker"), None)
+        leaves = all(_LEAVES.match(row.strip()) for row in (last.text, self.bodies[end]))
+        if gap.right is not None or head is None or head.kind == "marker" or last.depth != self.depths[end]:
+            return False
+        return leaves and all(self.depths[index] > head.depth for index in gap.gone)
+
+    def _shows_whole_block(self, gap: Gap) -> bool:
+        """True if a block is shown to its end, as a blank line and a marker outside of it tell, and its last line takes
+        the place of the last one there."""
+        first, last = self.tokens[gap.come[0]], self.tokens[gap.come[-1]]
+        above = (token for token in reversed(self.tokens[: gap.come[0]]) if token.text.strip())
+        head = next((token for token in above if token.depth < first.depth or token.kind == "marker"), None)
+        rest = self.tokens[gap.come[-1] + 1 :]
+        marker = next((token for token in rest if token.text.strip()), None)
+        if head is None or head.kind == "marker" or marker is None or marker is rest[0] or gap.is_kept_above:
+            return False
+        inside = all(self.depths[index] > head.depth for index in gap.gone)
+        if marker.kind != "marker" or max(marker.depth, self._find_depth_below(gap)) > head.depth or not inside:
+            return False
+        apart = marker.depth == head.depth or not any(token.text.strip() for token in rest[:2])
+        if apart and self._begins_piece(head):
+            return True
+        end, now = self.bodies[gap.gone[-1]].strip(), last.text.strip()
+        if _LEAVES.match(now):
+            return last.depth == self.depths[gap.gone[-1]] and _LEAVES.match(end) is not None
+        called = _CALL.match(now)
+        alike = compute_replacement_cost(now, end) is not None or (called and end.startswith(called["callee"]))
+        return len(gap.gone) == 1 and bool(alike)
+
+    def _begins_piece(self, head: DraftToken) -> bool:
+        """True if a piece begins with the head of something that has a name, but for what that lies in."""
+        for piece in self.draft.iterate_pieces():
+            for index in piece:
+                token = self.tokens[index]
+                if token is head:
+                    return NAMED.match(parse_line_key(head.text) or "") is not None
+                if token.depth >= head.depth and not PREFIX.match(token.text.strip()):
+                    break
+        return False
+
+    def _judge_addition(self, gap: Gap) -> str:
+        """Object to new lines beside a marker that may take the place of what it stands for."""
+        new = [self.tokens[index].text for index in gap.come]
+        head = new[0].strip()
+        if gap.is_kept_below and (_OPENS.search(new[-1].rstrip()) or _count_open(new) > 0):
+            return f"{new[-1].strip()[:80]!r} opens what it does not show"
+        if gap.is_kept_above and _CLOSES.match(head):
+            return f"{head[:80]!r} closes what it does not show"
+        tops = _find_tops(new)
+        noted = not tops and gap.right is not None and gap.right.token is not None and PREFIX.match(head)
+        ended = _REPEATS.match(head) and self._find_depth_below(gap) < measure_depth(new[0])
+        if any(map(parse_line_key, tops)) or noted or ended or BRANCH.match(head) or head in ("{", "["):
+            return ""
+        there = [index for index, body in enumerate(self.bodies) if body.strip()]
+        above = [index for index in there if gap.left is not None and index <= (gap.left.old or 0)][-len(new) :]
+        below = [index for index in there if gap.right is not None and index >= (gap.right.old or 0)][: len(new)]
+        beside = (above if gap.is_kept_above else []) + (below if gap.is_kept_below else [])
+        if beside and _measure_shared_words(new, [self.bodies[index] for index in beside]) > _SHARED:
+            return f"{head[:80]!r} may be new, or take the place of line {beside[0] + 1}"
+        return ""
+
+    def find_stray_piece(self) -> str:
+        """Object to a piece that begins and ends with lines that the file does not have, or shares nothing with it
+        that tells where it belongs."""
+        held = self.draft.matched.keys() | {t for gap in self.draft.iterate_gaps() for t in self._find_versions(gap)}
+        for piece in self.draft.iterate_pieces():
+            if all(index in held for index in piece) and (len(piece) == 1 or any(i in self.draft.same for i in piece)):
+                continue
+            inside = self._is_inside(piece[0])
+            if not inside and self._has_rival(piece):
+                return f"{self.tokens[piece[0]].text.strip()[:80]!r} and what is next to it fit in more than one place"
+            if self._is_anchored(piece, inside=inside) or (inside and len(piece) == 1):
+                continue
+            if not self._is_new_part(piece) or not self._is_one_more(piece):
+                return f"{self.tokens[piece[0]].text.strip()[:80]!r} and the lines around it are not in the file"
+        return ""
+
+    def _is_one_more(self, piece: Sequence[int]) -> bool:
+        """True if a piece that shares nothing with the file that tells a place may be one more thing of it: it lies
+        outside of all others, or closes what it lies in, and is only one."""
+        rows = [self.tokens[index].text for index in piece]
+        if piece[-1] in self.draft.same or self._is_inside(piece[0]):
+            return True
+        return measure_depth(rows[0]) == 0 and (len(_find_tops(rows)) == 1 or _HEADING.match(rows[0]) is not None)
+
+    def _is_anchored(self, piece: Sequence[int], *, inside: bool) -> bool:
+        """True if a piece begins and ends with lines of the file one of which tells something, or one of its ends is
+        there only once or by its name."""
+        first = next((index for index in piece if not PREFIX.match(self.tokens[index].text.strip())), piece[0])
+        ends = {index for index in (piece[0], first, piece[-1]) if self._is_anchor(index)}
+        shared = [self.tokens[index].text.strip() for index in piece if index in self.draft.matched]
+        telling = inside or any(is_telling(row) or self._is_only(row) for row in shared)
+        placed = telling and any(self._tells_place(index, piece) for index in ends)
+        if piece[-1] in ends and not ends.isdisjoint((piece[0], first)):
+            return placed or (telling and inside)
+        if (piece[0] < self.draft.markers[0] or piece[-1] > self.draft.markers[-1]) and placed:
+            return True
+        new = [index for index in piece if index not in self.draft.matched]
+        long = sum(not CONTINUED.match(self.tokens[index].text.strip()) for index in new) >= _LONG
+        closed = inside and all(CONTINUED.match(self.tokens[index].text.strip()) for index in ends) and bool(ends)
+        return (placed or closed) and (not long or self._is_new_part(new))
+
+    def _tells_place(self, token: int, piece: Sequence[int]) -> bool:
+        """True if the lines that a piece shares with the file at an end of it tell one place."""
+        if token not in self.draft.same or NAMED.match(parse_line_key(self.tokens[token].text) or ""):
+            return True
+        step = -1 if token == piece[-1] else 1
+        rows = self.draft.find_run(ResultRow(token, None), step, _DEEP)[0]
+        return len(self.draft.find_places(rows)) == 1 and any(
+            is_telling(row) or not CONTINUED.match(row.strip()) for row in rows
+        )
+
+    def _is_only(self, row: str) -> bool:
+        return not CONTINUED.match(row) and [line.strip() for line in self.draft.lines].count(row) == 1
+
+    def _is_anchor(self, token: int) -> bool:
+        """True if a token is a line of the file, or the head of something by the name that it has there."""
+        named = NAMED.match(parse_line_key(self.tokens[token].text) or "")
+        return token in (self.draft.matched if named else self.draft.same)
+
+    def _has_rival(self, piece: Sequence[int]) -> bool:
+        """True if elsewhere the file has more of the first or of the last lines of a piece, one after the other, than
+        where the piece was laid."""
+        same = self.draft.same
+        for tokens in (list(piece), list(piece)[::-1]):
+            pairs = zip([tokens[0], *tokens], tokens, strict=False)
+            apart = (not (each in same and self.draft.is_next(same[one], same[each])) for one, each in pairs)
+            size = next((at for at, is_apart in enumerate(apart) if is_apart), len(tokens))
+            shared = [self.tokens[index].text.strip() for index in tokens[:size]]
+            if not 0 < size < len(tokens) or not any(is_telling(row) and not CONTINUED.match(row) for row in shared):
+                continue
+            first, last = sorted((tokens[0], tokens[size]))
+            longer = [token.text.rstrip() for token in self.tokens[first : last + 1]]
+            if any(same[tokens[0]] not in place for place in self.draft.find_places(longer)):
+                return True
+        return False
+
+    def _find_versions(self, gap: Gap) -> list[int]:
+        """The tokens of a gap that are versions of what goes in it, by what they name or call."""
+        gone = [index for index in gap.gone if is_telling(self.bodies[index]) and self._is_replaced(index, gap)]
+        one = len(gone) == len(gap.come) == 1 and not _LEAVES.match(self.bodies[gone[0]].strip())
+        return list(gap.come) if one else []
+
+    def _is_new_part(self, piece: Sequence[int]) -> bool:
+        """True if a piece is made of whole things that have a name, or is one line that has."""
+        rows = [self.tokens[index].text for index in piece]
+        tops = _find_tops(rows)
+        head = next((row.strip() for row in rows if _find_tops([row])), "")
+        is_open = _count_open(rows) > 0 or _OPENS.search(rows[-1].rstrip())
+        if not tops or head != tops[0] or is_open:
+            return False
+        named = all(NAMED.match(parse_line_key(row) or "") for row in tops)
+        headed = _HEADING.match(rows[0]) is not None and piece[0] > self.draft.markers[0]
+        return named or headed or (len(rows) == 1 and _IMPORT.match(rows[0]) is not None)
+
+
+def _find_tops(rows: Sequence[str]) -> list[str]:
+    """The lines of the least depth that neither close what others open nor stand before them."""
+    heads = [
+        row
+        for row in rows
+        if not CONTINUED.match(row.strip()) and (_HEADING.match(row) or not PREFIX.match(row.strip()))
+    ]
+    least = min(map(measure_depth, heads), default=0)
+    return [row.strip() for row in heads if measure_depth(row) == least]
+
+
+def _count_open(rows: Sequence[str]) -> int:
+    text = "".join(rows)
+    return sum(map(text.count, "({[")) - sum(map(text.count, ")}]"))
+
+
+def _measure_shared_words(new: Sequence[str], old: Sequence[str]) -> float:
+    mine, theirs = (set(_WORD.findall(_KEYWORD.sub(" ", "\n".join(rows)))) for rows in (new, old))
+    return len(mine & theirs) / max(1, min(len(mine), len(theirs)))
+
+
+def _differ_in_one_word(new: str, old: str) -> bool:
+    mine, theirs = (re.findall(r"\w+|\W", row.strip()) for row in (new, old))
+    return len(mine) == len(theirs) and sum(map(str.__ne__, mine, theirs)) == 1
+
+
+def _is_same_call(new: str, old: str) -> bool:
+    """True if a call is one of the same thing that is given the same and more, or of something that is called once."""
+    one, other = _CALL.fullmatch(new.strip()), _CALL.fullmatch(old.strip())
+    if one is None or other is None or one["callee"] != other["callee"]:
+        return False
+    return one["given"].startswith(other["given"]) or _CALLED_ONCE.fullmatch(one["callee"]) is not None

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from benchmarks.edit_corpus.outcomes import LOST, STALE, Tally, edits
+from benchmarks.edit_corpus.shapes import FORMATS, SHAPES
+from core.edits.errors import EditError, UndecidedEdit
+from core.edits.formats.draft import apply_drafts
+from core.edits.formats.lazy import apply_lazy
+from tests.unit.edits.hunks.test_draft_placement import synthetic
+
+SHOP = """import json
+
+LIMIT = 10
+
+
+def total(items):
+    result = 0
+    for item in items:
+        result += item.price
+    return result
+
+
+def save(items, path):
+    text = json.dumps(items)
+    path.write_text(text)
+    return len(text)
+"""
+CART = """const cart = [];
+
+function add(item) {
+  cart.push(item);
+  notify("added", item);
+  render(cart);
+}
+
+function clear() {
+  cart.length = 0;
+  render(cart);
+}
+"""
+
+
+def apply(text: str, draft: str, format_: str, path: str) -> str:
+    if format_ == "lazy":
+        return apply_lazy(text, draft, path)
+    return apply_drafts(text, f'<file_edit path="{path}">\n{draft}</file_edit>', path)
+
+
+def lay(text: str, draft: str, format_: str, path: str) -> str | None:
+    """The text after a draft; None when it was refused."""
+    try:
+        return apply(text, draft, format_, path)
+    except EditError:
+        return None
+
+
+both = pytest.mark.parametrize("format_", FORMATS)
+
+
+@both
+@pytest.mark.parametrize(
+    "draft",
+    [
+        "# ...\ndef total(items):\n    count = len(items)\n# ...\n",
+        "# ...\n    result = 0\n    for each in sorted(items):\n        # ...\n",
+        "# ...\n    text = json.dumps(items)\n    path.write_bytes(text.encode())\n    # ...\n",
+        "# ...\n    text = json.dumps(items, indent=2)\n    return len(text)\n# ...\n",
+    ],
+    ids=["the start of a body", "the head of a loop", "the last line", "the first line"],
+)
+def test_lines_that_a_marker_stands_for_stay_or_the_edit_is_refused(format_: str, draft: str):
+    done = lay(SHOP, draft, format_, "shop.py")
+    shown = {"result = 0", "text = json.dumps(items)", "return len(text)"}
+    gone = [line for line in SHOP.splitlines() if done is not None and line not in done.splitlines()]
+    assert all(line.strip() in shown for line in gone), done
+
+
+@both
+def test_a_new_head_takes_the_place_of_the_one_whose_body_the_marker_keeps(format_: str):
+    done = lay(CART, "// ...\nfunction add(item, count = 1) {\n  // ...\n}\n// ...\n", format_, "cart.js")
+    assert done == CART.replace("add(item) {", "add(item, count = 1) {")
+
+
+@both
+def test_a_line_that_defines_the_same_name_takes_the_place_of_the_old_one_beside_a_marker(format_: str):
+    done = lay(SHOP, "import json\n\nLIMIT = 20\n# ...\n", format_, "shop.py")
+    assert done == SHOP.replace("LIMIT = 10", "LIMIT = 20")
+
+
+@both
+@pytest.mark.parametrize(
+    "draft",
+    [
+        '  cart.push(item);\n  notify("put", item);\n  render(cart);\n// ...\n',
+        '// ...\n  cart.push(item);\n  notify("put", item);\n  render(cart);\n',
+    ],
+    ids=["no marker before", "no marker after"],
+)
+def test_lines_outside_of_a_draft_with_a_marker_at_one_end_are_never_gone(format_: str, draft: str):
+    done = lay(CART, draft, format_, "cart.js")
+    assert done in (None, CART.replace('"added"', '"put"'))
+
+
+def test_a_piece_of_a_file_without_a_range_and_without_a_marker_is_not_taken_for_all_of_it():
+    assert lay(CART, '  cart.push(item);\n  notify("put", item);\n', "draft", "cart.js") is None
+
+
+@both
+@pytest.mark.parametrize(
+    "draft",
+    [
+        "// ...\n  basket.push(item);\n  count += 1;\n  show(basket);\n// ...\n",
+        '// ...\n  cart.push(entry);\n  count += 1;\n  notify("put", entry);\n// ...\n',
+        "// ...\n  basket.push(item);\n  count += 1;\n",
+        "  basket.push(item);\n  count += 1;\n// ...\n",
+    ],
+    ids=["no line of it", "lines much like it", "at the end", "at the start"],
+)
+def test_what_speaks_of_lines_that_are_not_there_is_written_nowhere(format_: str, draft: str):
+    assert lay(CART, draft, format_, "cart.js") is None
+
+
+@both
+def test_an_edit_none_of_whose_lines_is_there_is_refused_and_not_left_to_the_edit_agent(format_: str):
+    draft = "// ...\n  basket.push(entry);\n  count += 1;\n  show(basket);\n// ...\n"
+    with pytest.raises(EditError, match="None of the lines of the edit is in the file") as raised:
+        apply(CART, draft, format_, "cart.js")
+    assert not isinstance(raised.value, UndecidedEdit)
+
+
+@both
+def test_something_much_like_the_target_is_not_written_over(format_: str):
+    near = CART.replace('notify("added", item);', 'notify("added", item, 2);').replace("cart.push", "cart.unshift")
+    draft = '// ...\n  cart.push(item);\n  log(item);\n  notify("added", item);\n// ...\n'
+    assert lay(near, draft, format_, "cart.js") is None
+
+
+@both
+def test_words_that_say_that_something_stays_are_never_written_into_a_file(format_: str):
+    text = "[package]\nname = 'shop'\nversion = '1'\nauthors = []\n"
+    done = lay(text, "nothing changes before this\nversion = '2'\nauthors = []\n", format_, "a.toml")
+    assert done in (None, text.replace("'1'", "'2'"))
+
+
+@both
+def test_of_two_places_the_one_with_more_of_the_shown_lines_is_not_passed_over(format_: str):
+    text = "begin()\n  one()\n  stop()\nend()\n" + "begin()\n  open()\n  two()\n  stop()\nend()\n"
+    done = lay(text, "// ...\n  open()\n  two()\n  stop()\n  three()\n// ...\n", format_, "a.js")
+    assert done in (None, text.replace("  two()\n  stop()\n", "  two()\n  stop()\n  three()\n"))
+
+
+@both
+@pytest.mark.parametrize("shape", [*SHAPES, STALE])
+def test_no_shape_of_an_edit_loses_lines_or_is_written_elsewhere(format_: str, shape: str):
+    chance = random.Random(11)
+    made_of = [each for each in (synthetic(chance) for _ in range(60)) if each.spans]
+    tally = Tally()
+    for each in edits(made_of, format_, 40, 11, shape=shape):
+        tally.add(each)
+    assert tally.all.total() >= 10
+    assert not [outcome for outcome, _ in tally.wrong if outcome in (LOST, STALE)], tally.wrong[0]
