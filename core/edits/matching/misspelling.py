@@ -29,20 +29,26 @@ _ENDINGS = ("s", "es", "d", "ed", "er", "ing", "ly", "n")
 
 
 def find_misspelt(edit: LineEdit) -> list[Splice]:
+    """Find the splice of the one block whose lines are equal but for misspelt words."""
+    block = find_misspelt_block(edit)
+    shift = edit.deduce_shift(block) if block else None
+    return [] if block is None or shift is None else [edit.build_splice(block, shift)]
+
+
+def find_misspelt_block(edit: LineEdit) -> MatchedBlock | None:
     """Find the one block whose lines are equal but for misspelt words; no definition, number or sign may differ."""
     weighed = [(_measure_likeness(edit, block), block) for block in _find_candidates(edit)]
     scored = sorted(weighed, key=lambda each: -each[0])
     if not scored or scored[0][0] < _BLOCK:
-        return []
+        return None
     best, block = scored[0]
     if any(score > best - _MARGIN and other.first != block.first for score, other in scored[1:]):
-        return []
+        return None
     known = edit.search_text.words
     pairs = [(given.strip(), present.strip()) for given, present in edit.pair_lines(block)]
     if not all(given == present or _is_typo(given, present, known) for given, present in pairs):
-        return []
-    shift = edit.deduce_shift(block)
-    return [] if shift is None or is_torn(block, edit.given, edit.wanted) else [edit.build_splice(block, shift)]
+        return None
+    return None if is_torn(block, edit.given, edit.wanted) else block
 
 
 def _find_candidates(edit: LineEdit) -> list[MatchedBlock]:
