@@ -1,8 +1,8 @@
 """New lines as they were meant: a slip that is put right in lines to find is put right in lines that come, too.
 
-Curly quotes and HTML entities are taken for slips only in a file that has none, where they stand for signs of code: an
-entity in a string, in a comment or in markup is meant, and so is a curly quote beside straight ones of its kind. The
-numbers of a listing are taken off where they were plainly copied. What was put right is told by its kind.
+Curly quotes and HTML entities are taken for slips only in a file that has none, where they stand for signs of code. In
+a comment they are meant; so are quotes of prose and those beside straight ones; so is an entity in a string or markup.
+The numbers of a listing are taken off where they were plainly copied. What was put right is told by its kind.
 """
 
 from __future__ import annotations
@@ -22,9 +22,14 @@ ENTITIES: Final = "entities"
 NUMBERS: Final = "numbers"
 _PAIRS: Final = (("“”„‟", '"'), ("‘’‚‛", "'"))
 _CURLY = re.compile(f"[{''.join(signs for signs, _ in _PAIRS)}]")
+_DELIMITER = re.compile(
+    r"[(\[{=+!<>&|?]\s*[“‘]|[”’]\s*[)\]};]|^\s*[“‘][^”’]*[”’]\s*[:,]"
+    r"|^\s*[\w.-]+\s*:\s*[“‘][^”’]*[”’],?\s*$"
+    r"|\b(?:return|import|from|include|require|case|echo|print|puts|in|and|or|not|is|if|elif|when|yield|throw|raise)\s+[“‘]"
+)
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|#39|#x27);")
 _MARKUP = re.compile(r"</[A-Za-z]|<[A-Za-z][^<>\n]*/?>\s*$|/>", re.MULTILINE)
-_COMMENT = re.compile(r"\s*(?:#|//|/?\*|--|;|<!--|%|\"\"\"|''')")
+_COMMENT = re.compile(r"(?:^|\s)(?:#+|//+|/?\*+|--|;+|<!--|%)(?:\s|$)|^\s*(?:#|//|/\*|\*)")
 _NUMBER = re.compile(r"\s*(\d+) ?[|→]")
 _BAR = re.compile("[|→]")
 _ALIKE: Final = 0.6
@@ -62,10 +67,14 @@ def mend_new_lines(search_text: SearchText, given: Sequence[str], wanted: Sequen
 
 
 def _straighten(line: str) -> str:
+    comment = _COMMENT.search(line)
+    code, rest = (line[: comment.start()], line[comment.start() :]) if comment else (line, "")
+    if not _DELIMITER.search(code):
+        return line
     for signs, plain in _PAIRS:
-        if plain not in line:
-            line = line.translate(dict.fromkeys(map(ord, signs), plain))
-    return line
+        if plain not in code:
+            code = code.translate(dict.fromkeys(map(ord, signs), plain))
+    return code + rest
 
 
 def _is_markup(search_text: SearchText, wanted: Sequence[str]) -> bool:
@@ -73,10 +82,10 @@ def _is_markup(search_text: SearchText, wanted: Sequence[str]) -> bool:
 
 
 def _resolve_entities(line: str) -> str:
-    if _COMMENT.match(line):
-        return line
-    parts = split_strings(line)
-    return "".join(part if index % 2 else html.unescape(part) for index, part in enumerate(parts))
+    comment = _COMMENT.search(line)
+    code, rest = (line[: comment.start()], line[comment.start() :]) if comment else (line, "")
+    parts = split_strings(code)
+    return "".join(part if index % 2 else html.unescape(part) for index, part in enumerate(parts)) + rest
 
 
 def _strip_copied_numbers(

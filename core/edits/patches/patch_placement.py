@@ -8,6 +8,7 @@ has no line to be found by needs a place that its anchor, its number or the file
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from msgspec import Struct
@@ -17,29 +18,35 @@ from core.edits.indentation import Shift, extract_indent
 from core.edits.matching.block_merge import MatchedBlock, is_torn
 from core.edits.matching.failures import build_ambiguity_error, build_not_found_error
 from core.edits.matching.line_edit import LineEdit
-from core.edits.matching.misspelling import find_misspelt_block
+from core.edits.matching.misspelling import find_misspelt_context
 from core.edits.matching.new_lines import mend_new_lines
-from core.edits.matching.search_text import FOLDS, SearchText
+from core.edits.matching.search_text import SearchText
 from core.edits.patches.blank_hunks import place_blank_hunk
 from core.edits.patches.patch_anchors import Scope, find_scopes
 from core.edits.patches.patch_records import PatchHunk, Row
-from core.text.line_diff import count_shared_ends
+from core.text.line_diff import Opcode, count_shared_ends
 from core.text.lines import split_whole_lines
+from core.text.similarity import measure_similarity
 from core.text.splices import Splice
 
 _STEPS: Final = (("trailing_space", False), ("indentation", False), ("look_alikes", True), ("spacing", True))
 _LOST_SPACE: Final = "lost_space"
 _FUZZY: Final = "fuzzy"
+_NEAR: Final = 10  # lines that the number of a hunk may be wrong by, whatever stands there
+_CLOSE: Final = 2  # lines by which a number may be wrong that decides between places
+_AROUND: Final = 5
+_ALIKE: Final = 0.75
 
 
 class PlacedHunk(NamedTuple):
-    """What a hunk changes, up to which offset its context reaches, how it was matched, and the kinds of slip that were
-    put right in its new lines."""
+    """What a hunk changes, up to which offset its context reaches, how it was matched, the kinds of slip that were put
+    right in its new lines, and by how many lines its number is wrong."""
 
     splice: Splice
     end: int
     rung: str
     slips: tuple[str, ...] = ()
+    drift: int = 0
 
 
 class _Candidate(NamedTuple):
@@ -57,10 +64,12 @@ class _OutOfOrder(Exception):
 
 class _Reach(Struct, frozen=True, kw_only=True):
     """The lines from which a hunk is looked for: behind the `context` of the hunk before it, else behind its `change`.
-    `is_ordered` False: hunks may stand in any order."""
+    `drift`: by how many lines the number of the hunk before it is wrong. `is_ordered` False: hunks may stand in any
+    order."""
 
     context: int = 0
     change: int = 0
+    drift: int = 0
     is_ordered: bool = True
 
 
@@ -156,7 +165,7 @@ class _HunkSearch:
             if self.hunk.is_at_end and any(body.strip() for body in self.search_text.lines.bodies[block.last + 1 :]):
                 continue
             repaired = self._repair_signs(rows, block) if fold == "indentation" else None
-            shift = None if is_torn(block, edit.given, edit.wanted) else edit.deduce_shift(block)
+            shift = None if is_torn(block, edit.change.opcodes) else edit.deduce_shift(block)
             if repaired is not None and (shift is None or not _is_shift_meant(edit, block, rows)):
                 yield _Candidate(block, repaired, str, _LOST_SPACE)
             elif shift is not None:
@@ -179,16 +188,10 @@ class _HunkSearch:
     def _find_misspelt(self, rows: Sequence[Row]) -> _Candidate | None:
         """Find the hunk by context that is misspelt; the lines that go are those of the file."""
         edit = _build_edit(self.search_text, rows)
-        block = find_misspelt_block(edit)
-        shift = edit.deduce_shift(block) if block else None
-        if block is None or shift is None:
-            return None
         signs = [sign for sign, _ in rows if sign != "+"]
-        key = FOLDS["spacing"]
-        for sign, line, place in zip(signs, edit.given, block.mapping, strict=True):
-            if sign == "-" and (place < 0 or key(line) != key(self.search_text.lines.bodies[place])):
-                return None
-        return _Candidate(block, edit, shift, _FUZZY)
+        block = find_misspelt_context(edit, [number for number, sign in enumerate(signs) if sign == "-"])
+        shift = edit.deduce_shift(block) if block else None
+        return None if block is None or shift is None else _Candidate(block, edit, shift, _FUZZY)
 
     def _choose(self, candidates: Sequence[_Candidate], scopes: Sequence[Scope], fold: str) -> _Candidate:
         """Choose the one place that is meant. Raises `EditError` where that can't be told, or `_OutOfOrder`."""
@@ -201,12 +204,15 @@ class _HunkSearch:
             raise self._build_not_found()
         left = inside or reached
         if len(left) == 1:
+            if self._is_stale_at_line(left[0].block):
+                raise self._build_not_found()
             return left[0]
         if self.hunk.is_at_end:
             return left[-1]
         if self.hunk.line is not None:
-            gaps = sorted((abs(each.block.first + 1 - self.hunk.line), index) for index, each in enumerate(left))
-            if gaps[0][0] * 3 <= gaps[1][0]:
+            line = self.hunk.line + self.reach.drift
+            gaps = sorted((abs(each.block.first + 1 - line), index) for index, each in enumerate(left))
+            if gaps[0][0] <= _CLOSE and gaps[0][0] * 3 <= gaps[1][0]:
                 return left[gaps[0][1]]
         raise build_ambiguity_error(self.search_text, [each.block.first + 1 for each in left], fold)
 
@@ -216,9 +222,25 @@ class _HunkSearch:
         context = [line.strip() for sign, line in self.rows if sign == " " and line.strip()]
         return there.issuperset(context)
 
+    def _is_stale_at_line(self, block: MatchedBlock) -> bool:
+        """True if a block is far from the line that the hunk names, and nothing else speaks for it, or what stands
+        there is what the hunk was made for, changed by now. A hunk that names the first line names none."""
+        line, given = (self.hunk.line or 0) - 1, [row for sign, row in self.rows if sign != "+"]
+        if line < 0 or abs(block.first - line) <= max(_NEAR, 2 * len(given)):
+            return False
+        if line > 0 and not any(sign == " " and row.strip() for sign, row in self.rows):
+            return True
+        bodies, filled = self.search_text.lines.bodies, sum(bool(row.strip()) for row in given)
+        return any(
+            sum(measure_similarity(row.strip(), body.strip()) for row, body in pairs if row.strip()) >= _ALIKE * filled
+            for start in range(max(0, line - _AROUND), line + _AROUND + 1)
+            for pairs in [list(zip(given, bodies[start : start + len(given)], strict=False))]
+        )
+
     def _build_placed(self, chosen: _Candidate) -> PlacedHunk:
         splice = chosen.edit.build_splice(chosen.block, chosen.shift)
-        return PlacedHunk(_trim_splice(self.search_text.text, splice), splice.end, chosen.rung, self.slips)
+        drift = 0 if self.hunk.line is None else chosen.block.first + 1 - self.hunk.line
+        return PlacedHunk(_trim_splice(self.search_text.text, splice), splice.end, chosen.rung, self.slips, drift)
 
 
 def _is_shift_meant(edit: LineEdit, block: MatchedBlock, rows: Sequence[Row]) -> bool:
@@ -230,7 +252,16 @@ def _is_shift_meant(edit: LineEdit, block: MatchedBlock, rows: Sequence[Row]) ->
 
 
 def _build_edit(search_text: SearchText, rows: Sequence[Row]) -> LineEdit:
-    return LineEdit(search_text, _join_rows(rows, "+"), _join_rows(rows, "-"))
+    """The edit of a hunk, in which what becomes what is as its signs say."""
+    old, new = 0, 0
+    opcodes: list[Opcode] = []
+    for stays, group in groupby(rows, key=lambda row: row[0] == " "):
+        signs = [sign for sign, _ in group]
+        gone, come = (sum(sign != other for sign in signs) for other in "+-")
+        tag = "equal" if stays else "replace" if gone and come else "delete" if gone else "insert"
+        opcodes.append((tag, old, old + gone, new, new + come))
+        old, new = old + gone, new + come
+    return LineEdit(search_text, _join_rows(rows, "+"), _join_rows(rows, "-"), opcodes=opcodes)
 
 
 def _join_rows(rows: Sequence[Row], without: str) -> str:
