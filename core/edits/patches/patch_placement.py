@@ -33,8 +33,7 @@ _STEPS: Final = (("trailing_space", False), ("indentation", False), ("look_alike
 _LOST_SPACE: Final = "lost_space"
 _FUZZY: Final = "fuzzy"
 _NEAR: Final = 10  # lines that the number of a hunk may be wrong by, whatever stands there
-_CLOSE: Final = 2  # lines by which a number may be wrong that decides between places
-_AROUND: Final = 5
+_AROUND: Final = 5  # lines around the number of a hunk among which its old lines are looked for, changed
 _ALIKE: Final = 0.75
 
 
@@ -98,7 +97,8 @@ def _place_all(search_text: SearchText, hunks: Sequence[PatchHunk], *, is_ordere
             raise error.name_part(format_part("Hunk", number, len(hunks))) from error
         placed.append(place)
         if is_ordered:
-            reach = _Reach(context=_find_line(search_text, place.end), change=_find_line(search_text, place.splice.end))
+            context, change = (_find_line(search_text, offset) for offset in (place.end, place.splice.end))
+            reach = _Reach(context=context, change=change, drift=place.drift)
     return placed
 
 
@@ -141,10 +141,10 @@ class _HunkSearch:
             for rows in readings:
                 candidates = list(self._find_candidates(rows, fold, skip_blank=skip_blank))
                 if candidates:
-                    return self._build_placed(self._choose(candidates, scopes, fold))
+                    return self._build_placed(self._choose(candidates, scopes))
         misspelt = [each for each in map(self._find_misspelt, readings) if each is not None]
         if misspelt:
-            return self._build_placed(self._choose(misspelt[:1], scopes, _FUZZY))
+            return self._build_placed(self._choose(misspelt[:1], scopes))
         raise self._build_not_found()
 
     def _build_not_found(self) -> EditError:
@@ -193,7 +193,7 @@ class _HunkSearch:
         shift = edit.deduce_shift(block) if block else None
         return None if block is None or shift is None else _Candidate(block, edit, shift, _FUZZY)
 
-    def _choose(self, candidates: Sequence[_Candidate], scopes: Sequence[Scope], fold: str) -> _Candidate:
+    def _choose(self, candidates: Sequence[_Candidate], scopes: Sequence[Scope]) -> _Candidate:
         """Choose the one place that is meant. Raises `EditError` where that can't be told, or `_OutOfOrder`."""
         reached = [each for each in candidates if each.block.first >= self.reach.context]
         reached = reached or [each for each in candidates if each.block.first >= self.reach.change]
@@ -209,12 +209,10 @@ class _HunkSearch:
             return left[0]
         if self.hunk.is_at_end:
             return left[-1]
-        if self.hunk.line is not None:
-            line = self.hunk.line + self.reach.drift
-            gaps = sorted((abs(each.block.first + 1 - line), index) for index, each in enumerate(left))
-            if gaps[0][0] <= _CLOSE and gaps[0][0] * 3 <= gaps[1][0]:
-                return left[gaps[0][1]]
-        raise build_ambiguity_error(self.search_text, [each.block.first + 1 for each in left], fold)
+        named = [each for each in left if each.block.first + 1 == (self.hunk.line or 0) + self.reach.drift]
+        if named:
+            return named[0]
+        raise build_ambiguity_error(self.search_text, [each.block.first + 1 for each in left], left[0].rung)
 
     def _is_stale_in(self, scope: Scope) -> bool:
         """True if a scope has all the context of the hunk, so that it is meant, but its lines to change are gone."""
