@@ -46,7 +46,7 @@ def _find_next(text: PatchText, place: int, *, is_framed: bool) -> int:
         return text.skip_prose(place)
     if text.is_start(place) or text.rows[place].rstrip() == END:
         return place
-    if text.has_end(place) or not text.is_prose_from(place):
+    if text.has_end(place) or not text.is_prose_from(place, has_lists=True):
         what = f"{text.rows[place][:60]!r} is not *** Add, Update or Delete File"
         raise build_patch_error(what, place + 1)
     return text.skip_prose(place)

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from core.edits.errors import EditError
+from core.edits.indentation import extract_indent
 from core.edits.matching.search_text import SearchText, split_strings
 from core.text.similarity import measure_similarity
 
@@ -109,7 +110,8 @@ def _strip_copied_numbers(
 
 
 def _is_what_became(line: str, known: Collection[str]) -> bool:
-    return line in known or any(measure_similarity(line, each) >= _ALIKE for each in known)
+    depth = extract_indent(line)
+    return any(extract_indent(each) == depth and measure_similarity(line, each) >= _ALIKE for each in known)
 
 
 def build_numbered_error() -> EditError:

@@ -150,6 +150,14 @@ class _HunkSearch:
     def _build_not_found(self) -> EditError:
         return build_not_found_error(self.search_text, _join_rows(self.rows, "+"))
 
+    def _build_elsewhere(self, candidates: Sequence[_Candidate], where: str) -> EditError:
+        """An `EditError` for lines that are gone from the place that is meant, while others like them are not."""
+        places = ", ".join(str(each.block.first + 1) for each in candidates[:20])
+        return EditError(
+            f"The lines of the hunk do not stand {where}, but in another place: line {places}.",
+            hint="Nothing was changed. Read the file again, and give the lines before and after the change.",
+        )
+
     def _find_scopes(self) -> list[Scope]:
         """Find what the anchors open. A wrong anchor counts for nothing where the hunk can be found without it."""
         try:
@@ -201,11 +209,11 @@ class _HunkSearch:
             raise _OutOfOrder
         inside = [each for each in reached if any(scope.holds(each.block) for scope in scopes)]
         if not inside and any(map(self._is_stale_in, scopes)):
-            raise self._build_not_found()
+            raise self._build_elsewhere(reached, "in what its @@ line names")
         left = inside or reached
         if len(left) == 1:
             if self._is_stale_at_line(left[0].block):
-                raise self._build_not_found()
+                raise self._build_elsewhere(left, f"near line {self.hunk.line}, which it names")
             return left[0]
         if self.hunk.is_at_end:
             return left[-1]

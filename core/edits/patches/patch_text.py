@@ -37,7 +37,7 @@ class PatchText:
         self.fence: Fence | None = None
         self.heredoc = ""
         self._is_script = any(_HEREDOC.match(row) or _COMMAND.match(row) for row in self.rows)
-        self._failed = (-1, -1)
+        self._failed = (-1, -1, True)
 
     def is_start(self, place: int) -> bool:
         """True if a patch, or a further file of one, begins at a place."""
@@ -58,15 +58,21 @@ class PatchText:
                 return row.rstrip() == END
         return False
 
+    def is_closed_by(self, place: int) -> bool:
+        """True if the row at a place closes the fence or the heredoc that the patch stands in."""
+        row = self.rows[place]
+        return (self.fence is not None and self.fence.is_closed_by(row)) or row.strip() == (self.heredoc or None)
+
     def is_signature(self, place: int) -> bool:
         """True if a mail's signature begins at a place: the version of git below two dashes."""
         rows = self.rows[place : place + 2]
         return len(rows) == 2 and _SIGNATURE.match(rows[0]) is not None and _VERSION.match(rows[1]) is not None
 
-    def is_prose_from(self, place: int) -> bool:
-        """True if the rows from a place up to the next patch, or to the end, are none of a patch."""
-        start, failure = self._failed
-        if start <= place < failure:
+    def is_prose_from(self, place: int, *, has_lists: bool) -> bool:
+        """True if the rows from a place up to the next patch, or to the end, are none of a patch. `has_lists`: rows
+        that look like items of a list may be some."""
+        start, failure, had_lists = self._failed
+        if start <= place < failure and had_lists >= has_lists:
             return False
         fence, after_prose = self.fence, False
         for at in range(place, len(self.rows)):
@@ -75,8 +81,9 @@ class PatchText:
             row = self.rows[at]
             if self.is_signature(at) or (at > place and self.is_signature(at - 1)):
                 continue
-            if not self._is_outside(row, after_prose=after_prose, is_first=at == place):
-                self._failed = (place, at)
+            is_item = row[:1] in ("-", "+") and not _RULE.match(row)
+            if (is_item and not has_lists) or not self._is_outside(row, after_prose=after_prose, is_first=at == place):
+                self._failed = (place, at, has_lists)
                 return False
             after_prose = after_prose or bool(row.strip())
             fence = track_fence(fence, row)

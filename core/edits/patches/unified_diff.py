@@ -130,13 +130,14 @@ class UnifiedReader:
         if row[:1] in ("+", "-", " ", "\\"):
             return missing == (0, 0) and self.text.is_signature(self.place)
         is_blank_context = not row and missing[0] == missing[1] > 0
-        return not is_blank_context and self._may_end(rows, missing) and self.text.is_prose_from(self.place)
+        return not is_blank_context and self._may_end(rows, is_whole=missing == (0, 0))
 
-    def _may_end(self, rows: list[Row], missing: tuple[int, int]) -> bool:
-        """True if the hunk can do without the row at hand, which has no sign."""
-        closes = self.text.fence is not None and self.text.fence.is_closed_by(self.text.rows[self.place])
+    def _may_end(self, rows: list[Row], *, is_whole: bool) -> bool:
+        """True if the hunk can do without the row at hand, which has no sign, and prose begins with it."""
+        closes = self.text.is_closed_by(self.place)
         is_found = any(sign != "+" and line.strip() for sign, line in rows)
-        return missing == (0, 0) or is_found or closes or not any(self.text.rows[self.place :])
+        may_end = is_whole or is_found or closes or not any(self.text.rows[self.place :])
+        return may_end and self.text.is_prose_from(self.place, has_lists=is_whole or closes)
 
 
 def _count_missing(header: HunkHeader, rows: list[Row]) -> tuple[int, int]:

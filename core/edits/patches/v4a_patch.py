@@ -56,8 +56,8 @@ class V4AReader:
             return False
         if self.text.is_diff_start(self.place):
             return True
-        closes = self.text.fence is not None and self.text.fence.is_closed_by(row)
-        return (is_found or closes) and row[:1] != "-" and self.text.is_prose_from(self.place)
+        closes = self.text.is_closed_by(self.place)
+        return (is_found or closes) and row[:1] != "-" and self.text.is_prose_from(self.place, has_lists=closes)
 
     def _read_new_file(self) -> PatchHunk:
         rows: list[str] = []
