@@ -305,9 +305,8 @@ def main(arguments: Sequence[str]) -> int:
         if outcome == WRONG and options.show:
             print(f"WRONG {made.accidents} {list(made.files)}\n{made.patch}\n")
     for name, counts in sorted(outcomes.items()):
-        print(
-            f"  {name:12} {counts.total():6}  right {counts[RIGHT]:6}  refused {counts[REFUSED]:5}  wrong {counts[WRONG]:3}"
-        )
+        parts = (f"{each} {counts[each]:6}" for each in (RIGHT, REFUSED, WRONG))
+        print(f"  {name:12} {counts.total():6}", *parts)
     for (accident, cause), number in causes.most_common(15):
         print(f"  refused {number:5}: {accident}: {cause}")
     return int(outcomes["all"][WRONG] > 0)

@@ -229,13 +229,15 @@ class _HunkSearch:
         return there.issuperset(context)
 
     def _is_stale_at_line(self, block: MatchedBlock) -> bool:
-        """True if a block is far from the line that the hunk names, and nothing else speaks for it, or what stands
-        there is what the hunk was made for, changed by now. A hunk that names the first line names none."""
+        """True if a block is not at the line that the hunk names, and has no context that speaks for it, or is far and
+        what stands there is what the hunk was made for, changed by now. A hunk that names the first line names none."""
         line, given = (self.hunk.line or 0) - 1, [row for sign, row in self.rows if sign != "+"]
-        if line < 0 or abs(block.first - line) <= max(_NEAR, 2 * len(given)):
+        if line < 0 or block.first == line + self.reach.drift:
             return False
         if line > 0 and not any(sign == " " and row.strip() for sign, row in self.rows):
             return True
+        if abs(block.first - line) <= max(_NEAR, 2 * len(given)):
+            return False
         bodies, filled = self.search_text.lines.bodies, sum(bool(row.strip()) for row in given)
         return any(
             sum(measure_similarity(row.strip(), body.strip()) for row, body in pairs if row.strip()) >= _ALIKE * filled

@@ -46,7 +46,7 @@ class UnifiedReader:
             self.place += 1
             while self._read_git_header():
                 self.place += 1
-        if self._is_at_names():
+        if self._is_at_names() and self._is_same_file():
             self._read_names()
         while self.place < len(self.text.rows) and self._is_at_hunk():
             self.hunks.append(self._read_hunk())
@@ -60,6 +60,12 @@ class UnifiedReader:
     def _is_at_names(self) -> bool:
         rows, place = self.text.rows, self.place
         return place + 1 < len(rows) and rows[place].startswith("--- ") and rows[place + 1].startswith("+++ ")
+
+    def _is_same_file(self) -> bool:
+        """True if the two names at hand are those of the `diff --git` line, if there was one."""
+        names = (_strip_prefix(_parse_name(row)) for row in self.text.rows[self.place : self.place + 2])
+        known = (_strip_prefix(name) for name in (self.old, self.new))
+        return not self.old or all(one in ("/dev/null", other) for one, other in zip(names, known, strict=True))
 
     def _is_at_hunk(self) -> bool:
         row = self.text.rows[self.place]
