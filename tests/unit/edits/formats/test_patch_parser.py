@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from core.edits.errors import EditError
 from core.edits.formats.patch_parser import parse_patch
+from core.edits.patches.patch_records import split_sign
 
 V4A = "*** Begin Patch\n*** Update File: {0}\n@@\n-old {0}\n+new {0}\n*** End Patch\n"
 UNIFIED = "--- a/{0}\n+++ b/{0}\n@@ -1 +1 @@\n-old {0}\n+new {0}\n"
@@ -50,7 +51,7 @@ def test_a_row_of_a_patch_outside_of_every_patch_is_named(parts, data):
     texts.insert(place, f"\nSome words.\n\n{stray}\n")
     text = "".join(texts)
     with suppress(EditError):  # the hunk of a diff may go on, whatever its header says
-        assert (stray[0], stray[1:]) in [row for _, rows in changes(text) for row in rows]
+        assert split_sign(stray) in [row for _, rows in changes(text) for row in rows]
         return
     with pytest.raises(EditError, match=rf"line {text.split(stray)[0].count(chr(10)) + 1}: .*stray"):
         parse_patch(text)
