@@ -44,7 +44,7 @@ class LineEdit:
 
     @cached_property
     def change(self) -> LineChange:
-        """What becomes what: as it is known, else as it is by the difference of the lines."""
+        """Return what becomes what: as it is known, else as it is by the difference of the lines."""
         opcodes = self._opcodes if self._opcodes is not None else list(diff_lines(self.given, self.wanted))
         return LineChange(self.given, self.wanted, opcodes)
 

@@ -1,1 +1,1 @@
-"""Patches: their text, what they say, and where each of their hunks belongs in a file."""
+"""Patches: their text, their contents, and the place of each of their hunks in a file."""

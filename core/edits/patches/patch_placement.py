@@ -1,4 +1,4 @@
-"""Where the hunks of a patch belong in a file: each is looked for by its lines, wherever its header says that it is.
+"""The places of the hunks of a patch in a file: each is looked for by its lines, wherever its header says that it is.
 
 Line numbers only choose between places that fit equally, and anchors narrow the search to what they open. Hunks follow
 each other; one that only stands above the one before it is taken where every hunk of the file stands once. A hunk that
@@ -38,7 +38,7 @@ _ALIKE: Final = 0.75
 
 
 class PlacedHunk(NamedTuple):
-    """What a hunk changes, up to which offset its context reaches, how it was matched, the kinds of slip that were put
+    """The change of a hunk, up to which offset its context reaches, how it was matched, the kinds of slip that were put
     right in its new lines, and by how many lines its number is wrong."""
 
     splice: Splice

@@ -1,4 +1,4 @@
-"""What a patch says: the files that it names, the hunks of each, and the rows of a hunk.
+"""The contents of a patch: the files that it names, the hunks of each, and the rows of a hunk.
 
 A row has a sign, one of " ", "-" and "+". One without a sign is a line of context that lost its leading space, and is
 taken as it stands; whether a row that begins with a space lost one, too, only the file can tell.

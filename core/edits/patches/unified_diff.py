@@ -147,7 +147,7 @@ class UnifiedReader:
 
 
 def _count_missing(header: HunkHeader, rows: list[Row]) -> tuple[int, int]:
-    """How many old and new lines a hunk has less than its header says; (-1, -1) if it says nothing."""
+    """Return by how many old and new lines a hunk is shorter than its header says; (-1, -1) if it says nothing."""
     if header.counts is None:
         return -1, -1
     old, new = (sum(sign != other for sign, _ in rows) for other in ("+", "-"))

@@ -109,7 +109,6 @@ def test_hunks_of_a_file_never_overlap():
 
 
 def test_patches_of_changed_sources_are_right_or_refused_whatever_happens_to_them():
-    """Sources of this project, changed at random, with the accidents of `benchmarks.patches`."""
     outcomes = [judged(made)[0] for made in patches(list(made_changes(60)), 400, 35)]
     assert set(outcomes) <= {RIGHT, REFUSED}
     assert outcomes.count(RIGHT) > 250
