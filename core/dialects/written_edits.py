@@ -9,7 +9,7 @@ which may repeat what a file says.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -39,6 +39,8 @@ _OPEN_TAG = re.compile(rf"<({'|'.join(_TAGS)})(?=[\s>])[^\n]*>")
 _SEARCH = re.compile(r"(?:<{5,9}|-{5,9}) SEARCH>?\s*")
 _REPLACE = re.compile(r"(?:>{5,9}|\+{5,9}) REPLACE\s*")
 _DIFF = re.compile(r"--- \S.*|diff --git .*|Index: .*")
+_RANGE = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_PATCH_ROWS: Final = (" ", "+", "-", "@@", "\\", "*** ", "diff --git ")
 _PATCH_INFOS: Final = frozenset({"", "diff", "patch", "udiff", "apply_patch"})
 _MAY_BE_FENCE = re.compile(r" {0,3}(?:`{1,2}|~{1,2}|`{3,}[^`]*|~{3,}.*)?")
 _MAY_BE_SEARCH = re.compile(r"(?:<{1,9}|-{1,9})(?: S?E?A?R?C?H?>?)?\s*")
@@ -59,13 +61,15 @@ class WrittenEdit(Struct, frozen=True, kw_only=True):
 
 
 class _HeldText(Struct, kw_only=True):
-    """Text that is held back, below the `name` of a file; `is_sure` False: only its fence has been seen."""
+    """Text that is held back, below the `name` of a file; `is_sure` False: only its fence has been seen. `closed`: the
+    number of its lines up to one that closes the fence, if that may be a line of the patch in it; 0 = there is none."""
 
     lines: list[str]
     closing: str = ""
     fence: Fence | None = None
     name: str = ""
     is_sure: bool = True
+    closed: int = 0
 
 
 @dataclass
@@ -94,6 +98,8 @@ class WrittenEditParser(AnswerParser):
     def finish(self) -> list[AnswerPart]:
         if self._line:
             self._end_line("")
+        if self._held is not None and self._held.closed:
+            self._close_fence(self._held)
         if self._held is not None:
             self._release_held()
         if not self._count:  # else the turn goes on with the results of the edits
@@ -199,12 +205,31 @@ class WrittenEditParser(AnswerParser):
         if not held.is_sure:
             self._decide_fence(held, line)
         elif held.fence is not None:
-            if held.fence.is_closed_by(line):
-                self._resolve_candidate(_parse_fenced(held))
+            self._add_fenced(held, held.fence, line)
         elif held.closing:
             self._try_tagged(line)
         elif _REPLACE.fullmatch(line):
             self._resolve_candidate(_build_block_edit(held.name, "".join(held.lines)))
+
+    def _add_fenced(self, held: _HeldText, fence: Fence, line: str) -> None:
+        """Read a line of a fenced edit. A bare fence within a patch closes it only if no row of the patch follows."""
+        if held.closed and line.strip():
+            if not line.startswith(_PATCH_ROWS) and not fence.is_closed_by(line):
+                self._close_fence(held)
+                return
+            held.closed = 0
+        if fence.is_closed_by(line):
+            held.closed = len(held.lines)
+            if _is_whole(held.lines[1:-1]):
+                self._close_fence(held)
+
+    def _close_fence(self, held: _HeldText) -> None:
+        """End a fenced edit where its fence closed, and read what came after it."""
+        rest, held.lines = held.lines[held.closed :], held.lines[: held.closed]
+        self._resolve_candidate(_parse_fenced(held))
+        for row in rest:
+            self._line = row.removesuffix("\n")
+            self._end_line(row[len(self._line) :])
 
     def _decide_fence(self, held: _HeldText, line: str) -> None:
         assert held.fence is not None
@@ -260,7 +285,28 @@ def _parse_fenced(held: _HeldText) -> WrittenEdit | None:
     first = next((line for line in held.lines[1:-1] if line.strip()), "").rstrip()
     if _SEARCH.fullmatch(first):
         return _build_block_edit(_parse_fence_path(held.fence) or held.name, body, fenced=True)
+    if _is_open_patch(held.lines[1:-1]):
+        return None
     return WrittenEdit(tool=PATCH.name, arguments=encode_arguments({"input": body}), is_fenced=True)
+
+
+def _is_open_patch(lines: Sequence[str]) -> bool:
+    """True if a patch begins in the lines and does not end."""
+    begun, ended = (sum(line.rstrip() == frame for line in lines) for frame in PATCH_FRAME)
+    return begun > ended
+
+
+def _is_whole(lines: Sequence[str]) -> bool:
+    """True if a patch has ended, or the last hunk of a diff has as many rows as its header says."""
+    if any(line.rstrip() in PATCH_FRAME for line in lines):
+        return not _is_open_patch(lines)
+    headers = [at for at, line in enumerate(lines) if line.startswith("@@")]
+    counts = _RANGE.match(lines[headers[-1]]) if headers else None
+    if counts is None:
+        return not headers
+    rows = [line for line in lines[headers[-1] + 1 :] if not line.startswith("\\")]
+    old, new = (sum(not line.startswith(sign) for line in rows) for sign in "+-")
+    return old >= int(counts[1] or 1) and new >= int(counts[2] or 1)
 
 
 def _build_block_edit(name: str, body: str, *, fenced: bool = False) -> WrittenEdit:

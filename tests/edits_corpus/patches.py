@@ -68,6 +68,7 @@ PATCHES = [
         "*** Begin Patch\n*** Update File: file.txt\n a\n-b\n+B\n*** End Patch",
         "a\nB\nc\n",
     ),
+    ("V4A without its end", ABC, "*** Begin Patch\n*** Update File: file.txt\n@@\n-b\n+B\n", "a\nB\nc\n"),
     ("unified", ABC, "--- a/file.txt\n+++ b/file.txt\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n", "a\nB\nc\n"),
     (
         "unified with wrong numbers",
@@ -120,7 +121,6 @@ PATCHES_REFUSED = [
     ("no patch", ABC, "b becomes B"),
     ("context that is not there", ABC, "*** Begin Patch\n*** Update File: file.txt\n@@\n-x\n+y\n*** End Patch"),
     ("two places", "a\nb\na\n", "*** Begin Patch\n*** Update File: file.txt\n@@\n-a\n+x\n*** End Patch"),
-    ("no end", ABC, "*** Begin Patch\n*** Update File: file.txt\n@@\n-b\n+B\n"),
     (
         "another file",
         ABC,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.edits.errors import EditError, format_part
 from core.edits.formats.search_replace_blocks import SearchReplaceBlock, parse_blocks
@@ -23,11 +24,13 @@ _RULE = re.compile(r"^={5,}\s*$", re.MULTILINE)
 
 
 class SearchReplaceResult(Struct, frozen=True, kw_only=True):
-    """`rungs` and `lines` (1-indexed starts, in the running text where blocks build on each other), one per block."""
+    """`rungs` and `lines` (1-indexed starts, in the running text where blocks build on each other), one per block that
+    was applied. `slips`: the kinds of slip that were put right, among them a block that was given twice."""
 
     text: str
     rungs: tuple[str, ...]
     lines: tuple[int, ...]
+    slips: tuple[str, ...] = ()
 
 
 def apply_search_replace(text: str, content: str, path: str = "") -> SearchReplaceResult:
@@ -45,7 +48,8 @@ def select_blocks(blocks: Sequence[SearchReplaceBlock], path: str) -> tuple[Sear
 
 def apply_blocks(text: str, blocks: Sequence[SearchReplaceBlock]) -> SearchReplaceResult:
     """Apply every block or none: to the text as it was, or one after the other where one is not in it, or two touch the
-    same lines. Raises `EditError` that names the block."""
+    same lines. A block that is there twice is applied once. Raises `EditError` that names the block."""
+    given, blocks = blocks, tuple(dict.fromkeys(blocks))
     if len(blocks) == 1 and not blocks[0].search:
         return SearchReplaceResult(text=_fit_endings(text, blocks[0].replace), rungs=("whole_file",), lines=(1,))
     if any(not block.search for block in blocks):
@@ -54,7 +58,8 @@ def apply_blocks(text: str, blocks: Sequence[SearchReplaceBlock]) -> SearchRepla
             hint="Send it alone, or give the lines to replace. Nothing was changed.",
         )
     search_text = SearchText(text)
-    return _apply_at_once(search_text, blocks) or _apply_in_turn(search_text, blocks)
+    done = _apply_at_once(search_text, blocks) or _apply_in_turn(search_text, blocks)
+    return replace(done, slips=(*done.slips, "repeated")) if len(blocks) < len(given) else done
 
 
 def _fit_endings(text: str, replace: str) -> str:
@@ -95,17 +100,24 @@ def _apply_at_once(search_text: SearchText, blocks: Sequence[SearchReplaceBlock]
         return None
     lines = tuple(_find_first_line(search_text.text, each) for each in found)
     text = apply_splices(search_text.text, splices)
-    return SearchReplaceResult(text=text, rungs=tuple(each.rung for each in found), lines=lines)
+    return SearchReplaceResult(
+        text=text, rungs=tuple(each.rung for each in found), lines=lines, slips=_join_slips(found)
+    )
 
 
 def _apply_in_turn(search_text: SearchText, blocks: Sequence[SearchReplaceBlock]) -> SearchReplaceResult:
-    rungs, lines = [], []
+    matches: list[LadderMatch] = []
+    lines = []
     for number in range(len(blocks)):
-        found = _find_numbered(search_text, blocks, number)
-        lines.append(_find_first_line(search_text.text, found))
-        rungs.append(found.rung)
-        search_text = search_text.with_text(apply_splices(search_text.text, found.splices))
-    return SearchReplaceResult(text=search_text.text, rungs=tuple(rungs), lines=tuple(lines))
+        matches.append(_find_numbered(search_text, blocks, number))
+        lines.append(_find_first_line(search_text.text, matches[-1]))
+        search_text = search_text.with_text(apply_splices(search_text.text, matches[-1].splices))
+    rungs = tuple(each.rung for each in matches)
+    return SearchReplaceResult(text=search_text.text, rungs=rungs, lines=tuple(lines), slips=_join_slips(matches))
+
+
+def _join_slips(matches: Sequence[LadderMatch]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(slip for each in matches for slip in each.slips))
 
 
 def _find_numbered(search_text: SearchText, blocks: Sequence[SearchReplaceBlock], number: int) -> LadderMatch:

@@ -13,11 +13,13 @@ from core.text.splices import apply_splices
 
 
 class Replacement(Struct, frozen=True):
-    """The text with the replacement in it, the rung that knew its place, and the number of places."""
+    """The text with the replacement in it, the rung that knew its place, the number of places, and the kinds of slip
+    that were put right in the new string."""
 
     text: str
     rung: str
     count: int
+    slips: tuple[str, ...] = ()
 
 
 def replace_string(text: str, old_string: str, new_string: str, *, replace_all: bool = False) -> Replacement:
@@ -29,14 +31,16 @@ def replace_string(text: str, old_string: str, new_string: str, *, replace_all: 
         )
     found = locate(SearchText(text), old_string, new_string, replace_all=replace_all)
     count = 1 if found.rung == "elided" else len(found.splices)
-    return Replacement(apply_splices(text, found.splices), found.rung, count)
+    return Replacement(apply_splices(text, found.splices), found.rung, count, found.slips)
 
 
 class MultiEditResult(NamedTuple):
-    """`rungs`: how each edit was matched, in order; "" for a text that was put into an empty file."""
+    """`rungs`: how each edit was matched, in order; "" for a text that was put into an empty file. `slips`: the kinds
+    of slip that were put right, among them an edit that was given twice and made once."""
 
     text: str
     rungs: tuple[str, ...]
+    slips: tuple[str, ...] = ()
 
 
 def apply_edits(text: str | None, arguments: Any) -> MultiEditResult:
@@ -47,25 +51,30 @@ def apply_edits(text: str | None, arguments: Any) -> MultiEditResult:
     if not isinstance(edits, list) or not edits:
         raise EditError("There are no edits.", hint="Give old_string and new_string, or a list of them in edits.")
     rungs = []
+    slips: dict[str, None] = {}
     for number, edit in enumerate(edits, start=1):
+        if edit in edits[: number - 1]:
+            slips["repeated"] = None
+            continue
         try:
-            text, rung = _apply_edit(text, edit)
+            text, rung, mended = _apply_edit(text, edit)
             rungs.append(rung)
+            slips |= dict.fromkeys(mended)
         except EditError as error:
             raise error.name_part(format_part("Edit", number, len(edits))) from error
-    return MultiEditResult(text or "", tuple(rungs))
+    return MultiEditResult(text or "", tuple(rungs), tuple(slips))
 
 
-def _apply_edit(text: str | None, edit: Any) -> tuple[str, str]:
+def _apply_edit(text: str | None, edit: Any) -> tuple[str, str, tuple[str, ...]]:
     if not isinstance(edit, dict):
         raise EditError("An edit is not an object.", hint="Give old_string and new_string.")
     old, new = (_find_text(edit, *names) for names in (("old_string", "old_str"), ("new_string", "new_str")))
     if not old and not text:
-        return new, ""
+        return new, "", ()
     if text is None:
         raise EditError("There is no such file.", hint="Create it with an empty old_string.")
     done = replace_string(text, old, new, replace_all=edit.get("replace_all") is True)
-    return done.text, done.rung
+    return done.text, done.rung, done.slips
 
 
 def _find_text(edit: dict[str, Any], *names: str) -> str:

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 from core.edits.indentation import Shift, extract_indent
-from core.text.line_diff import diff_lines
+from core.text.line_diff import Opcode, diff_lines
 from core.text.lines import TextLines
 
 _CLOSES = ("}", ")", "]", "else", "elif", "except", "finally", "end", "fi", "done")
@@ -34,15 +35,22 @@ class MatchedBlock:
         return frozenset(self.mapping)
 
 
-def merge_block(
-    lines: TextLines, block: MatchedBlock, given: Sequence[str], wanted: Sequence[str], shift: Shift
-) -> str:
+class LineChange(NamedTuple):
+    """Given lines, the lines that are wanted in their place, and what becomes what."""
+
+    given: Sequence[str]
+    wanted: Sequence[str]
+    opcodes: Sequence[Opcode]
+
+
+def merge_block(lines: TextLines, block: MatchedBlock, change: LineChange, shift: Shift) -> str:
     """Return the text that takes the place of `block` (lines first to last, with the last one's ending)."""
+    given, wanted, opcodes = change
     fallback = lines.find_dominant_ending()
     padded = _is_padded(lines, block, given)
     known = {line: lines.bodies[place] for line, place in zip(given, block.mapping, strict=False) if place >= 0}
     out: list[tuple[str, str]] = []
-    for tag, i1, i2, j1, j2 in diff_lines(given, wanted):
+    for tag, i1, i2, j1, j2 in opcodes:
         if tag == "equal":
             out += _take_lines(lines, block, block.mapping[i1:i2])
             continue
@@ -51,7 +59,7 @@ def merge_block(
             step = index - j1
             end = ends[step] if step < len(ends) else (out[-1][1] if out else fallback)
             line = shift(wanted[index].rstrip() if padded else wanted[index])
-            own = known.get(wanted[index], line)
+            own = known.get(wanted[index], line) if line.strip() else line
             out.append((own if own.rstrip() == line.rstrip() else line, end))
         if tag == "replace" and block.mapping[i2 - 1] >= 0:
             out += _take_lines(lines, block, block.mapping[i2 - 1 : i2])[1:]
@@ -88,10 +96,10 @@ def _is_padded(lines: TextLines, block: MatchedBlock, given: Sequence[str]) -> b
     return bool(filled) and all(line != line.rstrip() and body == body.rstrip() for line, body in filled)
 
 
-def is_torn(block: MatchedBlock, given: Sequence[str], wanted: Sequence[str]) -> bool:
+def is_torn(block: MatchedBlock, opcodes: Sequence[Opcode]) -> bool:
     """True if lines come or go beside blank lines that the model did not know of: it can't have said on which side."""
     places = block.mapping
-    for tag, i1, i2, _, _ in diff_lines(given, wanted):
+    for tag, i1, i2, _, _ in opcodes:
         gaps = [(i1 - 1, i1)] if tag == "insert" else [(i1 - 1, i1), (i2 - 1, i2)] if tag == "delete" else []
         if tag == "replace":
             gaps = list(pairwise(range(i1, i2)))

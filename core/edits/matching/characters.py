@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from core.edits.matching.search_text import SearchText
+from core.text.line_diff import diff_lines
 from core.text.lines import carry_endings, find_ending_near
 from core.text.splices import Splice
 
@@ -18,6 +19,7 @@ _ESCAPED = re.compile(r"""\\([ntr'"`$\\/])""")
 _PLAIN = {"n": "\n", "t": "\t", "r": "\r"}
 _FENCED = re.compile(r"\s*```[\w+-]*\n(.*?)\n?```\s*", re.DOTALL)
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|#39|#x27);")
+_TOKEN = re.compile(r"\w+|\W")
 _RUN = re.compile(r"\S+")
 _FEWEST = 10
 _QUOTES = "\"'`"
@@ -76,14 +78,36 @@ def find_trimmed(search_text: SearchText, old: str, new: str) -> list[Splice]:
 
 
 def find_other_case(search_text: SearchText, old: str, new: str) -> list[Splice]:
-    """Find places in other capitals; of several words only, as a word in other case is often another name."""
+    """Find places in other capitals; of several words only, as a word in other case is often another name. What the
+    edit does not change keeps the capitals of the file, and so does a word of the old text in a new line."""
     core = old.strip("\n")
     if len(core) < _FEWEST or len(re.findall(r"\w+", core)) < 2:
         return []
     pattern = re.compile(re.escape(core), re.IGNORECASE)
     wanted = new.strip("\n") if core != old else new
     found = (match.span() for match in pattern.finditer(search_text.text))
-    return [Splice(start, end, wanted) for start, end in found if _is_whole_words(search_text.text, start, end)]
+    return [
+        Splice(start, end, _carry_case(core, search_text.text[start:end], wanted))
+        for start, end in found
+        if _is_whole_words(search_text.text, start, end)
+    ]
+
+
+def _carry_case(old: str, present: str, new: str) -> str:
+    """Return `new`, which was written for `old`, for the same text as it is `present` in other capitals."""
+    given, there, wanted = (_TOKEN.findall(each) for each in (old, present, new))
+    if len(given) != len(there):
+        return new
+    names: dict[str, set[str]] = {}
+    for one, other in zip(given, there, strict=True):
+        names.setdefault(one, set()).add(other)
+    parts: list[str] = []
+    for tag, i1, i2, j1, j2 in diff_lines(given, wanted):
+        if tag == "equal":
+            parts += there[i1:i2]
+        else:
+            parts += (min(names[word]) if len(names.get(word, ())) == 1 else word for word in wanted[j1:j2])
+    return "".join(parts)
 
 
 def find_reflowed(search_text: SearchText, old: str, new: str) -> list[Splice]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Iterator, Sequence
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from core.edits.errors import EditError
@@ -22,6 +22,7 @@ from core.edits.matching.elided_blocks import find_elided
 from core.edits.matching.failures import build_ambiguity_error, build_not_found_error
 from core.edits.matching.line_edit import LineEdit
 from core.edits.matching.misspelling import find_misspelt
+from core.edits.matching.new_lines import build_numbered_error, mend_new_text
 from core.edits.matching.search_text import SearchText, replace_look_alikes
 from core.text.lines import carry_endings, find_ending_near, find_line_numbers, normalise_endings
 from core.text.splices import Splice
@@ -36,10 +37,11 @@ _PLAINER = {
 
 
 class LadderMatch(NamedTuple):
-    """The rung that knew a place, and the splices there."""
+    """The rung that knew a place, the splices there, and the kinds of slip that were put right in the new text."""
 
     rung: str
     splices: list[Splice]
+    slips: tuple[str, ...] = ()
 
 
 def locate(
@@ -59,16 +61,17 @@ def locate(
     """
     if not old:
         raise EditError("The text to find is empty.", hint="Give the exact text that is to be replaced.")
+    new, slips = mend_new_text(search_text, old, new)
     climbs = (climb(search_text, old, new, whole_lines) for climb in (_climb_strict, _climb_lenient))
     for rung, splices in chain.from_iterable(climbs):
         if not splices:
             continue
         if len(splices) == 1 or rung == "elided" or (replace_all and rung not in _ONE_PLACE):
-            return LadderMatch(rung, splices)
+            return LadderMatch(rung, splices, slips)
         places = find_line_numbers(search_text.text, (each.start for each in splices))
         if near is None or places.count(near) != 1:
             raise build_ambiguity_error(search_text, places, rung)
-        return LadderMatch(rung, [splices[places.index(near)]])
+        return LadderMatch(rung, [splices[places.index(near)]], slips)
     raise build_not_found_error(search_text, old)
 
 
@@ -76,7 +79,7 @@ def _climb_lenient(
     search_text: SearchText, old: str, new: str, whole_lines: bool
 ) -> Iterator[tuple[str, list[Splice]]]:
     """The rungs on which the words are the same, or nearly so."""
-    unlisted = list(_strip_listing(old, new))
+    unlisted = list(_strip_listing(search_text, old, new))
     for bare in unlisted:
         yield "line_numbers", list(_find_exact(search_text.text, *bare, whole_lines))
     for bare in unlisted[::-1]:
@@ -140,22 +143,41 @@ def _find_other_endings(search_text: SearchText, old: str, new: str, whole_lines
         yield Splice(first, end, carry_endings(text[first:end], normalise_endings(new), find_ending_near(text, end)))
 
 
-def _strip_listing(old: str, new: str) -> Iterator[tuple[str, str]]:
-    """Strip the line numbers that count up in every line of a listing: without the space after them, then with it."""
+def _strip_listing(search_text: SearchText, old: str, new: str) -> Iterator[tuple[str, str]]:
+    """Strip the line numbers that count up in every line of a listing: without the space after them, then with it.
+    Raises `EditError` if that is in the file, and new lines are numbered in part and not as these are."""
     lines = old.split("\n")
     lines = lines[:-1] if lines[-1] == "" else lines
     marks = [_LISTING.match(line) for line in lines]
-    numbers = [int(re.sub(r"\D", "", mark[0])) for mark in marks if mark]
+    numbers = [_parse_number(mark) for mark in marks if mark]
     if not numbers or len(numbers) != len(marks) or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
         return
     rests = [line[mark.end() :] for line, mark in zip(lines, marks, strict=True) if mark]
-    yield _strip_numbers(old), _strip_numbers(new)
-    if all(rest[:1] in ("", " ") for rest in rests):
-        yield _strip_numbers(old, " "), _strip_numbers(new, " ")
+    fresh = _find_marks(new, "".join(mark[0] for mark in marks if mark))
+    for space in ("", " ") if all(rest[:1] in ("", " ") for rest in rests) else ("",):
+        bare = "\n".join(_strip_number(line, space) for line in old.split("\n"))
+        if not _is_numbered_alike(fresh, numbers) and bare.strip() in search_text.lf_text:
+            raise build_numbered_error()
+        yield bare, "\n".join(_strip_number(line, space) if mark else line for line, mark in fresh)
 
 
-def _strip_numbers(text: str, space: str = "") -> str:
-    lines = text.split("\n")
-    if not all(_LISTING.match(line) for line in lines if line):
-        return text
-    return "\n".join(_LISTING.sub("", line, count=1).removeprefix(space) for line in lines)
+def _find_marks(new: str, given: str) -> list[tuple[str, re.Match[str] | None]]:
+    """Pair each line of a new text with its number, if it has one of the kind that is `given`."""
+    pairs = ((line, _LISTING.match(line)) for line in new.split("\n"))
+    return [(line, mark if mark and mark[0].strip(" 0123456789") in given else None) for line, mark in pairs]
+
+
+def _parse_number(mark: re.Match[str]) -> int:
+    return int(re.sub(r"\D", "", mark[0]))
+
+
+def _is_numbered_alike(fresh: Sequence[tuple[str, re.Match[str] | None]], numbers: Sequence[int]) -> bool:
+    """True if all new lines are numbered, or those that are go on with the numbers of the old ones."""
+    filled = [mark for line, mark in fresh if line]
+    counted = [_parse_number(mark) for mark in filled if mark]
+    rises = all(one < other for one, other in pairwise(counted))
+    return all(filled) or (rises and all(numbers[0] <= each <= numbers[-1] + len(filled) for each in counted))
+
+
+def _strip_number(line: str, space: str = "") -> str:
+    return _LISTING.sub("", line, count=1).removeprefix(space)

@@ -8,8 +8,17 @@ from functools import cached_property
 from itertools import pairwise
 
 from core.edits.indentation import Shift, deduce_first_shift, deduce_shift, extract_indent
-from core.edits.matching.block_merge import MatchedBlock, is_even, is_torn, merge_block, merge_unindented, replace_block
+from core.edits.matching.block_merge import (
+    LineChange,
+    MatchedBlock,
+    is_even,
+    is_torn,
+    merge_block,
+    merge_unindented,
+    replace_block,
+)
 from core.edits.matching.search_text import FOLDS, SearchText
+from core.text.line_diff import Opcode, diff_lines
 from core.text.lines import split_closed
 from core.text.splices import Splice
 
@@ -17,27 +26,34 @@ _MOST = 10_000
 
 
 class LineEdit:
-    """`given` lines become `wanted` lines. Both without endings."""
+    """`given` lines become `wanted` lines. Both without endings. `opcodes`: what becomes what, where that is known."""
 
-    def __init__(self, search_text: SearchText, old: str, new: str) -> None:
+    def __init__(self, search_text: SearchText, old: str, new: str, *, opcodes: Sequence[Opcode] | None = None) -> None:
         self.search_text = search_text
         self.lines = search_text.lines
         self.given, closed = split_closed(old)
         self.wanted = split_closed(new)[0] if new or not closed else []
         self.filled = [index for index, line in enumerate(self.given) if line.strip()]
         self.is_blank = not self.filled
+        self._opcodes = opcodes
 
     @cached_property
     def is_plain(self) -> bool:
         """True if neither side has characters that look like others."""
         return self.search_text.is_ascii and all(line.isascii() for line in self.given)
 
+    @cached_property
+    def change(self) -> LineChange:
+        """Return what becomes what: as it is known, else as it is by the difference of the lines."""
+        opcodes = self._opcodes if self._opcodes is not None else list(diff_lines(self.given, self.wanted))
+        return LineChange(self.given, self.wanted, opcodes)
+
     def find_splices(self, fold: str, *, skip_blank: bool = False) -> list[Splice]:
         """Find the places where the lines are equal under a fold of `FOLDS`, their indentation shifted by one rule."""
         found, free = [], 0
         for block in self.find_blocks(fold, skip_blank):
             shift = self.deduce_shift(block) if block.first >= free else None
-            if shift is None or is_torn(block, self.given, self.wanted):
+            if shift is None or is_torn(block, self.change.opcodes):
                 continue
             found.append(self.build_splice(block, shift))
             free = block.last + 1
@@ -52,7 +68,7 @@ class LineEdit:
     def _splice_uneven(self, block: MatchedBlock) -> Splice | None:
         indents = [(extract_indent(given), extract_indent(present)) for given, present in self.pair_lines(block)]
         steps = [(_compare_indents(one[0], two[0]), _compare_indents(one[1], two[1])) for one, two in pairwise(indents)]
-        if is_torn(block, self.given, self.wanted) or any(ours * theirs < 0 for ours, theirs in steps):
+        if is_torn(block, self.change.opcodes) or any(ours * theirs < 0 for ours, theirs in steps):
             return None
         if len({given for given, _ in indents}) == 1:
             return self._splice_flat(block, indents[0])
@@ -74,7 +90,7 @@ class LineEdit:
 
     def build_splice(self, block: MatchedBlock, shift: Shift) -> Splice:
         """Build the splice of a block, the new lines re-indented by `shift`."""
-        return self._replace_block(block, merge_block(self.lines, block, self.given, self.wanted, shift))
+        return self._replace_block(block, merge_block(self.lines, block, self.change, shift))
 
     def _replace_block(self, block: MatchedBlock, replacement: str) -> Splice:
         return Splice(self.lines.starts[block.first], self.lines.find_end(block.last), replacement)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from core.edits.matching.block_merge import MatchedBlock, is_torn
@@ -19,6 +19,7 @@ _BLOCK: Final = 0.9
 _MARGIN: Final = 0.1
 _MANY: Final = 50
 _LONG: Final = 16
+_SHORTEST: Final = 4  # letters of a word, or of the part of a name, in which a slip is told from another name
 _DEFINITION = re.compile(
     r"\s*(?:(?:export|default|public|private|protected|static|abstract|async|pub|override)\s+)*"
     r"(?:def|class|func|function|fn|struct|interface|trait|enum|impl|module|namespace|type)\b"
@@ -37,12 +38,32 @@ def find_misspelt(edit: LineEdit) -> list[Splice]:
     best, block = scored[0]
     if any(score > best - _MARGIN and other.first != block.first for score, other in scored[1:]):
         return []
-    known = edit.search_text.words
-    pairs = [(given.strip(), present.strip()) for given, present in edit.pair_lines(block)]
-    if not all(given == present or _is_typo(given, present, known) for given, present in pairs):
-        return []
     shift = edit.deduce_shift(block)
-    return [] if shift is None or is_torn(block, edit.given, edit.wanted) else [edit.build_splice(block, shift)]
+    return [edit.build_splice(block, shift)] if shift is not None and _is_misspelt(edit, block, None) else []
+
+
+def find_misspelt_context(edit: LineEdit, going: Collection[int]) -> MatchedBlock | None:
+    """Find the only block whose lines are equal but for misspelt words in lines that stay. `going`: the given lines
+    that do not stay, by number."""
+    blocks = {block.first: block for block in _find_candidates(edit) if _is_misspelt(edit, block, going)}
+    return next(iter(blocks.values())) if len(blocks) == 1 else None
+
+
+def _is_misspelt(edit: LineEdit, block: MatchedBlock, going: Collection[int] | None) -> bool:
+    """True if the lines of a block are the given ones but for misspelt words. Of context, where `going` is given, a
+    definition may be misspelt beside its name, and the lines that go only differ in spacing."""
+    known = edit.search_text.words
+    for index, (given, present) in zip(edit.filled, edit.pair_lines(block), strict=True):
+        if given.strip() == present.strip():
+            continue
+        if going is not None and fold_spacing(given) == fold_spacing(present):
+            continue
+        if index in (going or ()) or not _is_typo(given.strip(), present.strip(), known):
+            return False
+        named = _DEFINITION.match(present)
+        if named and (going is None or _find_name(given) != _find_name(present)):
+            return False
+    return not is_torn(block, edit.change.opcodes)
 
 
 def _find_candidates(edit: LineEdit) -> list[MatchedBlock]:
@@ -76,19 +97,26 @@ def _measure_likeness(edit: LineEdit, block: MatchedBlock) -> float:
 
 def _is_typo(given: str, present: str, known: frozenset[str]) -> bool:
     """True if the lines differ in misspelt words only: nearly the same letters, and a word that the file does not
-    know. Another number, another sign or another definition means something else."""
+    know. Another number or another sign means something else."""
     ours, theirs = _WORD.findall(given), _WORD.findall(present)
-    if len(ours) != len(theirs) or _strip_words(given) != _strip_words(present) or _DEFINITION.match(present):
+    if len(ours) != len(theirs) or _strip_words(given) != _strip_words(present):
         return False
     pairs = [(one, other) for one, other in zip(ours, theirs, strict=True) if one != other]
     return all(
-        min(len(one), len(other)) >= 4
+        min(len(one), len(other)) >= _SHORTEST
         and one not in known
-        and not re.search(r"\d", one + other)
+        and re.findall(r"\d+", one) == re.findall(r"\d+", other)
         and _is_one_slip(one, other)
         and not _is_renamed(one, other, present)
         for one, other in pairs
     )
+
+
+def _find_name(line: str) -> str:
+    """The first word after the keyword of a definition."""
+    keyword = _DEFINITION.match(line)
+    name = _WORD.search(line, keyword.end()) if keyword else None
+    return name[0] if name else ""
 
 
 def _is_one_slip(one: str, other: str) -> bool:
@@ -103,6 +131,9 @@ def _is_renamed(one: str, other: str, line: str) -> bool:
     """True if two words are two names: one is an inflection of the other in a compound name or one that is called."""
     parts, others = _PART.findall(one), _PART.findall(other)
     if len(parts) != len(others):
+        return True
+    changed = [max(len(first), len(second)) for first, second in zip(parts, others, strict=True) if first != second]
+    if changed and min(changed) < _SHORTEST:
         return True
     inflected = any(
         long != short and long.lower().startswith(short.lower()) and long[len(short) :].lower() in _ENDINGS

@@ -42,8 +42,13 @@ def fold_spacing(line: str) -> str:
         return _NEEDLESS.sub("", " ".join(text.split()))
     return "".join(
         part if index % 2 else _NEEDLESS.sub("", re.sub(r"\s+", " ", part))
-        for index, part in enumerate(_STRING.split(text))
+        for index, part in enumerate(split_strings(text))
     )
+
+
+def split_strings(line: str) -> list[str]:
+    """Split a line at its string literals: what lies between them, and at odd places the literals."""
+    return _STRING.split(line)
 
 
 def replace_look_alikes(text: str, old: str, new: str) -> tuple[str, str] | None:

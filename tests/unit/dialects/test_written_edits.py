@@ -116,6 +116,30 @@ def test_several_edits_of_one_answer_are_heard_in_order():
     assert said == "First\n§then\n§§"
 
 
+FENCED = "--- a/a.md\n+++ b/a.md\n@@ -1,5 +1,5 @@\n Use\n```\n-foo\n+bar\n```\n end\n"
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        FENCED,
+        FENCED.replace("1,5", "1,9"),
+        FENCED.replace("-1,5 +1,5 @@", "@@"),
+        "*** Begin Patch\n*** Update File: a.md\n@@\n Use\n```\n-foo\n+bar\n```\n*** End Patch\n",
+    ],
+)
+@given(st.lists(st.integers(0, 200), max_size=4))
+def test_a_bare_fence_within_a_fenced_patch_does_not_end_it(patch, pieces):
+    said, calls = heard(f"Look:\n```diff\n{patch}```\nThat is all.\n- one\n", pieces)
+    assert said == "Look:\n§That is all.\n- one\n"
+    assert calls == [("apply_patch", {"input": patch})]
+
+
+def test_a_fenced_patch_without_its_end_is_text():
+    text = f"```\n{PATCH.removesuffix('*** End Patch')}```\nThat is all.\n"
+    assert heard(text) == (text, [])
+
+
 def test_an_edit_may_hold_the_tag_that_ends_it():
     text = f'<file-edit filePath="a.md">\n{BLOCK.replace("x = 2", "</file-edit>")}</file-edit>\n'
     said, calls = heard(text)

@@ -10,23 +10,25 @@ from msgspec import Meta, Struct
 
 from core.edits.errors import EditError, format_part
 from core.edits.formats.patch import apply_file_patch
-from core.edits.formats.patch_parser import FilePatch, parse_patch
+from core.edits.formats.patch_parser import parse_patch
+from core.edits.patches.patch_records import FilePatch
 from core.edits.text_file import TextFile
 from core.errors import AgentTuiError, ToolInputInvalid
 from core.modes import Access
 from core.text.counting import count
 from core.tools.base import Editor, FileEditDetail, FileEditDetails, Tool, ToolOutcome
-from core.tools.builtin.editing.edit_outcome import describe_creation, describe_edit, describe_match
+from core.tools.builtin.editing.edit_outcome import describe_creation, describe_edit, describe_match, describe_slips
 from core.tools.builtin.editing.edit_targets import build_missing_error, read_editable, refuse_notebook
 
 
 class _FileState(Struct, frozen=True, kw_only=True):
-    """A file before and after a patch: `text` None = it is gone; `rungs` say how its hunks were matched. `moved_from`:
-    the path that it had."""
+    """A file before and after a patch: `text` None = it is gone; `rungs` say how its hunks were matched, `slips` what
+    was put right or left out. `moved_from`: the path that it had."""
 
     before: TextFile | None
     text: str | None
     rungs: tuple[str, ...] = ()
+    slips: tuple[str, ...] = ()
     moved_from: str = ""
 
     @property
@@ -78,20 +80,26 @@ class ApplyPatch(Tool[Editor], frozen=True, kw_only=True):
 
 def _apply_file(reader: Editor, patch: FilePatch, sides: Mapping[str, _FileState]) -> dict[str, _FileState]:
     """Return the files as one file of a patch leaves them, on top of what earlier ones did. Raises `EditError`."""
+    if not patch.path:
+        raise EditError("The patch does not name its file.", hint="Begin it with *** Update File: path.")
     path = reader.relative(patch.path)
     side = sides[path] if path in sides else _read_state(reader, path)
     if side.text is None and patch.action != "add":
         raise build_missing_error(reader, path)
-    text, rungs = apply_file_patch(side.text, patch)
-    rungs = (*side.rungs, *rungs)
+    if patch.action == "update" and not patch.hunks and not patch.moved_to:
+        raise EditError("The patch names the file and changes no line of it.", hint="Nothing was changed.")
+    done = apply_file_patch(side.text, patch)
+    rungs, slips = (*side.rungs, *done.rungs), (*side.slips, *done.slips)
     if not patch.moved_to:
-        return {path: _FileState(before=side.before, text=text, rungs=rungs)}
+        return {path: _FileState(before=side.before, text=done.text, rungs=rungs, slips=slips)}
     target = reader.relative(patch.moved_to)
     if (sides[target] if target in sides else _read_state(reader, target)).text is not None:
         raise EditError(f"{patch.moved_to} exists, so nothing can be moved there.", hint="Nothing was changed.")
     return {
         path: _FileState(before=side.before, text=None),
-        target: _FileState(before=side.before, text=text, rungs=rungs, moved_from=side.moved_from or path),
+        target: _FileState(
+            before=side.before, text=done.text, rungs=rungs, slips=slips, moved_from=side.moved_from or path
+        ),
     }
 
 
@@ -148,5 +156,5 @@ async def _describe_file(path: str, detail: FileEditDetail, side: _FileState) ->
         case _:
             before = side.before.text if side.before else ""
             moved = f"renamed from {detail.renamed_from}, and " if detail.renamed_from else ""
-            how = f"{moved}the patch was applied.{describe_match(side.rungs)}"
+            how = f"{moved}the patch was applied.{describe_match(side.rungs)}{describe_slips(side.slips)}"
             return await describe_edit(path, before, side.text or "", detail, how=how)

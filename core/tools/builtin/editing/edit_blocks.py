@@ -9,8 +9,9 @@ from msgspec import Meta
 from core.edits.formats.search_replace import SearchReplaceResult, apply_blocks, select_blocks
 from core.edits.formats.search_replace_blocks import SearchReplaceBlock, parse_blocks
 from core.errors import ToolInputInvalid
+from core.text.counting import count
 from core.tools.base import Editor, ToolOutcome
-from core.tools.builtin.editing.edit_outcome import RUNGS, describe_edit, propose_file
+from core.tools.builtin.editing.edit_outcome import RUNGS, describe_edit, describe_slips, propose_file
 from core.tools.builtin.editing.edit_targets import FILE_NAMES, FilePath, SingleFileEdit, read_editable
 
 _MAX_LINES = 20
@@ -36,7 +37,7 @@ class EditBlocks(SingleFileEdit, frozen=True, kw_only=True):
             )
         done = apply_blocks(file.text, blocks)
         detail = capability.write(self.file_path, file.encode(done.text))
-        return await describe_edit(self.file_path, file.text, done.text, detail, how=_describe_matches(done, blocks))
+        return await describe_edit(self.file_path, file.text, done.text, detail, how=_describe_matches(done))
 
     def _parse_blocks(self) -> tuple[SearchReplaceBlock, ...]:
         parsed = parse_blocks(self.diff)
@@ -50,11 +51,11 @@ class EditBlocks(SingleFileEdit, frozen=True, kw_only=True):
         return mine
 
 
-def _describe_matches(done: SearchReplaceResult, blocks: tuple[SearchReplaceBlock, ...]) -> str:
+def _describe_matches(done: SearchReplaceResult) -> str:
     rows = [
         f"block {number}: line {line}{f', matched with {RUNGS[rung]}' if rung in RUNGS else ''}"
         for number, (line, rung) in enumerate(zip(done.lines, done.rungs, strict=True), start=1)
     ]
     more = [f"[... {len(rows) - _MAX_LINES} more blocks]"] if len(rows) > _MAX_LINES else []
-    count = f"{len(blocks)} blocks" if len(blocks) > 1 else "1 block"
-    return "\n".join([f"{count} applied.", *rows[:_MAX_LINES], *more])
+    head = f"{count('block', len(rows))} applied.{describe_slips(done.slips)}"
+    return "\n".join([head, *rows[:_MAX_LINES], *more])

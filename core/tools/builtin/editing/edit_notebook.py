@@ -18,7 +18,7 @@ from core.notebooks.rendering import find_comment_sign, render_cell
 from core.syntax.flaws import describe_flaw, find_new_flaws
 from core.text.similarity import find_nearest_names
 from core.tools.base import Editor, ToolOutcome
-from core.tools.builtin.editing.edit_outcome import describe_match
+from core.tools.builtin.editing.edit_outcome import describe_match, describe_slips
 from core.tools.builtin.editing.edit_targets import REPLACING, FilePath, SingleFileEdit, require_file, require_present
 
 _MAX_BYTES = 64_000_000
@@ -162,7 +162,7 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
             others = [each.index for each in notebook.cells if each is not cell and self.old_string in each.source]
             hint = f"It stands in cell {', '.join(map(str, others[:5]))}. " if others else ""
             raise EditError(f"Cell {cell.index}: {error.message}", hint=f"{hint}{error.hint}") from error
-        return done.text, f"1 place replaced.{describe_match([done.rung])}"
+        return done.text, f"1 place replaced.{describe_match([done.rung])}{describe_slips(done.slips)}"
 
     def _find_cell(self, notebook: Notebook) -> Cell:
         cells = notebook.cells

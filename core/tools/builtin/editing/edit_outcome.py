@@ -35,6 +35,14 @@ RUNGS = {
     "reflowed": "other line breaks and spacing",
     "other_case": "other capitals",
     "fuzzy": "a misspelt word",
+    "lost_space": "context that had lost its leading space",
+}
+SLIPS = {
+    "quotes": "Curly quotes in the new lines were written straight: the file has none.",
+    "entities": "HTML entities in the new lines were written as plain signs: the file has none.",
+    "numbers": "The line numbers of a listing were taken off the new lines.",
+    "repeated": "What was given twice was done once.",
+    "mode": "The mode of the file was not changed: that takes a command.",
 }
 
 
@@ -47,6 +55,11 @@ def describe_match(rungs: Sequence[str]) -> str:
         return f" Matched with {RUNGS[rungs[0]]}."
     more = f"; and {len(lenient) - _MAX_ROWS} more" if len(lenient) > _MAX_ROWS else ""
     return f" Not all matched exactly ({'; '.join(lenient[:_MAX_ROWS])}{more})."
+
+
+def describe_slips(slips: Sequence[str]) -> str:
+    """Return what was put right or left out in an edit; "" for nothing."""
+    return "".join(f" {SLIPS[slip]}" for slip in dict.fromkeys(slips))
 
 
 async def describe_edit(path: str, before: str, after: str, detail: FileEditDetail, *, how: str) -> ToolOutcome:

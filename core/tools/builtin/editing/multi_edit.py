@@ -7,8 +7,9 @@ from typing import Annotated, ClassVar
 from msgspec import Meta, Struct, to_builtins
 
 from core.edits.formats.str_replace import apply_edits
+from core.text.counting import count
 from core.tools.base import Editor, ToolOutcome
-from core.tools.builtin.editing.edit_outcome import describe_edit, describe_match, propose_file
+from core.tools.builtin.editing.edit_outcome import describe_edit, describe_match, describe_slips, propose_file
 from core.tools.builtin.editing.edit_targets import REPLACING, FilePath, SingleFileEdit, read_editable
 
 
@@ -31,7 +32,7 @@ class MultiEdit(SingleFileEdit, frozen=True, kw_only=True):
             text = apply_edits(None, list(wanted)).text
             return await propose_file(capability, self.file_path, text)
         file = read_editable(capability, self.file_path)
-        text, rungs = apply_edits(file.text, list(wanted))
+        text, rungs, slips = apply_edits(file.text, list(wanted))
         detail = capability.write(self.file_path, file.encode(text))
-        count = f"{len(self.edits)} replacements" if len(self.edits) > 1 else "1 replacement"
-        return await describe_edit(self.file_path, file.text, text, detail, how=f"{count} made.{describe_match(rungs)}")
+        how = f"{count('replacement', len(rungs))} made.{describe_match(rungs)}{describe_slips(slips)}"
+        return await describe_edit(self.file_path, file.text, text, detail, how=how)

@@ -9,7 +9,7 @@ from msgspec import Meta
 from core.edits.formats.str_replace import replace_string
 from core.errors import ToolInputInvalid
 from core.tools.base import Editor, ToolOutcome
-from core.tools.builtin.editing.edit_outcome import describe_edit, describe_match, propose_file
+from core.tools.builtin.editing.edit_outcome import describe_edit, describe_match, describe_slips, propose_file
 from core.tools.builtin.editing.edit_targets import REPLACING, FilePath, SingleFileEdit, read_editable
 
 
@@ -38,7 +38,8 @@ class SearchReplaceTool(SingleFileEdit, frozen=True, kw_only=True):
         file = read_editable(capability, self.file_path)
         done = replace_string(file.text, self.old_string, self.new_string, replace_all=self.replace_all)
         detail = capability.write(self.file_path, file.encode(done.text))
-        how = f"{f'{done.count} places' if done.count > 1 else '1 place'} replaced.{describe_match([done.rung])}"
+        how = f"{f'{done.count} places' if done.count > 1 else '1 place'} replaced."
+        how += describe_match([done.rung]) + describe_slips(done.slips)
         return await describe_edit(self.file_path, file.text, done.text, detail, how=how)
 
     async def _create(self, capability: Editor) -> ToolOutcome:

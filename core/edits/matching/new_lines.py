@@ -1,0 +1,122 @@
+"""New lines as they were meant: a slip that is put right in lines to find is put right in lines that come, too.
+
+Curly quotes and HTML entities are taken for slips only in a file that has none, where they stand for signs of code. In
+a comment they are meant; so are quotes of prose and those beside straight ones; so is an entity in a string or markup.
+The numbers of a listing are taken off where they were plainly copied. What was put right is told by its kind.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from core.edits.errors import EditError
+from core.edits.indentation import extract_indent
+from core.edits.matching.search_text import SearchText, split_strings
+from core.text.similarity import measure_similarity
+
+QUOTES: Final = "quotes"
+ENTITIES: Final = "entities"
+NUMBERS: Final = "numbers"
+_PAIRS: Final = (("“”„‟", '"'), ("‘’‚‛", "'"))
+_CURLY = re.compile(f"[{''.join(signs for signs, _ in _PAIRS)}]")
+_DELIMITER = re.compile(
+    r"[(\[{=+!<>&|?]\s*[“‘]|[”’]\s*[)\]};]|^\s*[“‘][^”’]*[”’]\s*[:,]"
+    r"|^\s*[\w.-]+\s*:\s*[“‘][^”’]*[”’],?\s*$"
+    r"|\b(?:return|import|from|include|require|case|echo|print|puts|in|and|or|not|is|if|elif|when|yield|throw|raise)\s+[“‘]"
+)
+_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|#39|#x27);")
+_MARKUP = re.compile(r"</[A-Za-z]|<[A-Za-z][^<>\n]*/?>\s*$|/>", re.MULTILINE)
+_COMMENT = re.compile(r"(?:^|\s)(?:#+|//+|/?\*+|--|;+|<!--|%)(?:\s|$)|^\s*(?:#|//|/\*|\*)")
+_NUMBER = re.compile(r"\s*(\d+) ?[|→]")
+_BAR = re.compile("[|→]")
+_ALIKE: Final = 0.6
+
+
+class MendedLines(NamedTuple):
+    """Lines, and the kinds of slip that were put right in them."""
+
+    lines: list[str]
+    slips: tuple[str, ...] = ()
+
+
+def mend_new_text(search_text: SearchText, old: str, new: str) -> tuple[str, tuple[str, ...]]:
+    """Put right the lines of `new` that `old` does not have. Returns the text and the kinds of slip that were in it.
+    Raises `EditError` where it is numbered in part and that can't be put right."""
+    given = old.split("\n")
+    wanted, numbered = _strip_copied_numbers(search_text, given, new.split("\n"))
+    lines, slips = mend_new_lines(search_text, given, wanted)
+    return "\n".join(lines), (*numbered, *slips)
+
+
+def mend_new_lines(search_text: SearchText, given: Sequence[str], wanted: Sequence[str]) -> MendedLines:
+    """Put right the quotes and entities of wanted lines that are none of the given ones."""
+    known, slips = set(given), []
+    fresh = [line for line in wanted if line not in known]
+    lines = list(wanted)
+    if any(map(_CURLY.search, fresh)) and not _CURLY.search(search_text.text):
+        lines = [line if line in known else _straighten(line) for line in lines]
+        slips += [QUOTES] if lines != list(wanted) else []
+    if any(map(_ENTITY.search, fresh)) and not _ENTITY.search(search_text.text) and not _is_markup(search_text, wanted):
+        before = lines
+        lines = [line if line in known else _resolve_entities(line) for line in lines]
+        slips += [ENTITIES] if lines != before else []
+    return MendedLines(lines, tuple(slips))
+
+
+def _straighten(line: str) -> str:
+    comment = _COMMENT.search(line)
+    code, rest = (line[: comment.start()], line[comment.start() :]) if comment else (line, "")
+    if not _DELIMITER.search(code):
+        return line
+    for signs, plain in _PAIRS:
+        if plain not in code:
+            code = code.translate(dict.fromkeys(map(ord, signs), plain))
+    return code + rest
+
+
+def _is_markup(search_text: SearchText, wanted: Sequence[str]) -> bool:
+    return _MARKUP.search(search_text.text) is not None or any(map(_MARKUP.search, wanted))
+
+
+def _resolve_entities(line: str) -> str:
+    comment = _COMMENT.search(line)
+    code, rest = (line[: comment.start()], line[comment.start() :]) if comment else (line, "")
+    parts = split_strings(code)
+    return "".join(part if index % 2 else html.unescape(part) for index, part in enumerate(parts)) + rest
+
+
+def _strip_copied_numbers(
+    search_text: SearchText, given: Sequence[str], wanted: Sequence[str]
+) -> tuple[list[str], tuple[str, ...]]:
+    """Take the numbers of a listing off wanted lines where given lines have none: if one of them is plainly a given
+    line, or what it became, and that is a whole line of the file without a bar of its own."""
+    marks = [None if line in given else _NUMBER.match(line) for line in wanted]
+    if not any(marks) or any(map(_NUMBER.match, [*given, *search_text.lines.bodies])):
+        return list(wanted), ()
+    rests = [line[mark.end() :] for line, mark in zip(wanted, marks, strict=True) if mark]
+    space = " " if all(rest[:1] in ("", " ") for rest in rests) else ""
+    known = {line for line in given if line.strip() and not _BAR.search(line)}.intersection(search_text.lines.bodies)
+    if not any(_is_what_became(rest.removeprefix(space), known) for rest in rests if rest.strip()):
+        return list(wanted), ()
+    numbers = [int(mark[1]) for mark in marks if mark]
+    if any(one >= other for one, other in pairwise(numbers)):
+        raise build_numbered_error()
+    pairs = zip(wanted, marks, strict=True)
+    return [line[mark.end() :].removeprefix(space) if mark else line for line, mark in pairs], (NUMBERS,)
+
+
+def _is_what_became(line: str, known: Collection[str]) -> bool:
+    depth = extract_indent(line)
+    return any(extract_indent(each) == depth and measure_similarity(line, each) >= _ALIKE for each in known)
+
+
+def build_numbered_error() -> EditError:
+    """An `EditError` for new text of which only some lines are numbered, and not as those of the old text are."""
+    return EditError(
+        "Some lines of the new text begin with the number of a listing, others do not.",
+        hint="Give the new lines without numbers. Nothing was changed.",
+    )

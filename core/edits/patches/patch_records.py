@@ -1,0 +1,120 @@
+"""The contents of a patch: the files that it names, the hunks of each, and the rows of a hunk.
+
+A row has a sign, one of " ", "-" and "+". One without a sign is a line of context that lost its leading space, and is
+taken as it stands; whether a row that begins with a space lost one, too, only the file can tell.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.edits.errors import EditError
+
+Action = Literal["add", "update", "delete"]
+Row = tuple[str, str]
+
+PATCH_HINT: Final = (
+    "A patch is either *** Begin Patch, *** Update File: path, @@, lines that begin with a space, - or +, "
+    "*** End Patch; or a unified diff with ---, +++ and @@ lines. Nothing was changed."
+)
+_RANGE = re.compile(r"@@+ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@+ ?(.*)$")
+
+
+class PatchHunk(Struct, frozen=True, kw_only=True):
+    """`rows` are (sign, line without its ending). `line` is where it is said to begin (1-indexed), `old_count` how many
+    lines it is said to find there, `anchors` lines that stand before it, `is_at_end` if it reaches the end of the file.
+    The last `spare` rows are empty and may be nothing but the end of the text. `is_old_open` and `is_new_open`: the
+    last old or new line has no newline at its end."""
+
+    rows: tuple[Row, ...]
+    line: int | None = None
+    old_count: int | None = None
+    anchors: tuple[str, ...] = ()
+    is_at_end: bool = False
+    is_old_open: bool = False
+    is_new_open: bool = False
+    spare: int = 0
+
+    @property
+    def is_insertion(self) -> bool:
+        """True if no line goes."""
+        return not any(sign == "-" for sign, _ in self.rows)
+
+
+class FilePatch(Struct, frozen=True, kw_only=True):
+    """Changes of the file at `path`; `moved_to` is its new name, or "". `slips`: what the patch says and is not done,
+    or not done again ("mode", "repeated")."""
+
+    path: str
+    action: Action
+    hunks: tuple[PatchHunk, ...] = ()
+    moved_to: str = ""
+    slips: tuple[str, ...] = ()
+
+
+class HunkHeader(NamedTuple):
+    """An `@@` line: where the hunk is said to begin, how many old and new lines it has, and the line that it names."""
+
+    line: int | None = None
+    counts: tuple[int, int] | None = None
+    anchor: str = ""
+
+
+def build_patch_error(what: str, number: int) -> EditError:
+    """An `EditError` for a patch that is broken in line `number` (1-indexed)."""
+    return EditError(f"The patch is broken in line {number}: {what}.", hint=PATCH_HINT)
+
+
+def parse_hunk_header(row: str) -> HunkHeader:
+    """Parse an `@@` line, with or without numbers."""
+    ranged = _RANGE.match(row)
+    if ranged:
+        old, new = (int(ranged[place] or 1) for place in (2, 4))
+        return HunkHeader(int(ranged[1]), (old, new))
+    anchor = row.strip("@ \t") if row.rstrip().endswith(" @@") else row[2:].strip()
+    return HunkHeader(anchor="" if anchor in ("...", "…", "@@") or re.match(r"-\d", anchor) else anchor)
+
+
+def split_sign(row: str) -> Row:
+    """Split a row into its sign and its line."""
+    return (row[0], row[1:]) if row[:1] in (" ", "-", "+") else (" ", row)
+
+
+def count_spare(rows: Sequence[str]) -> int:
+    """Count the empty rows at the end."""
+    count = 0
+    while count < len(rows) - 1 and not rows[-1 - count]:
+        count += 1
+    return count
+
+
+def drop_repeats(files: Sequence[FilePatch]) -> list[FilePatch]:
+    """Return the files of a patch without what is in it twice: the whole of a file's changes, or a hunk that only adds
+    lines, which would find its place a second time."""
+    left: list[FilePatch] = []
+    known: dict[object, int] = {}
+    for file in files:
+        changes = tuple(map(_identify, file.hunks))
+        place = known.setdefault((file.path, file.action, file.moved_to, changes), len(left))
+        if place < len(left):
+            left[place] = replace(left[place], slips=(*left[place].slips, "repeated"))
+            continue
+        firsts = [known.setdefault((file.path, change), len(left)) == len(left) for change in changes]
+        hunks = [
+            hunk
+            for number, hunk in enumerate(file.hunks)
+            if not hunk.is_insertion or (firsts[number] and changes.index(changes[number]) == number)
+        ]
+        slips = (*file.slips, "repeated") if len(hunks) < len(file.hunks) else file.slips
+        left.append(replace(file, hunks=tuple(hunks), slips=slips))
+    return left
+
+
+def _identify(hunk: PatchHunk) -> object:
+    rows = hunk.rows[: len(hunk.rows) - hunk.spare]
+    return rows, hunk.line, hunk.anchors, hunk.is_at_end

@@ -1,0 +1,142 @@
+"""The text around patches: nothing in it is passed over unless it is plainly prose, a fence or the frame of a command.
+
+A row that looks like part of a patch and belongs to none is refused, so what a parser left over is always named. Prose
+is told by its first row: one that begins at the margin and with no sign of a patch; lists and indented rows only follow
+such a row. In a script (a heredoc) there is no prose: what else stands there would be a command that nobody runs.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from core.edits.indentation import extract_indent
+from core.edits.patches.patch_records import build_patch_error
+from core.text.fences import Fence, track_fence
+from core.text.lines import normalise_endings
+
+BEGIN: Final = "*** Begin Patch"
+END: Final = "*** End Patch"
+FILE_HEADER: Final = re.compile(r"\*\*\* (Add|Update|Delete) File: (.+?)\s*$")
+GIT_HEADER: Final = re.compile(r"diff --git (?:\"?a/)(.+?)\"? (?:\"?b/)(.+?)\"?$")
+_HEREDOC = re.compile(
+    r"(?:\$ )?(?:bash -l?c ['\"])?(?:(?:apply_?patch|git apply|patch)(?: -\S+)*\s*)?<<-?\s*(['\"]?)(\w+)\1\s*$"
+)
+_COMMAND = re.compile(r"[^ +-].*\b(?:apply_?patch|git apply|patch)\b.*<<")
+_LIST_ITEM = re.compile(r"[-+] \S")
+_RULE = re.compile(r"-{3,}\s*$")
+_SIGNATURE = re.compile(r"-- ?$")
+_VERSION = re.compile(r"\d+\.\d+[\w.() -]*$")
+
+
+class PatchText:
+    """The rows of a text that holds patches. Places count from 0; `len(rows)` is the end."""
+
+    def __init__(self, content: str) -> None:
+        self.rows = normalise_endings(content).removeprefix("\ufeff").split("\n")
+        self.fence: Fence | None = None
+        self.heredoc = ""
+        self._is_script = any(_HEREDOC.match(row) or _COMMAND.match(row) for row in self.rows)
+        self._failed = (-1, -1, True)
+
+    def is_start(self, place: int) -> bool:
+        """True if a patch, or a further file of one, begins at a place."""
+        row = self.rows[place]
+        return row.rstrip() == BEGIN or FILE_HEADER.match(row) is not None or self.is_diff_start(place)
+
+    def is_diff_start(self, place: int) -> bool:
+        """True if the headers of a unified diff begin at a place."""
+        row = self.rows[place]
+        if GIT_HEADER.match(row):
+            return True
+        return row.startswith("--- ") and place + 1 < len(self.rows) and self.rows[place + 1].startswith("+++ ")
+
+    def has_end(self, place: int) -> bool:
+        """True if an `*** End Patch` follows before another patch begins."""
+        for row in self.rows[place:]:
+            if row.rstrip() in (BEGIN, END):
+                return row.rstrip() == END
+        return False
+
+    def is_closed_by(self, place: int) -> bool:
+        """True if the row at a place closes the fence or the heredoc that the patch stands in."""
+        row = self.rows[place]
+        return (self.fence is not None and self.fence.is_closed_by(row)) or row.strip() == (self.heredoc or None)
+
+    def is_signature(self, place: int) -> bool:
+        """True if a mail's signature begins at a place: the version of git below two dashes."""
+        rows = self.rows[place : place + 2]
+        return len(rows) == 2 and _SIGNATURE.match(rows[0]) is not None and _VERSION.match(rows[1]) is not None
+
+    def is_prose_from(self, place: int, *, has_lists: bool) -> bool:
+        """True if the rows from a place up to the next patch, or to the end, are none of a patch. `has_lists`: rows
+        that look like items of a list may be some."""
+        start, failure, had_lists = self._failed
+        if start <= place < failure and had_lists >= has_lists:
+            return False
+        fence, after_prose = self.fence, False
+        for at in range(place, len(self.rows)):
+            if at > place and self.is_start(at):
+                return True
+            row = self.rows[at]
+            if self.is_signature(at) or (at > place and self.is_signature(at - 1)):
+                continue
+            is_item = row[:1] in ("-", "+") and not _RULE.match(row)
+            if (is_item and not has_lists) or not self._is_outside(row, after_prose=after_prose, is_first=at == place):
+                self._failed = (place, at, has_lists)
+                return False
+            after_prose = after_prose or bool(row.strip())
+            fence = track_fence(fence, row)
+        return fence is None
+
+    def _is_outside(self, row: str, *, after_prose: bool, is_first: bool) -> bool:
+        if not row.strip() or (after_prose and _RULE.match(row)):
+            return True
+        if self._is_script and row.strip() not in (self.heredoc, ")", "'", '"') and not row.startswith("```"):
+            return _HEREDOC.match(row) is not None
+        if row[0] in " \t" or _LIST_ITEM.match(row):
+            return after_prose and not is_first
+        return row[0] not in "-+" and not row.startswith(("@@", "*** ", "\\ "))
+
+    def skip_prose(self, place: int) -> int:
+        """Return the place of the next patch, or of a row of one, from a place on. Raises `EditError` for a row that is
+        no prose and belongs to no patch."""
+        first, after_prose = place, place == 0
+        while place < len(self.rows):
+            self._dedent_patch(place)
+            row = self.rows[place]
+            if self.is_start(place) or row.rstrip() == END or row.startswith("@@"):
+                return place
+            if self.is_signature(place):
+                place += 2
+                continue
+            if not self._is_outside(row, after_prose=after_prose, is_first=place == first and place > 0):
+                raise build_patch_error(f"{row[:60]!r} belongs to no file of the patch", place + 1)
+            self._track_frame(row)
+            after_prose = after_prose or bool(row.strip())
+            place += 1
+        return place
+
+    def _track_frame(self, row: str) -> None:
+        opened = _HEREDOC.match(row)
+        if opened:
+            self.heredoc = opened[2]
+        elif row.strip() == self.heredoc:
+            self.heredoc = ""
+        self.fence = track_fence(self.fence, row)
+
+    def _dedent_patch(self, place: int) -> None:
+        """Take off the indentation of a patch that stands as a whole in a list or an indented block."""
+        row = self.rows[place]
+        indent = extract_indent(row)
+        bare = row[len(indent) :]
+        below = self.rows[place + 1] if place + 1 < len(self.rows) else ""
+        is_diff = GIT_HEADER.match(bare) or (bare.startswith("--- ") and below.startswith(f"{indent}+++ "))
+        if not indent or not (is_diff or bare.rstrip() == BEGIN or FILE_HEADER.match(bare)):
+            return
+        stop = place
+        while stop < len(self.rows) and (not self.rows[stop].strip() or self.rows[stop].startswith(indent)):
+            stop += 1
+        if bare.rstrip() == BEGIN and f"{indent}{END}" not in map(str.rstrip, self.rows[place:stop]):
+            stop = place + 1
+        self.rows[place:stop] = [each.removeprefix(indent) for each in self.rows[place:stop]]
