@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import gc
 import re
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,10 +18,28 @@ CORE = Path(__file__).parents[3] / "core"
 # The one that runs in the box, in a process and a thread of its own.
 OUTSIDE = {"core/sandbox/inside/python_driver.py"}
 BIG = "".join(
-    f"def f{number}(a, *, b=[{{'x': (1, 2, {number})}}]):\n    return [a for a in b if a]\n" for number in range(400)
+    f"def f{number}(a, *, b=[{{'x': (1, 2, {number})}}]):\n    return [a for a in b if a]\n" for number in range(100)
 )
 
 
+@pytest.fixture
+def eager_threads():
+    """Threads that take turns as often as they can, also in the middle of a tree, where the collector runs Python."""
+    interval, threshold = sys.getswitchinterval(), gc.get_threshold()
+    sys.setswitchinterval(1e-6)
+    gc.set_threshold(100, 5, 1000)
+    gc.callbacks.append(_spend_time)
+    yield
+    gc.callbacks.remove(_spend_time)
+    gc.set_threshold(*threshold)
+    sys.setswitchinterval(interval)
+
+
+def _spend_time(_phase: str, _info: dict[str, int]) -> None:
+    sum(range(2000))
+
+
+@pytest.mark.usefixtures("eager_threads")
 def test_threads_that_check_at_once_all_get_the_right_answer():
     broken, refused = f"{BIG}x = (\n", f"{BIG}return 1\n"
 
