@@ -12,10 +12,13 @@ import io
 import os
 import select
 import sys
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from core.cli.streams.json_escapes import escape_sign
 from core.errors import OutputFailed
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
 
 _ESCAPED: Final = "json-escapes"
 _GENTLE: Final = frozenset({"replace", "ignore", "xmlcharrefreplace", "backslashreplace", "namereplace"})  # of the user
@@ -27,13 +30,13 @@ def prepare_output() -> None:
     _fill_closed()
     codecs.register_error(_ESCAPED, _escape_unencodable)
     sys.stdin = sys.stdin or open(0, closefd=False, encoding="utf-8")  # noqa: SIM115
-    sys.__stdin__ = sys.__stdin__ or sys.stdin
     if sys.stdout is sys.__stdout__:
         sys.stdout = _wrap(1, sys.__stdout__)
-        sys.__stdout__ = sys.__stdout__ or sys.stdout
     if sys.stderr is sys.__stderr__:
         sys.stderr = _wrap(2, sys.__stderr__, is_by_line=True)
-        sys.__stderr__ = sys.__stderr__ or sys.stderr
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, f"__{name}__") is None:
+            setattr(sys, f"__{name}__", getattr(sys, name))
 
 
 class _PatientFile(io.FileIO):
@@ -42,8 +45,8 @@ class _PatientFile(io.FileIO):
 
     _has_failed = False
 
-    def write(self, data: object) -> int:
-        rest = memoryview(data).cast("B")  # type: ignore[arg-type]
+    def write(self, data: Buffer) -> int:
+        rest = memoryview(data).cast("B")
         size = len(rest)
         while rest and not self._has_failed:
             try:
@@ -69,7 +72,7 @@ def _wrap(descriptor: int, stream: TextIO | None, *, is_by_line: bool = False) -
     """Return a stream over a descriptor, like the one that Python has made: its encoding, and when it is flushed."""
     if stream is not None:
         stream.flush()
-    wrapped = io.TextIOWrapper(
+    return io.TextIOWrapper(
         io.BufferedWriter(_PatientFile(descriptor, "wb", closefd=False)),
         encoding=getattr(stream, "encoding", None) or "utf-8",
         errors=stream.errors if stream is not None and stream.errors in _GENTLE - {"backslashreplace"} else _ESCAPED,
@@ -77,8 +80,6 @@ def _wrap(descriptor: int, stream: TextIO | None, *, is_by_line: bool = False) -
         line_buffering=is_by_line or os.isatty(descriptor),
         write_through=getattr(stream, "write_through", False),
     )
-    wrapped.mode = "w"  # type: ignore[attr-defined]
-    return wrapped
 
 
 def _fill_closed() -> None:
