@@ -50,7 +50,8 @@ class TextFile(Struct, frozen=True, kw_only=True):
         character has no place in the encoding."""
         if self.raw:
             restored = restore_bytes(self.raw, text)
-            _refuse_second_encoding(self.raw, restored)
+            if not self.bom:
+                _refuse_second_encoding(self.raw, restored)
             return self.bom + restored.encode("utf-8", "surrogateescape")
         if not self.name:
             return self.bom + text.encode(self.encoding)

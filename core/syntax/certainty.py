@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from core.syntax.python_parser import find_compile_error
 
 if TYPE_CHECKING:
-    from pygments.lexer import Lexer
+    from pygments.lexer import Lexer  # type: ignore[import-untyped]
 
 LARGEST: Final = 200_000  # characters: a compiler and a scan hold everything else up
 _PYTHON: Final = frozenset({".py", ".pyi", ".pyw"})
@@ -132,7 +132,7 @@ def _has_matching_brackets(ending: str, text: str, signs: str) -> bool:
 
 def _take_code(language: str, text: str) -> str:
     """Return a text without its strings and comments."""
-    from pygments.token import Comment, Error, String
+    from pygments.token import Comment, Error, String  # type: ignore[import-untyped]
 
     return "".join(
         word
@@ -143,6 +143,6 @@ def _take_code(language: str, text: str) -> str:
 
 @cache
 def _load_lexer(name: str) -> Lexer:
-    from pygments.lexers import get_lexer_by_name
+    from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 
     return get_lexer_by_name(name)

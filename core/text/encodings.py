@@ -103,6 +103,8 @@ def is_in_unknown_encoding(data: bytes) -> bool:
 
 def _is_no_unicode(data: bytes) -> bool:
     """Return True if more of a text beyond ASCII is no UTF-8 than is: what has less is UTF-8 with a flaw."""
+    if data.startswith(codecs.BOM_UTF8):
+        return False
     text = data.decode("utf-8", "surrogateescape")
     strange = len(_BYTE.findall(text))
     return strange * 2 > sum(not sign.isascii() for sign in text)

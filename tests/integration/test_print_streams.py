@@ -1,4 +1,4 @@
-"""`-p` and the commands that print, into every kind of stream: the whole answer, and a word where there can't be one."""
+"""`-p` and the commands that print, into every kind of stream: the whole answer, and a word where it can not be."""
 
 from __future__ import annotations
 
