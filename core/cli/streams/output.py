@@ -12,13 +12,10 @@ import io
 import os
 import select
 import sys
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import Final, TextIO
 
 from core.cli.streams.json_escapes import escape_sign
 from core.errors import OutputFailed
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer as Buffer
 
 _ESCAPED: Final = "json-escapes"
 _GENTLE: Final = frozenset({"replace", "ignore", "xmlcharrefreplace", "backslashreplace", "namereplace"})  # of the user
@@ -45,8 +42,8 @@ class _PatientFile(io.FileIO):
 
     _has_failed = False
 
-    def write(self, data: Buffer) -> int:
-        rest = memoryview(data).cast("B")
+    def write(self, data: object) -> int:
+        rest = memoryview(data).cast("B")  # type: ignore[arg-type]
         size = len(rest)
         while rest and not self._has_failed:
             try:

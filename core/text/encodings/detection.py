@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.text.common_letters import COMMON_CHARACTERS, COMMON_PAIRS
+from core.text.encodings.letters import COMMON_CHARACTERS, COMMON_PAIRS
 
 # By how much they read: the first of two that read the same is the one that is named.
 _CODECS: Final = {
