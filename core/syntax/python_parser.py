@@ -13,21 +13,28 @@ from threading import Lock
 from typing import Final
 
 _PARSING: Final = Lock()
+_TOO_DEEP: Final = "it is nested too deep to be parsed"
 _NAME: Final = "<text that is only parsed>"
 # NUL characters, too deep, a number too long, and what the parser trips over by itself.
 _NO_ANSWER: Final = (ValueError, RecursionError, MemoryError, OverflowError, SystemError)
 
 
 def parse_python(source: str) -> ast.Module:
-    """Return the tree of a module. Raises what `ast.parse` raises: `SyntaxError`, `ValueError`, `RecursionError` …"""
+    """Return the tree of a module. Raises `SyntaxError`, or `ValueError` for a text that is no module to the parser."""
     with _PARSING:
-        return ast.parse(source, _NAME)
+        try:
+            return ast.parse(source, _NAME)
+        except (RecursionError, MemoryError) as problem:
+            raise ValueError(_TOO_DEEP) from problem
 
 
 def parse_python_expression(source: str) -> ast.expr:
-    """Return the tree of an expression. Raises what `ast.parse` raises."""
+    """Return the tree of an expression. Raises as `parse_python` does."""
     with _PARSING:
-        return ast.parse(source, _NAME, mode="eval").body
+        try:
+            return ast.parse(source, _NAME, mode="eval").body
+        except (RecursionError, MemoryError) as problem:
+            raise ValueError(_TOO_DEEP) from problem
 
 
 def find_compile_error(source: str) -> SyntaxError | None:
