@@ -170,6 +170,9 @@ def put_own_code_first() -> None:
 def _start(arguments: "Arguments") -> int:
     import gc
 
+    from core.user_dirs import require_home
+
+    require_home()
     gc.disable()  # a start makes a great many objects and hardly any garbage; the screen goes on after its first frame
     arguments = _open_session(_open_review(arguments))
     if arguments.front == "screen":
@@ -363,6 +366,9 @@ def main() -> int:
     start_isolated()
     os.umask(os.umask(0o077) & 0o077)  # one that takes rights from its own user would keep the program from its files
     put_own_code_first()
+    from core.cli.streams.output import prepare_output
+
+    prepare_output()
     from core.search_paths import clean_environment
 
     clean_environment(own_program())

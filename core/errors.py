@@ -30,6 +30,10 @@ class ConfigError(AgentTuiError, code="config_invalid"):
     """A configuration file, option or environment variable is wrong."""
 
 
+class OutputFailed(AgentTuiError, code="output_failed"):
+    """Standard output takes no more: its disk is full, or its device gone."""
+
+
 class StateError(AgentTuiError, code="state_unusable"):
     """The state directory can't be read or written, or a log is damaged beyond its valid prefix."""
 

@@ -1,9 +1,23 @@
-"""The directories of this program in the user's home. Pure: nothing is made or looked at."""
+"""The directories of this program in the user's home. Pure: nothing is made."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+
+from core.errors import ConfigError
+
+
+def require_home() -> None:
+    """Raise `ConfigError` if the user has no home directory, in which half of what is read and kept is looked for."""
+    try:
+        Path.home()
+    except RuntimeError:
+        raise ConfigError(
+            f"there is no home directory: HOME is not set, and user {os.getuid()} is in no list of users.",
+            hint="Set HOME to a directory of yours.",
+            code="no_home",
+        ) from None
 
 
 def get_config_dir() -> Path:

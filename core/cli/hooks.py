@@ -15,6 +15,8 @@ from typing import Any, ClassVar
 import msgspec
 
 from core.cli.parsing import Arguments, Front, build_parser, parse_directory
+from core.cli.streams.input import read_input
+from core.cli.streams.json_escapes import write_json
 from core.engine import Engine, EngineOptions
 from core.engine.queries.hooks import list_hooks
 from core.errors import AgentTuiError
@@ -89,7 +91,7 @@ def run(arguments: HooksArguments) -> int:
         return asyncio.run(_test(arguments.directory, table, EVENTS_BY_NAME[arguments.event], fields))
     rows = list_hooks(table, workspace.root, {})
     if arguments.json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode() + "\n")
+        write_json(msgspec.json.format(msgspec.json.encode(rows), indent=2))
         return ExitCode.DONE
     sys.stdout.write("".join(f"{line}\n" for line in format_hooks(rows, table)))
     if table.held:
@@ -115,7 +117,7 @@ def _read_fields(name: str) -> dict[str, Any]:
     if not name:
         return {}
     if name == "-":
-        data = sys.stdin.buffer.read(MAX_INPUT)
+        data = read_input(sys.stdin.buffer, MAX_INPUT)
     else:
         with Path(name).open("rb") as file:
             data = file.read(MAX_INPUT)

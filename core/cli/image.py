@@ -16,6 +16,7 @@ from typing import BinaryIO, ClassVar, Final
 
 from core.attachments.preparation import MAX_INPUT_BYTES, prepare_attachment
 from core.cli.parsing import Arguments, Front, build_parser, parse_directory
+from core.cli.streams.input import read_input
 from core.errors import ConfigError
 from core.exits import ExitCode
 from core.providers.connection.private_file import write_private
@@ -58,7 +59,7 @@ def run(_: ImageArguments) -> int:
 
 def save_picture(source: BinaryIO, folder: Path) -> Path:
     """Save the picture and return its path. `ConfigError` when it can't be written."""
-    made = prepare_attachment(source.read(MAX_INPUT_BYTES + 1), "standard input")
+    made = prepare_attachment(read_input(source, MAX_INPUT_BYTES + 1), "standard input")
     suffix = made.attachment.media_type.rpartition("/")[2].replace("jpeg", "jpg")
     path = folder / f"{made.attachment.digest[:16]}.{suffix}"
     try:

@@ -17,6 +17,8 @@ import msgspec
 from msgspec.structs import replace
 
 from core.cli.parsing import Arguments, Front, build_parser, parse_count, parse_directory
+from core.cli.streams.input import read_input
+from core.cli.streams.json_escapes import fit_json, write_json
 from core.config.loading import load_with_notices
 from core.errors import AgentTuiError
 from core.exits import ExitCode
@@ -122,7 +124,7 @@ def _show_status(database: Path, arguments: IndexArguments) -> None:
     finally:
         reader.close()
     if arguments.json:
-        sys.stdout.write(msgspec.json.encode(status).decode() + "\n")
+        write_json(msgspec.json.encode(status))
         return
     if status.state == "off":
         sys.stdout.write(f"{status.problem[:1].upper()}{status.problem[1:]} Build it: agent-tui index build\n")
@@ -225,7 +227,7 @@ class _Progress:
 
 def _search_and_print(database: Path, arguments: IndexArguments) -> None:
     """Search; an index in which that shows damage is made anew before. Raises `IndexFailed`."""
-    text = sys.stdin.read() if arguments.query == "-" else arguments.query
+    text = read_input(sys.stdin.buffer).decode("utf-8", "replace") if arguments.query == "-" else arguments.query
     limit = arguments.limit or (_LISTED if arguments.json else _SHOWN)
     try:
         found = _search(database, arguments.directory, text, limit)
@@ -279,7 +281,7 @@ def _format_json(found: Sequence[SearchHit]) -> str:
         {"path": each.path, "start": each.start, "end": each.end, "symbol": each.symbol, "score": round(each.score, 6)}
         for each in found
     ]
-    return msgspec.json.encode(rows).decode() + "\n"
+    return fit_json(msgspec.json.encode(rows).decode(), sys.stdout) + "\n"
 
 
 def _format_text(found: Sequence[SearchHit]) -> str:

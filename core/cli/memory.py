@@ -10,6 +10,7 @@ from typing import ClassVar
 import msgspec
 
 from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
+from core.cli.streams.json_escapes import write_json
 from core.config.rules.notes import ProjectNotes
 from core.exits import ExitCode
 from core.text.display_names import to_one_line
@@ -65,7 +66,7 @@ def run(arguments: MemoryArguments) -> int:
     elif arguments.reject:
         notes.reject(arguments.reject)
     elif arguments.json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(notes.load()), indent=2).decode() + "\n")
+        write_json(msgspec.json.format(msgspec.json.encode(notes.load()), indent=2))
     else:
         rows = [f"{' ' if each.is_kept else '?'} {each.id}  {to_one_line(each.text)}" for each in notes.load()]
         sys.stdout.write("\n".join(rows or [NONE]) + "\n")

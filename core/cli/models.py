@@ -11,6 +11,7 @@ from typing import ClassVar
 import msgspec
 
 from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
+from core.cli.streams.json_escapes import write_json
 from core.config.loading import load_settings
 from core.engine.models import ModelAccess
 from core.engine.queries.route_table import build_route_table
@@ -55,7 +56,7 @@ def run(arguments: ModelsArguments) -> int:
     chosen = asyncio.run(find_default_model(settings))
     table = build_route_table(settings, ModelAccess(), None, chosen.id)
     if arguments.json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(table.rows), indent=2).decode() + "\n")
+        write_json(msgspec.json.format(msgspec.json.encode(table.rows), indent=2))
         return ExitCode.DONE
     rows = [HEAD, *map(_cells, table.rows)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD) - 1)]

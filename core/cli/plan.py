@@ -12,7 +12,7 @@ from typing import ClassVar
 import msgspec
 
 from core.cli.parsing import Arguments, Front, build_parser, parse_directory
-from core.cli.print_mode.printer import escape_hidden
+from core.cli.streams.json_escapes import fit_json
 from core.errors import CommandRejected
 from core.exits import ExitCode
 from core.plans.plan_store import PlanStore
@@ -243,4 +243,4 @@ def _write(text: str) -> None:
 
 
 def _json(record: msgspec.Struct) -> str:
-    return escape_hidden(msgspec.json.format(encode_record(record), indent=2).decode())
+    return fit_json(msgspec.json.format(encode_record(record), indent=2).decode(), sys.stdout)

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 
 from core.cli.box import bulk_line, find_kept_session
 from core.cli.parsing import Arguments, Front, Parser, add_directory, build_parser, parse_count, parse_directory
-from core.cli.print_mode.printer import escape_hidden, format_rename
+from core.cli.print_mode.printer import format_rename
 from core.cli.review_output.left_paths import collect_errors, format_left, format_unknown, list_left
 from core.cli.review_output.patch_text import (
     LINE_END_SIGNS,
@@ -25,6 +25,8 @@ from core.cli.review_output.patch_text import (
     render_patch,
 )
 from core.cli.review_output.suggestions import build_findings_review, build_github_review
+from core.cli.streams.input import read_input
+from core.cli.streams.json_escapes import write_json
 from core.engine import EngineOptions
 from core.errors import CommandRejected
 from core.exits import ExitCode
@@ -123,7 +125,7 @@ def parse(argv: Sequence[str]) -> ReviewArguments:
 
 def _read_diff(name: str, parser: Parser) -> str:
     try:
-        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        data = read_input(sys.stdin.buffer) if name == "-" else Path(name).read_bytes()
     except OSError as problem:
         parser.error(f"the diff can't be read: {problem}")
     return data.decode("utf-8", "replace")
@@ -325,7 +327,7 @@ def _print_findings(state: SessionState, arguments: ReviewArguments) -> None:
     found = [each for each in review.findings if review.get_standing(each.id).standing != "dismissed"]
     if arguments.format == "github":
         body = build_findings_review(found, arguments.pull_diff, arguments.commit)
-        sys.stdout.write(escape_hidden(json.dumps(body, ensure_ascii=False, indent=2)) + "\n")
+        write_json(json.dumps(body, ensure_ascii=False, indent=2))
         return
     for each in found:
         place = f"{display_name(each.path)}:{each.start}: " if each.path else ""
@@ -344,7 +346,7 @@ async def _print_github(engine: Client, state: SessionState, arguments: ReviewAr
         _say(NOTHING)
         return
     review = build_github_review(found, arguments.pull_diff, arguments.commit)
-    sys.stdout.write(escape_hidden(json.dumps(review, ensure_ascii=False, indent=2)) + "\n")
+    write_json(json.dumps(review, ensure_ascii=False, indent=2))
 
 
 async def _print(engine: Client, state: SessionState, blobs: BlobStore) -> None:

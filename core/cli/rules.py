@@ -11,6 +11,7 @@ from typing import ClassVar
 import msgspec
 
 from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
+from core.cli.streams.json_escapes import write_json
 from core.engine.queries.rules import list_rules
 from core.exits import ExitCode
 from core.permissions.trust import TrustStore
@@ -54,7 +55,7 @@ def run(arguments: RulesArguments) -> int:
     paths = tuple(workspace.to_relative(_absolute(arguments.directory, each)) for each in arguments.paths)
     rows = list_rules(workspace, trust.load_files().is_trusted if is_trusted else None, paths)
     if arguments.json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode() + "\n")
+        write_json(msgspec.json.format(msgspec.json.encode(rows), indent=2))
         return ExitCode.DONE
     sys.stdout.write("".join(f"{line}\n" for line in format_rules(rows)))
     if not is_trusted:

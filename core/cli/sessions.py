@@ -20,6 +20,7 @@ from core import demo
 from core.cli.arguments import ScreenArguments
 from core.cli.parsing import Arguments, Front, Parser, build_parser, parse_directory, parse_session_id
 from core.cli.session_output.table import format_day, format_table, format_title, format_tree, shorten, split_runs
+from core.cli.streams.json_escapes import fit_json, write_json
 from core.errors import StateError
 from core.exits import ExitCode
 from core.protocol import commands as cmd
@@ -194,9 +195,7 @@ def _print_hits(arguments: SessionsArguments) -> int:
 
 
 def _print_json(value: object) -> None:
-    from core.cli.print_mode.printer import escape_hidden  # a screen that goes on with a session needs none of it
-
-    sys.stdout.write(escape_hidden(json.dumps(value, indent=2, ensure_ascii=False)) + "\n")
+    write_json(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def _find_store(arguments: SessionsArguments) -> SessionStore:
@@ -277,7 +276,10 @@ def _export(arguments: SessionsArguments, store: SessionStore) -> int:
 
     made = export_session(store.get_path(arguments.session), arguments.format)
     if arguments.output is None:
-        sys.stdout.write(made.text)
+        if arguments.format == "html":  # it says itself that it is UTF-8
+            sys.stdout.buffer.write(made.text.encode())
+        else:
+            sys.stdout.write(fit_json(made.text, sys.stdout) if arguments.format == "json" else made.text)
         return ExitCode.DONE
     written = write_export(made, arguments.output)
     sys.stderr.write(f"Written: {display_name(str(written))}\n")

@@ -35,6 +35,7 @@ from core.dialects.tag_reader import TaggedBlock, TagReader
 from core.edit_formats import EDIT_TAGS, PATCH, PATCH_FRAME
 from core.protocol.messages import Message, ToolCall
 from core.records import parse_json
+from core.syntax.python_parser import parse_python_expression
 
 PYTHON_TOOL: Final = "run_python"
 TERMINAL_TOOL: Final = "run_terminal_cmd"
@@ -82,7 +83,7 @@ def _parse_python(block: TaggedBlock) -> _TagCall:
 def _parse_function(code: str) -> _TagCall | None:
     """Parse a block that is one call of a function that is a tool, printed or not; None = it is Python to be run."""
     try:
-        match ast.parse(code.strip(), mode="eval").body:
+        match parse_python_expression(code.strip()):
             case ast.Call(ast.Name("print"), [ast.Call(ast.Name(name)) as call], []):
                 pass
             case ast.Call(ast.Name(name)) as call:
@@ -96,7 +97,7 @@ def _parse_function(code: str) -> _TagCall | None:
             return None
         given = {key: ast.literal_eval(value) for key, value in values.items()}
         arguments = encode_arguments({key: value for key, value in given.items() if value is not None})
-    except (SyntaxError, ValueError, TypeError, KeyError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, TypeError, KeyError, RecursionError, MemoryError, SystemError):
         return None
     return _TagCall(name=name, arguments=arguments)
 

@@ -26,6 +26,11 @@ def mask_bytes(raw: str) -> str:
     return _BYTE.sub(REPLACEMENT, raw)
 
 
+def find_bytes(raw: str) -> list[str]:
+    """Return the bytes of a text that are no characters, as it has them."""
+    return _BYTE.findall(raw)
+
+
 def restore_bytes(raw: str, text: str) -> str:
     """Return `text`, an edit of `mask_bytes(raw)`, with the bytes of `raw`. Raises `EditError`."""
     old, new = split_whole_lines(mask_bytes(raw)), split_whole_lines(text)

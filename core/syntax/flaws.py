@@ -1,25 +1,25 @@
 """Flaws of syntax: the places of a text that do not parse, and which of them an edit has made.
 
-Python that parses is compiled as well, since "'return' outside function" parses. Nothing of it runs.
+Python that parses is compiled as well, since "'return' outside function" parses, and what it compiles has no flaw. A
+file is called broken only where that is sure (`certainty`). A check that fails says nothing: the edit is made by then.
 """
 
 from __future__ import annotations
 
-import ast
-import re
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
 
+from core.crash_reports import save_crash_report
+from core.syntax.certainty import LARGEST, is_read_as_loose_json, is_surely_broken, takes_loose_json
 from core.syntax.grammars import parse_syntax
+from core.syntax.python_parser import find_compile_error, is_parsed_by_python
 from core.text.lines import split_lines
 
 _ASKED: Final = 200
-_MOST_COMPILED: Final = 200_000  # characters: the compiler holds everything else up
-_COMPILED_NAME: Final = "<text of an edit>"
+_PYTHON: Final = (".py", ".pyi")
 
 
 class SyntaxFlaw(Struct, frozen=True, kw_only=True):
@@ -34,7 +34,16 @@ class SyntaxFlaw(Struct, frozen=True, kw_only=True):
 
 
 def find_flaws(path: str, text: str, *, limit: int = 20) -> tuple[SyntaxFlaw, ...] | None:
-    """Find what does not parse, in order; None when the language is not known or the text is too long."""
+    """Find what does not parse, in order; None when the language is not known, the text is too long, or a parser has
+    failed by itself."""
+    try:
+        return _find_flaws(path, text, limit)
+    except Exception as fault:  # of a foreign parser: what is checked is written by then
+        save_crash_report(fault, "a check of syntax")
+        return None
+
+
+def _find_flaws(path: str, text: str, limit: int) -> tuple[SyntaxFlaw, ...] | None:
     root = parse_syntax(path, text)
     if root is None:
         return None
@@ -46,25 +55,21 @@ def find_flaws(path: str, text: str, *, limit: int = 20) -> tuple[SyntaxFlaw, ..
             found.append(SyntaxFlaw(line=node.start_point[0] + 1, missing=node.type if node.is_missing else ""))
         else:
             waiting += [child for child in reversed(node.children) if child.has_error or child.is_missing]
-    return tuple(found) or _compile_python(path, text)
+    return _ask_others(path, text, tuple(found))
 
 
-def _compile_python(path: str, text: str) -> tuple[SyntaxFlaw, ...]:
-    """Find what the compiler refuses in Python that parses. What our own Python does not parse may be newer than it."""
-    if not path.endswith((".py", ".pyi")) or len(text) > _MOST_COMPILED:
-        return ()
-    warnings.filterwarnings("ignore", module=re.escape(_COMPILED_NAME))  # they are about the text, not about us
-    has_parsed = False
-    try:
-        tree = ast.parse(text, _COMPILED_NAME)
-        has_parsed = True
-        compile(tree, _COMPILED_NAME, "exec", dont_inherit=True)
-    except SyntaxError as problem:
-        is_certain = has_parsed or isinstance(problem, IndentationError)
-        return (SyntaxFlaw(line=problem.lineno or 1, message=problem.msg),) if is_certain else ()
-    except (ValueError, RecursionError, MemoryError, OverflowError):  # NUL characters, too deep, a number too long
-        return ()
-    return ()
+def _ask_others(path: str, text: str, found: tuple[SyntaxFlaw, ...]) -> tuple[SyntaxFlaw, ...]:
+    """Return the flaws that stay when those who read more of a language than its grammar, or less, were asked."""
+    if path.endswith(".json"):
+        return () if found and takes_loose_json(path) and is_read_as_loose_json(path, text) else found
+    if not path.endswith(_PYTHON) or len(text) > LARGEST:
+        return found
+    problem = find_compile_error(text)
+    if found or problem is None:
+        return found if problem is not None else ()
+    # What our own Python does not parse may be newer than it.
+    is_certain = isinstance(problem, IndentationError) or is_parsed_by_python(text)
+    return (SyntaxFlaw(line=problem.lineno or 1, message=problem.msg),) if is_certain else ()
 
 
 def find_new_flaws(path: str, before: str, after: str) -> tuple[SyntaxFlaw, ...]:
@@ -89,11 +94,23 @@ def _build_flaw_keys(text: str, found: Sequence[SyntaxFlaw]) -> list[tuple[str, 
 
 
 def describe_first_flaw(path: str, before: str, after: str) -> str:
-    """Describe the first place that does not parse, when everything parsed before; "" else."""
+    """Describe the first place that does not parse, when everything parsed before and it is surely broken; "" else."""
     if before == after or find_flaws(path, before, limit=1) != ():
         return ""
     found = find_flaws(path, after, limit=1)
-    return describe_flaw(found[0]) if found else ""
+    return describe_flaw(found[0]) if found and breaks_syntax(path, before, after, found) else ""
+
+
+def breaks_syntax(path: str, before: str, after: str, flaws: Sequence[SyntaxFlaw]) -> bool:
+    """Return True if `flaws` of `after` are surely wrong, and not of a form that the grammar can't read."""
+    earlier = {flaw.line for flaw in find_flaws(path, before, limit=_ASKED) or ()}
+    try:
+        if earlier and not is_surely_broken(path, "", before, earlier):
+            return False
+        return is_surely_broken(path, "" if earlier else before, after, {flaw.line for flaw in flaws})
+    except Exception as fault:  # as above
+        save_crash_report(fault, "a check of syntax")
+        return False
 
 
 def describe_flaw(flaw: SyntaxFlaw) -> str:

@@ -1,4 +1,4 @@
-"""Grammars of known languages: the one module that opens tree-sitter, at first use.
+"""Grammars of known languages: the one module that opens tree-sitter, at first use; one thread parses at a time.
 
 Grammars are separate distributions; one that is not installed is a language that is not known.
 """
@@ -9,6 +9,7 @@ import warnings
 from functools import cache
 from importlib import import_module
 from pathlib import PurePath
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ _GRAMMARS: Final = {
 _BY_ENDING: Final = {ending: name for name, (_, endings) in _GRAMMARS.items() for ending in endings.split()}
 _LARGEST: Final = 4_000_000
 _LONGEST: Final = 5_000_000  # microseconds of a parse: a grammar may take minutes over text that was never its language
+_PARSING: Final = Lock()  # a parser keeps what it has begun
 
 
 def parse_syntax(path: str, text: str) -> Node | None:
@@ -42,11 +44,12 @@ def parse_syntax(path: str, text: str) -> Node | None:
     parser = _load_parser(PurePath(path).suffix.lower().removeprefix("."))
     if parser is None or len(text) > _LARGEST:
         return None
-    try:
-        return parser.parse(text.encode("utf-8", "surrogatepass")).root_node
-    except ValueError:  # its time is over
-        parser.reset()
-        return None
+    with _PARSING:
+        try:
+            return parser.parse(text.encode("utf-8", "surrogatepass")).root_node
+        except ValueError:  # its time is over
+            parser.reset()
+            return None
 
 
 def is_known_language(path: str) -> bool:

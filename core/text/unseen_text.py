@@ -81,18 +81,18 @@ def describe_unseen(old: bytes, new: bytes, encoding: str = "utf-8") -> str:
 
 
 def decode_as_shown(data: bytes, encoding: str = "utf-8") -> str:
-    """Return a text as a diff shows it: a line that is no UTF-8 is read as Latin-1."""
+    """Return a text as a diff shows it: a line that is not in its encoding is read as Latin-1."""
     try:
         return data.decode(encoding)
     except UnicodeDecodeError:
-        if encoding != "utf-8":
+        if encoding.startswith("utf-16"):
             return data.decode(encoding, "replace")
-    return "\n".join(map(_decode_line, data.split(b"\n")))
+    return "\n".join(_decode_line(line, encoding) for line in data.split(b"\n"))
 
 
-def _decode_line(line: bytes) -> str:
+def _decode_line(line: bytes, encoding: str) -> str:
     try:
-        return line.decode()
+        return line.decode(encoding)
     except UnicodeDecodeError:
         return line.decode("latin-1")
 

@@ -23,6 +23,7 @@ INDEX = "the index of the project, in the state directory"
 READS = "nothing: it reads the index"
 WRITERS: dict[str, str] = {
     "agent_tui": "nothing: /dev/null in place of a closed output",
+    "core.cli.streams.output": "nothing: /dev/null in place of a stream that is closed",
     "core.search_paths": "nothing: starts this program again, without what led into a project",
     "core.shell.log_collector": STATE,
     "core.agent.context.prefix": STATE,

@@ -53,7 +53,7 @@ def test_a_search_finds_what_was_changed_since(project, capsys):
 
 
 def test_a_question_can_come_from_standard_input(project, capsys, monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.StringIO("Receipts are not sent\n\nsend_receipt fails\n"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"Receipts are not sent\n\nsend_receipt fails\n")))
     do("search", "-", "--json", project)
     assert json.loads(capsys.readouterr().out)[0]["path"] == "src/mail.py"
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import io
 import tokenize
-import warnings
 
 from core.debug.probe_regions import find_region_comments, has_regions
 from core.errors import ToolInputInvalid
 from core.syntax.definitions import find_position
 from core.syntax.flaws import describe_flaw, find_new_flaws
+from core.syntax.python_parser import find_compile_error
 from core.text.lines import split_lines
 
 _PYTHON = (".py", ".pyi", ".pyw")
@@ -70,16 +70,11 @@ def _build_not_run_error(path: str, what: str) -> ToolInputInvalid:
 
 def _find_python_flaw(text: str) -> str:
     """Return Python's error for a text; "" = it compiles (or is more than can be asked of the compiler)."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compile(text, "<probed>", "exec", dont_inherit=True)
-    except SyntaxError as error:
-        shown = (error.text or "").strip()
-        return f"{error.msg} (line {error.lineno}{f': {shown[:200]}' if shown else ''})"
-    except (ValueError, RecursionError, MemoryError):
+    error = find_compile_error(text)
+    if error is None:
         return ""
-    return ""
+    shown = (error.text or "").strip()
+    return f"{error.msg} (line {error.lineno}{f': {shown[:200]}' if shown else ''})"
 
 
 def _count_comment_marks(text: str) -> int:

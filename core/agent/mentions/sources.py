@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from msgspec import Struct, field
 
 from core.agent.mentions.project_names import ProjectNames
+from core.edits.text_file import decode_for_reading
 from core.errors import MentionRefused, PathRefused
 from core.index.reader import SymbolPlace
 from core.notebooks.reading import choose_limit, find_notebook_text
@@ -132,7 +133,7 @@ class ContextSources(Struct, eq=False, kw_only=True):
         notebook = find_notebook_text(path, data)
         if notebook is None and (len(data) > limit or b"\0" in data[:8192]):
             return None
-        return data.decode("utf-8-sig", "replace") if notebook is None else notebook
+        return decode_for_reading(data) if notebook is None else notebook
 
     def _read(self, path: str, limit: int) -> bytes | None:
         try:

@@ -23,7 +23,7 @@ from core.cli.changes.work import (
     say,
 )
 from core.cli.parsing import Front, build_parser, parse_directory
-from core.cli.print_mode.printer import escape_hidden
+from core.cli.streams.json_escapes import escape_hidden
 from core.exits import ExitCode
 from core.git.named_programs import names_programs
 from core.protocol import commands as cmd

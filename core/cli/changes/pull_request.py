@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 
 from core.cli.changes.work import CODES, ChangesArguments, ChangesWork, add_common, is_trusted, open_work, print_json
 from core.cli.parsing import Front, build_parser, parse_directory
-from core.cli.print_mode.printer import escape_hidden
+from core.cli.streams.json_escapes import escape_hidden
 from core.exits import ExitCode
 from core.protocol import commands as cmd
 from core.protocol import events as ev

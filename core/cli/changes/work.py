@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from core.cli.parsing import Arguments, Front, Parser, parse_session_id
-from core.cli.print_mode.printer import escape_hidden
+from core.cli.streams.json_escapes import escape_hidden, write_json
 from core.engine import EngineOptions
 from core.engine.project_trust import TRUST_HINT, UNTRUSTED, ProjectTrust
 from core.errors import CommandRejected
@@ -173,7 +173,7 @@ class ChangesWork:
 
 def print_json(record: msgspec.Struct) -> None:
     """Print a record of the protocol as one line of JSON."""
-    sys.stdout.write(escape_hidden(json.dumps(msgspec.to_builtins(record), ensure_ascii=False)) + "\n")
+    write_json(json.dumps(msgspec.to_builtins(record), ensure_ascii=False))
 
 
 def say(text: str) -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from core.cli.extensions.skills import UNTRUSTED, format_skipped
 from core.cli.parsing import Arguments, Front, build_parser, parse_directory
+from core.cli.streams.json_escapes import write_json
 from core.engine.prompt_commands import load_prompt_commands
 from core.engine.queries.extensions import list_commands, preview_command
 from core.exits import ExitCode
@@ -115,4 +116,4 @@ def _explain(workspace: Workspace, check: TrustCheck | None, arguments: Commands
 
 
 def _write_json(found: msgspec.Struct) -> None:
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
+    write_json(msgspec.json.format(msgspec.json.encode(found), indent=2))

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from core.cli.parsing import Arguments, Front, Parser, build_parser, parse_directory
+from core.cli.streams.json_escapes import write_json
 from core.engine import Engine, EngineOptions
 from core.errors import AgentTuiError, ConfigError
 from core.exits import ExitCode
@@ -179,7 +180,7 @@ def _print_list(arguments: McpArguments) -> int:
     trust = TrustStore(workspace.root)
     found = list_rows(workspace, trust.load_files().is_trusted if trust.is_given() else None)
     if arguments.json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
+        write_json(msgspec.json.format(msgspec.json.encode(found), indent=2))
     else:
         sys.stdout.write("".join(f"{line}\n" for line in format_servers(found)))
     return ExitCode.DONE

@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from core.cli.parsing import Arguments, Front, build_parser, parse_directory
+from core.cli.streams.json_escapes import write_json
 from core.engine.queries.extensions import list_skills
 from core.exits import ExitCode
 from core.permissions.trust import TrustStore
@@ -64,7 +65,7 @@ def run(arguments: SkillsArguments) -> int:
     wrong = _list_wrong(found)
     code = ExitCode.FAILED if arguments.is_check and wrong else ExitCode.DONE
     if arguments.json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
+        write_json(msgspec.json.format(msgspec.json.encode(found), indent=2))
         return code
     right = "Nothing is wrong." if check is not None else "Nothing is wrong with your own."
     lines = wrong or [right] if arguments.is_check else format_skills(found)

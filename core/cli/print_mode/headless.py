@@ -6,6 +6,8 @@ Nobody can be asked, so what needs an approval is refused by the program. Edits 
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +21,7 @@ from core.cli.print_mode.json_answer import RETRIES, JsonAnswer, JsonAnswerPrint
 from core.cli.print_mode.printer import JsonPrinter, Printer, StreamPrinter, TextPrinter
 from core.cli.print_mode.shown_arguments import hide_arguments
 from core.cli.review_output.left_paths import collect_errors, explain_left, format_left
+from core.cli.streams.input import read_input
 from core.clock import monotonic, now_ms, pause
 from core.engine import Engine
 from core.engine.configuration.doubts import InterfaceCheck, find_interface_doubts
@@ -53,6 +56,7 @@ ENDS: Final = {"limit": ExitCode.LIMIT, "interrupted": ExitCode.INTERRUPTED}
 ACCEPT_ALL: Final = "all"
 ACCEPT_VERIFIED: Final = "verified"
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_UNDECODED: Final = re.compile("[\udc80-\udcff]")
 
 
 def run_print(
@@ -73,10 +77,10 @@ def run_print(
 
 def read_prompt(arguments: PrintArguments, stdin: TextIO | None) -> str:
     """Return the prompt of the command line; what is piped in is its context, or the prompt if there is no other."""
-    said = (arguments.prompt or "").strip()
+    said = _decode_argument(arguments.prompt or "").strip()
     piped = ""
     if "-" not in arguments.images and stdin is not None and not stdin.closed and not stdin.isatty():
-        data = stdin.buffer.read(MAX_STDIN + 1)
+        data = read_input(stdin.buffer, MAX_STDIN + 1)
         if len(data) > MAX_STDIN:
             raise ConfigError(
                 f"standard input holds more than {MAX_STDIN // 2**20} MB.",
@@ -92,6 +96,11 @@ def read_prompt(arguments: PrintArguments, stdin: TextIO | None) -> str:
     if not piped.strip():
         return said
     return f"{said}\n\n<stdin>\n{piped.rstrip()}\n</stdin>" if said else piped.strip()
+
+
+def _decode_argument(text: str) -> str:
+    """Return an argument as it was typed. In a locale without an encoding Python takes none of it for characters."""
+    return os.fsencode(text).decode("utf-8", "surrogateescape") if _UNDECODED.search(text) else text
 
 
 def _to_absolute(path: str) -> str:
@@ -198,7 +207,7 @@ class _PrintRun:
         adds = list[cmd.AttachmentAdd]()
         for each in self._arguments.images:
             if each == "-":
-                data = await asyncio.to_thread(sys.stdin.buffer.read, cmd.MAX_ATTACHMENT_BYTES + 1)
+                data = await asyncio.to_thread(read_input, sys.stdin.buffer, cmd.MAX_ATTACHMENT_BYTES + 1)
                 adds.append(cmd.AttachmentAdd(session=self._session, data=data, name="standard input"))
             else:
                 adds.append(cmd.AttachmentAdd(session=self._session, path=_to_absolute(each)))

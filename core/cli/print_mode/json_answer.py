@@ -10,7 +10,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.cli.print_mode.printer import TextPrinter, escape_hidden
+from core.cli.print_mode.printer import TextPrinter
+from core.cli.streams.json_escapes import write_json
 from core.errors import ConfigError
 from core.prompts import render
 from core.protocol import documents as d
@@ -146,5 +147,5 @@ class JsonAnswerPrinter(TextPrinter):
     def end(self, response: Response) -> None:
         super().end(response)
         if response.status == "completed" and response.metadata.stop_reason == "done":
-            self._out.write(f"{escape_hidden(json.dumps(response.metadata.structured_output, ensure_ascii=False))}\n")
+            write_json(json.dumps(response.metadata.structured_output, ensure_ascii=False), self._out)
             self._out.flush()

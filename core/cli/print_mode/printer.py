@@ -10,6 +10,7 @@ from typing import Protocol, TextIO
 
 import msgspec
 
+from core.cli.streams.json_escapes import write_json
 from core.protocol import documents as d
 from core.protocol import events as ev
 from core.protocol.renames import RenamedDirectory, format_change_path, group_renames
@@ -22,8 +23,6 @@ from core.transports.response import PendingBulk, PendingChange, Response, Respo
 
 # What a terminal would act on, and what hides, but for joiners, which scripts and emoji need.
 _UNSAFE = re.compile(f"(?![\u200c\u200d])[{HIDDEN}]")
-# Everything that is there and not seen, for JSON, whose value stays.
-_HIDDEN = re.compile(f"[{HIDDEN}]")
 
 
 class Printer(Protocol):
@@ -103,12 +102,6 @@ def _why(protected: bool, conflict: str) -> str:
     if conflict:
         return f": {to_one_line(conflict)}"
     return ": protected, never accepted in bulk" if protected else ""
-
-
-def escape_hidden(text: str) -> str:
-    """JSON of the same value in which nothing moves a cursor, reorders or hides what is read in a terminal: C1, DEL,
-    bidi, zero-width, tag and other invisible characters are written as escapes (those below U+0020 are already)."""
-    return text if text.isascii() and "\x7f" not in text else _HIDDEN.sub(lambda each: json.dumps(each[0])[1:-1], text)
 
 
 class TextPrinter:
@@ -317,7 +310,7 @@ class JsonPrinter:
         """For people only."""
 
     def end(self, response: Response) -> None:
-        self._out.write(escape_hidden(json.dumps(msgspec.to_builtins(response), indent=2, ensure_ascii=False)) + "\n")
+        write_json(json.dumps(msgspec.to_builtins(response), indent=2, ensure_ascii=False), self._out)
         self._out.flush()
         for line in review_notice(response):
             self._err.write(f"{line}\n")
@@ -340,5 +333,5 @@ class StreamPrinter:
         self._line(encode_record({"type": "result", "response": response}))
 
     def _line(self, data: bytes) -> None:
-        self._out.write(escape_hidden(data.decode("utf-8")) + "\n")
+        write_json(data, self._out)
         self._out.flush()

@@ -20,6 +20,7 @@ from core.background.records import ENDED, AgentLimits, AgentRequest, Background
 from core.background.store import AgentStore, require
 from core.background.worker_process import SUCCESSION_SECONDS, WorkerLock
 from core.cli.parsing import MODES, Arguments, Front, build_parser, parse_count, parse_directory, parse_dollars
+from core.cli.streams.json_escapes import write_json
 from core.clock import now_ms
 from core.errors import CommandRejected, StateError
 from core.exits import ExitCode
@@ -195,7 +196,7 @@ async def _start(arguments: AgentsArguments, store: AgentStore) -> int:
 async def _list(arguments: AgentsArguments, store: AgentStore) -> int:
     found = await store.list_agents()
     if arguments.as_json:
-        sys.stdout.write(f"{msgspec.json.encode(found).decode()}\n")
+        write_json(msgspec.json.encode(found))
         return ExitCode.DONE
     if not found:
         sys.stdout.write('No background agents. Start one: agent-tui agents start "TASK"\n')

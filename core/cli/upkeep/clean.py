@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from core import crash_reports
 from core.cli.parsing import Arguments, Front, build_parser, parse_count, parse_directory
+from core.cli.streams.json_escapes import write_json
 from core.clock import now_ms
 from core.exits import ExitCode
 from core.filesystem.removal import remove_path
@@ -72,7 +73,7 @@ def run(arguments: CleanArguments) -> int:
     """List what can be deleted; with `yes`, delete it. `ExitCode.FAILED` if something could not be."""
     found = list(find_leftovers(used_before=now_ms() - arguments.days * _DAY_MS))
     if arguments.json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
+        write_json(msgspec.json.format(msgspec.json.encode(found), indent=2))
     else:
         sys.stdout.write("".join(f"{line}\n" for line in format_leftovers(found)))
     if not arguments.yes:

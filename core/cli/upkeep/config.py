@@ -15,6 +15,7 @@ from typing import ClassVar, Final, Literal
 import msgspec
 
 from core.cli.parsing import Arguments, Front, Parser, build_parser, parse_directory
+from core.cli.streams.json_escapes import write_json
 from core.config.loading import load_with_notices
 from core.config.settings import FILE_NAME
 from core.engine.configuration.doubts import InterfaceCheck, check_configuration, check_text
@@ -98,7 +99,7 @@ def _open_project(directory: Path) -> tuple[Workspace, TrustCheck | None]:
 
 def _print(arguments: ConfigArguments, found: object, lines: Iterator[str]) -> None:
     if arguments.json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
+        write_json(msgspec.json.format(msgspec.json.encode(found), indent=2))
     else:
         sys.stdout.write("".join(f"{line}\n" for line in lines))
 

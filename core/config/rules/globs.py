@@ -62,12 +62,19 @@ def _translate(token: str) -> str:
     if token == "?":
         return "[^/]"
     if len(token) > 2 and token[0] == "[" and token[-1] == "]":
-        return _translate_set(token[1:-1])
+        return _translate_set(token)
     return re.escape(token)
 
 
-def _translate_set(inner: str) -> str:
-    """Translate the characters between brackets; a `-` between two is a range, a `!` before all of them: not."""
+def _translate_set(token: str) -> str:
+    """Translate the characters between brackets; a `-` between two is a range, a `!` before all of them: not. A
+    directory may be called just so, too."""
+    inner = token[1:-1]
     is_negative = inner.startswith("!")
     escaped = re.sub(r"[^\w-]", lambda found: f"\\{found[0]}", inner[is_negative:]).replace("--", r"\-\-")
-    return f"[^{escaped}/]" if is_negative else f"[{escaped}]"
+    one = f"[^{escaped}/]" if is_negative else f"[{escaped}]"
+    try:
+        re.compile(one)
+    except re.error:  # a set of characters that is none, as [user-id]
+        return re.escape(token)
+    return f"(?:{one}|{re.escape(token)})"

@@ -12,6 +12,7 @@ from core.agent.mentions.mention_syntax import SPECIAL_WORDS, find_lines, is_add
 from core.agent.mentions.resolution import resolve_prompt
 from core.config.rules.loading import load_rule_files
 from core.config.rules.rule import list_rule_names
+from core.edits.text_file import decode_for_reading
 from core.engine.prompt_sources import build_session_reader, list_agent_names, may_show, open_sources
 from core.engine.queries.source import QuerySource
 from core.engine.servers.prompts import complete_resources
@@ -96,10 +97,7 @@ def _decode_preview(data: bytes, *, size: int, limit: int) -> tuple[str, str]:
         return "", f"The file has {size:,} bytes; up to {limit:,} are shown."
     if b"\0" in data[:8192]:
         return "", f"A binary file of {size:,} bytes."
-    try:
-        return data.decode("utf-8-sig"), ""
-    except UnicodeDecodeError:
-        return data.decode("utf-8", "replace"), ""
+    return decode_for_reading(data), ""
 
 
 async def answer_find(source: QuerySource, query: q.FindQuery) -> q.FindAnswer:

@@ -29,6 +29,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any, Final, Literal
 
+from core.syntax.python_parser import parse_python
+
 Sdk = Literal["openai", "anthropic"]
 
 DEFERRED: Final = {
@@ -79,7 +81,7 @@ def _find_relative_imports(package: ModuleType) -> dict[str, tuple[str, str]]:
     spec = package.__spec__
     loader = spec.loader if spec else None
     source = getattr(loader, "get_source", lambda _: None)(package.__name__)
-    statements = ast.parse(source).body if source else []
+    statements = parse_python(source).body if source else []
     imports = [each for each in statements if isinstance(each, ast.ImportFrom) and each.level == 1 and each.module]
     return {alias.asname or alias.name: (str(each.module), alias.name) for each in imports for alias in each.names}
 

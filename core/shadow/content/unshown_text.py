@@ -17,7 +17,7 @@ from core.notebooks.notebook import find_notebook
 from core.notebooks.rendering import render_sections
 from core.protocol.review import Hunk
 from core.shadow.diff.diff_lines import CONTEXT, MAX_LINES, MAX_WIDTH
-from core.shadow.diff.text_lines import detect_encoding, is_binary
+from core.shadow.diff.text_lines import detect_encoding, find_shown_encodings, is_binary
 from core.text.unseen_text import decode_as_shown, describe_unseen
 
 _DATA: Final = frozenset({"", "json", "markdown", "restructuredtext", "tex", "diff"})
@@ -40,7 +40,8 @@ def describe_unshown(path: str, old: bytes, new: bytes, hunks: Sequence[Hunk]) -
     if is_binary(new) or is_binary(old):
         word = "holds a NUL byte" if is_binary(new) else "held a NUL byte before"
         return f"{word}, so that its text is not shown" if is_code else ""
-    return describe_unseen(old, new, detect_encoding(new)) or _describe_cut(path, old, new, hunks, is_code=is_code)
+    encoding = find_shown_encodings(old, new)[1]
+    return describe_unseen(old, new, encoding) or _describe_cut(path, old, new, hunks, is_code=is_code)
 
 
 def _has_name_of_code(path: str) -> bool:

@@ -16,12 +16,14 @@ from core.shadow.diff.text_lines import (
     decode_line,
     describe_line_ends,
     detect_encoding,
+    find_shown_encodings,
     has_bom,
     list_lines_in_no_utf8,
     split_lines,
 )
 from core.shadow.diff.word_marks import compute_marks
 from core.text.counting import count
+from core.text.encodings.detection import name_encoding
 
 MAX_LINES = 200_000
 RENAMED_ONLY = "renamed, content unchanged"
@@ -61,8 +63,11 @@ def build_diff(
     usual = "crlf" if (old or new).count(b"\r\n") * 2 > (old or new).count(b"\n") else "lf"
     if detect_encoding(old or new) != "utf-8":
         usual = decode_line(split_lines(old or new)[0], detect_encoding(old or new))[1]
-    before = _Side(split_lines(old), detect_encoding(old), usual, width)
-    after = _Side(split_lines(new), detect_encoding(new), usual, width)
+    encodings = find_shown_encodings(old, new)
+    before, after = (
+        _Side(split_lines(old), encodings[0], usual, width),
+        _Side(split_lines(new), encodings[1], usual, width),
+    )
     cells = build_cell_diff(change.hunks, old, new, context)
     if cells is not None:
         change = replace(change, language=cells.language)
@@ -92,8 +97,8 @@ def build_excerpt(change: Change, chosen: tuple[Hunk, ...], old: bytes, new: byt
         places = {index for index, hunk in enumerate(change.hunks) if hunk in chosen}
         rows = (row for row in cells.lines if row.hunk in places and row.kind in {"removed", "added"})
     else:
-        before = _Side(split_lines(old), detect_encoding(old), "lf")
-        after = _Side(split_lines(new), detect_encoding(new), "lf")
+        encodings = find_shown_encodings(old, new)
+        before, after = _Side(split_lines(old), encodings[0], "lf"), _Side(split_lines(new), encodings[1], "lf")
         rows = (row for index, hunk in enumerate(chosen) for row in _build_hunk_lines(index, hunk, before, after))
     shown = [("-" if row.kind == "removed" else "+") + mask_secrets(row.text)[:200] for row in islice(rows, limit + 1)]
     return "\n".join((*shown[:limit], "…") if len(shown) > limit else shown)
@@ -133,12 +138,16 @@ def _describe_ways_of_writing(old: bytes, new: bytes) -> Iterator[str]:
         yield f"line ends {before} → {after}"
     elif after and not before and after != "LF":
         yield f"line ends {after}"
-    strangers = list_lines_in_no_utf8(new)
+    strangers, shown = list_lines_in_no_utf8(new), [_name_shown(each) for each in find_shown_encodings(old, new)]
     if strangers:
         named = ", ".join(map(str, strangers[:_MAX_NAMED])) + (", …" if len(strangers) > _MAX_NAMED else "")
-        yield f"no UTF-8, shown as Latin-1: {count('line', len(strangers))} ({named})"
+        yield f"no UTF-8, shown as {shown[1]}: {count('line', len(strangers))} ({named})"
     elif new and (strangers := list_lines_in_no_utf8(old)):
-        yield f"encoding no UTF-8 (shown as Latin-1) in {count('line', len(strangers))} → UTF-8"
+        yield f"encoding no UTF-8 (shown as {shown[0]}) in {count('line', len(strangers))} → UTF-8"
+
+
+def _name_shown(encoding: Encoding) -> str:
+    return name_encoding("latin-1" if encoding.startswith("utf") else encoding)
 
 
 def _build_lines(hunks: tuple[Hunk, ...], before: _Side, after: _Side, context: int) -> Iterator[DiffLine]:

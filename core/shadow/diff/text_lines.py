@@ -1,18 +1,19 @@
 """Bytes as lines: split without decoding, and decoded for display only.
 
 A line ends after "\\n" (also as part of "\\r\\n"); a lone "\\r" stays inside a line. UTF-16 text with a byte order mark
-is split at its two-byte newline. Joining the lines always gives the bytes back, whatever they are.
+is split at its two-byte newline. Joining the lines always gives the bytes back, whatever they are. A text in another
+encoding that can be told is shown, and written to, in that.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Literal
 
 from core.errors import CommandRejected
+from core.text.encodings.detection import find_encoding, is_read_whole, name_encoding
 
-Encoding = Literal["utf-8", "utf-16-le", "utf-16-be"]
+Encoding = str  # "utf-8", "utf-16-le", "utf-16-be", or what `find_encoding` finds
 
 _SNIFFED_BYTES = 8_000  # bytes looked at for a NUL, as git does
 _UTF16_NEWLINE: dict[Encoding, bytes] = {"utf-16-le": b"\n\0", "utf-16-be": b"\0\n"}
@@ -24,6 +25,19 @@ def detect_encoding(data: bytes) -> Encoding:
     if data.startswith(b"\xff\xfe") and not data.startswith(b"\xff\xfe\0\0"):
         return "utf-16-le"
     return "utf-16-be" if data.startswith(b"\xfe\xff") else "utf-8"
+
+
+def find_shown_encodings(*sides: bytes) -> tuple[Encoding, ...]:
+    """Return the encoding in which each side of a change is shown: where one is in an encoding of its own, the other is
+    read in it, too, if it is no UTF-8."""
+    found = next((each.codec for side in sides if not is_binary(side) and (each := find_encoding(side))), "")
+    return tuple(_find_shown(side, found) for side in sides)
+
+
+def _find_shown(data: bytes, found: str) -> Encoding:
+    encoding = detect_encoding(data)
+    is_found = found and encoding == "utf-8" and not _is_utf8(data) and is_read_whole(data, found)
+    return found if is_found else encoding
 
 
 def is_binary(data: bytes) -> bool:
@@ -61,12 +75,12 @@ def has_bom(data: bytes) -> bool:
 
 
 def decode_line(line: bytes, encoding: Encoding, *, is_first: bool = True) -> tuple[str, str]:
-    """Return the text of a line and its ending ("crlf", "lf", "none"); what is no UTF-8 is read as Latin-1. Only the
-    first line of a file has a byte order mark, which is none of its text."""
+    """Return the text of a line and its ending ("crlf", "lf", "none"); what is not in its encoding is read as Latin-1,
+    but for UTF-16. Only the first line of a file has a byte order mark, which is none of its text."""
     try:
         text = line.decode(encoding)
     except UnicodeDecodeError:
-        text = line.decode("latin-1") if encoding == "utf-8" else line.decode(encoding, "replace")
+        text = line.decode(encoding, "replace") if encoding.startswith("utf-16") else line.decode("latin-1")
     text = text.removeprefix("\ufeff") if is_first else text
     if text.endswith("\r\n"):
         return text[:-2], "crlf"
@@ -82,7 +96,7 @@ def describe_line_ends(data: bytes) -> str:
 
 
 def list_lines_in_no_utf8(data: bytes) -> list[int]:
-    """List the lines, from 1, that are shown as Latin-1 since they are no UTF-8."""
+    """List the lines, from 1, that are no UTF-8, and so shown in another encoding."""
     if detect_encoding(data) != "utf-8" or _is_utf8(data):
         return []
     return [number for number, line in enumerate(data.split(b"\n"), 1) if not _is_utf8(line)]
@@ -107,4 +121,8 @@ def encode_line(line: str, newline: str, encoding: Encoding) -> bytes:
     try:
         return (f"{line[:-1]}{newline}" if line.endswith("\n") else line).encode(encoding)
     except UnicodeEncodeError as error:
-        raise CommandRejected(f"The text holds what {encoding} can't: {error.reason}.", code="not_text") from error
+        sign = line[error.start]
+        raise CommandRejected(
+            f"The file is in {name_encoding(encoding)}, which has no {sign} (U+{ord(sign or ' '):04X}).",
+            code="not_text",
+        ) from error

@@ -27,9 +27,9 @@ from core.shadow.content.contents import ChangeSides, assign_todo
 from core.shadow.diff.text_lines import (
     Encoding,
     decode_line,
-    detect_encoding,
     encode_line,
     find_newline,
+    find_shown_encodings,
     is_binary,
     split_lines,
 )
@@ -147,7 +147,7 @@ class Conflicts(ReviewPart):
             return states[choices[0].take]
         _require_choices(choices, sum(each.clashes for each in chunks))
         waiting = iter(choices)
-        encoding = detect_encoding(self.contents.read(own))
+        (encoding,) = find_shown_encodings(self.contents.read(own))
         lines = [
             line
             for each in chunks
@@ -157,7 +157,7 @@ class Conflicts(ReviewPart):
         return self.contents.store_file(b"".join(_terminate_lines(lines, encoding)), mode)
 
     def _list_clashes(self, change: Change, mine: FileState, chunks: list[MergeChunk]) -> Iterator[ConflictRegion]:
-        encoding, base = detect_encoding(self.contents.read(mine)), split_lines(self.contents.read(change.base))
+        (encoding,), base = find_shown_encodings(self.contents.read(mine)), split_lines(self.contents.read(change.base))
         line, above = 1, list[bytes]()
         for each in chunks:
             if each.clashes:
@@ -179,7 +179,7 @@ class Conflicts(ReviewPart):
             return (f"(symbolic link to {data.decode('utf-8', 'replace')})",)
         if is_binary(data):
             return (f"(binary file of {state.size:,} bytes)",)
-        return _decode_lines(split_lines(data), detect_encoding(data)) or ("(empty file)",)
+        return _decode_lines(split_lines(data), find_shown_encodings(data)[0]) or ("(empty file)",)
 
 
 def _decode_lines(lines: Sequence[bytes], encoding: Encoding) -> tuple[str, ...]:

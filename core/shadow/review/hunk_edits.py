@@ -28,6 +28,7 @@ from core.shadow.diff.text_lines import (
     detect_encoding,
     encode_line,
     find_newline,
+    find_shown_encodings,
     has_bom,
     split_lines,
 )
@@ -35,6 +36,7 @@ from core.shadow.renames.rename_pairs import recount_hunks
 from core.shadow.review.competing_versions import describe_other_conflict, include_competing_versions
 from core.shadow.review.review_part import ReviewPart
 from core.shadow.review.verdict_plan import build_pending_events
+from core.text.encodings.detection import is_in_unknown_encoding
 
 _BOM = "\ufeff"
 
@@ -86,7 +88,7 @@ class HunkEdits(ReviewPart):
             cell = _find_cell(notebook, hunk)
             return HunkText(cell.source, 1, notebook.language if cell.kind == "code" else "markdown")
         lines = _slice_side(new, hunk)
-        text = "".join(_decode_shown(line, detect_encoding(new)) for line in lines)
+        text = "".join(_decode_shown(line, find_shown_encodings(new)[0]) for line in lines)
         return HunkText(text, hunk.new_start, detect_language(path))
 
     def edit(self, path: str, hunk_id: str, text: str) -> Change:
@@ -232,7 +234,7 @@ def _decode_shown(line: bytes, encoding: Encoding) -> str:
 def _encode_lines(text: str, file: bytes, before: Sequence[bytes], *, at_end: bool) -> list[bytes]:
     """Encode the lines of `text` for this file: those that were there as they were, others in the file's encoding and
     with the line ending of their neighbours. Only the last line of a file (`at_end`) may be without one."""
-    encoding = detect_encoding(file)
+    (encoding,) = find_shown_encodings(file)
     wanted = [f"{line}\n" for line in text.replace("\r\n", "\n").split("\n")]
     wanted[-1] = wanted[-1][:-1]
     wanted = wanted if wanted[-1] else wanted[:-1]
@@ -245,10 +247,23 @@ def _encode_lines(text: str, file: bytes, before: Sequence[bytes], *, at_end: bo
         before[kept[index]] if index in kept else encode_line(line, ending, encoding)
         for index, line in enumerate(wanted)
     ]
-    mark = _BOM.encode(encoding)
+    if encoding == "utf-8" and is_in_unknown_encoding(file) and not text.isascii():
+        _refuse_new_signs(text, shown)
+    mark = _BOM.encode(encoding) if encoding.startswith("utf") else b""
     if found and before and has_bom(before[0]) and not found[0].startswith(mark):
         found[0] = mark + found[0]
     return found
+
+
+def _refuse_new_signs(text: str, shown: Sequence[str]) -> None:
+    """Raise for a character beyond ASCII that the lines have not had: it would be in another encoding than they are."""
+    known = "".join(shown)
+    if sign := next((sign for sign in text if not sign.isascii() and sign not in known), ""):
+        raise CommandRejected(
+            f"{sign} can't be written: the file is in no UTF-8, and in which encoding it is can't be told.",
+            hint="Convert the file first.",
+            code="not_text",
+        )
 
 
 def _match_kept_lines(before: Sequence[str], after: Sequence[str]) -> dict[int, int]:

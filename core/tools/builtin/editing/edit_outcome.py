@@ -9,7 +9,7 @@ from asyncio import to_thread
 from collections.abc import Sequence
 
 from core.protocol.review import Hunk
-from core.syntax.flaws import describe_flaw, find_flaws, find_new_flaws
+from core.syntax.flaws import SyntaxFlaw, breaks_syntax, describe_flaw, find_flaws, find_new_flaws
 from core.text.counting import count
 from core.text.lines import normalise_endings, split_lines
 from core.tools.base import Editor, FileEditDetail, ToolOutcome
@@ -18,6 +18,7 @@ from core.tools.builtin.editing.edit_targets import refuse_notebook
 _CONTEXT = 3
 _MAX_ROWS = 40
 _MAX_FLAWS = 5
+_UNREAD = "The grammar can't read this; it may be newer than the grammar. Leave it if it is what you meant:"
 RUNGS = {
     "line_endings": "other line endings",
     "line_numbers": "line numbers copied from a listing",
@@ -85,14 +86,24 @@ def _format_result(path: str, before: str, after: str, hunks: Sequence[Hunk]) ->
 
 
 def find_new_faults(path: str, before: str, after: str) -> list[str]:
-    """Lines that say what does not parse now and did before; none when nothing of that kind is known."""
+    """Lines that say what does not parse now and did before, and if that is surely broken; none when nothing of that
+    kind is known."""
     found = find_new_flaws(path, before, after)
     if not found:
         return []
-    parsed = before and not find_flaws(path, before, limit=1)
-    head = "This edit broke the syntax of the file: it parsed before." if parsed else "New syntax errors:"
     more = [f"[... {len(found) - _MAX_FLAWS} more]"] if len(found) > _MAX_FLAWS else []
-    return [head, *(f"  {describe_flaw(flaw)}" for flaw in found[:_MAX_FLAWS]), *more]
+    return [
+        _build_fault_head(path, before, after, found),
+        *(f"  {describe_flaw(flaw)}" for flaw in found[:_MAX_FLAWS]),
+        *more,
+    ]
+
+
+def _build_fault_head(path: str, before: str, after: str, found: Sequence[SyntaxFlaw]) -> str:
+    if not breaks_syntax(path, before, after, found):
+        return _UNREAD
+    has_parsed = before and not find_flaws(path, before, limit=1)
+    return "This edit broke the syntax of the file: it parsed before." if has_parsed else "New syntax errors:"
 
 
 def format_regions(hunks: Sequence[Hunk], after: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Glob patterns over workspace-relative paths, with the same meaning everywhere: `*`, `?`, `[…]`, `{a,b}` and `**`.
 
 A pattern without "/" matches a name at any depth; one with "/" starts at the workspace. A match on a folder covers all
-that is in it.
+that is in it. A directory may really be called `[id]`: `[…]` stands for one of its characters, and for itself.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from core.errors import ToolInputInvalid
 _MAX_LENGTH = 400
 _MAX_STARS = 4
 _TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[!?\]?[^]/]*\]|\{|\}|,|\\.|.", re.DOTALL)
+_SET = re.compile(r"\[!?\]?[^]/]*\]")
 _PLAIN = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
@@ -59,13 +60,27 @@ def _translate(pattern: str, body: str) -> str:
 
 def _escape_token(token: str) -> str:
     if len(token) > 1 and token.startswith("["):
-        inner = token[1:-1].replace("\\", r"\\")
-        return f"[^{inner[1:]}]" if inner.startswith("!") else f"[{inner}]"
+        return _translate_set(token)
     return re.escape(token[1:] if len(token) > 1 and token.startswith("\\") else token)
+
+
+def _translate_set(token: str) -> str:
+    """Return what matches one of the characters of a set, or the set as it is written."""
+    inner = token[1:-1].replace("\\", r"\\").replace("[", r"\[").replace("^", r"\^")
+    one = f"[^/{inner[1:]}]" if inner.startswith("!") else f"[{inner}]"
+    try:
+        re.compile(one)
+    except re.error:  # a set of characters that is none, as [user-id]
+        return re.escape(token)
+    return f"(?:{one}|{re.escape(token)})"
 
 
 def extract_name_part(pattern: str) -> str:
     """The part of a pattern that file names have to match; "" when it says nothing about names."""
-    name = pattern.strip().rstrip("/").rpartition("/")[2]
+    name = _SET.sub("*", pattern.strip().rstrip("/").rpartition("/")[2])  # to ripgrep a set is one character
     balanced = name.count("{") == name.count("}")
-    return name if balanced and "**" not in name and not pattern.endswith("/") and re.search(r"[*?.]", name) else ""
+    return (
+        name
+        if balanced and "[" not in name and "**" not in name and not pattern.endswith("/") and re.search(r"[*?.]", name)
+        else ""
+    )

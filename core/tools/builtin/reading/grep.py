@@ -1,4 +1,5 @@
-"""grep: ripgrep over the project as the agent sees it, pending files in their pending state, notebooks as cells."""
+"""grep: ripgrep over the project as the agent sees it, pending files in their pending state, notebooks as cells, and
+files in another encoding as their text."""
 
 from __future__ import annotations
 
@@ -15,7 +16,10 @@ from posixpath import normpath
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
+from core.edits.text_file import decode_text
+from core.edits.undecodable import find_bytes
 from core.errors import PathRefused
 from core.notebooks.notebook import LARGEST, is_notebook_path
 from core.notebooks.reading import find_notebook_text, list_cells
@@ -31,6 +35,10 @@ _MAX_CONTEXT = 20
 _TIME_LIMIT = 20.0
 _COLUMNS = 300
 _PENDING_LIMIT = 16_000_000
+_MOST_DECODED = 4_000_000  # bytes of a file in another encoding
+_MOST_ENCODED = 500  # files
+# Bytes that stand in no UTF-8: one of two without its second, a second without its first.
+_NO_UTF8 = r"(?:^|[\x00-\x7f])[\x80-\xbf]|[\xc0-\xff](?:[\x00-\x7f\xc0-\xff]|$)"
 _NOTHING = RipgrepOutput(data=b"")
 
 
@@ -126,12 +134,15 @@ class Grep(ReadTool, frozen=True, kw_only=True):
         pending = scope.list_pending_files()
         until = time.monotonic() + _TIME_LIMIT
         notebooks = await asyncio.to_thread(_read_notebooks, capability, [*pending, *listed], until)
+        encoded = await self._list_encoded(capability, scope)
+        texts = await asyncio.to_thread(_read_encoded, capability, [*pending, *encoded], until) | notebooks
         is_late = time.monotonic() > until
-        copies = await self._search_copies(capability, pending, notebooks)
-        on_disk = ((path, rows) for path, rows in _group_by_file(disk.data) if path not in notebooks)
+        copies = await self._search_copies(capability, pending, texts)
+        on_disk = ((path, rows) for path, rows in _group_by_file(disk.data) if path not in texts)
         files = {path: rows for path, rows in on_disk if scope.is_searched_on_disk(path)}
         for path, rows in _group_by_file(copies.data):
             files[path] = _name_cells(rows, notebooks[path]) if path in notebooks else rows
+        files = await asyncio.to_thread(_decode_rows, capability, files)
         timed_out = disk.timed_out or copies.timed_out or is_late
         return GrepMatches(files, cut=disk.cut or copies.cut, timed_out=timed_out)
 
@@ -171,16 +182,24 @@ class Grep(ReadTool, frozen=True, kw_only=True):
         paths = (normpath(from_os_name(name)) for name in found.data.split(b"\0")[:-1])
         return [path for path in paths if scope.is_searched_on_disk(path)]
 
-    async def _search_copies(
-        self, reader: Reader, pending: Sequence[str], notebooks: Mapping[str, str]
-    ) -> RipgrepOutput:
-        """Search pending files, and all notebooks as the text of their cells."""
-        if not pending and not notebooks:
+    async def _list_encoded(self, reader: Reader, scope: SearchScope) -> list[str]:
+        """List the files on disk that may be in another encoding, if what is searched for reads otherwise in it."""
+        where = scope.build_arguments()
+        if not where or (self.pattern.isascii() and "\\" not in self.pattern):
+            return []
+        options = (*list_scope(reader.root), "--null", "--files-with-matches", "--no-unicode", "-e", _NO_UTF8)
+        found = await run_ripgrep([*options, *where], cwd=reader.root, time_limit=_TIME_LIMIT)
+        paths = (normpath(from_os_name(name)) for name in found.data.split(b"\0")[:-1])
+        return [path for path in paths if scope.is_searched_on_disk(path)][:_MOST_ENCODED]
+
+    async def _search_copies(self, reader: Reader, pending: Sequence[str], texts: Mapping[str, str]) -> RipgrepOutput:
+        """Search pending files, and those of which the text is another one than their bytes."""
+        if not pending and not texts:
             return _NOTHING
         with tempfile.TemporaryDirectory(prefix="agent-tui-") as folder:
-            _write_files(Path(folder), {path: text.encode("utf-8", "replace") for path, text in notebooks.items()})
+            _write_files(Path(folder), {path: text.encode("utf-8", "replace") for path, text in texts.items()})
             for path in pending:
-                if path not in notebooks:
+                if path not in texts:
                     _write_files(Path(folder), {path: reader.read_bytes(path, _PENDING_LIMIT)})
             options = ["--no-ignore", "--hidden", "--no-messages", *self._build_options(), "--", "./"]
             return await run_ripgrep(options, cwd=folder, time_limit=_TIME_LIMIT)
@@ -197,6 +216,36 @@ def _read_notebooks(reader: Reader, paths: Iterable[str], until: float) -> dict[
             text = find_notebook_text(path, reader.read_bytes(path, LARGEST + 1), has_outputs=False)
             found |= {path: text} if text is not None else {}
     return found
+
+
+def _read_encoded(reader: Reader, paths: Iterable[str], until: float) -> dict[str, str]:
+    """Return the texts of the files that are in another encoding, as many as there is time for."""
+    found: dict[str, str] = {}
+    for path in paths:
+        if time.monotonic() > until:
+            break
+        with suppress(PathRefused):  # it went away since it was listed
+            file = decode_text(reader.read_bytes(path, _MOST_DECODED))
+            found |= {path: file.text} if file is not None and file.name else {}
+    return found
+
+
+def _decode_rows(reader: Reader, files: Mapping[str, list[MatchRow]]) -> dict[str, list[MatchRow]]:
+    """Return the rows with what is no UTF-8 as the text of their file has it, or U+FFFD."""
+    found: dict[str, list[MatchRow]] = {}
+    for path, rows in files.items():
+        strange = any(find_bytes(row.text) for row in rows)
+        file = None
+        if strange:
+            with suppress(PathRefused):
+                file = decode_text(reader.read_bytes(path, _MOST_DECODED))
+        codec = file.encoding if file is not None else "utf-8"
+        found[path] = [replace(row, text=_decode_row(row.text, codec)) for row in rows] if strange else rows
+    return found
+
+
+def _decode_row(text: str, codec: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode(codec, "replace")
 
 
 def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -244,7 +293,7 @@ def _parse_rows(data: bytes) -> Iterator[tuple[str, MatchRow]]:
 
 def _parse_row(row: bytes) -> MatchRow:
     digits = len(row) - len(row.lstrip(b"0123456789"))
-    text = row[digits + 1 :].decode("utf-8", "replace").removesuffix("\r")
+    text = row[digits + 1 :].decode("utf-8", "surrogateescape").removesuffix("\r")
     return MatchRow(int(row[:digits] or 0), text, row[digits : digits + 1] == b":")
 
 

@@ -146,13 +146,14 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
         """The answer, and whether it reaches the end of the file."""
         if not data:
             return ToolOutcome(content="The file is empty.", summary="empty"), True
-        data = self._decode_to_utf8(data, size)
+        data, encoding = self._decode_to_utf8(data, size)
         window = self._cut_window(data)
         whole = size <= _SCAN
         if not window.rows:
             content = f"The file has {window.total:,} lines; there is nothing at line {self.offset}."
             return ToolOutcome(content=content, summary=f"no line {self.offset}"), False
         notes = self._build_notes(window, size, whole)
+        notes += [f"[the file is in {encoding}, and what is written to it is, too]"] if encoding else []
         at_end = whole and window.last == window.total
         if window.first == 1 and at_end:
             summary = f"{window.total:,} line{'' if window.total == 1 else 's'}"
@@ -160,14 +161,17 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
             summary = f"lines {window.first:,}-{window.last:,} of {window.total:,}{'' if whole else '+'}"
         return ToolOutcome(content="\n".join([*window.rows, *notes]), summary=summary), at_end
 
-    def _decode_to_utf8(self, data: bytes, size: int) -> bytes:
+    def _decode_to_utf8(self, data: bytes, size: int) -> tuple[bytes, str]:
+        """Return the text as UTF-8, and the name of its encoding if that is no Unicode."""
         if data.startswith(_UTF16):
             text = decode_text(data[: len(data) & ~1])
             if text is not None:
-                return text.text.encode("utf-8", "replace")
+                return text.text.encode("utf-8", "replace"), ""
         if detect_binary(data):
             raise build_not_text_error(self.target_file, data, size)
-        return data.removeprefix(b"\xef\xbb\xbf")
+        if (found := decode_text(data)) is not None and found.name:
+            return found.text.encode("utf-8", "replace"), found.name
+        return data.removeprefix(b"\xef\xbb\xbf"), ""
 
     def _cut_window(self, data: bytes) -> _LineWindow:
         total = data.count(b"\n") + (not data.endswith(b"\n"))

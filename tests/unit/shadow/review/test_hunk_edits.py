@@ -370,3 +370,21 @@ def test_a_cell_that_is_gone_has_nothing_to_edit(tmp_path):
     [hunk] = review.state.changes["n.ipynb"].hunks
     with pytest.raises(CommandRejected, match="not one cell"):
         review.shadow.hunk_edits.read_text("n.ipynb", hunk.id)
+
+
+def test_a_text_in_an_encoding_of_its_own_is_shown_and_edited_in_it(review):
+    base = "名称=测试\n端口=80\n".encode("gbk")
+    hunk = proposal(review, base, "名称=测试\n端口=90\n".encode("gbk"))
+    assert review.shadow.hunk_edits.read_text("a", hunk).text == "端口=90\n"
+    review.shadow.hunk_edits.edit("a", hunk, "端口=91\n超时=30\n")
+    assert review.shadow.read("a") == "名称=测试\n端口=91\n超时=30\n".encode("gbk")
+    with pytest.raises(CommandRejected, match="GBK"):
+        review.shadow.hunk_edits.edit("a", review.ids("a")[0], "端口=😀\n")
+
+
+def test_no_second_encoding_is_brought_into_a_file_whose_own_can_not_be_told(review):
+    hunk = proposal(review, b"x \xff\xfe\x80\x81\ny\n", b"x \xff\xfe\x80\x81\nz\n")
+    with pytest.raises(CommandRejected, match="½"):
+        review.shadow.hunk_edits.edit("a", hunk, "½\n")
+    review.shadow.hunk_edits.edit("a", hunk, "w\n")
+    assert review.shadow.read("a") == b"x \xff\xfe\x80\x81\nw\n"

@@ -254,3 +254,13 @@ async def test_n37_a_pipe_that_nobody_writes_to_is_refused_and_not_waited_for(fi
     (files.folder / "linked").symlink_to("pipe")
     with pytest.raises(ToolInputInvalid, match="is a pipe or a device"):
         await grep(files, "one", path=path)
+
+
+async def test_a_file_in_another_encoding_is_searched_and_shown_as_its_text(files):
+    files.put("g.ini", "名称=测试\n端口=80\n".encode("gbk"))
+    files.put("u.ini", "名称=测试\n".encode())
+    shown = await Grep(pattern="=80").run(files)
+    assert "端口=80" in shown.content
+    found = await Grep(pattern="测试").run(files)
+    assert found.content.count("名称=测试") == 2
+    assert "g.ini" in (await Grep(pattern=r"^\w+=80").run(files)).content
