@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -20,9 +21,13 @@ from core.cli.review_output.left_paths import collect_errors, format_left, forma
 from core.cli.review_output.patch_text import (
     LINE_END_SIGNS,
     LineForms,
+    has_marks,
+    is_plain,
+    render_body,
     render_git_preview,
     render_links,
-    render_patch,
+    render_outside,
+    render_remarks,
 )
 from core.cli.review_output.suggestions import build_findings_review, build_github_review
 from core.cli.streams.input import read_input
@@ -35,13 +40,13 @@ from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.client import Client
 from core.protocol.renames import format_change_path, group_renames, list_changes
-from core.protocol.review import Bulk, Verdict
+from core.protocol.review import Bulk, ChangeDiff, Verdict
 from core.sessions.listing import list_sessions
 from core.sessions.store import SessionStore
 from core.shadow.content.blob_store import BlobStore
 from core.state.session import SessionState
 from core.text.display_names import display_name, to_one_line
-from core.text.exposure import expose_unseen, expose_whole
+from core.text.exposure import expose_whole
 from core.transports.attach.joining import resume_session
 from core.transports.session_view import SessionView, require_ack
 
@@ -358,14 +363,12 @@ async def _print(engine: Client, state: SessionState, blobs: BlobStore) -> None:
     if not state.changes and not any(bulk.needs_verdict for bulk in bulks):
         sys.stdout.write(f"# {NOTHING}")
     waiting = list_changes(state.changes)
-    show = LineForms(expose_whole, LINE_END_SIGNS) if sys.stdout.isatty() else LineForms(expose_unseen)
     sys.stdout.writelines(f"# {format_rename(each)}\n" for each in group_renames(waiting))
     for change in waiting:
         path = change.path
         answer = await engine.query(q.DiffQuery(session=session, path=path, width=0))
         if isinstance(answer, q.DiffAnswer) and answer.diff is not None:
-            for line in (*render_patch(answer.diff, show), *render_links(change, blobs)):
-                sys.stdout.write(f"{line}\n")
+            await _print_change(engine, session, answer.diff, blobs)
         else:
             sys.stdout.write(f"# {display_name(path)}: {change.operation}\n")
     for bulk in bulks:
@@ -374,6 +377,26 @@ async def _print(engine: Client, state: SessionState, blobs: BlobStore) -> None:
             shown = await engine.query(q.GitPreviewQuery(session=session, root=bulk.root))
             for line in render_git_preview(shown.preview) if isinstance(shown, q.GitPreviewAnswer) else ():
                 sys.stdout.write(f"#   {to_one_line(line)}\n")
+
+
+async def _print_change(engine: Client, session: str, diff: ChangeDiff, blobs: BlobStore) -> None:
+    """Print one change: for a person with all in it made visible, for a program as a patch that git takes."""
+    change = diff.change
+    lines = render_remarks(diff)
+    patch = b""
+    if sys.stdout.isatty():
+        lines = chain(lines, render_body(diff, LineForms(expose_whole, LINE_END_SIGNS)), render_links(change, blobs))
+    elif has_marks(diff):
+        lines = chain(lines, render_outside(diff))
+    elif change.binary or change.pending.kind == "symlink" or is_plain(change, blobs):
+        lines = chain(lines, render_body(diff), render_links(change, blobs))
+    else:
+        paths = tuple(path for path in (change.renamed_from, change.path) if path)
+        answer = await engine.query(q.PatchQuery(session=session, paths=paths))
+        patch = answer.patch if isinstance(answer, q.PatchAnswer) else b""
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+    sys.stdout.flush()
+    sys.stdout.buffer.write(patch)
 
 
 def _say(text: str) -> None:

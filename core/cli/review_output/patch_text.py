@@ -49,16 +49,26 @@ def render_git_preview(preview: GitPreview) -> Iterator[str]:
 
 
 def render_patch(found: ChangeDiff, forms: LineForms = FOR_PROGRAMS) -> Iterator[str]:
-    """Render one change as git writes it. What else there is to say comes before it: within, git would take it for an
-    end."""
+    """Render one change as git writes it, behind what else there is to say."""
+    yield from render_remarks(found)
+    yield from render_body(found, forms)
+
+
+def render_remarks(found: ChangeDiff) -> Iterator[str]:
+    """Render what there is to say of a change. It comes before the patch: within, git would take it for an end."""
     change = found.change
-    old, new = _name("a", _old_name(change)), _name("b", change.path)
     broken = change.broken and f"does not parse: {change.broken}"
     conflict = change.conflict and f"conflict: {change.conflict}"
     note = "" if _only_moved(change) else found.note
     for remark in (conflict, change.protected and _explain_protection(change), broken, expose_line(note)):
         if remark:
             yield f"# {display_name(change.path)}: {to_one_line(str(remark))}"
+
+
+def render_body(found: ChangeDiff, forms: LineForms = FOR_PROGRAMS) -> Iterator[str]:
+    """Render the patch itself."""
+    change = found.change
+    old, new = _name("a", _old_name(change)), _name("b", change.path)
     if change.binary and change.counted_state.blob != change.pending.blob:
         yield from (f"# {line}" for line in _describe_binary(change, old, new))  # no patch holds it but git's own
         return
@@ -70,6 +80,33 @@ def render_patch(found: ChangeDiff, forms: LineForms = FOR_PROGRAMS) -> Iterator
     for is_gap, group in groupby(found.lines, key=lambda line: line.kind == "gap"):
         if not is_gap:
             yield from _hunk(list(group), forms)
+
+
+def render_outside(found: ChangeDiff) -> Iterator[str]:
+    """Render a change with marks for characters that can't be seen, which no program may take for its text: git passes
+    over all of it."""
+    path = display_name(found.change.path)
+    yield f"# {path}: shown with marks, so it is no part of this patch. To the byte: agent-tui diff . {path}"
+    yield from (f"# {line}" for line in render_body(found))
+
+
+def has_marks(found: ChangeDiff) -> bool:
+    """Return True if a line of a change is shown with marks for what can't be seen in it."""
+    return any(expose_unseen(line.text) != line.text for line in found.lines)
+
+
+def is_plain(change: Change, blobs: BlobStore) -> bool:
+    """Return True if the lines of a change in UTF-8, each with a LF, are what its files hold."""
+    sides = (blobs.get(state.blob) for state in (change.counted_state, change.pending) if state.kind != "absent")
+    return all(b"\r" not in data and _is_utf8(data) for data in sides)
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _describe_binary(change: Change, old: str, new: str) -> Iterator[str]:
