@@ -122,6 +122,7 @@ class _Check:
         yield from _rows("servers", _describe_servers(self._directory, settings))
         yield "search", _describe_search(settings)
         yield "browser", _describe_browser(settings)
+        yield "hooks", self._report_trials(self._count_hooks)
         yield from _rows("agents", _describe_agents(settings))
         found = asyncio.run(_models(settings))
         yield from _table(found)
@@ -151,6 +152,16 @@ class _Check:
             return f"{directory} (will be made)"
         count = len(SessionStore(self._directory).list_directories())
         return f"{directory} ({count} {'session' if count == 1 else 'sessions'} of this workspace)"
+
+    def _count_hooks(self) -> str:
+        from core.hooks.places import load_hooks
+
+        workspace = Workspace(self._directory)
+        trust = TrustStore(workspace.root)
+        table = load_hooks(workspace, trust.load_files().is_trusted if trust.is_given() else None)
+        self.notes += [f"{each.source}: {each.message}" for each in table.problems]
+        held = f", {len(table.held)} more of the project wait for your trust" if table.held else ""
+        return f"{len(table.hooks) or 'none'}{held}"
 
     def _load_settings(self) -> Settings:
         loaded = LoadedSettings(settings=Settings())

@@ -96,9 +96,9 @@ class ServerCaller(Struct, eq=False):
     def _tell(self, text: str) -> None:
         self._host.emit(Notice(level="warning", message=text))
 
-    def describe_tools(self, query: str) -> str:
+    async def describe_tools(self, query: str) -> str:
         self._lease.check()
-        return escape_tags("\n".join(each.describe(20_000) for each in self._servers.search(query)))
+        return escape_tags("\n".join(each.describe(20_000) for each in await self._servers.search(query)))
 
     def _report_progress(self, progress: float, total: float | None, message: str | None) -> None:
         if self._lease.is_over:
@@ -114,8 +114,7 @@ class ServerAccess:
     def __init__(self, terminal: Terminal, user: UserChannel, tools: Toolset, trust: ProjectTrust) -> None:
         self._host, self._user, self._trust = terminal.host, user, trust
         self.servers = SessionServers(terminal.host, self._ask, self._get_check, terminal.keeps_effects)
-        self.servers.is_interactive = lambda: user.is_interactive
-        tools.find_external = self._find
+        tools.find_external, tools.wait_for_external = self._find, self.servers.wait_for_start
         terminal.on_close.append(self.servers.close)
 
     def give_servers(self, entries: Mapping[str, Any], source: str) -> tuple[str, ...]:

@@ -1,12 +1,16 @@
 """The answer of a hook, from its exit code and what it printed: one record for both dialects, nested or flat.
 
-Exit code 2 always refuses, whatever else was said. What is no answer (another exit code without one, half a JSON, no
-end) is a failure: the event goes on, or is refused where the hook fails closed.
+Exit code 2 always refuses, whatever else was said. An answer is found wherever it stands in what was printed. What is
+no answer (another exit code without one, half a JSON, no end) is a failure: the event goes on and the user is told, or
+is refused where the hook fails closed.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Literal
 
 import msgspec
@@ -14,7 +18,7 @@ from msgspec import Struct
 
 from core.hooks.events import RULES
 from core.hooks.parsing import Hook
-from core.records import decode_json
+from core.records import parse_json_part
 
 Permission = Literal["", "allow", "ask", "deny"]
 REFUSING_EXIT: Final = 2
@@ -28,6 +32,16 @@ _WORDS: Final[Mapping[str, Permission]] = {
     "defer": "ask",
     "continue": "",
 }
+_ANSWER_KEYS: Final = frozenset(
+    {"hookspecificoutput", "permissiondecision", "permission", "decision", "continue", "interrupt", "followupmessage"}
+    | {"additionalcontext", "updatedinput", "updatedtooloutput", "updatedmcptooloutput", "env", "stopreason"}
+    | {"usermessage", "systemmessage", "agentmessage"}
+)
+_MENTION: Final = re.compile(
+    r"""hook_?specific_?output|permission_?decision|["'](?:decision|permission)\\*["']\s*:""", re.I
+)
+_REFUSING_WORD: Final = re.compile(r"\b(?:den(?:y|ied)|block(?:ed)?|reject(?:ed)?|refuse[ds]?|forbidden)\b", re.I)
+MOST_OBJECTS: Final = 1_000  # places of a text where an object may begin
 _STRICTNESS: Final[Sequence[Permission]] = ("", "allow", "ask", "deny")
 
 
@@ -97,16 +111,58 @@ class _Unreadable(Exception):
 
 
 def _read_output(hook: Hook, run: HookRun) -> tuple[dict[str, Any], str]:
-    """Return the object that was printed, {} = none, and why what was printed is none though it begins as one."""
-    text = run.stdout.strip()
-    if not text.startswith("{"):
-        is_text = not text or hook.dialect == "claude" or run.exit_code != 0 or not RULES[hook.event].blocks
-        return {}, "" if is_text else "what it printed is no JSON"
-    try:
-        found = decode_json(text.encode("utf-8", "replace"))
-    except (msgspec.DecodeError, RecursionError):
-        return {}, "what it printed is not one whole JSON object"
-    return (found, "") if isinstance(found, dict) else ({}, "what it printed is no JSON object")
+    """Return the object that was printed, {} = none, and why there is none though there should be. Around it there may
+    be other lines; of several answers, the one that refuses."""
+    text = run.stdout.strip().removeprefix("\ufeff")
+    objects = find_objects(text)
+    answers = [found for found in objects if _ANSWER_KEYS & _fold(found).keys()]
+    refusal = next(filter(_is_refusal, answers), None)
+    is_for_model = RULES[hook.event].takes_text and hook.dialect == "claude" and not text.startswith("{")
+    if refusal is not None or is_for_model:  # words for the model may hold examples of anything but a refusal
+        return refusal or {}, ""
+    if answers:
+        return answers[-1], ""
+    return objects[0] if len(objects) == 1 else {}, _explain_no_answer(hook, run, text, len(objects))
+
+
+def _explain_no_answer(hook: Hook, run: HookRun, text: str, objects: int) -> str:
+    """Return what is to be told of an output without an answer, "" = nothing: there is no sign of a refusal in it."""
+    blocks = RULES[hook.event].blocks
+    if text.startswith("{") and objects != 1:
+        return "what it printed is not one whole JSON object"
+    if _MENTION.search(text):
+        return "what it printed holds no whole JSON object with its answer"
+    if _MENTION.search(run.stderr) and find_objects(run.stderr):
+        return "its answer is on standard error, where none is read"
+    if objects == 1:
+        is_odd = blocks and _REFUSING_WORD.search(text)
+        return "what it printed speaks of a refusal in no words that are known here" if is_odd else ""
+    is_text = not text or hook.dialect == "claude" or run.exit_code != 0 or not blocks
+    return "" if is_text else "what it printed is no JSON"
+
+
+def find_objects(text: str) -> list[dict[str, Any]]:
+    """Find the JSON objects in a text, those in others aside."""
+    decoder, found, start = json.JSONDecoder(), list[dict[str, Any]](), text.find("{")
+    for _ in range(MOST_OBJECTS):
+        if start < 0:
+            break
+        end = start + 1
+        with suppress(ValueError):
+            value, end = parse_json_part(decoder, text, start)
+            found += [value] if isinstance(value, dict) else []
+        start = text.find("{", end)
+    return found
+
+
+def _is_refusal(said: dict[str, Any]) -> bool:
+    both = _flatten(said)
+    words = (str(both.get(key, "")).strip().lower() for key in ("permissiondecision", "permission", "decision"))
+    return any(_WORDS.get(word) == "deny" for word in words) or _is_false(both.get("continue"))
+
+
+def _is_false(value: object) -> bool:
+    return value is False or (isinstance(value, str) and value.strip().lower() == "false")
 
 
 def _read_text(hook: Hook, run: HookRun) -> HookAnswer:
@@ -118,15 +174,15 @@ def _read_text(hook: Hook, run: HookRun) -> HookAnswer:
 
 def _read_fields(hook: Hook, said: Mapping[str, Any]) -> HookAnswer:
     both = _flatten(said)
-    word = _get_text(both, "permissionDecision", "permission", "decision")
+    word = _get_text(both, "permissionDecision", "permission", "decision").strip()
     if word.lower() not in {"", *_WORDS}:
         raise _Unreadable(f"{word[:40]!r} is no decision: allow, ask or deny")
     permission: Permission = _WORDS.get(word.lower(), "")
     reason = cut_text(_get_text(both, "permissionDecisionReason", "agent_message", "agentMessage", "reason"))
     message = cut_text(_get_text(both, "user_message", "userMessage", "systemMessage"))
-    stops = both.get("continue") is False or both.get("interrupt") is True
+    stops = _is_false(both.get("continue")) or both.get("interrupt") is True
     stop_reason = cut_text(_get_text(both, "stopReason"))
-    changed = both.get("updatedInput", both.get("updated_input"))
+    changed = both.get("updatedinput")
     if changed is not None and not isinstance(changed, dict):
         raise _Unreadable("the changed input is no object")
     answer = HookAnswer(
@@ -148,10 +204,16 @@ def _read_fields(hook: Hook, said: Mapping[str, Any]) -> HookAnswer:
     return answer
 
 
+def _fold(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an object by its keys as they are compared: `permission_decision` is `permissionDecision`."""
+    return {key.replace("_", "").lower(): value for key, value in said.items()}
+
+
 def _flatten(said: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an answer with what Claude's nests in the place where Cursor's has it."""
-    inner = said.get("hookSpecificOutput")
-    both = {**said, **inner} if isinstance(inner, dict) else said
+    """Return an answer by folded keys, with what Claude's nests in the place where Cursor's has it."""
+    outer = _fold(said)
+    inner = outer.get("hookspecificoutput")
+    both = {**outer, **_fold(inner)} if isinstance(inner, dict) else outer
     decision = both.get("decision")
     if not isinstance(decision, dict):
         return both
@@ -161,7 +223,8 @@ def _flatten(said: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _get_text(said: Mapping[str, Any], *names: str) -> str:
     for name in names:
-        if isinstance(value := said.get(name), str) and value:
+        value = said.get(name.replace("_", "").lower())
+        if isinstance(value, str) and value:
             return value
         if value is not None and not isinstance(value, str):
             raise _Unreadable(f"{name} is no text")
@@ -169,7 +232,7 @@ def _get_text(said: Mapping[str, Any], *names: str) -> str:
 
 
 def _read_replaced_output(said: Mapping[str, Any]) -> str | None:
-    for name in ("updatedToolOutput", "updated_mcp_tool_output", "updatedMCPToolOutput"):
+    for name in ("updatedtooloutput", "updatedmcptooloutput"):
         if (value := said.get(name)) is not None:
             return cut_text(value if isinstance(value, str) else msgspec.json.encode(value).decode(), 100_000)
     return None

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
-from core.hooks.parsing import Hook, check_matcher, list_exact_names, to_python_pattern
+from core.hooks.matchers import explain_pattern, matches_glob, matches_pattern
+from core.hooks.parsing import Hook
 
 _CONDITION = re.compile(r"(?P<tool>[A-Za-z_]\w*)(?:\((?P<pattern>.*)\))?", re.DOTALL)
-MAX_SUBJECT = 20_000  # characters of a command that a pattern is tried on
 
 
 def select_hooks(hooks: Iterable[Hook], subjects: Sequence[str], texts: Sequence[str] = ()) -> list[Hook]:
@@ -21,19 +21,20 @@ def select_hooks(hooks: Iterable[Hook], subjects: Sequence[str], texts: Sequence
     tool, a command, a type); `texts`: what a condition's pattern may match (the command, the path)."""
     found: dict[tuple[str, str], Hook] = {}
     for hook in hooks:
-        if is_concerned(hook, subjects) and _meets_condition(hook, subjects, texts):
+        if is_concerned(hook, subjects, texts) and _meets_condition(hook, subjects, texts):
             found.setdefault((hook.command, hook.home), hook)
     return list(found.values())
 
 
-def is_concerned(hook: Hook, subjects: Sequence[str]) -> bool:
-    """True if a hook's matcher matches one of the subjects, or the hook has none. What is no pattern matches all."""
-    if not hook.matcher or not subjects or check_matcher(hook):
+def is_concerned(hook: Hook, subjects: Sequence[str], texts: Sequence[str] = ()) -> bool:
+    """True if a hook's matcher matches one of the subjects, or the hook has none. A glob may mean the texts as well;
+    where a hook fails closed, what is no pattern matches all."""
+    is_pattern = not explain_pattern(hook.matcher)
+    if not hook.matcher or not subjects or (hook.fails_closed and not is_pattern):
         return True
-    if hook.dialect == "claude" and (names := list_exact_names(hook.matcher)):
-        return any(subject in names for subject in subjects)
-    pattern = re.compile(to_python_pattern(hook.matcher))
-    return any(pattern.search(subject[:MAX_SUBJECT]) for subject in subjects)
+    if hook.is_glob or not is_pattern:
+        return matches_glob(hook.matcher, (*subjects, *texts))
+    return matches_pattern(hook.matcher, subjects, is_exact=hook.dialect == "claude")
 
 
 def _meets_condition(hook: Hook, subjects: Sequence[str], texts: Sequence[str]) -> bool:

@@ -16,7 +16,10 @@ import msgspec
 from msgspec import Struct
 
 from core.hooks.events import EVENTS_BY_NAME, NOT_RAISED, RULES, Dialect, HookEvent
+from core.hooks.matchers import read_matcher
 from core.records import decode_json
+from core.text.counting import count
+from core.text.relaxed_json import to_strict_json
 
 Scope = Literal["project", "user", "plugin"]
 MAX_HOOKS: Final = 200  # of one file
@@ -32,13 +35,13 @@ _KNOWN_KEYS: Final = frozenset(
     }
 )
 _DIRECTORY: Final = re.compile(r"(\$\{(?:CLAUDE|CURSOR)_(?:PLUGIN_ROOT|PROJECT_DIR)\})")
-_EXACT: Final = re.compile(r"[A-Za-z0-9_ ,|-]+")
 
 
 class Hook(Struct, frozen=True, kw_only=True):
     """One hook. `source`: its file as it is shown; `home`: the directory that its relative paths are meant from, where
-    that is not the project. `condition`: a permission rule that the call has to match, as `Bash(git *)`. `loops`: times
-    in a row that its answer may keep the agent going, None = without end. `timeout` in seconds."""
+    that is not the project. `condition`: a permission rule that the call has to match, as `Bash(git *)`; `is_glob`: its
+    matcher is no pattern. `loops`: times in a row that its answer may keep the agent going, None = without end.
+    `timeout` in seconds."""
 
     event: HookEvent
     command: str
@@ -46,6 +49,7 @@ class Hook(Struct, frozen=True, kw_only=True):
     scope: Scope
     source: str
     matcher: str = ""
+    is_glob: bool = False
     condition: str = ""
     home: str = ""
     timeout: float = 60.0
@@ -105,11 +109,12 @@ class _Reader:
 
     def read(self, data: bytes) -> HookFile:
         try:
-            found = decode_json(data)
+            found = decode_json(to_strict_json(data))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            self._report(f"not read: it is no JSON ({error}).")
+            self._report(f"none of its hooks runs: it is no JSON ({error}).")
             return self._build()
         table = found.get("hooks") if isinstance(found, dict) else None
+        self._report_denials(found)
         if isinstance(found, dict) and found.get("disableAllHooks") is True:
             self._report("its hooks are off: it says disableAllHooks.")
         elif isinstance(table, dict):
@@ -124,6 +129,14 @@ class _Reader:
         elif table is not None or not isinstance(found, dict) or self._owner.dialect != "claude":
             self._report('not read: it has no "hooks" with events in it.')
         return self._build()
+
+    def _report_denials(self, found: object) -> None:
+        """Tell of rules in the settings of Claude's that refuse calls there, and are not heard here."""
+        said = found.get("permissions") if isinstance(found, dict) and self._owner.dialect == "claude" else None
+        rules = said.get("deny") if isinstance(said, dict) else None
+        if isinstance(rules, list) and rules:
+            named = count("rule", len(rules))
+            self._report(f"its permissions.deny ({named}) is not read here: [permissions] deny of config.toml is.")
 
     def _build(self) -> HookFile:
         return HookFile(hooks=tuple(self._hooks.values()), problems=tuple(self._problems))
@@ -158,10 +171,6 @@ class _Reader:
         for key in entry.keys() - _KNOWN_KEYS:
             self._report(f"{name}: {_explain_key(str(key))}")
         hook = self._build_hook(event, command, entry, matcher)
-        if problem := check_matcher(hook):
-            self._report(f"{name}: {problem}")
-            if not hook.fails_closed:
-                return
         if len(self._hooks) >= MAX_HOOKS:
             self._report(f"only its first {MAX_HOOKS} hooks are used.")
             return
@@ -179,6 +188,10 @@ class _Reader:
             )
         if entry.get("async") or entry.get("asyncRewake"):
             self._report(f"{event}: it is waited for, though it says async: what it writes is reviewed.")
+        meant = read_matcher(matcher, event, is_exact=owner.dialect == "claude")
+        if meant.problem:
+            self._report(f"{event}: {meant.problem}")
+        condition = entry["if"] if isinstance(entry.get("if"), str) else ""
         return Hook(
             event=event,
             command=command,
@@ -186,8 +199,9 @@ class _Reader:
             scope=owner.scope,
             source=owner.source,
             home=owner.home,
-            matcher=matcher if isinstance(matcher, str) and matcher != "*" else "",
-            condition=entry["if"] if isinstance(entry.get("if"), str) else "",
+            matcher=meant.text,
+            is_glob=meant.is_glob,
+            condition=condition or meant.condition,
             timeout=min(float(seconds), MAX_SECONDS) if is_time else RULES[event].seconds,
             fails_closed=closed if isinstance(closed, bool) else owner.dialect == "own" and RULES[event].blocks,
             loops=loops if loops is None or (isinstance(loops, int) and loops >= 0) else DEFAULT_LOOPS,
@@ -222,27 +236,6 @@ def _quote_word(word: str) -> str:
 
     parts = _DIRECTORY.split(word)
     return "".join(f'"{part}"' if _DIRECTORY.fullmatch(part) else shlex.quote(part) for part in parts if part) or "''"
-
-
-def check_matcher(hook: Hook) -> str:
-    """Return why a matcher can't be used, "" = it can."""
-    try:
-        re.compile(to_python_pattern(hook.matcher))
-    except (re.error, RecursionError, OverflowError) as error:
-        return f"the matcher {hook.matcher!r} is no pattern: {error}."
-    return ""
-
-
-def to_python_pattern(pattern: str) -> str:
-    """Return a JavaScript pattern as Python spells it: groups with names are all that differs in what people write."""
-    return re.sub(r"\(\?<(?![=!])", "(?P<", pattern)
-
-
-def list_exact_names(matcher: str) -> tuple[str, ...]:
-    """Return the names that a matcher without signs of a pattern lists; () = it is a pattern."""
-    if not _EXACT.fullmatch(matcher):
-        return ()
-    return tuple(name for part in re.split(r"[|,]", matcher) if (name := part.strip()))
 
 
 def _explain_event(name: str) -> str:

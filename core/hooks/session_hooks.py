@@ -115,7 +115,7 @@ class SessionHooks(Struct, eq=False):
         if self.runner is None:
             return
         self.table = await asyncio.to_thread(self.load)
-        for problem in self.table.problems if self.table.hooks else ():
+        for problem in self.table.problems:
             self._notify_once(problem.source, f"{problem.source}: {problem.message}")
 
     def _notify_once(self, key: str, message: str) -> None:

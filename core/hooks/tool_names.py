@@ -49,6 +49,10 @@ _FOREIGN: Final = {
     "activate_skill": ForeignTool("Skill", "Skill", {"name": "skill", "arguments": "args"}),
     "ask_question": ForeignTool("AskQuestion", "AskUserQuestion"),
 }
+_TASK_NAMES: Final = ("Agent",)
+KNOWN_NAMES: Final = frozenset(
+    {*_TASK_NAMES, *_FOREIGN, *(name for tool in _FOREIGN.values() for name in (tool.cursor, tool.claude))}
+)
 _PATH_ARGUMENTS: Final = ("file_path", "path", "notebook_path")
 
 
@@ -64,7 +68,7 @@ def get_foreign_tool(name: str) -> ForeignTool:
 def list_tool_names(name: str) -> tuple[str, ...]:
     """Return every name that a matcher may know a tool by."""
     foreign = get_foreign_tool(name)
-    also = ("Agent",) if name == "task" else ()
+    also = _TASK_NAMES if name == "task" else ()
     return tuple(dict.fromkeys((foreign.cursor, foreign.claude, *also, name)))
 
 

@@ -1,9 +1,9 @@
 """One server of a session: started when it is first wanted, one call at a time, started anew when it would see an old
 project.
 
-A process sees the project as it was when it began. So it is ended when something else changed meanwhile, and when it
-wrote itself: what it wrote then waits for the review, and the next call starts it over that. A remote server is
-connected to instead, again and again where it can't be reached; a call is repeated only if it was not taken.
+A process sees the project as it was when it began, with what it wrote itself, which waits for the review after each of
+its calls. So it is ended when something else changed meanwhile, and the next call starts it over that. A remote server
+is connected to instead, again and again where it can't be reached; a call is repeated only if it was not taken.
 """
 
 from __future__ import annotations
@@ -80,8 +80,7 @@ class McpServer:
         async with self._lock:
             connection = await self._connect(keeps_effects=keeps_effects)
             try:
-                async with asyncio.timeout(START_SECONDS):
-                    return await connection.list_tools()
+                return await connection.list_tools(START_SECONDS)
             except (TimeoutError, ToolFailed) as problem:
                 raise await self._end_failed(problem, f"It did not list its tools in {START_SECONDS:.0f} s") from None
 
@@ -157,14 +156,15 @@ class McpServer:
         return await self._answering(wanted) if self._answering is not None else ElicitationAnswer(action="cancel")
 
     async def _take_effects(self, origin: Origin) -> str:
-        """Let what it wrote wait for the review; then it has to begin anew."""
+        """Let what it wrote wait for the review. It goes on, with all that it holds in memory."""
         process = self._process
         if process is None or not process.has_written:
             return ""
-        await self._disconnect()
-        await process.stop()
-        self.status, self._process = "idle", None
-        return process.absorb(origin)
+        try:
+            return await process.take_in(origin)
+        except ToolFailed:
+            await self._stop()
+            raise
 
     # its life
 
@@ -222,6 +222,7 @@ class McpServer:
             self._logins_tried = self._count_logins()
             link = self._pipe = HttpLink(self.config, target)
             self._connection = SdkConnection(link.open_streams(), self._on_change, self._answer)
+            link.on_loss = self._connection.end
             await self._connection.load()
             try:
                 await self._connection.open(START_SECONDS, "")

@@ -44,10 +44,11 @@ from core.sessions.private_directory import find_private_directory
 from core.shell.command_host import CommandHost
 from core.tasks import TaskOwner, cancel_tasks
 
-FIRST_WAIT: Final = 5.0  # seconds, from when a list was asked for, that a prompt waits for it
+FIRST_WAIT: Final = 2.0  # seconds, from when a list was asked for, that a prompt waits for it
 DEFERRED_PART: Final = 0.05  # of the window: above that the model looks tools up
 UNKNOWN_WINDOW: Final = 32_000
 MAX_CHANGES: Final = 10  # of a server's tools that the model is told of in a session
+STARTING: Final = "- {} is still starting: its tools are told when it is there, and search_tools waits for it."
 UNASKED: Final = "the user has not said yes to it."
 OFF: Final = "the user has switched it off."
 A = TypeVar("A")
@@ -59,7 +60,7 @@ class SessionServers:
 
     `get_check`: the trust that files of the project have now; `keeps_effects`: what is written waits for the review.
     `own`: the one server of a session that has no other; `given`: those that its client brought; `is_given`: whether a
-    session has a tool at all; `is_interactive`: whether somebody types its prompts.
+    session has a tool at all.
     """
 
     def __init__(
@@ -89,7 +90,6 @@ class SessionServers:
         self.own: ServerConfig | None = None
         self.given: tuple[ServerConfig, ...] = ()
         self.is_given: Callable[[str], bool] = lambda _: True
-        self.is_interactive: Callable[[], bool] = lambda: True
 
     # what is offered
 
@@ -97,6 +97,7 @@ class SessionServers:
         """Return what the model is told of them now, "" = there are none. `window`: of the model, in tokens."""
         await self.refresh()
         notes = describe_missing({**self._problems, **self._refusals}, self._said, self._tools)
+        notes += [STARTING.format(name) for name in sorted(self._listing.keys() - self._tools.keys())]
         return format_offer(self.list_tools(), notes, int((window or UNKNOWN_WINDOW) * DEFERRED_PART))
 
     def list_tools(self) -> list[OfferedTool]:
@@ -127,9 +128,22 @@ class SessionServers:
         """Return the host of a remote server, "" = it is none."""
         return self._servers[server].host if server in self._servers else ""
 
-    def search(self, query: str) -> list[OfferedTool]:
-        """Return the tools that a query speaks of, best first."""
-        return find_tools(query, self.list_tools())
+    async def search(self, query: str) -> list[OfferedTool]:
+        """Return the tools that a query speaks of, best first; servers that are starting are waited for."""
+        if not (found := find_tools(query, self.list_tools())):
+            await self.wait_for_start()
+            found = find_tools(query, self.list_tools())
+        return found
+
+    async def wait_for_start(self, name: str = "") -> None:
+        """Wait until those that are starting have told their tools: of a tool's name, the one that may have it."""
+        starting = {
+            task
+            for server, task in self._listing.items()
+            if server not in self._tools and (not name or name.startswith(format_tool_name(server, "")))
+        }
+        if starting:
+            await asyncio.wait(starting, timeout=START_SECONDS)
 
     async def refresh(self) -> None:
         """Read the configuration anew, ask about new servers of the project, and list what has to be listed."""
@@ -155,9 +169,9 @@ class SessionServers:
                         self._begin_listing(config)
 
     async def _wait_for_lists(self) -> None:
-        """Wait for lists that were begun lately, and be told of a slow one when it is there. What nobody types in may
-        have this prompt alone, and an own server is what a session is for: they wait as long as a start may take."""
-        patience = FIRST_WAIT if self.is_interactive() and self.own is None else START_SECONDS
+        """Wait a moment for lists that were begun lately: a slow one is told when it is there, and a call that wants it
+        waits. An own server is what a session is for: it may take as long as a start takes."""
+        patience = FIRST_WAIT if self.own is None else START_SECONDS
         until = {name: self._begun[name] + patience - monotonic() for name in self._listing}
         if waiting := {self._listing[name] for name, left in until.items() if left > 0}:
             await asyncio.wait(waiting, timeout=max(until.values()))

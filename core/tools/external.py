@@ -30,7 +30,7 @@ class ExternalCaller(Protocol):
     async def find_host(self, server: str, /) -> str:
         """Return the host of a remote server, "" = it is none."""
 
-    def describe_tools(self, query: str, /) -> str:
+    async def describe_tools(self, query: str, /) -> str:
         """Return the tools that a query speaks of, with their arguments; "" = none."""
 
 
@@ -95,7 +95,7 @@ class SearchTools(Tool[ExternalCaller], frozen=True, kw_only=True):
         return self.query
 
     async def run(self, capability: ExternalCaller) -> ToolOutcome:
-        found = capability.describe_tools(self.query)
+        found = await capability.describe_tools(self.query)
         if not found:
             return ToolOutcome(content="No tool of a server speaks of that. Try other words.", summary="none")
         return ToolOutcome(content=found, summary=count("tool", found.count(chr(10) + "- ") + 1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, cast
 
@@ -20,6 +20,10 @@ from core.tools.schema import build_offered_schema, describe_schema
 EDITOR = SEARCH_REPLACE.name  # its place in the list is that of whichever edit format is offered
 
 
+async def _wait_for_nothing(_: str) -> None:
+    """Return at once: there are no servers."""
+
+
 def _fold_name(name: str) -> str:
     return name[:100].replace("_", "").replace("-", "").lower()
 
@@ -31,7 +35,8 @@ class Toolset(Mapping[str, ToolType]):
     window is small. The others are called through `call_tool`: those that a mode alone needs (`deferred`) are described
     with that mode, and the rest is what a dialect or an edit format has words of its own for. A model is told of none
     that is `disabled`; one is found all the same, so that who calls it hears why it is not run. `find_external` finds
-    the tools of servers, which come and go: they are offered beside the list.
+    the tools of servers, which come and go: they are offered beside the list. `wait_for_external` waits for the server
+    of a name that is still starting.
     """
 
     def __init__(self, tools: Iterable[RegisteredTool] = BUILTIN, *, disabled: Collection[str] = ()) -> None:
@@ -49,6 +54,7 @@ class Toolset(Mapping[str, ToolType]):
         self.listed = self._keep(listed)
         self.essential = self._keep(tool.name for tool in self._tools.values() if tool.is_essential)
         self.find_external: Callable[[str], ToolType | None] = lambda _: None
+        self.wait_for_external: Callable[[str], Awaitable[None]] = _wait_for_nothing
 
     def _keep(self, names: Iterable[str]) -> tuple[str, ...]:
         """Those that are not disabled; which tool stands in the editor's place, the edit format says later."""
@@ -57,7 +63,7 @@ class Toolset(Mapping[str, ToolType]):
     def disable(self, names: Collection[str]) -> Toolset:
         """Return these tools with exactly `names` disabled."""
         made = Toolset(self._tools.values(), disabled=names)
-        made.find_external = self.find_external
+        made.find_external, made.wait_for_external = self.find_external, self.wait_for_external
         return made
 
     def explain_unknown(self, named: Mapping[str, str]) -> tuple[str, ...]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from core.cli.doctor import DoctorArguments, run
@@ -136,6 +138,19 @@ def test_the_language_servers_that_are_there_are_listed(project, capsys, monkeyp
     _, found, lines = told(project, capsys)
     assert found["servers"] == f"ty for python: {project}/.venv/bin/ty"
     assert f"{'':12}gopls for go: {tmp_path}/bin/gopls" in lines
+
+
+def test_hooks_are_counted_and_what_can_not_be_read_of_them_is_a_note(project, capsys):
+    place = Path.home() / ".claude"
+    place.mkdir()
+    (place / "settings.json").write_text('{"hooks": }')
+    (project / ".cursor").mkdir()
+    (project / ".cursor/hooks.json").write_text('{"hooks": {"preToolUse": [{"command": "true", "matcher": "*.py"}]}}')
+    code, found, lines = told(project, capsys)
+    assert (code, found["hooks"]) == (ExitCode.DONE, "none, 1 more of the project wait for your trust")
+    notes = [line[12:] for line in lines if line.startswith("note")]
+    assert any(note.startswith("~/.claude/settings.json: none of its hooks runs: it is no JSON") for note in notes)
+    assert any(note.startswith(".cursor/hooks.json: preToolUse: the matcher '*.py' is no pattern") for note in notes)
 
 
 def test_the_search_engine_and_the_browser_are_told_with_what_is_missing(project, capsys, monkeypatch, tmp_path):

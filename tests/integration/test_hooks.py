@@ -301,6 +301,53 @@ async def test_hooks_of_the_user_run_everywhere_and_see_their_own_scripts_and_no
         assert record(events) == [("preToolUse", "passed")]
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"hooks": {"PreToolUse": [', "none of its hooks runs: it is no JSON"),
+        ('{"permissions": {"deny": ["Read(.env)"]}}', "its permissions.deny (1 rule) is not read here"),
+        ('{"hooks": {"PreToolUze": [{"command": "exit 2"}]}}', "there is no such event. Did you mean PreToolUse?"),
+        ('{"hooks": {"PreToolUse": [{"matcher": "Bahs", "command": "exit 2"}]}}', "is the name of no tool here"),
+    ],
+)
+async def test_a_guard_that_does_not_run_is_told_of_once_in_a_session(project, text, why):
+    home = Path.home() / ".claude"
+    home.mkdir()
+    (home / "settings.json").write_text(text)
+    async with session_in(project, access([says("Done."), says("Done.")])) as (engine, session):
+        seen = [*await run_turn(engine, session), *await run_turn(engine, session)]
+        notices = [each for each in seen if isinstance(each, ev.Notice)]
+        assert [each.level for each in notices if why in each.message] == ["warning"]
+
+
+async def test_a_guard_in_a_file_with_comments_and_a_glob_for_a_matcher_refuses_what_it_means(project):
+    home = Path.home() / ".claude"
+    home.mkdir()
+    entry = '{"matcher": "*.py", "hooks": [{"command": "echo no python >&2; exit 2"},]}, // mine'
+    (home / "settings.json").write_bytes(f'\ufeff// guards\n{{"hooks": {{"PreToolUse": [{entry}\n]}}}}'.encode())
+    refused = calls(("write", {"file_path": "b.py", "contents": "x=1\n"}))
+    async with session_in(project, access([refused, WRITE, says("Done.")])) as (engine, session):
+        seen = await run_turn(engine, session)
+        assert "no python" in results(engine, session)[0]
+        assert [*engine.state(session).changes] == ["b.txt"]
+        assert "'*.py' is no pattern" in str([each for each in seen if isinstance(each, ev.Notice)])
+
+
+async def test_a_refusal_behind_a_greeting_counts_and_half_of_one_is_told(project):
+    home = Path.home() / ".claude"
+    home.mkdir()
+    deny = '{"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": "not here"}}'
+    entry = {"hooks": [{"command": f"echo Welcome; test -e half && echo '{deny[:-2]}' || echo '{deny}'"}]}
+    (home / "settings.json").write_text(json.dumps({"hooks": {"PreToolUse": [entry]}}))
+    async with session_in(project, access([WRITE, says("Done."), WRITE, says("Done.")])) as (engine, session):
+        await run_turn(engine, session)
+        assert "not here" in results(engine, session)[0]
+        (project / "half").touch()
+        seen = await run_turn(engine, session)
+        (notice,) = [each for each in seen if isinstance(each, ev.Notice) and "gave no answer" in each.message]
+        assert "no whole JSON object with its answer" in notice.message
+
+
 async def test_a_refused_message_to_the_running_turn_goes_back_and_the_model_never_sees_it(project):
     refuse = "grep -q 1234 && exit 2 || exit 0"
     write_hooks(project, {"beforeSubmitPrompt": [{"command": refuse}]})

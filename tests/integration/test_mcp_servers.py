@@ -35,6 +35,17 @@ def script(root: Path, *steps: tuple[str, dict[str, Any]] | str) -> str:
     return f"scripted/{path}"
 
 
+def script_turns(root: Path, *turns: list[tuple[str, dict[str, Any]]]) -> str:
+    """A model that makes these calls, turn by turn, and says that each is done."""
+    played = [
+        {"steps": [*({"tool_calls": [{"name": name, "arguments": given}]} for name, given in calls), {"text": "Done."}]}
+        for calls in turns
+    ]
+    path = root / "turns.json"
+    path.write_text(json.dumps({"turns": played}))
+    return f"scripted/{path}"
+
+
 def small(tool: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
     return "call_tool", {"name": f"mcp__small__{tool}", "arguments": json.dumps(arguments)}
 
@@ -94,6 +105,55 @@ async def test_a_server_sees_what_is_pending_and_what_another_tool_proposed_sinc
         await run_turn(engine, session)
         before, _, after = results(engine, session)
         assert (before.content, after.content) == ("one", "two")
+
+
+def counted(engine: Any, session: str) -> list[str]:
+    lines = [each.content.partition("\n")[0] for each in results(engine, session)]
+    return [line for line in lines if line.isdigit()]
+
+
+async def test_a_server_that_writes_keeps_what_it_holds_in_memory_and_each_file_waits_for_the_review(tmp_path, project):
+    configure("auto", "counting")
+    count = small("count")
+    model = script_turns(tmp_path, [count, count, count], [count], [small("read", path=".counted/log.txt")])
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        await run_turn(engine, session)
+        assert counted(engine, session) == ["1", "2", "3"]
+        assert "changed: created .counted/log.txt, .counted/page-1.yml" in results(engine, session)[0].content
+        last = results(engine, session)[2].content
+        assert "created .counted/page-3.yml" in last
+        assert "deleted .counted/page-1.yml" in last or "page-1.yml: back to what the project has" in last
+        assert sorted(engine.state(session).changes) == [
+            ".counted/log.txt",
+            ".counted/page-2.yml",
+            ".counted/page-3.yml",
+        ]
+        assert not (project / ".counted").exists()
+        await submit(engine, cmd.HunkResolve(session=session, path=".counted/log.txt", verdict="accept"))
+        assert (project / ".counted/log.txt").read_text() == "call 1\ncall 2\ncall 3\n"
+        await run_turn(engine, session)
+        assert counted(engine, session)[-1] == "4"
+        change = engine.state(session).changes[".counted/log.txt"]
+        assert change.operation == "edit"
+        await run_turn(engine, session)
+        assert results(engine, session)[-1].content == "call 1\ncall 2\ncall 3\ncall 4"
+    assert list_processes(str(project / "server.py")) == []
+
+
+async def test_a_server_that_writes_is_started_anew_for_what_others_changed_and_for_what_was_rejected(
+    tmp_path, project
+):
+    configure("auto", "counting")
+    count = small("count")
+    edit = ("search_replace", {"file_path": "a.txt", "old_string": "one", "new_string": "two"})
+    model = script_turns(tmp_path, [count, edit, count, count], [count])
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        await run_turn(engine, session)
+        assert counted(engine, session) == ["1", "1", "2"]
+        await submit(engine, cmd.HunkResolve(session=session, path=".counted/log.txt", verdict="reject"))
+        await run_turn(engine, session)
+        assert counted(engine, session)[-1] == "1"
+        assert "log.txt" in str(engine.state(session).changes)
 
 
 @pytest.mark.parametrize("mode", ["plan", "ask"])
@@ -285,13 +345,42 @@ async def test_i3_a_server_of_the_project_is_not_started_while_the_user_types_un
         assert not engine.state(session).questions
 
 
-async def test_where_nobody_types_a_prompt_waits_for_the_tools_of_a_slow_server(tmp_path, project, monkeypatch):
+@pytest.mark.parametrize("interactive", [True, False])
+async def test_a_call_waits_for_the_server_that_is_starting_and_no_prompt_does(
+    tmp_path, project, monkeypatch, interactive
+):
     monkeypatch.setattr(session_servers, "FIRST_WAIT", 0.0)
     configure()
     model = script(tmp_path, small("read", path="a.txt"), "Done.")
+    async with session_in(project, model=model, trust=True, interactive=interactive) as (engine, session):
+        await run_turn(engine, session)
+        assert "- small is still starting: its tools are told when it is there" in told(engine, session)
+        assert "mcp__small__read" in told(engine, session)
+        assert [each.content for each in results(engine, session)] == ["one"]
+
+
+async def test_a_search_for_tools_waits_for_servers_that_are_starting(tmp_path, project, monkeypatch):
+    monkeypatch.setattr(session_servers, "FIRST_WAIT", 0.0)
+    configure()
+    model = script(tmp_path, ("search_tools", {"query": "read a file"}), "Done.")
     async with session_in(project, model=model, trust=True, interactive=False) as (engine, session):
         await run_turn(engine, session)
-        assert [each.content for each in results(engine, session)] == ["one"]
+        assert "mcp__small__read" in results(engine, session)[0].content
+
+
+async def test_a_turn_that_is_stopped_while_a_server_starts_tells_of_its_call(tmp_path, project, monkeypatch):
+    monkeypatch.setattr(session_servers, "FIRST_WAIT", 0.0)
+    configure("auto", "mute")
+    model = script(tmp_path, small("read", path="a.txt"), "Done.")
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        await submit(engine, cmd.TurnSubmit(session=session, text="Go"))
+        await read_until(engine, session, ev.StepFinished)
+        await submit(engine, cmd.TurnInterrupt(session=session))
+        seen = await read_until(engine, session, ev.TurnFinished)
+        assert [each.call for each in seen if isinstance(each, ev.ToolRequested)] == [
+            each.call for each in seen if isinstance(each, ev.ToolFinished)
+        ]
+        assert len(results(engine, session)) == 1
 
 
 async def test_a_server_that_does_not_tell_its_resources_has_its_tools_all_the_same(tmp_path, project, monkeypatch):

@@ -1,6 +1,7 @@
 """A small MCP server of the handshake era without the SDK, whose faults are its arguments.
 
-Its tools: `write` (a file), `read`, `say` (any text or picture), `ask` (its client), `misbehave`.
+Its tools: `write` (a file), `read`, `say` (any text or picture), `ask` (its client), `misbehave`; with `counting`
+`count`, which writes a file at each call and remembers how many they are.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 FAULTS = set(sys.argv[1:])
+COUNTED: list[str] = []
 TOOLS: list[dict[str, Any]] = [
     {
         "name": "write",
@@ -124,6 +126,18 @@ def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:
 MISDEEDS = {each.__name__: each for each in (die, hang, flood, endless, orphan, noise, change)}
 
 
+def count(path: str = ".counted") -> dict[str, Any]:
+    """One call more: it adds to a log, writes a file of its own, and removes the one of the call before."""
+    COUNTED.append(path)
+    place = Path(path)
+    place.mkdir(exist_ok=True)
+    with (place / "log.txt").open("a") as log:
+        log.write(f"call {len(COUNTED)}\n")
+    (place / f"page-{len(COUNTED)}.yml").write_text(f"page: {len(COUNTED)}\n")
+    (place / f"page-{len(COUNTED) - 2}.yml").unlink(missing_ok=True)
+    return say(str(len(COUNTED)))
+
+
 def call(name: str, arguments: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
     match name:
         case "write":
@@ -170,7 +184,9 @@ def answer(message: dict[str, Any]) -> None:
             send({"id": number, "result": {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}})
         case "tools/call":
             try:
-                result = call(params["name"], params.get("arguments") or {}, params.get("_meta") or {})
+                given = params.get("arguments") or {}
+                counts = params["name"] == "count"
+                result = count(**given) if counts else call(params["name"], given, params.get("_meta") or {})
             except (OSError, KeyError) as problem:
                 result = {**say(f"{type(problem).__name__}: {problem}"), "isError": True}
             send({"id": number, "result": result})
@@ -185,6 +201,8 @@ def main() -> None:
         TOOLS.extend({"name": f"more{number}", "inputSchema": {"type": "object"}} for number in range(200))
     if "odd" in FAULTS:
         TOOLS.extend([{"name": "either", "inputSchema": {"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}}, {}])
+    if "counting" in FAULTS:
+        TOOLS.append({"name": "count", "inputSchema": {"type": "object"}})
     if "mute" in FAULTS:
         hang()
     for line in iter(sys.stdin.readline, ""):

@@ -81,17 +81,7 @@ class Gate(Struct):
         """Run all calls of one step; each gets its one answer, also when cancelled, and `get_warning` after it."""
         answered = 0
         try:
-            for call in calls:
-                self._parse(call)
-                self.emit(
-                    ToolRequested(
-                        call=call.request.id,
-                        tool=call.name,
-                        arguments=call.request.arguments,
-                        document=call.document.id,
-                        summary=call.subject,
-                    )
-                )
+            await self._parse_all(calls)
             for access, group in groupby(calls, key=lambda call: call.access):
                 for together in split_calls(access, list(group), self.permissions):
                     await self._run_together(together)
@@ -124,6 +114,24 @@ class Gate(Struct):
                 end_for(call, error)
                 await self.hooks.report_failure(call)
         self._record(call)
+
+    async def _parse_all(self, calls: Sequence[GatedCall]) -> None:
+        """Parse the calls when the servers that they are for have started; each is told, whatever happens meanwhile."""
+        try:
+            for call in calls:
+                await self.tools.wait_for_external(call.request.name)
+        finally:
+            for call in calls:
+                self._parse(call)
+                self.emit(
+                    ToolRequested(
+                        call=call.request.id,
+                        tool=call.name,
+                        arguments=call.request.arguments,
+                        document=call.document.id,
+                        summary=call.subject,
+                    )
+                )
 
     def _parse(self, call: GatedCall) -> None:
         try:

@@ -68,8 +68,8 @@ class BrowserCaller(Struct, eq=False):
             permissions.record_foreign(grants.take_received())
         return replace(outcome, content=f"{_HEAD}\n{escape_tags(outcome.content)}\n</web_page>{self._name_refused()}")
 
-    def describe_tools(self, query: str) -> str:
-        return self._caller.describe_tools(query)
+    async def describe_tools(self, query: str) -> str:
+        return await self._caller.describe_tools(query)
 
     def _name_refused(self) -> str:
         wanted = dict.fromkeys(each.host for each in self._approver.permissions.network_grants.take_refused())

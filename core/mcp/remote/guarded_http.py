@@ -25,6 +25,7 @@ MAX_BYTES: Final = 64 << 20  # of one answer
 _PASSING: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _ANSWERED: Final = frozenset({400, 404, 409, 413, 422})  # with a JSON body the server's own answer to one request
 _SAID: Final = 200
+FIRST_REFUSING: Final = 300  # the status from which on a request was not taken: no redirect is followed
 
 
 class HttpFault(Struct, frozen=True):
@@ -49,15 +50,20 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     """The transport of a client of one server. `fault`: of the last request to `watched`, None = it went well.
 
     `is_watched` selects the requests whose status counts: a probe of another address says nothing of the server.
+    `on_refusal` is called with each request that was not taken.
     """
 
     def __init__(
-        self, network: GuardedNetwork, context: ssl.SSLContext, is_watched: Callable[[httpx2.Request], bool]
+        self,
+        network: GuardedNetwork,
+        context: ssl.SSLContext,
+        is_watched: Callable[[httpx2.Request], bool],
+        on_refusal: Callable[[httpx2.Request], None] = lambda _: None,
     ) -> None:
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=context, max_connections=20, keepalive_expiry=30.0, network_backend=network
         )
-        self._is_watched = is_watched
+        self._is_watched, self._on_refusal = is_watched, on_refusal
         self.fault: HttpFault | None = None
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -70,6 +76,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             answer = await self._pool.handle_async_request(sent)
         except Exception as problem:
             self.fault = explain_exception(problem, url.host)
+            self._on_refusal(request)
             raise httpx2.ConnectError(self.fault.text, request=request) from None
         head = {name.lower(): value for name, value in answer.headers}
         if self._is_watched(request):
@@ -78,6 +85,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             is_answered = is_json and answer.status in _ANSWERED and not is_over
             if not (is_answered and self.fault is not None and self.fault.status in {401, 403}):
                 self.fault = None if is_answered else explain_status(answer.status, url.host)
+        if answer.status >= FIRST_REFUSING:
+            self._on_refusal(request)
         packed = head.get(b"content-encoding", b"identity").strip().lower()
         stream = _BoundedStream(answer.stream, self, url.host, packed not in {b"", b"identity"})
         return httpx2.Response(answer.status, headers=answer.headers, stream=stream, extensions=answer.extensions)

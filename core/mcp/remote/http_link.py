@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import Any, Final
@@ -59,7 +59,7 @@ def build_target(config: ServerConfig, variables: Variables, printed: Mapping[st
 
 class HttpLink:
     """One connection. `problem`: why it is no more, "" = it is. `auth`: what logs it in; None: the stored login, unless
-    the entry says itself what authorizes it."""
+    the entry says itself what authorizes it. `on_loss` is called when no answer can come any more."""
 
     def __init__(self, config: ServerConfig, target: RemoteTarget, auth: httpx2.Auth | None = None) -> None:
         self._config, self._target = config, target
@@ -67,6 +67,7 @@ class HttpLink:
         self._auth = auth or (None if is_authorized else StoredLogin(LoginStore(str(target.address))))
         self._transport: GuardedTransport | None = None
         self._closed = ""
+        self.on_loss: Callable[[], None] = lambda: None
 
     @property
     def fault(self) -> HttpFault | None:
@@ -97,12 +98,18 @@ class HttpLink:
             return is_here or request.method == "POST"
         return is_here and request.method == "POST"
 
+    def _note_refusal(self, request: httpx2.Request) -> None:
+        """Over SSE the SDK sends nothing more when a message was not taken, and tells nobody who waits."""
+        if self._config.transport == "sse" and request.method == "POST":
+            self.on_loss()
+
     @asynccontextmanager
     async def open_streams(self) -> AsyncIterator[tuple[Any, Any]]:
         """Return the two streams that the SDK reads from and writes to."""
         target = self._target
         context = await asyncio.to_thread(ssl.create_default_context)
-        self._transport = transport = GuardedTransport(build_server_network(target.inner), context, self.is_watched)
+        network = build_server_network(target.inner)
+        self._transport = transport = GuardedTransport(network, context, self.is_watched, self._note_refusal)
         client = httpx2.AsyncClient(
             transport=transport,
             headers={"User-Agent": "agent-tui", "Accept-Encoding": "identity", **target.headers},

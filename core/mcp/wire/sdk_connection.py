@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -19,7 +20,8 @@ from msgspec import Struct, field
 
 from core.errors import ToolFailed
 from core.mcp.wire.elicitation import Elicitation, ElicitationAnswer
-from core.mcp.wire.mended_lists import mend_streams
+from core.mcp.wire.mended_messages import read_messages
+from core.mcp.wire.mended_streams import mend_streams
 from core.records import convert
 from core.tasks import cancel_tasks
 
@@ -36,6 +38,8 @@ MOST_WAITING: Final = 10_000  # messages that were not yet looked at
 MOST_PAGES_TO_OPEN: Final = 5  # that one refused call may name
 RELISTEN_SECONDS: Final = 5.0
 _PAGES_FIRST: Final = -32042  # the code of a call that is refused until pages were opened
+_UNREAD_BY_SDK: Final = ("Failed to parse JSON response", "Failed to parse SSE message")
+_BROKEN_JSON: Final = re.compile(r"Invalid JSON: (.*?) \[")
 _LIST_CHANGES: Final = {f"notifications/{each}/list_changed" for each in ("tools", "resources", "prompts")}
 R = TypeVar("R")
 Progress = Callable[[float, "float | None", "str | None"], None]
@@ -131,17 +135,15 @@ class MessagePipe:
     def _receive(self, line: str) -> None:
         import anyio
         from mcp.shared.message import SessionMessage
-        from mcp_types import jsonrpc_message_adapter
 
         if self.problem or self._incoming is None or not line.strip():
             return
-        try:
-            message = jsonrpc_message_adapter.validate_json(line.encode("utf-8", "replace"), by_name=False)
-        except ValueError:
+        messages = read_messages(line)
+        if not messages:
             self._on_stray(f"{line[:500]}\n")
-            return
         try:
-            self._incoming.send_nowait(SessionMessage(message))
+            for message in messages:
+                self._incoming.send_nowait(SessionMessage(message))
         except anyio.WouldBlock:
             self.close("It floods its client with messages.")
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
@@ -288,24 +290,26 @@ class SdkConnection:
         found: R = _read_record(answer, kind)
         return found
 
-    async def list_tools(self) -> tuple[ToolDefinition, ...]:
-        """Return all tools. Raises `ToolFailed`."""
-        found: list[ToolDefinition] = []
-        cursor = None
+    async def list_tools(self, seconds: float) -> tuple[ToolDefinition, ...]:
+        """Return its tools: as many as it lists in time and before its list can't be read, or begins anew. Raises
+        `ToolFailed`, `TimeoutError` where that are none."""
+        found: dict[str, ToolDefinition] = {}
+        cursor, asked_for = None, set[str | None]()
+        until = asyncio.get_running_loop().time() + seconds
         try:
-            for _ in range(MAX_PAGES):
-                page = await self._get_client().list_tools(cursor=cursor, cache_mode="refresh")
-                found += [_read_record(each, ToolDefinition) for each in page.tools]
-                cursor = page.next_cursor
-                if not cursor or len(found) > MAX_TOOLS:
-                    break
-        except ToolFailed:
-            raise
+            while cursor not in asked_for and len(asked_for) < MAX_PAGES and len(found) <= MAX_TOOLS:
+                asked_for.add(cursor)
+                async with asyncio.timeout_at(until):
+                    page = await self._get_client().list_tools(cursor=cursor, cache_mode="refresh")
+                found = {each.name: _read_record(each, ToolDefinition) for each in page.tools} | found
+                cursor = page.next_cursor or None
+        except (ToolFailed, TimeoutError):
+            if not found:
+                raise
         except Exception as problem:
-            if not self.has_feature("tools"):
-                return ()
-            raise _explain(problem) from None
-        return tuple(found[:MAX_TOOLS])
+            if not found and self.has_feature("tools"):
+                raise _explain(problem) from None
+        return tuple(found.values())[:MAX_TOOLS]
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any], on_progress: Progress) -> CallAnswer:
         """Call a tool. Raises `ToolFailed`; a time limit is the caller's."""
@@ -347,9 +351,13 @@ class SdkConnection:
             raise ToolFailed("the connection was closed")
         return self._client
 
+    def end(self) -> None:
+        """Have it end soon: whoever waits for an answer hears that there is none."""
+        self._end.set()
+
     async def close(self) -> None:
         """Close it; nothing of it is left."""
-        self._end.set()
+        self.end()
         if self._task is not None:
             await asyncio.wait({self._task}, timeout=2.0)
             await cancel_tasks({self._task}, limit=2.0)
@@ -373,6 +381,9 @@ def _explain(problem: BaseException) -> ToolFailed:
     while isinstance(problem, BaseExceptionGroup):
         problem = problem.exceptions[0]
     text = " ".join(str(problem).split())[:500]
+    if text.startswith(_UNREAD_BY_SDK):
+        broken = _BROKEN_JSON.search(text)
+        text = f"the server's answer can't be read: it is no {f'whole JSON ({broken[1]})' if broken else 'answer'}"
     if isinstance(problem, ValueError) and (errors := getattr(problem, "errors", None)) is not None:
         first = errors()[0]  # the library of the SDK's types lists each fault with its place
         text = f"its answer is not as the protocol wants it: {'.'.join(map(str, first['loc']))}: {first['msg']}"[:500]

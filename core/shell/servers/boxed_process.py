@@ -1,31 +1,37 @@
 """A server's process in the box: over the merged view, without network, with a layer for what it writes.
 
-The layer lies beside those of commands and is none of them yet, so an idle server stands in nobody's way; what was
-written becomes a command's layer once the process has ended, and is absorbed like one. A process namespace ends with
-its box: nothing that it forked is left (SAFETY S9, S17).
+The layer lies beside those of commands and is none of them yet, so an idle server stands in nobody's way. What was
+written is absorbed like a command's: all of it once the process has ended, or what is new of it while it runs, as a
+copy, so that the process loses nothing that it holds in memory. A process namespace ends with its box: nothing that it
+forked is left (SAFETY S9, S17).
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.errors import AgentTuiError, ToolFailed
+from core.errors import AgentTuiError, PathRefused, ToolFailed
 from core.filesystem.removal import remove_tree
 from core.ids import new_id
 from core.protocol.review import FileState, Origin
-from core.sandbox.box import BoxLimits, BoxService, RunningCommand
+from core.sandbox.box import BoxLimits, BoxRequest, BoxService, RunningCommand
 from core.sandbox.plain_text import strip_escapes
+from core.sandbox.tiers.masked_files import remove_masked_changes
 from core.shadow.layers.layer_store import KeptLayers
+from core.shadow.layers.live_layer import LiveLayer
 from core.shell.command_host import CommandHost
 from core.shell.execution import format_effects, get_memory_limit
+from core.tasks import finish_in_thread
 
 _LONGEST_LOG: Final = 20_000
 OpenNetwork = Callable[[], Awaitable[tuple[Path | None, tuple[BoxService, ...]]]]
@@ -81,6 +87,8 @@ class ServerProcess:
         self.keeps_effects = keeps_effects
         self.seen = get_seen_state(host)
         self._home: Path | None = None
+        self._live: LiveLayer | None = None
+        self._request: BoxRequest | None = None
         self._started_ns = 0
         self.running: RunningCommand | None = None
 
@@ -117,6 +125,7 @@ class ServerProcess:
         if self.keeps_effects:
             home = self._make_layer()
             request = replace(request, upper=home / "upper", work=home / "work")
+            self._live, self._request = LiveLayer(home / "upper"), request
         self._started_ns = time.time_ns()
         try:
             self.running = await box.start(request, on_output, on_errors)
@@ -142,13 +151,48 @@ class ServerProcess:
 
     @property
     def is_outdated(self) -> bool:
-        """True if there are changes now that it can't see."""
-        return get_seen_state(self._host) != self.seen
+        """True if there are changes now that it can't see. What was accepted and is on the disk since is as it was."""
+        now = get_seen_state(self._host)
+        if now.kept != self.seen.kept or any(self.seen.pending.get(path) != then for path, then in now.pending.items()):
+            return True
+        accepted = {path: then for path, then in self.seen.pending.items() if path not in now.pending}
+        return any(not self._is_on_disk(path, then) for path, then in accepted.items())
+
+    def _is_on_disk(self, path: str, state: FileState) -> bool:
+        with suppress(PathRefused):
+            return self._host.workspace.read_state(path)[0] == state
+        return False
 
     async def stop(self) -> None:
         """End it and all that it started: SIGTERM, two seconds, then everything in the box."""
         if self.running is not None:
             await self.running.stop()
+
+    async def take_in(self, origin: Origin) -> str:
+        """Let what it wrote since the last time wait for the review while it goes on, and return the line about it; ""
+        = nothing. Raises `ToolFailed`: then it can't go on, as it sees what nobody else does."""
+        live, request = self._live, self._request
+        if live is None or request is None:
+            return ""
+        shadow, was_outdated = self._host.shadow, self.is_outdated
+        layer = shadow.open_layer()
+        try:
+            if not await finish_in_thread(live.copy_news, layer.upper):
+                shadow.drop_layer(layer)
+                return ""
+            notes = await asyncio.to_thread(remove_masked_changes, replace(request, upper=layer.upper))
+            effects = shadow.absorb(
+                replace(layer, pending_states=self.seen.pending), origin=origin, started_ns=self._started_ns
+            )
+        except (AgentTuiError, OSError) as problem:
+            shadow.drop_layer(layer)
+            raise ToolFailed(f"What it wrote could not be taken in, and was dropped: {problem}.") from None
+        except BaseException:
+            shadow.drop_layer(layer)
+            raise
+        if not was_outdated:
+            self.seen = get_seen_state(self._host)
+        return " ".join(filter(None, (format_effects(effects), *notes)))
 
     def absorb(self, origin: Origin) -> str:
         """Let what it wrote wait for the review, and return the line about it. It has to have ended."""

@@ -41,6 +41,60 @@ def test_a_refusal_in_any_spelling_counts_with_any_exit_code(said, code):
     assert (found.permission, found.reason) == ("deny", "no")
 
 
+DENY = json.dumps({"hookSpecificOutput": NESTED})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Welcome\n{DENY}",
+        f"{DENY}\nDone.",
+        f"Welcome {DENY}",
+        f"\ufeff{DENY}",
+        f"\x1b[32m{DENY}\x1b[0m",
+        f"```json\n{DENY}\n```",
+        f"[{DENY}]",
+        f"{{}}\n{DENY}",
+        f'{{"continue": true}}\n{DENY}\n{{"suppressOutput": true}}',
+        f"set {{a}} {{ b\n{DENY}",
+        DENY.replace("permissionDecision", "permission_decision").replace("hookSpecificOutput", "hook_specific_output"),
+        DENY.replace('"deny"', '" Deny "'),
+        json.dumps({"continue": "false", "reason": "no"}),
+    ],
+)
+@pytest.mark.parametrize("dialect", ["claude", "cursor"])
+@pytest.mark.parametrize("event", [HookEvent.PRE_TOOL, HookEvent.BEFORE_PROMPT])
+def test_a_refusal_counts_wherever_it_stands_in_what_was_printed(text, dialect, event):
+    found = answer(text, of=hook(event, dialect=dialect))
+    assert (found.permission, found.failure) == ("deny", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "errors"),
+    [
+        (f"Welcome\n{DENY[:-2]}", ""),
+        (DENY.replace('"', "'"), ""),
+        (json.dumps(DENY), ""),
+        ('{"deny": true}', ""),
+        ('{"action": "block", "why": "no"}', ""),
+        ("", DENY),
+    ],
+)
+def test_a_refusal_that_can_not_be_read_is_a_failure_that_is_told(text, errors):
+    found = answer(text, of=hook(dialect="claude"), stderr=errors)
+    assert (found.permission, bool(found.failure)) == ("", True)
+
+
+@pytest.mark.parametrize("text", ["It is Monday.", 'See {"decision": "approve"} of the docs.', "Formatted {3} files."])
+def test_words_with_braces_in_them_are_words(text):
+    assert answer(text, of=hook(HookEvent.BEFORE_PROMPT, dialect="claude")).context == text
+
+
+@pytest.mark.parametrize("text", ["{}", '{"suppressOutput": true}', "", "checked 3 files"])
+def test_what_says_nothing_of_a_refusal_is_no_failure(text):
+    assert answer(text, of=hook(dialect="claude")) == HookAnswer()
+
+
 def test_an_answer_to_a_question_of_claudes_is_read():
     asked = hook(HookEvent.PERMISSION_REQUEST, dialect="claude")
     said = {"hookSpecificOutput": {"decision": {"behavior": "deny", "message": "no", "interrupt": True}}}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from core.hooks.events import HookEvent
 from core.hooks.matching import select_hooks
@@ -79,6 +80,24 @@ def test_a_condition_is_a_rule_over_the_call(condition, command, concerned):
 def test_a_condition_on_files_means_a_name_anywhere_and_a_path_from_the_project(condition, path, concerned):
     found = select_hooks([hook("", condition=condition)], list_tool_names("search_replace"), (path,))
     assert bool(found) is concerned
+
+
+@pytest.mark.parametrize(
+    ("matcher", "path", "concerned"),
+    [
+        ("*.py", "src/a.py", True),
+        ("*.py", "src/a.txt", False),
+        ("**/*.{ts,tsx}", "web/src/a.tsx", True),
+        ("**/*.{ts,tsx}", "web/src/a.css", False),
+        ("*.md|*.py", "a.py", True),
+        ("*earch_replace", "a.py", True),
+        ("[", "a.py", False),
+    ],
+)
+def test_a_matcher_that_is_a_glob_speaks_of_what_a_call_names(matcher, path, concerned):
+    names = list_tool_names("search_replace")
+    assert bool(select_hooks([replace(hook(matcher), is_glob=True)], names, (path,))) is concerned
+    assert select_hooks([replace(hook("["), fails_closed=True)], names, (path,))
 
 
 def test_a_skill_that_is_opened_is_a_skill_for_claudes_hooks(tmp_path):

@@ -71,9 +71,78 @@ def test_what_is_wrong_is_told_with_its_file(hooks, why):
     assert why in found.problems[0].message or hooks is None
 
 
-def test_a_matcher_that_is_no_pattern_still_guards_where_it_fails_closed():
-    assert not parsed({"preToolUse": [{"command": "x", "matcher": "("}]}).hooks
-    assert parsed({"preToolUse": [{"command": "x", "matcher": "(", "failClosed": True}]}).hooks
+def test_a_matcher_that_is_no_pattern_is_a_glob_and_told_of():
+    found = parsed({"preToolUse": [{"command": "x", "matcher": "*.py"}]})
+    assert [(hook.matcher, hook.is_glob) for hook in found.hooks] == [("*.py", True)]
+    assert "'*.py' is no pattern: nothing to repeat at position 0; it is taken as a glob" in found.problems[0].message
+
+
+@pytest.mark.parametrize(
+    ("matcher", "is_glob", "said"),
+    [
+        ("Bahs", False, "is the name of no tool here: the hook may never run."),
+        ("bash", False, "is the name of no tool here"),
+        ("src/*.py", True, "is the name of no tool here: it is taken as a glob"),
+        ("/^Bash$/", True, "is the name of no tool here: it is taken as a glob"),
+        ("**/*.{ts,tsx}", True, "is no pattern"),
+        ("[", True, "is no pattern"),
+        (7, False, "is no text: the hook is asked about everything"),
+        ({"tool": "Bash"}, False, "is no text"),
+    ],
+)
+def test_a_matcher_that_can_match_no_tool_is_told_of(matcher, is_glob, said):
+    found = parsed({"PreToolUse": [{"matcher": matcher, "hooks": [{"command": "x"}]}]}, CLAUDE)
+    assert [hook.is_glob for hook in found.hooks] == [is_glob]
+    assert said in found.problems[0].message
+
+
+@pytest.mark.parametrize(
+    "matcher",
+    ["Bash", "Edit|Write", "Edit, Write", "*", "", ".*", "mcp__*", "Notebook(Edit|Read)", "create_plan", None],
+)
+def test_a_matcher_that_may_match_a_tool_is_no_problem(matcher):
+    assert parsed({"PreToolUse": [{"matcher": matcher, "hooks": [{"command": "x"}]}]}, CLAUDE).problems == ()
+
+
+def test_names_in_a_list_and_a_permission_rule_are_matchers():
+    entries = [{"matcher": ["Bash", "Edit"], "command": "x"}, {"matcher": "Bash(git push *)", "command": "y"}]
+    listed, rule = parsed({"PreToolUse": entries}, CLAUDE).hooks
+    assert (listed.matcher, listed.condition) == ("Bash|Edit", "")
+    assert (rule.matcher, rule.condition) == ("Bash", "Bash(git push *)")
+
+
+HOOK = '{"hooks": {"PreToolUse": [{"hooks": [{"command": "echo // no /* comment */ ,]"}]}]}}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"\ufeff{HOOK}",
+        f"// mine\n{HOOK}",
+        f"/* mine\n */ {HOOK} // end",
+        HOOK.replace("}]}]}}", "},]}, // last\n],},}"),
+        HOOK.replace("{", "{\n").replace("\n", "\r\n"),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_settings_are_read_as_people_write_them(text, encoding):
+    found = parse_hook_file(text.removeprefix("\ufeff" if encoding == "utf-16" else "").encode(encoding), CLAUDE)
+    assert [hook.command for hook in found.hooks] == ["echo // no /* comment */ ,]"]
+    assert found.problems == ()
+
+
+@pytest.mark.parametrize("text", ["{'hooks': {}}", '{"hooks": ', "hooks:\n  - x", "", '{"hooks": {}} {"hooks": {}}'])
+def test_a_file_that_can_not_be_read_is_told_of(text):
+    (problem,) = parse_hook_file(text.encode(), CLAUDE).problems
+    assert problem.message.startswith("none of its hooks runs: it is no JSON")
+
+
+def test_rules_that_refuse_elsewhere_and_are_not_read_here_are_told_of_in_one_line():
+    found = parse_hook_file(b'{"permissions": {"deny": ["Read(.env)", "Bash(rm *)"]}}', CLAUDE)
+    assert [each.message for each in found.problems] == [
+        "its permissions.deny (2 rules) is not read here: [permissions] deny of config.toml is."
+    ]
+    assert parse_hook_file(b'{"permissions": {"deny": []}}', CLAUDE) == HookFile()
 
 
 def test_only_our_own_hooks_fail_closed_without_being_told_to_and_only_where_they_can_refuse():

@@ -14,9 +14,7 @@ from core.protocol.events import EffectsRecorded
 from core.protocol.review import Origin
 from tests.unit.shadow.review_case import ReviewCase
 
-_MOUNT = (
-    'mount -t overlay -o "lowerdir=$1,upperdir=$2,workdir=$3,userxattr" overlay "$4" && cd "$4" && exec sh -ec "$5"'
-)
+MOUNT = 'mount -t overlay -o "lowerdir=$1,upperdir=$2,workdir=$3,userxattr" overlay "$4" && cd "$4" && exec sh -ec "$5"'
 
 
 @cache
@@ -34,7 +32,7 @@ needs_mounts = pytest.mark.skipif("not __import__('tests.unit.shadow.overlay_mou
 def run_in(lowers: tuple[Path, ...], upper: Path, work: Path, root: Path, command: str) -> str:
     """The command's output; an exit code other than 0 is an error."""
     lower = ":".join(str(each) for each in (*lowers, root))
-    arguments = ["unshare", "-Urm", "sh", "-c", _MOUNT, "sh", lower, str(upper), str(work), str(root), command]
+    arguments = ["unshare", "-Urm", "sh", "-c", MOUNT, "sh", lower, str(upper), str(work), str(root), command]
     done = subprocess.run(arguments, check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr + done.stdout
     return done.stdout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.mcp.wire.mended_lists import mend_tools
+from core.mcp.wire.mended_lists import mend_lists, mend_tools
 
 GOOD = {"name": "good", "description": "Does it.", "inputSchema": {"type": "object", "properties": {"a": {}}}}
 
@@ -21,6 +21,38 @@ GOOD = {"name": "good", "description": "Does it.", "inputSchema": {"type": "obje
 def test_a_schema_of_arguments_is_one_of_an_object(schema):
     (mended,) = mend_tools([{"name": "odd", "inputSchema": schema}])
     assert mended["inputSchema"] == {**schema, "type": "object"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "mended"),
+    [
+        ({"properties": {"type": "object", "a": {}}}, {"properties": {"type": {}, "a": {}}}),
+        ({"properties": {"a": None, "b": True}}, {"properties": {"a": {}, "b": True}}),
+        ({"properties": ["a"], "required": "a"}, {}),
+        ({"required": ["a", 1, None]}, {"required": ["a"]}),
+    ],
+)
+def test_a_property_whose_schema_is_none_may_be_anything(schema, mended):
+    result = {"tools": [{"name": "odd", "inputSchema": schema}, GOOD]}
+    mend_lists(result)
+    assert result["tools"] == [{"name": "odd", "inputSchema": {**mended, "type": "object"}}, GOOD]
+
+
+@pytest.mark.parametrize(
+    ("key", "good", "bad"),
+    [
+        ("tools", GOOD, {"name": "bad", "_meta": {"": 1}, "inputSchema": {"$schema": 7}}),
+        ("resources", {"uri": "a://b", "name": "b"}, {"uri": 7, "name": "b"}),
+        ("resourceTemplates", {"uriTemplate": "a://{b}", "name": "b"}, {"name": []}),
+        ("prompts", {"name": "a"}, {"name": "b", "arguments": "none"}),
+    ],
+)
+def test_an_entry_that_the_protocol_refuses_goes_alone(key, good, bad):
+    result = {key: [bad, good, None, 7, "text"], "nextCursor": 2}
+    mend_lists(result)
+    assert good in result[key]
+    assert len(result[key]) <= 2
+    assert result["nextCursor"] == "2"
 
 
 @pytest.mark.parametrize("tool", [None, 1, {}, {"name": ""}, {"name": 1}, {"name": "x" * 129}, []])
