@@ -20,6 +20,10 @@ from core.tools.schema import build_offered_schema, build_parameters, describe_s
 
 MAX_BYTES = 5_000_000
 _NOTHING = frozenset({"", "null", "none", "undefined"})  # as models write that they give no value
+# What is text of a file, or keys for a program, may have any character.
+_CONTENTS = frozenset(
+    ("contents", "old_string", "new_string", "new_source", "edits", "diff", "input", "code_edit", "draft", "text")
+)
 _NO_TEXTS = frozenset({"integer", "number", "boolean", "array", "object", "null"})
 
 
@@ -34,6 +38,9 @@ def convert_arguments(tool: ToolType, arguments: str) -> Tool[Any]:
             given[name] = _normalize_items(tool, value, kind["items"].get("properties", {}))
     required, kinds = schema["required"], schema["properties"]
     kept = {name: value for name, value in given.items() if name in required or not _is_nothing(value, kinds[name])}
+    for name, value in kept.items():
+        if name not in _CONTENTS and _holds_nul(value):
+            raise _build_error(tool, f"{name} holds a NUL character, which no path, pattern or command can have")
     try:
         return convert(kept, tool, strict=False)
     except msgspec.ValidationError as error:
@@ -66,6 +73,19 @@ def _is_nothing(value: Any, schema: dict[str, Any]) -> bool:
         return False
     forms = schema.get("anyOf", (schema,))
     return all(value not in each["enum"] if "enum" in each else each.get("type") in _NO_TEXTS for each in forms)
+
+
+def _holds_nul(value: Any) -> bool:
+    """True if a NUL stands in a text, or in one of a list or an object."""
+    match value:
+        case str():
+            return "\0" in value
+        case list():
+            return any(map(_holds_nul, value))
+        case dict():
+            return any(map(_holds_nul, value.values()))
+        case _:
+            return False
 
 
 def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from uuid import uuid4
 
 import pytest
@@ -97,3 +98,22 @@ async def test_n4_a_secret_that_is_made_between_two_commands_cannot_be_read(own:
     ran = await own.run("cat local/plain local/new/.env.local", **kept_from(own))
     assert ran.output.startswith("plain\n")
     assert SECRET not in ran.output
+
+
+@pytest.mark.parametrize("is_ignored", [True, False], ids=["ignored", "not ignored"])
+async def test_n38_what_only_has_the_name_of_a_secret_stops_no_command(boxed: Boxed, is_ignored: bool):
+    names = ("secrets", ".env", ".ssh", "credentials", ".npmrc", "deep/.netrc")
+    for name in names:
+        boxed.write(f"work/project/{name}/plain", "plain\n")
+    if is_ignored:
+        boxed.write(
+            "work/project/.gitignore", "".join(f"{name}/\n" for name in names) + "id_rsa\n.pgpass\n.aws\n.kube\n"
+        )
+    (boxed.workspace / ".git").mkdir()
+    os.mkfifo(boxed.workspace / "id_rsa")
+    (boxed.workspace / ".pgpass").symlink_to("nowhere")
+    (boxed.workspace / ".kube").symlink_to(".kube")
+    (boxed.workspace / ".aws").mkdir(mode=0)
+    ran = await boxed.run("echo ran; ls -A >/dev/null; echo new > new.txt; cat new.txt", **kept_from(boxed))
+    assert "ran\nnew\n" in ran.output
+    assert ran.exit.exit_code == 0
