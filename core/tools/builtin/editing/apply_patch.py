@@ -18,15 +18,16 @@ from core.modes import Access
 from core.text.counting import count
 from core.tools.base import Editor, FileEditDetail, FileEditDetails, Tool, ToolOutcome
 from core.tools.builtin.editing.edit_outcome import describe_creation, describe_edit, describe_match, describe_slips
-from core.tools.builtin.editing.edit_targets import build_missing_error, read_editable, refuse_notebook
+from core.tools.builtin.editing.edit_targets import build_missing_error, open_new_file, read_editable, refuse_notebook
 
 
 class _FileState(Struct, frozen=True, kw_only=True):
     """A file before and after a patch: `text` None = it is gone; `rungs` say how its hunks were matched, `slips` what
-    was put right or left out. `moved_from`: the path that it had."""
+    was put right or left out. `moved_from`: the path that it had; `fresh`: the form of a file that is to be made."""
 
     before: TextFile | None
     text: str | None
+    fresh: TextFile = TextFile(text="")
     rungs: tuple[str, ...] = ()
     slips: tuple[str, ...] = ()
     moved_from: str = ""
@@ -35,7 +36,7 @@ class _FileState(Struct, frozen=True, kw_only=True):
     def data(self) -> bytes | None:
         if self.text is None:
             return None
-        return self.before.encode(self.text) if self.before else self.text.encode("utf-8")
+        return (self.before or self.fresh).encode(self.text)
 
 
 class ApplyPatch(Tool[Editor], frozen=True, kw_only=True):
@@ -91,7 +92,7 @@ def _apply_file(reader: Editor, patch: FilePatch, sides: Mapping[str, _FileState
     done = apply_file_patch(side.text, patch)
     rungs, slips = (*side.rungs, *done.rungs), (*side.slips, *done.slips)
     if not patch.moved_to:
-        return {path: _FileState(before=side.before, text=done.text, rungs=rungs, slips=slips)}
+        return {path: _FileState(before=side.before, text=done.text, fresh=side.fresh, rungs=rungs, slips=slips)}
     target = reader.relative(patch.moved_to)
     if (sides[target] if target in sides else _read_state(reader, target)).text is not None:
         raise EditError(f"{patch.moved_to} exists, so nothing can be moved there.", hint="Nothing was changed.")
@@ -106,7 +107,7 @@ def _apply_file(reader: Editor, patch: FilePatch, sides: Mapping[str, _FileState
 def _read_state(reader: Editor, path: str) -> _FileState:
     if reader.stat(path) is None:
         refuse_notebook(path)
-        return _FileState(before=None, text=None)
+        return _FileState(before=None, text=None, fresh=open_new_file(reader, path))
     file = read_editable(reader, path)
     return _FileState(before=file, text=file.text)
 

@@ -13,7 +13,7 @@ from core.syntax.flaws import SyntaxFlaw, breaks_syntax, describe_flaw, find_fla
 from core.text.counting import count
 from core.text.lines import normalise_endings, split_lines
 from core.tools.base import Editor, FileEditDetail, ToolOutcome
-from core.tools.builtin.editing.edit_targets import refuse_notebook
+from core.tools.builtin.editing.edit_targets import open_new_file, refuse_notebook
 
 _CONTEXT = 3
 _MAX_ROWS = 40
@@ -72,7 +72,7 @@ async def describe_edit(path: str, before: str, after: str, detail: FileEditDeta
 async def propose_file(editor: Editor, path: str, text: str) -> ToolOutcome:
     """Write a new file, and return the answer for it."""
     refuse_notebook(path)
-    return await describe_creation(path, editor.write(path, text.encode("utf-8")), text)
+    return await describe_creation(path, editor.write(path, open_new_file(editor, path).encode(text)), text)
 
 
 async def describe_creation(path: str, detail: FileEditDetail, text: str) -> ToolOutcome:

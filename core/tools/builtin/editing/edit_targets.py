@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
+from core.edits.editor_config import find_declared_encoding
 from core.edits.text_file import TextFile, decode_text, detect_binary
 from core.errors import PathRefused, ToolFailed, ToolInputInvalid
 from core.modes import Access
@@ -16,6 +18,7 @@ from core.tools.base import Editor, Reader, Tool
 from core.workspace import PathStat
 
 _EDIT_LIMIT = 16_000_000
+_MOST_SETTINGS = 100_000  # bytes of an `.editorconfig`
 FilePath = Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
 # What models call the file elsewhere, and the arguments of a replacement.
 FILE_NAMES = dict.fromkeys(("path", "target_file", "filePath", "filename", "file_name"), "file_path")
@@ -89,10 +92,32 @@ def read_editable(reader: Reader, path: str) -> TextFile:
     if len(data) > _EDIT_LIMIT:
         size = require_present(reader, path).size
         raise ToolFailed(f"{path} is too large to edit as text ({size:,} bytes).", hint="Use a command for it.")
-    text = decode_text(data)
+    text = decode_project_file(reader, path, data)
     if text is None:
         raise build_not_text_error(path, data, len(data))
     return text
+
+
+def decode_project_file(reader: Reader, path: str, data: bytes) -> TextFile | None:
+    """Decode a file as the project's `.editorconfig` says, or as its bytes tell; None: it is no text."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return decode_text(data, find_declared_encoding(reader.relative(path), partial(_read_small, reader)))
+    return decode_text(data)
+
+
+def _read_small(reader: Reader, path: str) -> bytes | None:
+    try:
+        return reader.read_bytes(path, _MOST_SETTINGS)
+    except PathRefused:
+        return None
+
+
+def open_new_file(reader: Reader, path: str) -> TextFile:
+    """Return a file that is to be made, empty: in UTF-8, or in the encoding that the project's `.editorconfig` says."""
+    codec = find_declared_encoding(reader.relative(path), partial(_read_small, reader))
+    return TextFile(text="", encoding=codec or "utf-8")
 
 
 def refuse_notebook(path: str) -> None:

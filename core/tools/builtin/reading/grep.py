@@ -18,12 +18,12 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from core.edits.text_file import decode_text
 from core.edits.undecodable import find_bytes
 from core.errors import PathRefused
 from core.notebooks.notebook import LARGEST, is_notebook_path
 from core.notebooks.reading import find_notebook_text, list_cells
 from core.tools.base import Reader, ReadTool, ToolOutcome
+from core.tools.builtin.editing.edit_targets import decode_project_file
 from core.tools.builtin.reading.ripgrep import RipgrepOutput, list_scope, run_ripgrep
 from core.tools.builtin.reading.search_scope import SearchScope
 from core.workspace.file_names import from_os_name, to_os_name
@@ -225,7 +225,7 @@ def _read_encoded(reader: Reader, paths: Iterable[str], until: float) -> dict[st
         if time.monotonic() > until:
             break
         with suppress(PathRefused):  # it went away since it was listed
-            file = decode_text(reader.read_bytes(path, _MOST_DECODED))
+            file = decode_project_file(reader, path, reader.read_bytes(path, _MOST_DECODED))
             found |= {path: file.text} if file is not None and file.name else {}
     return found
 
@@ -238,7 +238,7 @@ def _decode_rows(reader: Reader, files: Mapping[str, list[MatchRow]]) -> dict[st
         file = None
         if strange:
             with suppress(PathRefused):
-                file = decode_text(reader.read_bytes(path, _MOST_DECODED))
+                file = decode_project_file(reader, path, reader.read_bytes(path, _MOST_DECODED))
         codec = file.encoding if file is not None else "utf-8"
         found[path] = [replace(row, text=_decode_row(row.text, codec)) for row in rows] if strange else rows
     return found

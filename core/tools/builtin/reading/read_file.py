@@ -22,7 +22,12 @@ from core.notebooks.notebook import LARGEST, NotebookInvalid, is_notebook_path, 
 from core.notebooks.rendering import OutputPicture, render_for_reading
 from core.protocol.attachment_labels import classify_attachment, describe_attachment
 from core.tools.base import Reader, ReadTool, ToolOutcome
-from core.tools.builtin.editing.edit_targets import build_not_text_error, require_file, require_present
+from core.tools.builtin.editing.edit_targets import (
+    build_not_text_error,
+    decode_project_file,
+    require_file,
+    require_present,
+)
 
 _MAX_LINES = 1500
 _MAX_BYTES = 100_000
@@ -106,7 +111,7 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
             return await self._build_outcome(data, max(stat.size, len(data)))
         if is_notebook_path(self.target_file) and looks_like_notebook(data):
             return await self._show_notebook(capability, data, stat.size)
-        outcome, complete = self._format_text(data, max(stat.size, len(data)))
+        outcome, complete = self._format_text(data, max(stat.size, len(data)), capability)
         if complete:
             capability.mark_read(self.target_file)
         return outcome
@@ -142,11 +147,11 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
         made = await asyncio.to_thread(_prepare_pictures, shown.pictures)
         return replace(outcome, attachments=made)
 
-    def _format_text(self, data: bytes, size: int) -> tuple[ToolOutcome, bool]:
-        """The answer, and whether it reaches the end of the file."""
+    def _format_text(self, data: bytes, size: int, reader: Reader | None = None) -> tuple[ToolOutcome, bool]:
+        """The answer, and whether it reaches the end of the file. `reader`: of a file of the project."""
         if not data:
             return ToolOutcome(content="The file is empty.", summary="empty"), True
-        data, encoding = self._decode_to_utf8(data, size)
+        data, encoding = self._decode_to_utf8(data, size, reader)
         window = self._cut_window(data)
         whole = size <= _SCAN
         if not window.rows:
@@ -161,7 +166,7 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
             summary = f"lines {window.first:,}-{window.last:,} of {window.total:,}{'' if whole else '+'}"
         return ToolOutcome(content="\n".join([*window.rows, *notes]), summary=summary), at_end
 
-    def _decode_to_utf8(self, data: bytes, size: int) -> tuple[bytes, str]:
+    def _decode_to_utf8(self, data: bytes, size: int, reader: Reader | None) -> tuple[bytes, str]:
         """Return the text as UTF-8, and the name of its encoding if that is no Unicode."""
         if data.startswith(_UTF16):
             text = decode_text(data[: len(data) & ~1])
@@ -169,8 +174,9 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
                 return text.text.encode("utf-8", "replace"), ""
         if detect_binary(data):
             raise build_not_text_error(self.target_file, data, size)
-        if (found := decode_text(data)) is not None and found.name:
-            return found.text.encode("utf-8", "replace"), found.name
+        file = decode_text(data) if reader is None else decode_project_file(reader, self.target_file, data)
+        if file is not None and file.name:
+            return file.text.encode("utf-8", "replace"), file.name
         return data.removeprefix(b"\xef\xbb\xbf"), ""
 
     def _cut_window(self, data: bytes) -> _LineWindow:
