@@ -14,6 +14,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from core.syntax.python_parser import find_compile_error
+from core.text.repairs.relaxed_json import to_strict_json
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer  # type: ignore[import-untyped]
@@ -39,9 +40,6 @@ _LOOSE_JSON: Final = re.compile(
     r"^(ts|js)config\b|^\.|^(babel|deno|biome|turbo|devcontainer|language-configuration|api-extractor|rush|renovate|typedoc"
     r"|settings|launch|tasks|keybindings|extensions|angular|wrangler|nx|tslint|nest-cli|oxlintrc)\b.*\.json$"
 )
-# A string, or what comes before a JSON that is strict: first comments are dropped, then commas that end a list.
-_JSON_COMMENT: Final = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_JSON_COMMA: Final = re.compile(r'("(?:\\.|[^"\\\n])*")|,(?=\s*[}\]])')
 _LEXERS: Final = {
     ending: name
     for name, endings in {
@@ -87,7 +85,7 @@ def is_read_as_loose_json(path: str, text: str) -> bool:
     if name in _STRICT_JSON:
         return False
     try:
-        json.loads(_JSON_COMMA.sub(r"\1", _JSON_COMMENT.sub(r"\1", text)))
+        json.loads(to_strict_json(text.encode("utf-8", "surrogatepass")))
     except (ValueError, RecursionError):
         return False
     return True

@@ -61,6 +61,10 @@ WRITERS: dict[str, str] = {
     "core.git.temporary_directories": SCRATCH,
     "core.background.repositories": "a clone of its own in the state directory; starts git",
     "core.background.session_archive": STATE,
+    "core.background.pulling": LAYERS,
+    "core.shadow.layers.live_layer": LAYERS,
+    "core.filesystem.file_attributes": "project: owner, attributes and access list of a file that is accepted",
+    "core.git.tree_entries": SCRATCH,
     "core.cli.print_mode.shown_arguments": "the arguments in the memory of this process",
     "core.filesystem.private_directories": STATE,
     "core.filesystem.privilege_bits": STATE,
@@ -189,8 +193,9 @@ PROJECT: dict[str, frozenset[str]] = {
     ),
     "core.shadow.promotion.file_swap": words(
         "FileSwaps._exchange_other_back FileSwaps._exchange_back FileSwaps.write_content FileSwaps._take_out "
-        "FileSwaps._take_out_again FileSwaps.discard FileSwaps.swap _keep_owner _move_in"
+        "FileSwaps._take_out_again FileSwaps.discard FileSwaps.swap _move_in"
     ),
+    "core.filesystem.file_attributes": words("_open_file copy_attributes keep_owner"),
     "core.shadow.bulk.layer_transfer": words(
         "LayerTransfer._make_directory LayerTransfer._put LayerTransfer._remove LayerTransfer.run "
         "LayerTransfer.remove_empty LayerTransfer.save _unlink"

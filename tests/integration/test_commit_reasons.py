@@ -130,7 +130,7 @@ async def test_a_repository_that_names_no_program_needs_no_trust_for_a_commit(pr
 
 
 async def test_the_hooks_of_a_directory_in_the_project_need_trust(project, tmp_path):
-    from core.git.named_programs import names_programs
+    from core.git.checks.named_programs import names_programs
 
     assert not names_programs(project)
     (tmp_path / "home" / ".gitconfig").write_text("[core]\n\thooksPath = .husky\n")
@@ -146,7 +146,7 @@ async def test_the_hooks_of_a_directory_in_the_project_need_trust(project, tmp_p
     "setting", ["core.fsmonitor", "include.path", "filter.x.clean", "gpg.program", "core.sshCommand", "some.new"]
 )
 def test_any_setting_that_nobody_knows_to_be_data_needs_trust(project, setting):
-    from core.git.named_programs import names_programs
+    from core.git.checks.named_programs import names_programs
 
     git(project, "config", setting, "./x")
     assert names_programs(project)

@@ -14,8 +14,8 @@ from core.engine.models import ModelAccess
 from core.engine.queries.source import QuerySource
 from core.engine.session.session import Session
 from core.errors import AgentTuiError, CommandRejected
+from core.git.checks.nested_repositories import find_nested_repositories
 from core.git.layout import find_repository
-from core.git.nested_repositories import find_nested_repositories
 from core.modes import Access
 from core.permissions.policy import CommandTerms, check_pattern, decide_call
 from core.permissions.rules import parse_rule

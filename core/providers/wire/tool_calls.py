@@ -22,7 +22,7 @@ from core.providers.base import ToolCallDelta
 from core.providers.wire.parsed_fields import get_text
 from core.providers.wire.wire_text import clean_tool_name, encode_arguments, is_call_id
 from core.records import parse_json
-from core.text.call_wrappings import is_object, may_go_on, settle_arguments
+from core.text.repairs.call_wrappings import is_object, may_go_on, settle_arguments
 
 _OWN_FIELDS: Final = frozenset({"index", "id", "type", "function", "name", "arguments"})
 

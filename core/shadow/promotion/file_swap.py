@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from core.errors import ContentLost, PathRefused, ReviewConflict
 from core.filesystem.atomic_write import create_file, sync_directory
-from core.filesystem.extended_attributes import copy_attributes
+from core.filesystem.file_attributes import copy_attributes, keep_owner
 from core.filesystem.renaming import NameInDirectory, exchange_names, move_to_free_name
 from core.protocol.review import FileState
 from core.shadow.content.blob_store import BlobStore
@@ -48,7 +48,7 @@ class FileSwaps(Struct, eq=False):
                 file.write(data)
             if write.aside is None:
                 name = names.to_os_name(write.path.rpartition("/")[2])
-                _keep_owner(directory, name, temporary)
+                keep_owner(directory, name, temporary)
                 copy_attributes(directory, name, temporary, state.mode)
 
     def swap(self, write: PathWrite) -> None:
@@ -204,12 +204,3 @@ def _move_in(temporary: NameInDirectory, target: NameInDirectory, write: PathWri
         move_to_free_name(temporary, target)
     except FileExistsError:
         raise build_moved_on_error(write) from None
-
-
-def _keep_owner(directory: int, name: bytes, temporary: bytes) -> None:
-    """Give the new file the owner of the one that it replaces, as far as this user may."""
-    with suppress(OSError):
-        old = os.stat(name, dir_fd=directory, follow_symlinks=False)
-        new = os.stat(temporary, dir_fd=directory, follow_symlinks=False)
-        if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
-            os.chown(temporary, old.st_uid, old.st_gid, dir_fd=directory, follow_symlinks=False)

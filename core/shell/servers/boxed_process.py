@@ -119,9 +119,7 @@ class ServerProcess:
             readable=(*request.readable, *find_program_places((*command, self._folder), host.workspace.root)),
             writable=self._writable,
         )
-        if self._network is not None:
-            proxy, services = await self._network()
-            request = replace(request, proxy=proxy, services=services if proxy is not None else ())
+        request = await self._connect(request)
         if self.keeps_effects:
             home = self._make_layer()
             request = replace(request, upper=home / "upper", work=home / "work")
@@ -133,6 +131,13 @@ class ServerProcess:
             self.drop()
             raise
         return self.running
+
+    async def _connect(self, request: BoxRequest) -> BoxRequest:
+        """Return the request with the network that the process may have."""
+        if self._network is None:
+            return request
+        proxy, services = await self._network()
+        return replace(request, proxy=proxy, services=services if proxy is not None else ())
 
     def _make_layer(self) -> Path:
         self._home = home = self._host.shadow.layers.place / new_id("mcp")

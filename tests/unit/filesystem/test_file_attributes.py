@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.filesystem.extended_attributes import copy_attributes
+from core.filesystem.file_attributes import copy_attributes
 from core.filesystem.open_beneath import DIRECTORY
 
 ACCESS_LIST = "system.posix_acl_access"

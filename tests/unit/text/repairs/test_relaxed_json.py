@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.text.relaxed_json import decode_marked, to_strict_json
+from core.text.repairs.relaxed_json import decode_marked, to_strict_json
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

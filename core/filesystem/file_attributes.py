@@ -1,4 +1,4 @@
-"""Extended attributes and access lists of a file that is replaced: the new one gets those that its owner may give it.
+"""Owner, extended attributes and access list of a file, which stay when another one takes its place.
 
 Only the user's own names and the access list are copied (xattr(7), acl(5)). What gives rights to a program
 (`security.capability`) was given to the old content, and the marks of overlay file systems are no content at all.
@@ -16,6 +16,15 @@ _ACCESS_LIST: Final = "system.posix_acl_access"
 _USERS: Final = "user."
 _OVERLAY: Final = "user.overlay."
 _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def keep_owner(directory: int, name: bytes, temporary: bytes) -> None:
+    """Give the new file the owner of the one that it replaces, as far as this user may."""
+    with suppress(OSError):
+        old = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        new = os.stat(temporary, dir_fd=directory, follow_symlinks=False)
+        if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
+            os.chown(temporary, old.st_uid, old.st_gid, dir_fd=directory, follow_symlinks=False)
 
 
 def copy_attributes(directory: int, source: bytes, target: bytes, mode: int) -> None:

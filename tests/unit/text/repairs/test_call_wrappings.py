@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.text.call_wrappings import extract_call_name, settle_arguments
+from core.text.repairs.call_wrappings import extract_call_name, settle_arguments
 
 WHOLE = '{"path": "a.txt"}'
 VALUES = st.recursive(

@@ -1,4 +1,4 @@
-"""Whether a commit runs anything that the repository chooses: its hooks, or a program that its configuration names.
+"""The check that a commit runs nothing that the repository chooses: no hook, no program that its settings name.
 
 What is known to hold data only is listed, and everything else counts as a program: a setting that nobody has thought of
 is on the safe side. The user's own settings and hooks are theirs, unless they lead into the project (`.husky`).

@@ -1,0 +1,1 @@
+"""Checks of a repository for what git would run because of it."""
