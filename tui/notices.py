@@ -17,7 +17,7 @@ MAKE_VARIABLE: Final = "AGENT_TUI_MAKE"  # set by the Makefile: the words that s
 
 
 def format_exit_summary(state: ViewState, directory: Path, *, goes_on: bool = False) -> str:
-    """Format up to three lines with their newlines; "" for a session in which nothing was done, since it is not kept.
+    """Format up to four lines with their newlines; "" for a session in which nothing was done, since it is not kept.
 
     `directory` is the one that was opened; a demo works in a copy of its own. `goes_on`: the session is still open.
     """
@@ -33,8 +33,8 @@ def format_exit_summary(state: ViewState, directory: Path, *, goes_on: bool = Fa
         return ""
     if state.loss:
         return f"{fit_line(state.loss[:1].upper() + state.loss[1:], 600)} It can't be gone on with.\n"
-    back = format_way_back(state, directory)
-    lines = [f"Go on: {fit_line(back, 400)}   (this session: --resume {state.session_id})"]
+    lines = [f"Resume: {fit_line(format_way_back(state, directory), 400)}"]
+    lines.append(f"Or this session, also later: {fit_line(format_way_back(state, directory, state.session_id), 400)}")
     if state.is_demo:
         lines.append(f"The demo's project: {fit_line(state.workspace, 400)}")
     if waiting:
@@ -49,10 +49,13 @@ def _is_current_directory(directory: Path) -> bool:
         return False
 
 
-def format_way_back(state: ViewState, directory: Path) -> str:
-    """Format the line for a shell that goes on with the session that was begun last in `directory`, or of the demo."""
+def format_way_back(state: ViewState, directory: Path, session: str = "") -> str:
+    """Format the line for a shell that goes on with a session, "" = the one that was begun last, of `directory` or of the
+    demo. Nothing stands behind the command, so that the end of a line can be copied."""
     where = [] if _is_current_directory(directory) else [str(directory)]
-    return format_command_line([*(["--demo"] if state.is_demo else where), "-c"])
+    return format_command_line(
+        [*(["--demo"] if state.is_demo else where), *(["--resume", session] if session else ["-c"])]
+    )
 
 
 def format_command_line(arguments: Sequence[str]) -> str:

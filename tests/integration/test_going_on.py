@@ -199,11 +199,11 @@ def test_the_terminal_is_left_with_the_way_back_and_what_waits(project, monkeypa
     here = ViewState(session_id="ses_1", workspace=str(project), turn_numbers={"trn_1": 1})
     here.review.bulks = waits
     assert format_exit_summary(here, project) == (
-        "Go on: bin/agent-tui -c   (this session: --resume ses_1)\n1 hunk waits for your review.\n"
+        "Resume: bin/agent-tui -c\nOr this session, also later: bin/agent-tui --resume ses_1\n1 hunk waits for your review.\n"
     )
     there = ViewState(session_id="ses_1", workspace="/copy", is_demo=True, turn_numbers={"trn_1": 1})
     assert format_exit_summary(there, project) == (
-        "Go on: bin/agent-tui --demo -c   (this session: --resume ses_1)\nThe demo's project: /copy\n"
+        "Resume: bin/agent-tui --demo -c\nOr this session, also later: bin/agent-tui --demo --resume ses_1\nThe demo's project: /copy\n"
     )
     monkeypatch.chdir(project.parent)
-    assert format_exit_summary(here, project).startswith(f"Go on: bin/agent-tui {project} -c ")
+    assert format_exit_summary(here, project).startswith(f"Resume: bin/agent-tui {project} -c\n")
