@@ -7,6 +7,7 @@ and only what a tool names (`ignored_arguments`) is dropped.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import msgspec
@@ -25,11 +26,14 @@ def convert_arguments(tool: ToolType, arguments: str) -> Tool[Any]:
     """The call as a record of `tool`. Raises `ToolInputInvalid`."""
     if issubclass(tool, ExternalTool):  # what a server's tool takes is checked by the server
         return tool(arguments=_decode_object(tool, arguments))
-    given = _rename_arguments(tool, tool.adapt_arguments(_decode_object(tool, arguments)))
+    decoded = _decode_object(tool, arguments)
+    _refuse_null(tool, decoded)
+    given = _rename_arguments(tool, tool.adapt_arguments(decoded))
     schema = build_parameters(tool)
     for name, value in given.items():
         if (kind := schema["properties"][name]).get("type") == "array":
             given[name] = _normalize_items(tool, value, kind["items"].get("properties", {}))
+    _refuse_null(tool, given)
     required = schema["required"]
     kept = {name: value for name, value in given.items() if value is not None or name in required}
     try:
@@ -54,6 +58,22 @@ def _decode_object(tool: ToolType, arguments: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise _build_error(tool, f"expected an object, got {type(value).__name__}")
     return value
+
+
+def _refuse_null(tool: ToolType, given: Mapping[str, Any]) -> None:
+    """Raise `ToolInputInvalid` for a NUL character in a text at any depth: the system ends a path or a word there."""
+    for name, value in given.items():
+        if _holds_null(value):
+            problem = "holds a NUL character (U+0000), which no path, pattern or text may have here"
+            raise _build_error(tool, f"{name} {problem}")
+
+
+def _holds_null(value: Any) -> bool:
+    if isinstance(value, str):
+        return "\0" in value
+    if isinstance(value, dict):
+        return any(map(_holds_null, (*value, *value.values())))
+    return isinstance(value, list) and any(map(_holds_null, value))
 
 
 def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
