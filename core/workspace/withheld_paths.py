@@ -280,7 +280,7 @@ def _is_installed(path: str) -> bool:
 
 def _leads_in_circles(link: Path) -> bool:
     try:
-        os.stat(link)
+        link.stat()
     except OSError as problem:
         return problem.errno == errno.ELOOP
     return False

@@ -63,6 +63,8 @@ class ProjectSearch:
             return SearchAnswer(status=self._index.status())
         query = replace(query, text=text, limit=limit)
         view = _ReadView(reader, settings)
+        if query.kind != "text":
+            await self._index.catch_up()
         parts: tuple[Part, ...] = ("symbols", "meaning", "text") if query.kind == "all" else (query.kind,)
         lists = [(part, await self._find(part, query, view)) for part in parts]
         hits = lists[0][1] if len(lists) == 1 else _fuse(lists, text)
