@@ -131,6 +131,7 @@ WRITERS: dict[str, str] = {
     "core.shadow.promotion.journal": STATE,
     "core.shadow.layers.layer_files": "project: accepted bulks, copied on behalf of core.shadow.bulk; layers",
     "core.shadow.layers.layer_store": LAYERS,
+    "core.shadow.layers.live_layer": LAYERS,
     "core.shadow.layers.overlayfs": LAYERS,
     "core.shadow.layers.pending_layer": LAYERS,
     "core.shadow.layers.layer_location": LAYERS,

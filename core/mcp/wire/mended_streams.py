@@ -8,7 +8,7 @@ nobody waits for an answer that has come.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from math import inf
 from typing import Any, Final
@@ -25,11 +25,14 @@ NAMELESS_SECONDS: Final = 10.0  # that a call still waits for its answer when on
 
 
 @asynccontextmanager
-async def mend_streams(streams: AbstractAsyncContextManager[tuple[Any, Any]]) -> AsyncIterator[tuple[Any, Any]]:
-    """Return the streams, with what comes from a server as the protocol wants it."""
+async def mend_streams(
+    streams: AbstractAsyncContextManager[tuple[Any, Any]], wrap: Callable[[Any], Any]
+) -> AsyncIterator[tuple[Any, Any]]:
+    """Return the streams, with what comes from a server as the protocol wants it. `wrap` makes an item of the streams
+    of a message."""
     async with streams as (reading, writing):
         calls = _OpenCalls()
-        yield _MendedReading(reading, calls), _NotedWriting(writing, calls)
+        yield _MendedReading(reading, calls, wrap), _NotedWriting(writing, calls)
 
 
 class _OpenCalls(Struct, eq=False):
@@ -103,8 +106,9 @@ class _NotedWriting(_Wrapped):
 
 
 class _MendedReading(_Wrapped):
-    def __init__(self, stream: Any, calls: _OpenCalls) -> None:
+    def __init__(self, stream: Any, calls: _OpenCalls, wrap: Callable[[Any], Any]) -> None:
         super().__init__(stream, calls)
+        self._wrap = wrap
         self._mended = deque[Any]()
 
     def __aiter__(self) -> _MendedReading:
@@ -112,17 +116,14 @@ class _MendedReading(_Wrapped):
 
     async def __anext__(self) -> Any:
         import anyio
-        from mcp.shared.message import SessionMessage
 
         while True:
             if not self._mended:
                 with anyio.move_on_after(self._calls.compute_patience()) as patience:
                     item = await self._stream.__anext__()
-                    self._mended.extend(
-                        map(SessionMessage, read_refused(item)) if isinstance(item, Exception) else (item,)
-                    )
+                    self._mended.extend(map(self._wrap, read_refused(item)) if isinstance(item, Exception) else (item,))
                 if patience.cancelled_caught and (ending := self._calls.take_nameless()) is not None:
-                    return SessionMessage(ending)
+                    return self._wrap(ending)
             while self._mended:
                 item = self._mended.popleft()
                 if self._calls.note_answer(item.message):

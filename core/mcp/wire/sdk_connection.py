@@ -235,6 +235,7 @@ class SdkConnection:
 
     def _build_client(self, root: str) -> Client:
         from mcp import Client
+        from mcp.shared.message import SessionMessage
         from mcp_types import ElicitResult, Implementation, ListRootsResult, Root
 
         async def list_roots(context: ClientRequestContext) -> ListRootsResult:
@@ -249,7 +250,7 @@ class SdkConnection:
                 self._on_change()
 
         return Client(
-            mend_streams(self._streams),
+            mend_streams(self._streams, SessionMessage),
             list_roots_callback=list_roots if root else None,
             elicitation_callback=elicit,
             message_handler=hear,

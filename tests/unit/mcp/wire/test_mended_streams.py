@@ -45,7 +45,7 @@ async def ask(writing: Any, *numbers: int) -> None:
 async def test_a_call_ends_with_an_answer_that_names_no_call_when_nothing_else_comes(monkeypatch, answer, code):
     monkeypatch.setattr(mended_streams, "NAMELESS_SECONDS", 0.01)
     ends = Ends()
-    async with mend_streams(ends.open()) as (reading, writing), asyncio.timeout(30):
+    async with mend_streams(ends.open(), SessionMessage) as (reading, writing), asyncio.timeout(30):
         await ask(writing, 1)
         ends.say(answer)
         ended = (await reading.__anext__()).message
@@ -54,7 +54,7 @@ async def test_a_call_ends_with_an_answer_that_names_no_call_when_nothing_else_c
 
 async def test_an_answer_to_a_notification_costs_the_call_that_waits_nothing():
     ends = Ends()
-    async with mend_streams(ends.open()) as (reading, writing), asyncio.timeout(5):
+    async with mend_streams(ends.open(), SessionMessage) as (reading, writing), asyncio.timeout(30):
         await ask(writing, 1)
         ends.say(NAMELESS, FOREIGN, {"id": 1, "result": {"a": 1}}, NAMELESS)
         assert (await reading.__anext__()).message.result == {"a": 1}
@@ -68,7 +68,7 @@ async def test_an_answer_to_a_notification_costs_the_call_that_waits_nothing():
 async def test_an_answer_that_may_be_of_nobody_or_of_several_is_passed_over(monkeypatch, numbers):
     monkeypatch.setattr(mended_streams, "NAMELESS_SECONDS", 0.0)
     ends = Ends()
-    async with mend_streams(ends.open()) as (reading, writing), asyncio.timeout(5):
+    async with mend_streams(ends.open(), SessionMessage) as (reading, writing), asyncio.timeout(30):
         await ask(writing, *numbers)
         ends.say(NAMELESS, {"method": "notifications/message"})
         assert (await reading.__anext__()).message.method == "notifications/message"
@@ -77,7 +77,7 @@ async def test_an_answer_that_may_be_of_nobody_or_of_several_is_passed_over(monk
 async def test_a_call_that_was_given_up_has_no_answer_any_more(monkeypatch):
     monkeypatch.setattr(mended_streams, "NAMELESS_SECONDS", 0.0)
     ends = Ends()
-    async with mend_streams(ends.open()) as (reading, writing), asyncio.timeout(5):
+    async with mend_streams(ends.open(), SessionMessage) as (reading, writing), asyncio.timeout(30):
         await ask(writing, 1)
         cancelled = {"method": "notifications/cancelled", "params": {"requestId": 1}}
         await writing.send(SessionMessage(mend_message(cancelled)))
@@ -87,7 +87,7 @@ async def test_a_call_that_was_given_up_has_no_answer_any_more(monkeypatch):
 
 async def test_the_end_of_a_connection_is_heard_while_an_answer_waits_for_its_call():
     ends = Ends()
-    async with mend_streams(ends.open()) as (reading, writing), asyncio.timeout(5):
+    async with mend_streams(ends.open(), SessionMessage) as (reading, writing), asyncio.timeout(30):
         await ask(writing, 1)
         ends.say(NAMELESS)
         await ends.sending.aclose()
