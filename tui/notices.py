@@ -50,8 +50,8 @@ def _is_current_directory(directory: Path) -> bool:
 
 
 def format_way_back(state: ViewState, directory: Path, session: str = "") -> str:
-    """Format the line for a shell that goes on with a session, "" = the one that was begun last, of `directory` or of the
-    demo. Nothing stands behind the command, so that the end of a line can be copied."""
+    """Format the line for a shell that goes on with a session, "" = the one that was begun last, of `directory` or of
+    the demo. Nothing stands behind the command, so that the end of a line can be copied."""
     where = [] if _is_current_directory(directory) else [str(directory)]
     return format_command_line(
         [*(["--demo"] if state.is_demo else where), *(["--resume", session] if session else ["-c"])]

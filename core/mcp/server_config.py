@@ -19,6 +19,7 @@ from msgspec import Struct
 from core.errors import ConfigError, WebFailed
 from core.records import decode_json
 from core.sandbox.plain_text import strip_escapes
+from core.text.repairs.relaxed_json import to_strict_json
 from core.web.address import parse_address
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -138,7 +139,7 @@ def parse_servers(
 ) -> tuple[tuple[ServerConfig, ...], tuple[ServerProblem, ...]]:
     """Parse a file of the shape `{"mcpServers": {name: entry}}`. Raises `ConfigError` if it is none at all."""
     try:
-        found = decode_json(text)
+        found = decode_json(to_strict_json(text))
     except (msgspec.MsgspecError, RecursionError) as problem:
         raise ConfigError(
             f"{source} is no valid JSON: {problem}.", hint="Mend it; none of its servers is known."

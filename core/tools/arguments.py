@@ -7,6 +7,7 @@ unknown or doubled arguments are refused, and only what a tool names (`ignored_a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import msgspec
@@ -20,10 +21,6 @@ from core.tools.schema import build_offered_schema, build_parameters, describe_s
 
 MAX_BYTES = 5_000_000
 _NOTHING = frozenset({"", "null", "none", "undefined"})  # as models write that they give no value
-# What is text of a file, or keys for a program, may have any character.
-_CONTENTS = frozenset(
-    ("contents", "old_string", "new_string", "new_source", "edits", "diff", "input", "code_edit", "draft", "text")
-)
 _NO_TEXTS = frozenset({"integer", "number", "boolean", "array", "object", "null"})
 
 
@@ -31,16 +28,16 @@ def convert_arguments(tool: ToolType, arguments: str) -> Tool[Any]:
     """The call as a record of `tool`. Raises `ToolInputInvalid`."""
     if issubclass(tool, ExternalTool):  # what a server's tool takes is checked by the server
         return tool(arguments=_decode_object(tool, arguments))
-    given = _rename_arguments(tool, tool.adapt_arguments(_decode_object(tool, arguments)))
+    decoded = _decode_object(tool, arguments)
+    _refuse_null(tool, decoded)
+    given = _rename_arguments(tool, tool.adapt_arguments(decoded))
     schema = build_parameters(tool)
     for name, value in given.items():
         if (kind := schema["properties"][name]).get("type") == "array":
             given[name] = _normalize_items(tool, value, kind["items"].get("properties", {}))
+    _refuse_null(tool, given)
     required, kinds = schema["required"], schema["properties"]
     kept = {name: value for name, value in given.items() if name in required or not _is_nothing(value, kinds[name])}
-    for name, value in kept.items():
-        if name not in _CONTENTS and _holds_nul(value):
-            raise _build_error(tool, f"{name} holds a NUL character, which no path, pattern or command can have")
     try:
         return convert(kept, tool, strict=False)
     except msgspec.ValidationError as error:
@@ -75,17 +72,20 @@ def _is_nothing(value: Any, schema: dict[str, Any]) -> bool:
     return all(value not in each["enum"] if "enum" in each else each.get("type") in _NO_TEXTS for each in forms)
 
 
-def _holds_nul(value: Any) -> bool:
-    """True if a NUL stands in a text, or in one of a list or an object."""
-    match value:
-        case str():
-            return "\0" in value
-        case list():
-            return any(map(_holds_nul, value))
-        case dict():
-            return any(map(_holds_nul, value.values()))
-        case _:
-            return False
+def _refuse_null(tool: ToolType, given: Mapping[str, Any]) -> None:
+    """Raise `ToolInputInvalid` for a NUL character in a text at any depth: the system ends a path or a word there."""
+    for name, value in given.items():
+        if _holds_null(value):
+            problem = "holds a NUL character (U+0000), which no path, pattern or text may have here"
+            raise _build_error(tool, f"{name} {problem}")
+
+
+def _holds_null(value: Any) -> bool:
+    if isinstance(value, str):
+        return "\0" in value
+    if isinstance(value, dict):
+        return any(map(_holds_null, (*value, *value.values())))
+    return isinstance(value, list) and any(map(_holds_null, value))
 
 
 def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ once a minute.
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
@@ -133,6 +134,9 @@ class WithheldFinder:
         for path in [*covered, *masked]:
             place = Path(self._root, path)
             if not place.is_symlink():
+                continue
+            if _leads_in_circles(place):
+                covered.discard(path)  # there is nothing to read, and no box can lay anything over it
                 continue
             real = os.path.realpath(place)
             if not real.startswith(f"{self._root}/"):
@@ -272,6 +276,14 @@ def _is_package(above: str) -> bool:
 def _is_installed(path: str) -> bool:
     parts = path.split("/")
     return any(part in _PACKAGE_DIRECTORIES and not parts[at + 1].startswith(".") for at, part in enumerate(parts[:-2]))
+
+
+def _leads_in_circles(link: Path) -> bool:
+    try:
+        link.stat()
+    except OSError as problem:
+        return problem.errno == errno.ELOOP
+    return False
 
 
 def _read_signature(path: str) -> _Signature | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from core.engine.index import project_search
+from core.engine.index import project_index, project_search
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
+from core.protocol.messages import ToolMessage
 from core.protocol.review import Origin
 from tests.support.agent_case import calls, says
 from tests.support.open_session import run_turn, session_in, submit
@@ -42,7 +43,27 @@ async def find(engine, session, text, kind="meaning"):
     return answer.hits
 
 
-async def test_before_there_is_an_index_files_are_found_by_their_words(project):
+async def test_the_first_question_of_a_session_without_a_screen_has_the_index_built(project):
+    ask = calls(("codebase_search", {"query": "telling a customer that was bought something"}))
+    async with session_in(project, access([ask, says("Done.")]), interactive=False) as (engine, session):
+        await run_turn(engine, session)
+        (result,) = [str(m.content) for m in engine.state(session).messages if isinstance(m, ToolMessage)]
+        assert result.startswith("shop/mail.py:1-3 send_receipt\n")
+        assert "index" not in result
+
+
+async def test_an_index_that_takes_longer_than_a_question_waits_is_said_to_be_built(project, monkeypatch):
+    monkeypatch.setattr(project_index, "CATCH_UP_SECONDS", 0.0)
+    ask = calls(("codebase_search", {"query": "send_receipt"}))
+    async with session_in(project, access([ask, says("Done.")]), interactive=False) as (engine, session):
+        await run_turn(engine, session)
+        (result,) = [str(m.content) for m in engine.state(session).messages if isinstance(m, ToolMessage)]
+        assert result.startswith("shop/mail.py")
+        assert "were searched by their words" in result
+
+
+async def test_before_there_is_an_index_files_are_found_by_their_words(project, monkeypatch):
+    monkeypatch.setattr(project_index, "CATCH_UP_SECONDS", 0.0)
     async with session_in(project, access()) as (engine, session):
         hits = await find(engine, session, "send_receipt")
         assert [hit.path for hit in hits] == ["shop/mail.py"], "and what is secret is not"

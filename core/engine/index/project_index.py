@@ -27,6 +27,9 @@ T = TypeVar("T")
 _START_SECONDS: Final = 1.0
 """Seconds after the first session was opened, in which its user looks at the screen and types."""
 
+CATCH_UP_SECONDS: Final = 5.0
+"""Seconds that a question waits for an index that nobody has had built before it."""
+
 _FOLLOW_SECONDS: Final = 1.0
 _WATCH_SECONDS: Final = 30.0
 _SWEEP_SECONDS: Final = 60.0
@@ -52,6 +55,7 @@ class ProjectIndex:
         self._news = asyncio.Event()
         self._watcher: FileWatcher | None = None
         self._swept = 0.0
+        self._has_caught_up = False
         self._map: tuple[Generation, RepoMap] | None = None
         self._loading: asyncio.Task[None] | None = None
 
@@ -114,6 +118,13 @@ class ProjectIndex:
                     await self._news.wait()
         return self._status
 
+    async def catch_up(self) -> None:
+        """Have it built or brought up to date where it is not followed, as without a screen: the first question there
+        waits a moment for that, and finds what is ready by then."""
+        if self._watcher is None and not self._has_caught_up:
+            self._has_caught_up, self._swept = True, monotonic()
+            await self.wait_ready(CATCH_UP_SECONDS)
+
     def on_disk_changed(self, paths: Sequence[str]) -> None:
         """Hear that files have changed, () = too many to name."""
         if self._enabled and not self._link.send(paths):
@@ -143,7 +154,8 @@ class ProjectIndex:
 
     def _sweep_unwatched(self) -> None:
         """Have all files compared, now and then, where not all of them are watched."""
-        if self._watcher is not None and self._watcher.is_partial and monotonic() - self._swept > _SWEEP_SECONDS:
+        is_followed = self._watcher is not None and not self._watcher.is_partial
+        if not is_followed and monotonic() - self._swept > _SWEEP_SECONDS:
             self._swept = monotonic()
             self._link.send(())
 

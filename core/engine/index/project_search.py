@@ -64,6 +64,8 @@ class ProjectSearch:
             return SearchAnswer(status=self._index.status())
         query = replace(query, text=text, limit=limit)
         view = _ReadView(reader, settings)
+        if query.kind != "text":
+            await self._index.catch_up()
         parts: tuple[Part, ...] = ("symbols", "meaning", "text") if query.kind == "all" else (query.kind,)
         lists = [(part, await self._find(part, query, view)) for part in parts]
         status = self.describe(self._index.status())

@@ -28,7 +28,8 @@ NAMELESS_SECONDS: Final = 10.0  # that a call still waits for its answer when on
 async def mend_streams(
     streams: AbstractAsyncContextManager[tuple[Any, Any]], wrap: Callable[[Any], Any]
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """Return the streams, with what comes from a server as the protocol wants it. `wrap`: a message for the SDK."""
+    """Return the streams, with what comes from a server as the protocol wants it. `wrap` makes an item of the streams
+    of a message."""
     async with streams as (reading, writing):
         calls = _OpenCalls()
         yield _MendedReading(reading, calls, wrap), _NotedWriting(writing, calls)

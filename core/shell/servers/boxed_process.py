@@ -103,9 +103,8 @@ class ServerProcess:
         host = self._host
         box = await host.box.find()
         if box is None or not box.tier.can_run_unasked:
-            raise ToolFailed(
-                "nothing on this machine holds a server well enough to run it.", hint="agent-tui doctor tells why."
-            )
+            why = "nothing on this machine holds a server well enough to run it."
+            raise ToolFailed(why, hint="agent-tui doctor tells why.")
         request = await host.build_passing_request(
             f"exec {shlex.join(command)}",
             lowers=host.shadow.prepare_lowers(),

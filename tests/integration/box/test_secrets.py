@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import socket
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -66,6 +68,66 @@ async def test_n4_secrets_in_ignored_directories_cannot_be_read(boxed: Boxed, ke
     assert left == []
 
 
+NAMED_LIKE_SECRETS = ("secrets", ".env", ".ssh/id_rsa", "credentials", "key.pem", ".netrc")
+
+
+def make_entry(kind: str, place: Path, boxed: Boxed) -> None:
+    """Make an entry that is no plain file at a place of the project."""
+    match kind:
+        case "directory":
+            boxed.write(f"work/project/{place}/value", SECRET)
+        case "deep directory":
+            boxed.write(f"work/project/{place}/a/id_rsa/value", SECRET)
+        case "unreadable directory":
+            boxed.write(f"work/project/{place}/value", SECRET)
+            (boxed.workspace / place).chmod(0)
+        case _:
+            (boxed.workspace / place).parent.mkdir(parents=True, exist_ok=True)
+    match kind:
+        case "empty directory":
+            (boxed.workspace / place).mkdir()
+        case "pipe":
+            os.mkfifo(boxed.workspace / place)
+        case "socket":
+            with socket.socket(socket.AF_UNIX) as bound:
+                bound.bind(str(boxed.workspace / place))
+        case "dangling link":
+            (boxed.workspace / place).symlink_to("nowhere")
+        case "link to a directory":
+            boxed.write("work/project/real/plain", "plain\n")
+            (boxed.workspace / place).symlink_to(boxed.workspace / "real")
+        case "link to itself":
+            (boxed.workspace / place).symlink_to(place.name)
+
+
+@pytest.mark.parametrize("keeps", [True, False], ids=["kept", "dropped"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("directory", "deep directory", "empty directory", "unreadable directory"),
+        *("pipe", "socket", "dangling link", "link to a directory", "link to itself"),
+    ],
+)
+@pytest.mark.parametrize("top", ["", "out/"], ids=["ignored itself", "in an ignored directory"])
+async def test_n4_what_is_named_like_a_secret_and_is_no_file_ends_no_command(
+    boxed: Boxed, kind: str, top: str, keeps: bool
+):
+    for name in NAMED_LIKE_SECRETS:
+        make_entry(kind, Path(f"{top}{name}"), boxed)
+    boxed.write("work/project/plain.txt", "plain\n")
+    boxed.write("work/project/.gitignore", top or "".join(f"/{name}\n" for name in NAMED_LIKE_SECRETS))
+    (boxed.workspace / ".git").mkdir()
+    ran = await boxed.run(
+        "cat plain.txt; timeout 20 grep -rs --devices=skip sk- .; echo new > new.txt; echo over",
+        **kept_from(boxed),
+        **({} if keeps else {"upper": None}),
+    )
+    assert (ran.code, ran.output.splitlines()[0], ran.output.splitlines()[-1]) == (0, "plain", "over")
+    assert SECRET not in ran.output
+    if ran.upper is not None:
+        assert {path.name for path in ran.upper.iterdir()} == {"new.txt"}
+
+
 async def test_n4_what_a_command_writes_in_place_of_a_secret_is_dropped_and_said(own: Boxed):
     own.write("work/project/local/.env", SECRET)
     own.write("work/project/.gitignore", "local/\n")
@@ -98,22 +160,3 @@ async def test_n4_a_secret_that_is_made_between_two_commands_cannot_be_read(own:
     ran = await own.run("cat local/plain local/new/.env.local", **kept_from(own))
     assert ran.output.startswith("plain\n")
     assert SECRET not in ran.output
-
-
-@pytest.mark.parametrize("is_ignored", [True, False], ids=["ignored", "not ignored"])
-async def test_n38_what_only_has_the_name_of_a_secret_stops_no_command(boxed: Boxed, is_ignored: bool):
-    names = ("secrets", ".env", ".ssh", "credentials", ".npmrc", "deep/.netrc")
-    for name in names:
-        boxed.write(f"work/project/{name}/plain", "plain\n")
-    if is_ignored:
-        boxed.write(
-            "work/project/.gitignore", "".join(f"{name}/\n" for name in names) + "id_rsa\n.pgpass\n.aws\n.kube\n"
-        )
-    (boxed.workspace / ".git").mkdir()
-    os.mkfifo(boxed.workspace / "id_rsa")
-    (boxed.workspace / ".pgpass").symlink_to("nowhere")
-    (boxed.workspace / ".kube").symlink_to(".kube")
-    (boxed.workspace / ".aws").mkdir(mode=0)
-    ran = await boxed.run("echo ran; ls -A >/dev/null; echo new > new.txt; cat new.txt", **kept_from(boxed))
-    assert "ran\nnew\n" in ran.output
-    assert ran.exit.exit_code == 0

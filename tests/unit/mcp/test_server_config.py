@@ -155,3 +155,9 @@ def test_what_an_entry_says_without_effect_is_told_and_the_server_counts():
         assert each in problem.reason
     _, (problem,) = parse(near={"command": "x", "headers": {}})
     assert '"headers" is not supported' in problem.reason
+
+
+def test_a_file_of_servers_is_read_as_people_write_it():
+    text = '\ufeff{"mcpServers": { // mine\n "a": {"command": "node", "args": ["//x", ], },\n}}'
+    (server,), problems = parse_servers(text.encode(), "mcp.json", is_project=False)
+    assert (server.command, problems) == (("node", "//x"), ())

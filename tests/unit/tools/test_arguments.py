@@ -1,38 +1,53 @@
-"""The arguments of a call are checked before anything runs."""
+"""Arguments of any tool: a NUL character in one is an error of the call, in words for the model."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from core.errors import ToolInputInvalid
 from core.tools.arguments import convert_arguments
-from core.tools.builtin.editing.search_replace import SearchReplaceTool
-from core.tools.builtin.editing.write import WriteTool
-from core.tools.builtin.reading.glob_file_search import GlobFileSearch
-from core.tools.builtin.reading.grep import Grep
-from core.tools.builtin.reading.list_dir import ListDir
-from core.tools.builtin.reading.read_file import ReadFile
+from core.tools.external import build_external_tool
+from core.tools.schema import build_parameters
+from core.tools.toolset import Toolset
+
+TOOLS = Toolset()
+SERVED = build_external_tool("mcp__a__b", "a:b", reads=False, asks=False)
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments"),
-    [
-        (Grep, {"pattern": "a\0b"}),
-        (Grep, {"pattern": "a", "include_pattern": "*\0"}),
-        (GlobFileSearch, {"glob_pattern": "\0"}),
-        (ReadFile, {"target_file": "a\0.py"}),
-        (ListDir, {"relative_workspace_path": ".", "ignore_globs": ["a", "b\0"]}),
-        (WriteTool, {"file_path": "a\0", "contents": ""}),
-    ],
-)
-def test_a_nul_in_a_path_or_pattern_is_an_error_of_the_call(tool, arguments):
-    with pytest.raises(ToolInputInvalid, match="holds a NUL character"):
-        convert_arguments(tool, json.dumps(arguments))
+def list_texts(schema: dict[str, Any], value: str) -> Any:
+    """A value of a schema whose every text is this one."""
+    match schema.get("type"):
+        case "array":
+            return [list_texts(schema.get("items", {}), value)]
+        case "object":
+            return {name: list_texts(below, value) for name, below in schema.get("properties", {}).items()}
+        case "integer" | "number":
+            return 1
+        case "boolean":
+            return False
+    return value
 
 
-def test_a_nul_in_content_is_content():
-    assert convert_arguments(WriteTool, json.dumps({"file_path": "a", "contents": "\0"})).contents == "\0"
-    edit = {"file_path": "a", "old_string": "\0", "new_string": "b"}
-    assert convert_arguments(SearchReplaceTool, json.dumps(edit)).old_string == "\0"
+@pytest.mark.parametrize("name", list(TOOLS))
+def test_a_nul_in_any_argument_of_any_tool_is_an_error_of_the_call(name):
+    tool = TOOLS[name]
+    properties = build_parameters(tool)["properties"]
+    texts = {key: list_texts(schema, "a\0b") for key, schema in properties.items()}
+    odd = {key: value for key, value in texts.items() if "\\u0000" in json.dumps(value)}
+    for key, value in odd.items():
+        with pytest.raises(ToolInputInvalid, match=r"holds a NUL character \(U\+0000\)"):
+            convert_arguments(tool, json.dumps({key: value}))
+
+
+def test_a_nul_in_a_list_that_was_sent_as_a_text_is_found():
+    todos = json.dumps([{"id": "1", "content": "a\0", "status": "pending"}])
+    arguments = json.dumps({"merge": False, "todos": todos})
+    with pytest.raises(ToolInputInvalid, match="todos holds a NUL character"):
+        convert_arguments(TOOLS["todo_write"], arguments)
+
+
+def test_what_a_server_is_given_is_checked_by_the_server():
+    assert convert_arguments(SERVED, '{"text": "a\\u0000"}').arguments == {"text": "a\0"}
