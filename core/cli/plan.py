@@ -13,8 +13,10 @@ import msgspec
 
 from core.cli.parsing import Arguments, Front, build_parser, parse_directory
 from core.cli.streams.json_escapes import fit_json
+from core.config.loading import load_with_notices
 from core.errors import CommandRejected
 from core.exits import ExitCode
+from core.permissions.trust import TrustStore
 from core.plans.plan_store import PlanStore
 from core.plans.todo_graph import find_blockers, find_ready, list_problems
 from core.plans.todo_transitions import check_not_blocked
@@ -26,7 +28,7 @@ from core.text.display_names import display_name, to_one_line
 from core.text.exposure import expose_line, expose_text
 from core.text.well_formed import encode_record
 from core.workspace import Workspace
-from core.workspace.file_names import PLAN_SUFFIX, PLANS
+from core.workspace.file_names import PLAN_SUFFIX
 from core.workspace.plan_folder import PlanFolder
 
 PLAN_USAGE = """\
@@ -36,7 +38,8 @@ agent-tui plan list [--json] [-C DIR]
        agent-tui plan set FILE TODO STATUS [--force] [-C DIR]"""
 
 PLAN_TEXT = """\
-The plans of a project, which are files in .cursor/plans. FILE is a path, the
+The plans of a project, which are files in .cursor/plans or
+in `plans.directory` of the settings. FILE is a path, the
 name of a file there or its beginning; it may be left out where there is one.
 
   list    every plan with its progress
@@ -101,10 +104,10 @@ def parse(argv: Sequence[str]) -> PlanArguments:
 def run(arguments: PlanArguments) -> int:
     """Carry out `arguments.action`. `ExitCode.FAILED` when a check finds faults, or a todo is not proved."""
     workspace = Workspace(arguments.directory)
-    store = PlanStore(PlanFolder(workspace))
+    store = PlanStore(PlanFolder(workspace, _find_directory(workspace)))
     if arguments.action == "list":
         return _list(store, json=arguments.json)
-    path = find_plan(workspace, store, arguments.words[0] if arguments.words else "")
+    path = find_plan(store, arguments.words[0] if arguments.words else "")
     match arguments.action:
         case "check":
             return _check(store, path)
@@ -114,18 +117,26 @@ def run(arguments: PlanArguments) -> int:
             return _show(store.load(path), json=arguments.json)
 
 
-def find_plan(workspace: Workspace, store: PlanStore, name: str) -> str:
-    """The plan's path in the workspace: a path, a file's name, the beginning of one, or "" for the only one."""
+def _find_directory(workspace: Workspace) -> str:
+    """Return the setting of where plans are kept; a project says nothing of it until it is trusted."""
+    trust = TrustStore(workspace.root)
+    if not trust.is_given():
+        return load_with_notices().settings.plans.directory
+    return load_with_notices(workspace.root, trust.load_files().is_trusted).settings.plans.directory
+
+
+def find_plan(store: PlanStore, name: str) -> str:
+    """The plan's path: a path, a file's name, the beginning of one, or "" for the only one."""
     given = Path(name).expanduser()
     if name and (len(given.parts) > 1 or given.is_file()):
-        return workspace.to_relative(str(given.resolve()))
+        return store.to_path(str(given.resolve()))
     listed = store.list_plans()
     known = [*(plan.path for plan in listed.plans), *(each.path for each in listed.broken)]
-    fitting = [path for path in known if path.removeprefix(f"{PLANS}/").startswith(name)]
-    exact = [path for path in fitting if path in {f"{PLANS}/{name}", f"{PLANS}/{name}{PLAN_SUFFIX}"}]
+    fitting = [path for path in known if path.rpartition("/")[2].startswith(name)]
+    exact = [path for path in fitting if path.rpartition("/")[2] in {name, f"{name}{PLAN_SUFFIX}"}]
     if len(exact or fitting) == 1:
         return (exact or fitting)[0]
-    shown = ", ".join(path.removeprefix(f"{PLANS}/") for path in sorted(fitting or known)) or "none"
+    shown = ", ".join(path.rpartition("/")[2] for path in sorted(fitting or known)) or "none"
     what = f"{len(fitting)} plans" if fitting else "no plan"
     wanted = f" begin with {name!r}" if name and fitting else f" is called {name!r}" if name else " here"
     raise CommandRejected(f"{what}{wanted}.", hint=f"There are: {shown}.", code="plan_unknown")
@@ -143,7 +154,7 @@ def _list(store: PlanStore, *, json: bool) -> int:
     for broken in listing.broken:
         _write(f"broken: {to_one_line(broken.problem)}")
     if not listing.plans and not listing.broken:
-        _write(f"there is no plan in {PLANS}.")
+        _write(f"there is no plan in {display_name(store.place)}.")
     return ExitCode.DONE
 
 

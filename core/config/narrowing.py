@@ -12,15 +12,21 @@ from typing import Any
 import msgspec
 
 from core.config.schema import list_keys
-from core.config.settings import LoadedSettings, ServerSettings, Settings
+from core.config.settings import LoadedSettings, PlanSettings, ServerSettings, Settings
 from core.config.tool_settings import narrow_tool
 from core.modes import Mode
+from core.workspace.plan_folder import is_inside_project
 
 _STRICTNESS = {"auto": 0, "confirm": 1, "human": 2}
 
 
 def _is_lower_limit(mine: float, theirs: float) -> bool:
     return theirs > 0 and (mine == 0 or theirs < mine)
+
+
+def _is_own_directory(mine: str, theirs: str) -> bool:
+    """True if plans may be written to the project's `theirs`: a place in it, where the user chose none."""
+    return mine == PlanSettings().directory and is_inside_project(theirs)
 
 
 # Which keys of a project's file are heard, and when the project's value is narrower than the user's.
@@ -32,6 +38,7 @@ NARROWER: Mapping[tuple[str, str], Callable[[Any, Any], bool]] = {
     ("commands", "policy"): lambda mine, theirs: _STRICTNESS[theirs] > _STRICTNESS[mine],
     ("edits", "policy"): lambda mine, theirs: theirs == "review" and mine == "auto",
     ("context", "compact_at"): lambda mine, theirs: theirs < mine,
+    ("plans", "directory"): _is_own_directory,
     ("index", "enabled"): lambda mine, theirs: mine and not theirs,
     ("web", "enabled"): lambda mine, theirs: mine and not theirs,
     ("web", "robots"): lambda mine, theirs: theirs and not mine,
@@ -75,6 +82,8 @@ def narrow_settings(mine: Settings, theirs: Settings, table: Mapping[str, Any], 
 
 
 def _explain_laxer(name: str, dotted: str) -> str:
+    if dotted == "plans.directory":
+        return f"{name}: `{dotted}` was ignored: a project names a place in it, and only where you name none yourself."
     return f"{name}: `{dotted}` was ignored: a project can only make your settings stricter."
 
 

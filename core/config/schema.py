@@ -48,6 +48,7 @@ _EXAMPLES: Final = {
     "limits.max_tokens": "a whole number, 0 = no limit",
     "limits.max_cost": "a number of US dollars, 0 = no limit",
     "commands.policy": "confirm, auto (or yolo), human",
+    "plans.directory": "a directory of the project or elsewhere, such as docs/plans or ~/plans",
     "ui.theme": "the name of a theme, such as nord (/theme lists them)",
     "ui.syntax": "a style of Pygments, such as monokai",
     "notify.command": 'a list of words, such as ["notify-send", "-a", "agent-tui"]',

@@ -72,6 +72,12 @@ class InterfaceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     keymap: dict[_KeyId, _KeyNames] = field(default_factory=dict)
 
 
+class PlanSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`directory`: where plans are written, relative to the project, absolute, or below `~`."""
+
+    directory: Annotated[str, Meta(pattern=r"^[^\0\n]{1,1000}$")] = ".cursor/plans"
+
+
 class DetachSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`on_hangup`: whether work goes on when its terminal is gone, "ssh" = only where that was a line of SSH.
     `idle_minutes`: a detached session ends when it has done nothing for so long; 0 = at the end of what runs."""
@@ -202,6 +208,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ui: InterfaceSettings = InterfaceSettings()
     notify: NotificationSettings = NotificationSettings()
     providers: dict[str, ProviderSettings] = field(default_factory=dict)
+    plans: PlanSettings = PlanSettings()
     detach: DetachSettings = DetachSettings()
     sessions: SessionSettings = SessionSettings()
     context: ContextSettings = ContextSettings()

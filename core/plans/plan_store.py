@@ -20,11 +20,17 @@ from core.plans.todo_changes import make_plan_path
 from core.plans.todo_graph import check_graph
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.plans import Plan
-from core.workspace.file_names import PLAN_SUFFIX, PLANS
 
 
 class PlanFiles(Protocol):
-    """The files of a workspace by relative path, read and written whole. Raises `PathRefused` for a path of no plan."""
+    """The plan files of a project by path, read and written whole. Raises `PathRefused` for a path of no plan."""
+
+    @property
+    def place(self) -> str:
+        """The folder of new plans."""
+
+    def to_path(self, path: str) -> str:
+        """Return the path of a plan in its one form."""
 
     def read(self, rel: str) -> bytes | None:
         """Read a whole file; None: there is no such file."""
@@ -32,8 +38,8 @@ class PlanFiles(Protocol):
     def write(self, rel: str, data: bytes) -> None:
         """Create (with its folders) or replace."""
 
-    def list_names(self, rel: str) -> Sequence[str]:
-        """List the names in a folder; empty when it does not exist."""
+    def list_paths(self) -> Sequence[str]:
+        """List the plans in the folder; empty when it does not exist."""
 
 
 class BrokenPlan(Struct, frozen=True, kw_only=True):
@@ -59,10 +65,34 @@ class PlanStore:
     def create(self, plan: Plan) -> Plan:
         """Write a new file, at a new path (see the answer). Raises `ToolInputInvalid` for a bad graph."""
         check_graph(plan.todos)
-        path = make_plan_path(plan.name)
+        path = make_plan_path(plan.name, self.place)
         created = replace(plan, path=path, body=plan.body.strip("\n"))
         self._files.write(path, render_new_plan(created).encode())
         return created
+
+    @property
+    def place(self) -> str:
+        """The folder of new plans: relative to the project, or absolute where it is outside of it."""
+        return self._files.place
+
+    def to_path(self, path: str) -> str:
+        """Return the path of a plan in its one form. Raises `PathRefused` for the path of anything else."""
+        return self._files.to_path(path)
+
+    def list_paths(self) -> list[str]:
+        """List the path of every file in the plans folder that is named like a plan."""
+        return sorted(self._files.list_paths())
+
+    def read_text(self, path: str) -> str:
+        """Return the text of a plan's file. Raises `PlanError` when it is missing or no text."""
+        data = self._files.read(path)
+        if data is None:
+            hint = "It may have been moved or deleted; list the plans again."
+            raise PlanError(f"There is no plan {path}.", hint=hint)
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise PlanError(f"{path} is no UTF-8 text (byte {error.start}).", hint="Save it as UTF-8.") from error
 
     def load(self, path: str) -> Plan:
         """Load one plan. Raises `PlanError` when the file is missing or broken."""
@@ -71,10 +101,7 @@ class PlanStore:
     def list_plans(self) -> PlanListing:
         """List every plan in the plans folder, by path."""
         plans, broken = [], []
-        for name in sorted(self._files.list_names(PLANS)):
-            if not name.endswith(PLAN_SUFFIX):
-                continue
-            path = f"{PLANS}/{name}"
+        for path in self.list_paths():
             try:
                 plans.append(self.load(path))
             except (PlanError, PathRefused) as error:
@@ -113,21 +140,11 @@ class PlanStore:
 
     def find_faults(self, path: str) -> tuple[PlanFault, ...]:
         """Find every fault of a file, by line. Raises `PlanError` when it can't be read at all."""
-        plan, page, broken = read_plan_file(self._read_text(path), path)
+        plan, page, broken = read_plan_file(self.read_text(path), path)
         return tuple(sorted((*broken, *locate_graph_faults(plan, page)), key=lambda fault: fault.line))
 
     def _open(self, path: str) -> tuple[Plan, PlanSource]:
-        return parse_plan_file(self._read_text(path), path)
-
-    def _read_text(self, path: str) -> str:
-        data = self._files.read(path)
-        if data is None:
-            hint = "It may have been moved or deleted; list the plans again."
-            raise PlanError(f"There is no plan {path}.", hint=hint)
-        try:
-            return data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise PlanError(f"{path} is no UTF-8 text (byte {error.start}).", hint="Save it as UTF-8.") from error
+        return parse_plan_file(self.read_text(path), path)
 
     def _save(self, path: str, before: Plan, after: Plan, page: PlanSource) -> Plan:
         if after != before:

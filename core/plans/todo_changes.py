@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from core.errors import ToolInputInvalid
 from core.plans.todo_graph import check_graph
 from core.protocol.documents import Todo, TodoStatus
-from core.workspace.file_names import PLAN_SUFFIX, PLANS
+from core.workspace.file_names import PLAN_SUFFIX
 
 
 class TodoChange(Struct, frozen=True, kw_only=True):
@@ -33,9 +33,9 @@ def make_slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:40].strip("-") or "plan"
 
 
-def make_plan_path(name: str) -> str:
-    """Make a new path, `.cursor/plans/<slug>_<8 hex>.plan.md`."""
-    return f"{PLANS}/{make_slug(name)}_{secrets.token_hex(4)}{PLAN_SUFFIX}"
+def make_plan_path(name: str, place: str) -> str:
+    """Make a new path, `<place>/<slug>_<8 hex>.plan.md`."""
+    return f"{place}/{make_slug(name)}_{secrets.token_hex(4)}{PLAN_SUFFIX}"
 
 
 def apply_todo_changes(existing: Sequence[Todo], updates: Sequence[TodoChange], *, merge: bool) -> tuple[Todo, ...]:

@@ -20,6 +20,7 @@ from core.shadow.bulk.bulk_summary import build_layers_changed
 from core.shadow.bulk.bulk_verdicts import BulkVerdicts
 from core.shadow.bulk.kept_check import KeptCheck
 from core.shadow.checkpoints.file_checkpoints import FileCheckpoints
+from core.shadow.checkpoints.plan_writes import PlanWrites
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.content.contents import Contents, explain_lost_content
 from core.shadow.diff.diff_lines import CONTEXT, MAX_WIDTH, build_diff
@@ -42,6 +43,7 @@ from core.shadow.review.write_rules import LoadRules
 from core.state.review import ReviewState
 from core.workspace import MAX_EDITED_BYTES, DirectoryEntry, IgnoreRules, PathStat, Workspace
 from core.workspace.file_names import is_git_internal
+from core.workspace.plan_folder import PlanFolder
 
 
 class Shadow:
@@ -78,12 +80,13 @@ class Shadow:
         self._absorber = Absorber(tree, self._proposals, emit)
         self.bulks = BulkVerdicts(tree, emit, step, self._risks.write_rules)
         self._kept_check = KeptCheck(tree, self.bulks, self._pending_layer, emit)
-        self.checkpoints = FileCheckpoints(tree, self._promotion, self._verdicts, self.bulks)
+        self.plans = PlanWrites(PlanFolder(workspace), contents, emit)
+        self.checkpoints = FileCheckpoints(tree, self._promotion, self._verdicts, self.bulks, self.plans)
         self._rename_pairs = RenamePairs(contents, state, emit)
 
     def _emit_promoted(self, event: ev.AnyEvent) -> None:
         """Tell the log; what commands left behind no longer hides what the project gets from the review."""
-        if isinstance(event, ev.FileWritten) and self.layers.kept.layers:
+        if isinstance(event, ev.FileWritten | ev.PlanWritten) and self.layers.kept.layers:
             change = self.state.changes.get(event.path)  # none: a verdict is undone, and it will be pending again
             self.merged_tree.forget(event.path, shows=change is not None and change.pending.kind != "absent")
         self._log(event)

@@ -137,6 +137,7 @@ SHARED_STEPS: Final = _combine_steps(
         ev.ChangeRevised: (steps.record_merged_change,),
         ev.PlanCreated: (steps.set_plan,),
         ev.PlanUpdated: (steps.set_plan,),
+        ev.PlanWritten: (steps.drop_removed_plan,),
         ev.TodoChanged: (_assign("todos", todos_plan_path="plan"), steps.close_subagents),
         ev.TodoVerified: (_put("verifications"),),
         ev.ContextMeasured: (steps.set_context,),

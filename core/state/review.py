@@ -31,7 +31,8 @@ class ReviewState:
     them; `layers` of commands' effects, lowest first, and the `bulks` in them; `comments` by path and hunk that the
     model has not been sent; `diagnostics` by path, of the text that is pending now; `code_review`: the last one;
     `verifications`: the last one of each command, and `verified_last` how the last of all ended. Only `apply` changes
-    it, and `version` with it. `writes` and `checkpoints` (by id) are kept for restoring files."""
+    it, and `version` with it. `writes`, `plan_paths` (of those that are plans) and `checkpoints` (by id) are kept for
+    restoring files."""
 
     version: int = 0
     changes: dict[str, Change] = field(default_factory=dict)
@@ -45,6 +46,7 @@ class ReviewState:
     verifications: dict[str, Verification] = field(default_factory=dict)
     verified_last: ev.VerificationFinished | None = None
     writes: list[ev.FileWritten] = field(default_factory=list)
+    plan_paths: set[str] = field(default_factory=set)
     checkpoints: dict[str, ReviewCheckpoint] = field(default_factory=dict)
 
     @property
@@ -154,6 +156,11 @@ def _add_write(review: ReviewState, event: ev.FileWritten) -> None:
         review.writes.append(event)
 
 
+def _add_plan_write(review: ReviewState, event: ev.PlanWritten) -> None:
+    review.writes.append(ev.FileWritten(path=event.path, state=event.state, before=event.before))
+    review.plan_paths.add(event.path)
+
+
 def _add_checkpoint(review: ReviewState, event: ev.CheckpointCreated) -> None:
     review.checkpoints[event.id] = ReviewCheckpoint(
         changes=dict(review.changes),
@@ -186,5 +193,6 @@ REVIEW_STEPS: dict[type[ev.Event], ReviewStep] = {
 # What only who restores files needs.
 RESTORE_STEPS: dict[type[ev.Event], ReviewStep] = {
     ev.FileWritten: _add_write,
+    ev.PlanWritten: _add_plan_write,
     ev.CheckpointCreated: _add_checkpoint,
 }

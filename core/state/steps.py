@@ -93,6 +93,14 @@ def set_plan(state: SessionState, _: ev.Envelope, event: ev.PlanCreated | ev.Pla
     state.plans[event.plan.path] = event.plan
 
 
+def drop_removed_plan(state: SessionState, _: ev.Envelope, event: ev.PlanWritten) -> None:
+    if event.state.kind != "absent":
+        return
+    state.plans.pop(event.path, None)
+    if state.current_plan_path == event.path:
+        state.current_plan_path = next(reversed(state.plans), "")
+
+
 def set_context(state: SessionState, _: ev.Envelope, event: ev.ContextMeasured) -> None:
     state.context_used = event.used
     state.context_window = event.window or state.context_window

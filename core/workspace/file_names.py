@@ -71,8 +71,8 @@ def _is_git(name: str) -> bool:
     return name.partition(":")[0].rstrip(". ") in {".git", "git~1"}
 
 
-def is_plan(rel: str) -> bool:
-    """True if a workspace-relative path is that of a plan file, by its spelling alone."""
+def is_plan(rel: str, place: str = PLANS) -> bool:
+    """True if a path is that of a plan file in the folder `place`, by its spelling alone."""
     folder, _, name = rel.rpartition("/")
     is_odd = name.startswith(".") or "\0" in name
-    return folder == PLANS and name.endswith(PLAN_SUFFIX) and not is_odd and len(to_os_name(name)) <= _MAX_NAME_BYTES
+    return folder == place and name.endswith(PLAN_SUFFIX) and not is_odd and len(to_os_name(name)) <= _MAX_NAME_BYTES

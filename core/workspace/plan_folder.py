@@ -1,8 +1,10 @@
-"""The plan files of a project: `.cursor/plans/*.plan.md`, the one place that is written without a review.
+"""The plan files of a project, in `.cursor/plans` or where its user wants them: the one place that is written without a
+review.
 
 So the border is enforced here and not by the callers: no other path is read as a plan or written as one, no link is
 passed on the way, and the file is a regular one without a second name. Where a path came from (a model, a plan, the log
-of a session, a command line) makes no difference.
+of a session, a command line) makes no difference. Plans of the project have relative paths, those elsewhere absolute
+ones.
 """
 
 from __future__ import annotations
@@ -10,27 +12,54 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
+from pathlib import Path
 from time import time
 
+from core import user_dirs
 from core.errors import PathRefused
 from core.filesystem.renaming import is_plan_temporary_name
-from core.workspace.file_names import PLAN_SUFFIX, PLANS, from_os_name, is_plan
+from core.protocol.review import FileState
+from core.workspace.file_names import PLAN_SUFFIX, PLANS, fold_name, from_os_name, is_git_internal, is_plan
+from core.workspace.path_status import ABSENT
+from core.workspace.secret_names import is_secret
 from core.workspace.tree import Workspace
 
 MAX_PLAN_BYTES = 1_000_000  # bytes
 _MAX_WRITE_SECONDS = 60.0  # seconds
+_OWN_NAMES = frozenset({".agent-tui"})
+_SECRET_NAMES = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store"})
+_PROBE = "plan.md"  # a file that would be in the directory
 
 
 class PlanFolder:
-    """Plans by workspace-relative path. Every method raises `PathRefused` for what is no plan file."""
+    """Plans by path. Every method raises `PathRefused` for what is no plan file, and where `directory` (relative to the
+    project, absolute, or below `~`) can't hold plans."""
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, directory: str = PLANS) -> None:
         self._workspace = workspace
+        self._wanted = directory
+
+    @property
+    def place(self) -> str:
+        """The folder of new plans: relative to the project, or absolute where it is outside of it."""
+        return PLANS if self._wanted == PLANS else find_plan_place(self._workspace.root, self._wanted)
+
+    def to_path(self, path: str) -> str:
+        """Return the path of a plan in its one form. Raises `PathRefused` for the path of anything else."""
+        outside = self.place if self.place.startswith("/") else ""
+        if outside and path.startswith(f"{outside}/") and is_plan(path, outside):
+            return path
+        rel = self._workspace.to_relative(path)
+        if is_plan(rel, self.place) or is_plan(rel):
+            return rel
+        raise PathRefused(
+            f"{path!r} is no plan.", hint=f"Plans are files {self.place}/*{PLAN_SUFFIX} of the project.", code="no_plan"
+        )
 
     def read(self, rel: str) -> bytes | None:
         """Return the whole file; None: there is none."""
-        path = self._check_path(rel)
-        state, data = self._workspace.read_state(path)
+        path = self.to_path(rel)
+        state, data = self.read_state(path)
         if state.kind == "absent":
             return None
         if state.kind != "file":
@@ -41,38 +70,143 @@ class PlanFolder:
             raise PathRefused(f"{path!r} is too large for a plan ({state.size:,} bytes).", code="too_large")
         return data
 
+    def read_state(self, rel: str) -> tuple[FileState, bytes | None]:
+        """Return what is at the path of a plan, with its bytes (None if there is nothing)."""
+        tree, name = self._find_tree(self.to_path(rel))
+        return tree.read_state(name) if tree else (ABSENT, None)
+
     def write(self, rel: str, data: bytes) -> None:
         """Create (with its folders) or replace a plan, whole or not at all."""
-        self._workspace.write_atomic(self._check_path(rel), data)
+        path = self.to_path(rel)
+        if path.startswith("/"):
+            _make_place(Path(self.place))
+        tree, name = self._find_tree(path)
+        if tree is None:
+            raise PathRefused(f"{self.place} can't be made.", hint="Name another `plans.directory`.")
+        tree.write_atomic(name, data)
 
-    def list_names(self, rel: str = PLANS) -> list[str]:
-        """Return the names of the plans in a folder; none if there is no such folder."""
-        if rel != PLANS:
-            return []
+    def remove(self, rel: str) -> None:
+        """Remove a plan, if it is a file; nothing else is touched."""
+        path = self.to_path(rel)
+        tree, name = self._find_tree(path)
+        if tree is None or tree.read_state(name)[0].kind != "file":
+            return
         try:
-            with self._workspace.open_parent(f"{PLANS}/.") as (folder, _):
-                found = [from_os_name(os.fsencode(name)) for name in os.listdir(folder)]  # noqa: PTH208  # by descriptor
+            with tree.open_parent(name) as (folder, base):
+                os.unlink(base, dir_fd=folder)
+        except OSError as error:
+            raise PathRefused(f"{path!r} can't be removed: {error.strerror}.") from error
+
+    def list_paths(self) -> list[str]:
+        """Return the paths of the plans in the folder; none if there is no such folder."""
+        place = self.place
+        tree, folder_name = self._find_tree(f"{place}/.")
+        try:
+            if tree is None:
+                return []
+            with tree.open_parent(folder_name) as (folder, _):
+                names = [from_os_name(os.fsencode(name)) for name in os.listdir(folder)]  # noqa: PTH208  # by descriptor
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
             raise PathRefused(
-                f"{PLANS} can't be listed: {error.strerror}.", hint="Plans need a directory there, not a link."
+                f"{place} can't be listed: {error.strerror}.", hint="Plans need a directory there, not a link."
             ) from error
-        return [name for name in found if is_plan(f"{PLANS}/{name}")]
+        return [f"{place}/{name}" for name in names if is_plan(f"{place}/{name}", place)]
 
     def remove_abandoned(self) -> None:
         """Remove what a process that was killed while it wrote a plan left: all that is older than a write can last."""
         oldest = time() - _MAX_WRITE_SECONDS
-        with suppress(PathRefused, OSError), self._workspace.open_parent(f"{PLANS}/.") as (folder, _):
-            for name in filter(is_plan_temporary_name, map(os.fsencode, os.listdir(folder))):  # noqa: PTH208  # by descriptor
-                found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                if stat.S_ISREG(found.st_mode) and found.st_mtime < oldest:
-                    os.unlink(name, dir_fd=folder)
+        with suppress(PathRefused, OSError):
+            tree, folder_name = self._find_tree(f"{self.place}/.")
+            if tree is None:
+                return
+            with tree.open_parent(folder_name) as (folder, _):
+                for name in filter(is_plan_temporary_name, map(os.fsencode, os.listdir(folder))):  # noqa: PTH208  # by descriptor
+                    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                    if stat.S_ISREG(found.st_mode) and found.st_mtime < oldest:
+                        os.unlink(name, dir_fd=folder)
 
-    def _check_path(self, rel: str) -> str:
-        path = self._workspace.to_relative(rel)
-        if not is_plan(path):
-            raise PathRefused(
-                f"{rel!r} is no plan.", hint=f"Plans are files {PLANS}/*{PLAN_SUFFIX} of the project.", code="no_plan"
-            )
-        return path
+    def _find_tree(self, path: str) -> tuple[Workspace | None, str]:
+        """Return the directory that a path is opened below, with its path there; None: it does not exist."""
+        if not path.startswith("/"):
+            return self._workspace, path
+        place = Path(self.place)
+        name = path.removeprefix(f"{place}/")
+        return (Workspace(place) if place.is_dir() else None), name
+
+
+def _make_place(place: Path) -> None:
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PathRefused(
+            f"{place} can't be made: {error.strerror}.", hint="Name another `plans.directory`."
+        ) from error
+
+
+def is_inside_project(directory: str) -> bool:
+    """True if a setting names, by its spelling, a directory below the project."""
+    parts = directory.split("/")
+    return not directory.startswith(("/", "~")) and ".." not in parts and any(part not in {"", "."} for part in parts)
+
+
+def find_plan_place(root: Path, directory: str) -> str:
+    """Return the directory of plans that a setting names: relative to the project at `root` (a real path), or absolute
+    if it is elsewhere. Raises `PathRefused` for one that can't hold plans."""
+    try:
+        spelled = Path(os.path.normpath(root / Path(directory).expanduser()))
+        real = spelled.resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise _refuse(directory, "no directory") from error
+    if not spelled.is_relative_to(root) and not real.is_relative_to(root):
+        if problem := _find_problem_outside(spelled, root) or _find_problem_outside(real, root):
+            raise _refuse(directory, problem)
+        return from_os_name(os.fsencode(real))
+    rel = (spelled if spelled.is_relative_to(root) else real).relative_to(root)
+    name = from_os_name(os.fsencode(rel.as_posix()))
+    if name == ".":
+        raise _refuse(directory, "the project itself")
+    if problem := _find_problem_by_name(name):
+        raise _refuse(directory, problem)
+    return name
+
+
+def _find_problem_outside(place: Path, root: Path) -> str:
+    home = Path.home().resolve()
+    if place == Path(place.anchor):
+        return "the root of the file system"
+    if place == home:
+        return "your home directory itself"
+    if place in home.parents or place in root.parents:
+        return f"a directory above {'your home directory' if place in home.parents else 'the project'}"
+    for own, what in ((user_dirs.get_state_dir(), "state"), (user_dirs.get_config_dir(), "settings")):
+        if any(place.is_relative_to(each) or each.is_relative_to(place) for each in (own.absolute(), own.resolve())):
+            return f"a directory of this program's own {what}"
+    return _find_problem_by_name(from_os_name(os.fsencode(place)).lstrip("/"))
+
+
+def _find_problem_by_name(path: str) -> str:
+    parts = path.split("/")
+    if is_git_internal(path):
+        return "a directory of git's own state"
+    if any(fold_name(part) in _OWN_NAMES for part in parts):
+        return "a directory of this program's own settings"
+    if any(fold_name(part) in _SECRET_NAMES for part in parts):
+        return "a directory of secrets"
+    tops = ["/".join(parts[: count + 1]) for count in range(len(parts))]
+    if any(is_secret(each, _is_ignored) or is_secret(f"{each}/{_PROBE}", _is_ignored) for each in tops):
+        return "a directory of secrets"
+    return ""
+
+
+def _is_ignored(_: str, __: bool) -> bool:
+    return True
+
+
+def _refuse(directory: str, what: str) -> PathRefused:
+    return PathRefused(
+        f"`plans.directory` names {what} ({directory}), where no plans are kept.",
+        hint="Name a directory of the project, or one of your own elsewhere, such as ~/plans.",
+        code="plan_place",
+    )

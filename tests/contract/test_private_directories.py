@@ -24,6 +24,7 @@ ELSEWHERE = {
     "core/shadow/gitstate/repository_copy.py",
     "core/shell/probe_overlay.py",
     "core/tools/builtin/reading/grep.py",
+    "core/workspace/plan_folder.py",
 }
 
 

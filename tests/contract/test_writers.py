@@ -154,7 +154,7 @@ WRITERS: dict[str, str] = {
     "core.transports.attach.socket_places": SOCKETS,
     "core.filesystem.atomic_write": "project: new files of plans and promotions; all that the program keeps",
     "core.filesystem.open_beneath": KERNEL,
-    "core.workspace.plan_folder": "project: plan files",
+    "core.workspace.plan_folder": "project: plan files, also in the directory that the user names for them",
     "core.filesystem.removal": "layers, copies and sessions that go; commands' cache",
     "core.filesystem.renaming": "project: the renames of a promotion",
     "core.workspace.tree": "project: by whom is told by PROJECT and by who imports it",
@@ -205,7 +205,7 @@ PROJECT: dict[str, frozenset[str]] = {
     ),
     "core.engine.export.documents": words("write_export"),
     "core.git.index_lock": words("_link_lock _unlink install_draft take_lock"),
-    "core.workspace.plan_folder": words("PlanFolder.remove_abandoned PlanFolder.write"),
+    "core.workspace.plan_folder": words("PlanFolder.remove PlanFolder.remove_abandoned PlanFolder.write _make_place"),
     "core.filesystem.renaming": words("move_to_free_name"),
     "core.filesystem.atomic_write": words("create_file rename_over replace_file stream_replacement"),
     "core.workspace.tree": words(

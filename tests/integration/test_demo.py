@@ -15,6 +15,7 @@ from core.cli.sessions import choose_session
 from core.engine import Engine, EngineOptions
 from core.errors import StateError
 from core.protocol import commands as cmd
+from core.protocol import queries as q
 from core.providers.scripted.provider import ScriptedProvider
 from tui.app import AgentApp
 from tui.bridge import SessionRequest
@@ -213,3 +214,27 @@ def test_the_script_of_the_demo_is_sound_and_offers_its_first_prompt():
     offer = provider.suggest(())
     assert offer is not None
     assert (offer.text, offer.mode) == ("Why do the tests fail?", "ask")
+
+
+@pytest.mark.slow
+async def test_going_back_to_before_the_plan_of_the_demo_leaves_no_plan(tmp_path, monkeypatch):
+    monkeypatch.setenv("AGENT_TUI_SCRIPT_SPEED", "0")
+    engine = Engine(tmp_path, options=EngineOptions(watch=False))
+
+    async def connect() -> Engine:
+        return engine
+
+    app = AgentApp(connect, SessionRequest(demo=True))
+    async with app.run_test(size=(120, 40)) as pilot:
+        user = Newcomer(app, pilot)
+        await user.take_suggestion("Why do the tests fail?")
+        await user.turn_over(1)
+        await user.take_suggestion("Plan the smallest fixes.")
+        await user.turn_over(2)
+        plans = user.project / ".cursor/plans"
+        assert len(list(plans.iterdir())) == 1
+        session = user.state.session_id
+        checkpoints = await engine.query(q.CheckpointsQuery(session=session))
+        await engine.submit(cmd.CheckpointRestore(session=session, id=checkpoints.checkpoints[-1].id, what="both"))
+        await user.until(lambda: not list(plans.iterdir()))
+        await user.until(lambda: user.state.current_plan is None and not user.state.todos)

@@ -132,3 +132,33 @@ def test_wrong_arguments_are_usage_errors(project, words, capsys):
         parse(["plan", *words])
     assert left.value.code == 2
     assert "agent-tui plan" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("directory", ["docs/plans", "~/plans"])
+def test_the_shell_finds_plans_where_the_settings_have_them(project, capsys, directory):
+    config = Path("~/.config/agent-tui/config.toml").expanduser()
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text(f'[plans]\ndirectory = "{directory}"\n')
+    assert run("list") == 0
+    place = project / Path(directory).expanduser()
+    named = str(place) if directory.startswith("~") else directory
+    assert capsys.readouterr().out == f"there is no plan in {named}.\n"
+    place.mkdir(parents=True)
+    (place / "till_01234567.plan.md").write_text(TEXT.replace("    verify: test -e ok # the proof\n", ""))
+    assert run("list") == 0
+    assert capsys.readouterr().out == f"{named}/till_01234567.plan.md  0/2  Login\n"
+    for name in ("till", "till_01234567.plan.md", str(place / "till_01234567.plan.md")):
+        assert run("check", name) == 0
+    assert run("set", "till", "a", "completed") == 0
+    assert "status: completed" in (place / "till_01234567.plan.md").read_text()
+    assert run("show", str(project / ".cursor/plans/login_01234567.plan.md")) == 0
+    with pytest.raises(AgentTuiError):
+        run("show", "/etc/till_01234567.plan.md")
+
+
+def test_a_place_that_can_not_hold_plans_is_named_in_the_shell(project):
+    config = Path("~/.config/agent-tui/config.toml").expanduser()
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text('[plans]\ndirectory = "~"\n')
+    with pytest.raises(AgentTuiError, match="your home directory itself"):
+        run("list")

@@ -10,7 +10,15 @@ from msgspec.structs import replace
 from core.protocol.client import EngineGone
 from core.protocol.commands import Ack, AnyCommand, Reject, Reply, SessionOpen, SessionResume, ThemeKeep
 from core.protocol.events import AnyEvent, Envelope, LossyEvent, SessionStarted
-from core.protocol.queries import AnyAnswer, AnyQuery, ModelsAnswer, PromptHistoryAnswer, RefusedAnswer, TreeAnswer
+from core.protocol.queries import (
+    AnyAnswer,
+    AnyQuery,
+    ModelsAnswer,
+    PlanFilesAnswer,
+    PromptHistoryAnswer,
+    RefusedAnswer,
+    TreeAnswer,
+)
 
 SESSION = "ses_0000000000000001"
 CLOCK = 1_750_000_000_000
@@ -88,6 +96,8 @@ class ScriptedClient:
                 return ModelsAnswer(models=(), providers=(), default="scripted/demo")
             case None, "PromptHistoryQuery":
                 return PromptHistoryAnswer(prompts=())
+            case None, "PlanFilesQuery":
+                return PlanFilesAnswer(place=".cursor/plans")
             case None, "TreeQuery":
                 return TreeAnswer(path="", entries=())
             case None, _:

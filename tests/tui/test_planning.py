@@ -7,7 +7,7 @@ from textual.widgets import OptionList
 from core.protocol import commands as c
 from core.protocol import events as e
 from core.protocol import queries as q
-from core.protocol.review import Comment, Origin
+from core.protocol.review import Comment, FileState, Origin
 from tests.support import recorded
 from tui.plan.panel import PlanPanel
 from tui.plan.todo_list import TodoList
@@ -16,6 +16,10 @@ START = [*recorded.opening(), *recorded.planning()]
 PATH = ".cursor/plans/tax_1234abcd.plan.md"
 WRITTEN = [*START, e.PlanUpdated(plan=replace(START[-3].plan, body="# Why\n\nTwice is once\ntoo often."))]
 DONE = (recorded.TODOS[0], replace(recorded.TODOS[1], status="completed"), recorded.TODOS[2])
+
+
+def list_plans(*names: str, place: str = ".cursor/plans") -> q.PlanFilesAnswer:
+    return q.PlanFilesAnswer(place=place, paths=tuple(f"{place}/{name}" for name in names))
 
 
 async def opened(on) -> TodoList:
@@ -143,9 +147,8 @@ async def test_a_failed_proof_is_seen_in_the_panel(stage):
 
 
 async def test_another_plan_of_the_project_is_chosen_from_a_list(stage):
-    entries = tuple(q.TreeEntry(name=name, kind="file") for name in ("a_01234567.plan.md", "b.plan.md", "notes.md"))
-    tree = q.TreeAnswer(path=".cursor/plans", entries=entries)
-    async with stage(START, answers={q.TreeQuery: tree}) as on:
+    plans = list_plans("a_01234567.plan.md", "b.plan.md")
+    async with stage(START, answers={q.PlanFilesQuery: plans}) as on:
         on.screen.controllers.plan.action_choose_plan()
         await on.until(lambda: type(on.app.screen).__name__ == "PickerDialog")
         await on.pilot.press(*"b", "enter")
@@ -162,8 +165,8 @@ async def test_another_plan_of_the_project_is_chosen_from_a_list(stage):
 
 @pytest.mark.parametrize(("what", "workers"), [("", 1), ("parallel 3", 3)])
 async def test_where_no_plan_is_at_hand_the_only_one_of_the_project_is_built(stage, what, workers):
-    tree = q.TreeAnswer(path=".cursor/plans", entries=(q.TreeEntry(name="a_01234567.plan.md", kind="file"),))
-    async with stage(recorded.opening(), answers={q.TreeQuery: tree}) as on:
+    plans = list_plans("a_01234567.plan.md")
+    async with stage(recorded.opening(), answers={q.PlanFilesQuery: plans}) as on:
         on.screen.controllers.plan.action_build_plan(what)
         await on.until(lambda: on.sent(c.PlanBuild))
         (build,) = on.sent(c.PlanBuild)
@@ -230,11 +233,8 @@ async def test_lines_are_commented_and_the_comments_edited_removed_and_sent(stag
 
 
 async def test_a_panel_without_a_plan_counts_those_of_the_project_and_enter_opens_the_one_there_is(stage):
-    tree = q.TreeAnswer(
-        path=".cursor/plans",
-        entries=(q.TreeEntry(name="tax_1234abcd.plan.md", kind="file"), q.TreeEntry(name="notes.md", kind="file")),
-    )
-    async with stage(recorded.opening(), answers={q.TreeQuery: tree}) as on:
+    plans = list_plans("tax_1234abcd.plan.md")
+    async with stage(recorded.opening(), answers={q.PlanFilesQuery: plans}) as on:
         await on.pilot.press("ctrl+t")
         await on.until(lambda: on.panes.plan is not None and on.panes.plan.has_focus_within)
         text = on.panes.plan.query_one("PlanText")
@@ -244,6 +244,42 @@ async def test_a_panel_without_a_plan_counts_those_of_the_project_and_enter_open
         await on.pilot.press("enter")
         await on.until(lambda: on.sent(c.PlanEdit))
         assert on.sent(c.PlanEdit)[0].path == PATH
+
+
+@pytest.mark.parametrize("place", ["docs/plans", "/home/me/plans"])
+async def test_plans_kept_elsewhere_are_named_with_their_place_chosen_and_built(stage, place):
+    path, todos = f"{place}/tax_1234abcd.plan.md", recorded.TODOS
+    async with stage(
+        recorded.opening(), answers={q.PlanFilesQuery: list_plans("tax_1234abcd.plan.md", place=place)}
+    ) as on:
+        await on.pilot.press("ctrl+t")
+        await on.until(lambda: on.panes.plan is not None and on.panes.plan.has_focus_within)
+        text = on.panes.plan.query_one("PlanText")
+
+        def read() -> str:
+            return " ".join(text.render_line(y).text.strip() for y in range(text.size.height))
+
+        await on.until(lambda: "this project has 1 plan" in read())
+        assert f"kept as a file in {place}." in read().replace("  ", " ")
+        await on.pilot.press("enter")
+        await on.until(lambda: on.sent(c.PlanEdit))
+        assert on.sent(c.PlanEdit)[0].path == path
+        await on.emit(e.PlanUpdated(plan=replace(START[-3].plan, path=path)), e.TodoChanged(todos=todos, plan=path))
+        await on.until(lambda: on.screen.query(TodoList) and on.screen.query_one(TodoList).has_focus)
+        await on.pilot.press("b")
+        await on.until(lambda: on.sent(c.PlanBuild))
+        assert on.sent(c.PlanBuild)[0].path == path
+        absent = FileState(kind="absent")
+        await on.emit(e.PlanWritten(path=path, state=absent, before=absent), e.TodoChanged(todos=()))
+        await on.until(lambda: "No plan is open" in read())
+
+
+async def test_a_place_that_holds_no_plans_is_told_when_one_is_looked_for(stage):
+    refusal = q.RefusedAnswer(code="plan_place", message="`plans.directory` names your home directory itself.")
+    async with stage(recorded.opening(), answers={q.PlanFilesQuery: refusal}) as on:
+        on.screen.controllers.plan.action_choose_plan()
+        await on.until(lambda: on.app._notifications)
+        assert "your home directory itself" in next(iter(on.app._notifications)).message
 
 
 async def test_while_a_plan_is_built_the_plan_stays_in_view_and_then_the_review_comes(stage):

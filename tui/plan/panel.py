@@ -19,7 +19,7 @@ from tui.panes import StatePane
 from tui.plan import messages, todo_edits
 from tui.plan.editing import PlanEditor, PlanInput
 from tui.plan.graph import UNDRAWN_MARK, UNDRAWN_NOTE, GraphRow, layout_graph
-from tui.plan.text_view import PlanText, describe_nothing
+from tui.plan.text_view import USUAL_PLACE, PlanText, describe_nothing
 from tui.plan.todo_list import TodoList
 from tui.plan.todo_rows import TodoFacts, count_hunks_by_todo, map_todo_activity, matches_filter, render_title
 from tui.review.hunk_editor import is_line_editable
@@ -68,6 +68,7 @@ class PlanPanel(StatePane):
         self._pattern = ""
         self._expected_id = ""  # a todo that was asked for and has not come yet
         self._found: tuple[str, ...] = ()  # plans of the project, while none is open
+        self._place = USUAL_PLACE
 
     def compose(self) -> ComposeResult:
         yield Static(classes="plan--title")
@@ -115,9 +116,9 @@ class PlanPanel(StatePane):
             if is_other and self.query_one(PlanText).has_focus:
                 self.focus()  # there was nothing but a text when the panel came up
 
-    def show_found(self, names: tuple[str, ...]) -> None:
-        """Name the plans of the project, from which one can be chosen while none is open."""
-        self._found = names
+    def show_found(self, names: tuple[str, ...], place: str) -> None:
+        """Name the plans of the project, from which one can be chosen while none is open, and where they are kept."""
+        self._found, self._place = names, place
         if self.is_mounted and not (self._plan or self._todos):
             self._render_plan()
 
@@ -133,7 +134,7 @@ class PlanPanel(StatePane):
         self.set_class(not (plan and plan.body.strip()), "-textless")
         self._render_title()
         self._render_todos()
-        message = "" if plan or todos else describe_nothing(self._found, get_keymap(self.app))
+        message = "" if plan or todos else describe_nothing(self._found, get_keymap(self.app), self._place)
         self.query_one(PlanText).show(plan, message, comments=self._comments, is_same=is_same)
 
     def _render_todos(self) -> None:

@@ -29,10 +29,9 @@ from tui.widgets.text_rows import Piece, wrap_text
 MAX_LINE_LENGTH: Final = 20_000  # characters of a line
 LOST_COMMENTS: Final = "Said of lines that have changed since"
 MAX_NAMED: Final = 3  # plans of the project
-EMPTY: Final = (
-    "In Plan mode the agent writes one with you: todos that depend on each other, kept as a file in .cursor/plans. "
-    "Press {app.mode_next} for the mode."
-)
+USUAL_PLACE: Final = ".cursor/plans"
+EMPTY: Final = "In Plan mode the agent writes one with you: todos that depend on each other, kept as a file in"
+MODE_KEY: Final = "Press {app.mode_next} for the mode."
 _ROLE_STYLES: Final[Mapping[str, str]] = {
     "heading": "bold $text-primary",
     "strong": "bold",
@@ -67,14 +66,16 @@ class PlanTextRow:
     stop: int = 0
 
 
-def describe_nothing(names: Sequence[str], keymap: Mapping[str, str]) -> str:
-    """Describe a panel without a plan: which ones the project has, how one is opened, and how a new one comes to be."""
+def describe_nothing(names: Sequence[str], keymap: Mapping[str, str], place: str = USUAL_PLACE) -> str:
+    """Describe a panel without a plan: which ones the project has, how one is opened, and how and where a new one comes
+    to be."""
+    empty = f"{EMPTY} {fit_line(place, 80)}. {insert_keys(MODE_KEY, keymap)}"
     if not names:
-        return f"No plan in this project yet\n\n{insert_keys(EMPTY, keymap)}"
+        return f"No plan in this project yet\n\n{empty}"
     named = ", ".join(fit_line(each, 40) for each in names[:MAX_NAMED]) + (", …" if len(names) > MAX_NAMED else "")
     how = "{plantext.todos} opens it." if len(names) == 1 else "{plantext.todos} chooses one."
     title = f"No plan is open; this project has {count_things('plan', len(names))}"
-    return f"{title}\n\n{named}: {insert_keys(how, keymap)} {insert_keys(EMPTY, keymap)}"
+    return f"{title}\n\n{named}: {insert_keys(how, keymap)} {empty}"
 
 
 def layout_text(body: str, comments: Iterable[Comment], width: int, *, title: str = "") -> list[PlanTextRow]:

@@ -369,6 +369,7 @@ _SHOWN: Final[Mapping[type[events.Event], tuple[Topics, Step | None]]] = {
     events.JobEnded: (_SAID, _end_job),
     events.PlanCreated: (_PLAN, _set_plan),
     events.PlanUpdated: (_PLAN, _set_plan),
+    events.PlanWritten: (_PLAN, None),
     events.TodoChanged: (_PLAN, _set_todos),
     events.ProbeAdded: (_DEBUG, _add_probe),
     events.ProbesChecked: (_DEBUG, _set_probe_check),

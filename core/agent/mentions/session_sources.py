@@ -122,6 +122,8 @@ class OpenSession(Struct, frozen=True, kw_only=True):
                 text = self._render_terminal()
             case "session":
                 text = await asyncio.to_thread(self._render_session, name)
+            case "plan":
+                text = await asyncio.to_thread(self._render_plan, name)
         return text
 
     def _render_branch(self) -> str:
@@ -189,6 +191,12 @@ class OpenSession(Struct, frozen=True, kw_only=True):
         what = f"several plans are called {name!r}" if found else f"there is no plan {name!r}"
         raise MentionRefused(f"{what}.", hint=f"The plans are: {names}." if names else "There are no plans.")
 
+    def _render_plan(self, path: str) -> str:
+        try:
+            return self.plans.read_text(path)
+        except AgentTuiError as problem:
+            return f"(it can't be read: {problem.message})"
+
     def _find_session(self, name: str) -> ContextItem:
         own = self.state.session_id
         others = [each for each in list_sessions(self.store, limit=50) if each.id != own and each.turns]
@@ -215,6 +223,8 @@ def _item(kind: ContextKind, label: str, reason: str, name: str = "") -> Context
 
 def _build_plan_item(path: str) -> ContextItem:
     name = path.rpartition("/")[2].removesuffix(".plan.md")
+    if path.startswith("/"):  # outside of the project, where no file is read by its path
+        return _item("plan", f"@plan · {name}", "a plan", path)
     return ContextItem(key=f"file:{path}", kind="file", label=f"@plan · {name}", path=path, reason="mentioned: a plan")
 
 

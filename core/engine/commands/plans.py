@@ -124,7 +124,8 @@ def _start_build(session: Session, plan: Plan, command: cmd.PlanBuild) -> None:
         build = ParallelBuild(session, plan.path, command.workers, command.todo)
         start_turn(session, partial(build.run, prompt=prompt), prompt)
         return
-    by_file = session.settings.get_dialect(session.state.model) == "command"
+    is_outside = plan.path.startswith("/")  # where no command can write
+    by_file = session.settings.get_dialect(session.state.model) == "command" and not is_outside
     shown = select_current(plan.todos)
     shown += (chosen,) if chosen and chosen not in shown else ()
     more = len(plan.todos) - len(shown)

@@ -56,6 +56,7 @@ QUERIES: Final[Mapping[type, Answer]] = {
     q.AgentsQuery: tools.answer_agents,
     q.ToolsQuery: tools.answer_tools,
     q.TreeQuery: files.answer_tree,
+    q.PlanFilesQuery: files.answer_plans,
     q.FileQuery: files.answer_file,
     q.FindQuery: files.answer_find,
     q.PromptContextQuery: files.answer_prompt_context,

@@ -59,6 +59,12 @@ def answer_tree(source: QuerySource, query: q.TreeQuery) -> q.TreeAnswer:
     )
 
 
+def answer_plans(source: QuerySource, query: q.PlanFilesQuery) -> q.PlanFilesAnswer:
+    """Return the plans of the project. Raises `PathRefused` where the place of plans can't hold any."""
+    folder = source.require_session(query.session).shadow.plans
+    return q.PlanFilesAnswer(place=folder.place, paths=tuple(sorted(folder.list_paths())))
+
+
 def _collect_marks(rel: str, session: Session) -> dict[str, str]:
     above = "" if rel == "." else f"{rel}/"
     marks: dict[str, str] = {}

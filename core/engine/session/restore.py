@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from core.agent.context.prompt_tags import escape_tags, wrap_tag
 from core.engine.session.session import Session
-from core.errors import StateError
+from core.errors import AgentTuiError, StateError
 from core.filesystem.atomic_write import replace_file
 from core.prompts import render
 from core.protocol import events as ev
@@ -66,6 +66,7 @@ def carry_out(session: Session, restoring: PendingRestore) -> None:
 def _restore_files(session: Session, restoring: PendingRestore) -> None:
     done = session.shadow.checkpoints.restore(restoring.checkpoint, restoring.roots)
     session.shadow.refresh_annotations()
+    _take_in_plans(session, restoring.files)
     left = {each.path for each in done.left}
     files = tuple(each for each in restoring.files if each not in left)
     session.emit(
@@ -77,6 +78,24 @@ def _restore_files(session: Session, restoring: PendingRestore) -> None:
         named = [escape_tags(each) for each in files[:MAX_NAMED]]
         text = wrap_tag("system_reminder", render("reminders/restored", files=named, more=len(files) - len(named)))
         session.emit(ev.MessageAppended(message=UserMessage(content=text, origin="program")))
+
+
+def _take_in_plans(session: Session, paths: tuple[str, ...]) -> None:
+    """Take in what became of the plans among some paths: the one at hand last, so that it stays so."""
+    state = session.state
+    at_hand = state.current_plan_path
+    for path in sorted(state.review.plan_paths.intersection(paths), key=lambda each: (each == at_hand, each)):
+        try:
+            plan = session.plans.store.load(path)
+        except AgentTuiError:  # it is gone, or broken by its user, who is told when it is used
+            if path == state.todos_plan_path and path not in state.plans:
+                session.emit(ev.TodoChanged(todos=()))
+            continue
+        if plan == state.plans.get(path):
+            continue
+        session.emit(ev.PlanUpdated(plan=plan))
+        if path == state.todos_plan_path:
+            session.emit(ev.TodoChanged(todos=plan.todos, plan=path))
 
 
 def _describe_left(left: tuple[ev.SkippedPath, ...]) -> ev.Notice:

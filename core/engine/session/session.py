@@ -59,7 +59,6 @@ from core.shell.terminal import Terminal
 from core.state.session import SessionState
 from core.tools.toolset import Toolset
 from core.user_dirs import get_config_dir, get_state_dir, list_socket_dirs
-from core.workspace import Workspace
 from core.workspace.plan_folder import PlanFolder
 
 if TYPE_CHECKING:
@@ -96,7 +95,8 @@ class Session:
             ((ev.FileWritten,), services.trust.observe),
         ]
         self.bulk_acceptance = BulkAcceptance(self.shadow, self.review, log.sync, self.report_error)
-        self.plans = PlanSync(_open_plans(services.workspace), state, self.emit)
+        self.shadow.plans.folder = _open_plans(services)
+        self.plans = PlanSync(PlanStore(self.shadow.plans), state, self.emit)
         self.permissions = self._build_permissions(audit)
         self.shadow.load_rules = self.permissions.load_rules
         self.terminal = Terminal(self._build_command_host())
@@ -404,7 +404,7 @@ def derive_title(prompt: str) -> str:
     return f"{head.rsplit(' ', 1)[0] if ' ' in head[20:] else head}…"
 
 
-def _open_plans(workspace: Workspace) -> PlanStore:
-    folder = PlanFolder(workspace)
+def _open_plans(services: EngineServices) -> PlanFolder:
+    folder = PlanFolder(services.workspace, services.settings.plans.directory)
     folder.remove_abandoned()
-    return PlanStore(folder)
+    return folder

@@ -11,7 +11,7 @@ from core.protocol.documents import Todo
 from core.protocol.events.base import Event, IdEvent, LossyEvent, TurnEnd
 from core.protocol.messages import Usage
 from core.protocol.plans import Plan
-from core.protocol.review import Check, Comment
+from core.protocol.review import Check, Comment, FileState
 
 
 class PlanCreated(Event, frozen=True, kw_only=True, tag="plan.created"):
@@ -20,6 +20,15 @@ class PlanCreated(Event, frozen=True, kw_only=True, tag="plan.created"):
 
 class PlanUpdated(Event, frozen=True, kw_only=True, tag="plan.updated"):
     plan: Plan
+
+
+class PlanWritten(Event, frozen=True, kw_only=True, tag="plan.written"):
+    """The file of a plan now holds `state` (kind absent: it was removed, and is no plan any more), instead of `before`.
+    A `path` outside of the project is absolute."""
+
+    path: str
+    state: FileState
+    before: FileState
 
 
 class PlanCommented(Event, frozen=True, kw_only=True, tag="plan.commented"):

@@ -24,6 +24,10 @@ class FileQuery(Query, frozen=True, kw_only=True, tag="file"):
     max_bytes: int = 2_000_000
 
 
+class PlanFilesQuery(Query, frozen=True, kw_only=True, tag="plan.files"):
+    """The files of plans, where this session keeps them."""
+
+
 class FindQuery(Query, frozen=True, kw_only=True, tag="find"):
     """Files (and `directories`) whose paths match `pattern` best, fuzzily."""
 
@@ -47,6 +51,13 @@ class TreeAnswer(Answer, frozen=True, kw_only=True, tag="tree"):
     path: str
     entries: tuple[TreeEntry, ...]
     truncated: int = 0
+
+
+class PlanFilesAnswer(Answer, frozen=True, kw_only=True, tag="plan.files"):
+    """`place`: the folder of plans, absolute where it is outside of the project; the `paths` in it, by name."""
+
+    place: str
+    paths: tuple[str, ...] = ()
 
 
 class FileAnswer(Answer, frozen=True, kw_only=True, tag="file"):

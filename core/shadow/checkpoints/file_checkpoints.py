@@ -20,6 +20,7 @@ from core.protocol import events as ev
 from core.protocol.review import Change, FileState, VerdictRecord
 from core.shadow.bulk.bulk_summary import build_layers_changed
 from core.shadow.bulk.bulk_verdicts import BulkVerdicts
+from core.shadow.checkpoints.plan_writes import PlanWrites
 from core.shadow.layers.layer_store import KeptLayers
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.paths import walk_directory
@@ -60,6 +61,7 @@ class FileCheckpoints(Struct, eq=False):
     promotion: Promotion
     verdicts: Verdicts
     bulks: BulkVerdicts
+    plans: PlanWrites
 
     def describe_problem(self, name: str) -> str:
         """Describe what of a checkpoint can't be restored, "" = nothing."""
@@ -134,6 +136,8 @@ class FileCheckpoints(Struct, eq=False):
         return replace(step, disk=disk, target=target) if target else replace(step, disk=disk, reason=EDITED_SINCE)
 
     def _read_disk(self, path: str, writes: Collection[str]) -> FileState:
+        if path.startswith("/"):  # a plan outside of the project
+            return self.plans.read_state(path)
         try:
             return self.tree.contents.store(*self.tree.workspace.read_state(path))
         except PathRefused as error:
@@ -176,6 +180,9 @@ class FileCheckpoints(Struct, eq=False):
         return tuple(each.path for each in self._list_given_since(self._find_checkpoint(name)) if each.bulk)
 
     def _carry_out(self, todo: Sequence[RestoreStep], checkpoint: ReviewCheckpoint) -> list[ev.SkippedPath]:
+        outside = [each for each in todo if each.path.startswith("/")]
+        left = [skipped for each in outside if (skipped := self._restore_outside(each, checkpoint))]
+        todo = [each for each in todo if each not in outside]
         writing = [each for each in todo if each.target != each.disk]
         for each in todo:
             if each.target == each.disk:
@@ -183,8 +190,18 @@ class FileCheckpoints(Struct, eq=False):
         try:
             self._promote(writing, checkpoint)
         except (ReviewConflict, PathRefused, PromotionFailed):
-            return self._promote_one_by_one(writing, checkpoint)
-        return []
+            left += self._promote_one_by_one(writing, checkpoint)
+        return left
+
+    def _restore_outside(self, step: RestoreStep, checkpoint: ReviewCheckpoint) -> ev.SkippedPath | None:
+        """Restore a plan outside of the project, which the journal does not reach; return it if it was left alone."""
+        try:
+            if step.target != step.disk:
+                self.plans.put_back(step.path, step.disk, step.target)
+        except (ReviewConflict, PathRefused) as problem:
+            return ev.SkippedPath(path=step.path, reason=problem.message)
+        self.promotion.run((), self._build_events(step, checkpoint))
+        return None
 
     def _promote(self, steps: Sequence[RestoreStep], checkpoint: ReviewCheckpoint) -> None:
         events = [event for each in steps for event in self._build_events(each, checkpoint)]
@@ -213,7 +230,8 @@ class FileCheckpoints(Struct, eq=False):
     def _build_events(self, step: RestoreStep, checkpoint: ReviewCheckpoint) -> list[ev.AnyEvent]:
         path, events = step.path, list[ev.AnyEvent]()
         if step.target != step.disk:
-            events.append(ev.FileWritten(path=path, state=step.target, before=step.disk))
+            kind = ev.PlanWritten if path in self.tree.state.plan_paths else ev.FileWritten
+            events.append(kind(path=path, state=step.target, before=step.disk))
         if step.change is None:
             events += [ev.ChangeResolved(path=path)] if step.now else []
         elif step.change != step.now:

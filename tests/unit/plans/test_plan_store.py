@@ -34,14 +34,19 @@ text
 
 
 class Files(dict[str, bytes]):
+    place = ".cursor/plans"
+
+    def to_path(self, path: str) -> str:
+        return path
+
     def read(self, rel: str) -> bytes | None:
         return self.get(rel)
 
     def write(self, rel: str, data: bytes) -> None:
         self[rel] = data
 
-    def list_names(self, rel: str) -> list[str]:
-        return [path.removeprefix(f"{rel}/") for path in self]
+    def list_paths(self) -> list[str]:
+        return list(self)
 
 
 @pytest.fixture

@@ -145,7 +145,7 @@ def test_n1_plans_are_made_read_changed_and_listed_where_they_belong(project):
     assert [plan.path for plan in store(project).list_plans().plans] == [made.path]
     assert store(project).load(f"{project}/{made.path}").name == "Other"
     assert folder(project).read(PATH) is None
-    assert folder(project).list_names("docs") == []
+    assert folder(project).list_paths() == [made.path]
 
 
 def test_n15_what_a_killed_write_of_a_plan_left_goes_and_nothing_else(project):

@@ -25,7 +25,6 @@ from tui.screens.dialogs.picker import ActionPickerDialog, PickerDialog, PickerO
 from tui.text import fit_line
 from tui.widgets.side_pane import SidePane
 
-PLAN_FOLDER: Final = ".cursor/plans"
 PLAN_SUFFIX: Final = ".plan.md"
 RELEASE: Final = "release"
 CANCEL: Final = "cancel"
@@ -73,25 +72,26 @@ class PlanController(Controller):
     async def _name_plans(self, event: SidePane.PaneShown) -> None:
         """Let a panel without a plan say which ones the project has."""
         if event.name == "plan" and self.context.state.current_plan is None:
-            names = await self._list_plans()
-            if (panel := self._panes.plan) is not None:
-                panel.show_found(tuple(each.removesuffix(PLAN_SUFFIX) for each in names))
+            answer = await self._list_plans()
+            if answer is not None and (panel := self._panes.plan) is not None:
+                panel.show_found(tuple(map(_get_plan_name, answer.paths)), answer.place)
 
-    async def _list_plans(self) -> list[str]:
-        found = await self.context.query(queries.TreeQuery(path=PLAN_FOLDER), queries.TreeAnswer)
-        return [each.name for each in (found.entries if found else ()) if each.name.endswith(PLAN_SUFFIX)]
+    async def _list_plans(self) -> queries.PlanFilesAnswer | None:
+        return await self.context.query(queries.PlanFilesQuery(), queries.PlanFilesAnswer, "The plans can't be listed.")
 
     async def _find_plan(self, name: str) -> str:
         """Return the path of the plan whose file name begins so; of several the user chooses. "" = none."""
-        every = await self._list_plans()
-        names = [each for each in every if each.startswith(name)]
-        if not names:
+        if (answer := await self._list_plans()) is None:
+            return ""
+        every = answer.paths
+        paths = [each for each in every if _get_plan_name(each).startswith(name.removesuffix(PLAN_SUFFIX))]
+        if not paths:
             problem = f"No plan here begins with {fit_line(name, 60)}." if every else "There is no plan here yet."
             self.context.notify_user(problem, "/plans shows all." if every else "Ask for one in Plan mode.")
             return ""
-        if len(names) == 1:
-            return f"{PLAN_FOLDER}/{names[0]}"
-        options = [PickerOption(f"{PLAN_FOLDER}/{each}", each.removesuffix(PLAN_SUFFIX)) for each in names]
+        if len(paths) == 1:
+            return paths[0]
+        options = [PickerOption(each, _get_plan_name(each)) for each in paths]
         dialog = PickerDialog("Plan", options, current=self.context.state.current_plan_path)
         return await self.context.ask(dialog) or ""
 
@@ -262,3 +262,7 @@ class PlanController(Controller):
 
 def _is_made_for(change: Change, todo: str) -> bool:
     return todo in {hunk.todo for hunk in change.hunks} | {change.origin.todo if change.origin else ""}
+
+
+def _get_plan_name(path: str) -> str:
+    return path.rpartition("/")[2].removesuffix(PLAN_SUFFIX)
