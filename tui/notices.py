@@ -61,6 +61,8 @@ def format_way_back(state: ViewState, directory: Path, session: str = "") -> str
 def format_command_line(arguments: Sequence[str]) -> str:
     """Format the line for a shell that starts this program once more, in the way in which it was started."""
     words, called = shlex.join(arguments), Path(sys.argv[0])
+    if called.name in {"", "-c", "-m"}:  # another program has imported this one
+        called = Path("agent-tui")
     if called.suffix != ".py":
         return f"{shlex.quote(_find_name(called))} {words}"
     if start := os.environ.get(MAKE_VARIABLE, ""):

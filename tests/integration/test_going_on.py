@@ -181,8 +181,8 @@ def test_a_name_that_leads_to_another_program_is_not_left_on_the_terminal(monkey
 @pytest.mark.slow
 def test_after_make_run_the_line_can_be_pasted_as_it_stands():
     root = Path(__file__).parents[2]
-    asked = ["make", "--dry-run", "--always-make", "run", "ARGS=--demo -c"]
-    told = subprocess.run(asked, cwd=root, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
+    command = ["make", "--no-print-directory", "--dry-run", "--always-make", "run", "ARGS=--demo -c"]
+    told = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
     assert told.endswith("agent_tui.py --demo -c")
     start = next(word for word in shlex.split(told) if word.startswith("AGENT_TUI_MAKE="))
     assert start.endswith((" run", "=make run"))

@@ -243,6 +243,7 @@ def test_n6_every_command_that_writes_grants_or_spends_needs_the_right_to_approv
         "session.detach",
         "background.pull",
         "pending.keep",
+        "review.keep",
         "limits.set",
         "policy.set",
         "trust.set",

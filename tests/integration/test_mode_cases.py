@@ -31,7 +31,7 @@ STEERING = (
 )
 
 
-@pytest.mark.parametrize("name", ["P", "../../evil", "/etc/evil", "a\0b", ".git/hooks/pre-commit"])
+@pytest.mark.parametrize("name", ["P", "../../evil", "/etc/evil", "a\x01b", ".git/hooks/pre-commit"])
 async def test_m3_in_plan_nothing_but_the_plan_is_written_whatever_its_name_is(tmp_path, name):
     steps = [
         calls(*WRITES),

@@ -132,11 +132,15 @@ async def test_a_call_that_the_server_made_text_of_is_asked_for_again_in_tags(pr
             assert_valid(request)
 
 
-async def test_a_model_that_makes_calls_only_shows_one(project, monkeypatch):  # noqa: F811
-    async with serving(monkeypatch, Step(text="I look.", calls=[READ]), LOOKS) as server, engine_in(project) as engine:
+async def test_a_model_that_makes_calls_is_told_of_one_in_its_text(project, monkeypatch):  # noqa: F811
+    steps = (Step(text="I look.", calls=[READ]), LOOKS, "It has three lines.")
+    async with serving(monkeypatch, *steps) as server, engine_in(project) as engine:
         session = await opened(engine, "openai/tiny-1")
         events = await run_turn(engine, session)
-        assert (events[-1].reason, notices(events), len(asked(server))) == ("done", [], 2)
+        assert (events[-1].reason, notices(events), len(asked(server))) == ("done", [], 3)
+        assert [event.tool for event in events if isinstance(event, ev.ToolFinished)] == ["read_file"]
+        assert "read_file" in str(asked(server)[2].json["messages"][-1])
+        assert "tools" in asked(server)[2].json
 
 
 async def test_another_refusal_is_no_reason_to_go_on_without_tools(project, monkeypatch):  # noqa: F811

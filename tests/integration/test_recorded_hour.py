@@ -190,7 +190,7 @@ def project(tmp_path: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def morning(hour: Hour, project: Path) -> None:
     """A change in four files, the tests, and comments on two hunks, which the agent answers."""
-    hour.stop("start", "What shall be done", "box T", "Tour 1/5 · Type @")
+    hour.stop("start", "What shall be done", "sandboxed", "Tour 1/5 · Type @")
     hour.types("Why is the tax of @till/tax.py wrong? Mend it, and test it")
     hour.stop(
         "turn", "the receipt names the currency", "Ran python3 -m unittest -q · 2 passed", "4 to review", "f3 trust it"

@@ -225,9 +225,9 @@ async def test_after_the_last_verdict_c_in_the_review_commits_and_elsewhere_a_no
         view = on.panes.review.browser.diff_view
         assert "u undoes · c commits" in view._text
         assert ("review.comment", "commit") in view.hints
+        assert "/commit" in on.screen.controllers.guide._describe_hint()
         await on.pilot.press("c")
         await on.until(lambda: any(isinstance(each, q.CommitQuery) for each in on.client.queries))
-        assert "/commit" in on.screen.controllers.guide._describe_hint()
         made = e.CommitMade(id="c" * 40, branch="topic", subject="Change a", edits=("v1.0",), files=("a.py",))
         await on.emit(made)
         assert view._text.endswith("Nothing waits any more · u undoes")

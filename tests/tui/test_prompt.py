@@ -196,7 +196,7 @@ async def test_an_editor_that_fails_leaves_the_prompt_as_it_was(stage, monkeypat
 
 async def test_page_keys_scroll_the_conversation_unless_the_prompt_needs_them(stage):
     said = [e.Notice(level="info", message=f"line {number}") for number in range(100)]
-    async with stage([*recorded.opening(), *said], size=(80, 24)) as on:
+    async with stage([*recorded.turn(), *said], size=(80, 24)) as on:
         bottom = on.transcript.scroll_offset.y
         await on.pilot.press("pageup", "pageup")
         height = on.transcript.size.height

@@ -194,12 +194,12 @@ async def test_a_long_model_name_gives_way_to_the_facts_and_a_zero_is_the_first_
         for width in (160, 80, 60):
             await pilot.resize_terminal(width, 3)
             shown[width] = bar.render().plain.split()
-    facts = ["box", "T1", "10", "of", "100", "━╌╌╌╌╌╌╌", "10%"]
-    assert shown[160] == ["Agent", state.model, "box", "T1", "session", "$0.00", *facts[2:]]
+    facts = ["sandboxed", "10", "of", "100", "━╌╌╌╌╌╌╌", "10%"]
+    assert shown[160] == ["Agent", state.model, "sandboxed", "session", "$0.00", *facts[1:]]
     assert shown[80][0] == "Agent"
     assert shown[80][1].startswith("…")
     assert shown[80][2:] == facts
-    assert shown[60][2:] == ["box", "T1", "━╌╌╌╌╌╌╌", "10%"]
+    assert shown[60][2:] == ["sandboxed", "━╌╌╌╌╌╌╌", "10%"]
 
 
 def test_n16a_a_card_of_a_plan_shows_what_is_done():

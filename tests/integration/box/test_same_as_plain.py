@@ -30,6 +30,13 @@ from tests.support.story import access
 from tests.support.trust import trust
 
 
+@pytest.fixture(autouse=True)
+def no_author(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands name who commits; what the environment says of it holds in the box, too."""
+    for name in ("AUTHOR_NAME", "AUTHOR_EMAIL", "COMMITTER_NAME", "COMMITTER_EMAIL"):
+        monkeypatch.delenv(f"GIT_{name}", raising=False)
+
+
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory) -> Path:
     return everyday(tmp_path_factory.mktemp("everyday") / "sample")
