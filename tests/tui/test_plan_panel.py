@@ -84,13 +84,13 @@ async def test_without_a_plan_a_calm_text_says_what_will_be_here():
 async def test_a_plan_that_the_project_has_is_named_and_opened_by_a_key():
     app = plan_app()
     async with app.run_test(size=(60, 30)) as pilot:
-        app.query_one(PlanPanel).show_found(("tax_1234abcd",))
+        app.query_one(PlanPanel).show_found(("tax_1234abcd",), ".cursor/plans")
         text = " ".join((await shown(pilot, None)).split())
         assert "this project has 1 plan" in text
         assert "tax_1234abcd: enter opens it." in text
         await pilot.press("enter")
         assert [type(each) for each in app.posted] == [PlanWanted]
-        app.query_one(PlanPanel).show_found(("a", "b", "c", "d"))
+        app.query_one(PlanPanel).show_found(("a", "b", "c", "d"), ".cursor/plans")
         text = " ".join((await shown(pilot, None)).split())
         assert "this project has 4 plans" in text
         assert "a, b, c, …: enter chooses one." in text

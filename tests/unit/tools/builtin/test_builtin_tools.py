@@ -21,6 +21,8 @@ TOOLS = Toolset()
 class Board:
     """Planner and todo board over plan files in a dictionary."""
 
+    place = ".cursor/plans"
+
     def __init__(self) -> None:
         self.list: tuple[Todo, ...] = ()
         self.files: dict[str, bytes] = {}
