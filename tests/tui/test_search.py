@@ -202,13 +202,14 @@ async def test_what_is_superseded_never_shows_and_what_was_found_stands_until_th
         await on.pilot.press("backspace")
         await on.until(lambda: asked(on)[-1] == ("item_", "all"))
         assert len(dialog.hit_list.hits) == 1
+        before = len(asked(on))
         for key in "11":  # both within the pause after a key, however busy the machine is
             dialog.query_one(Input).insert_text_at_cursor(key)
         await on.until(lambda: asked(on)[-1] == ("item_11", "all"))
         on.client.hold.set()
         await on.until(lambda: dialog._shown == dialog.memory)
         assert [each.start for each in dialog.hit_list.hits] == [40]
-        assert len(asked(on)) == 3
+        assert len(asked(on)) == before + 1
 
 
 async def test_enter_waits_for_what_was_typed_last(indexed):
