@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -97,6 +98,7 @@ def find_leak(text: str) -> Leak | None:
     """Return the calls that an answer ends with, or else the first that stand in it; None: there are none."""
     found: list[Leak] = []
     read = 0
+    end_of_all = max((end.end() for end in _ENDS.finditer(text)), default=0)
     for marker in _find_markers(text):
         if marker.start() < read:
             continue
@@ -108,7 +110,7 @@ def find_leak(text: str) -> Leak | None:
                 return leak
             found.append(leak)
             read = end
-        elif begun := _read_begun(text[marker.start() :], marker):
+        elif begun := _read_begun(text, marker, end_of_all):
             found.append(begun)
     last = (each for each in found if each.is_last)
     return next(last, found[0] if found else None)
@@ -135,19 +137,28 @@ def _skip(text: str, at: int) -> int:
 def _find_markers(text: str) -> Iterator[re.Match[str]]:
     """The markers that stand where a call may begin: outside of what is shown."""
     fence: Fence | None = None
-    at, markers = 0, list(_MARKER.finditer(text))
+    at, markers = 0, deque(_MARKER.finditer(text))
     for line in text.split("\n") if markers else ():
         before, fence = fence, track_fence(fence, line)
-        own = [each for each in markers if at <= each.start() <= at + len(line)]
+        own = []
+        while markers and markers[0].start() <= at + len(line):
+            own.append(markers.popleft())
         if own and before is None and fence is None and not _QUOTED.match(line):
             shown = [each.span() for each in _SHOWN.finditer(line)]
             for marker in own:
                 place = marker.start() - at
-                is_inner = marker["bare"] is not None and text[: marker.start()].rstrip().endswith(">")
+                is_inner = marker["bare"] is not None and _stands_behind_tag(text, marker.start())
                 is_shown = is_inner or any(first <= place < last for first, last in shown)
                 if not is_shown and _may_begin(marker, line[:place]):
                     yield marker
         at += len(line) + 1
+
+
+def _stands_behind_tag(text: str, place: int) -> bool:
+    """Return True if the last thing before a place, but for white space, ends a tag."""
+    while place and text[place - 1].isspace():
+        place -= 1
+    return text[place - 1 : place] == ">"
 
 
 def _may_begin(marker: re.Match[str], above: str) -> bool:
@@ -157,16 +168,17 @@ def _may_begin(marker: re.Match[str], above: str) -> bool:
     return marker["tag"] is not None and not above[-1].isspace() and above[-1] not in "\"'`(<="
 
 
-def _read_begun(text: str, marker: re.Match[str]) -> Leak | None:
-    """A call that was begun at a marker and is not whole; None: it is none, or more was said behind it."""
+def _read_begun(text: str, marker: re.Match[str], end_of_all: int) -> Leak | None:
+    """A call that was begun at a marker and is not whole; None: it is none, or more was said behind it. `end_of_all`:
+    behind the last end of a call in the text."""
+    start = marker.start()
     if marker["bare"] is not None:
         return None
-    ends = [each.end() for each in _ENDS.finditer(text)]
-    if ends and _skip(text, ends[-1]) < len(text):
+    if end_of_all > start and _skip(text, end_of_all) < len(text):
         return None
-    begun = _BEGUN.search(text, 0, _NEAR)
+    begun = _BEGUN.search(text, start, start + _NEAR)
     name = next(filter(None, begun.groups()), "") if begun else ""
-    is_sure = marker["sure"] is not None and _PLAUSIBLE.match(text, len(marker[0])) is not None
+    is_sure = marker["sure"] is not None and _PLAUSIBLE.match(text, marker.end()) is not None
     if not name and not is_sure:
         return None
     call = LeakedCall(extract_call_name(name) if name else "unnamed", "{}")

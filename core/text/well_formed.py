@@ -28,6 +28,15 @@ def make_well_formed(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
+def is_utf8(data: bytes) -> bool:
+    """Return True if bytes are text in UTF-8."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def encode_record(record: object) -> bytes:
     """Return a record as JSON, whatever its texts hold."""
     try:

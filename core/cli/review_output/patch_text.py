@@ -16,6 +16,7 @@ from core.protocol.review import Change, ChangeDiff, DiffLine, GitPreview
 from core.shadow.content.blob_store import BlobStore
 from core.text.display_names import display_name, to_one_line
 from core.text.exposure import expose_line, expose_unseen
+from core.text.well_formed import is_utf8
 from core.workspace.file_names import to_os_name
 
 LINE_END_SIGNS: Final = {"crlf": "␍␊", "lf": "␊"}
@@ -98,15 +99,7 @@ def has_marks(found: ChangeDiff) -> bool:
 def is_plain(change: Change, blobs: BlobStore) -> bool:
     """Return True if the lines of a change in UTF-8, each with a LF, are what its files hold."""
     sides = (blobs.get(state.blob) for state in (change.counted_state, change.pending) if state.kind != "absent")
-    return all(b"\r" not in data and _is_utf8(data) for data in sides)
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    return all(b"\r" not in data and is_utf8(data) for data in sides)
 
 
 def _describe_binary(change: Change, old: str, new: str) -> Iterator[str]:

@@ -22,7 +22,7 @@ from core.providers.base import ToolCallDelta
 from core.providers.wire.parsed_fields import get_text
 from core.providers.wire.wire_text import clean_tool_name, encode_arguments, is_call_id
 from core.records import parse_json
-from core.text.repairs.call_wrappings import is_object, may_go_on, settle_arguments
+from core.text.repairs.call_wrappings import is_object, may_be_whole, may_go_on, settle_arguments
 
 _OWN_FIELDS: Final = frozenset({"index", "id", "type", "function", "name", "arguments"})
 
@@ -61,7 +61,8 @@ class _Call(Struct, eq=False):
         return "".join(self.arguments)
 
     def is_complete(self) -> bool:
-        return is_object(settle_arguments(self.text))
+        text = self.text
+        return may_be_whole(text) and is_object(settle_arguments(text))
 
     def has_arguments(self) -> bool:
         return any(each.strip() for each in self.arguments)
@@ -199,7 +200,9 @@ class CallNormaliser:
         if piece.index is not None:
             numbered = [each for each in calls if piece.index in each.indexes]
             exact = next((each for each in by_id if each in numbered), None)
-            return exact or next(iter(numbered), last if _is_rest(last, piece) else None)
+            if exact or numbered:
+                return exact or numbered[0]
+            return last if _is_rest(last, piece) else None
         if piece.id:
             is_nameless = bool(piece.arguments) and not piece.name
             return next(by_id, last if is_nameless else None)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from core.errors import CommandRejected
 from core.text.encodings.detection import find_encoding, is_read_whole, name_encoding
+from core.text.well_formed import is_utf8
 
 Encoding = str  # "utf-8", "utf-16-le", "utf-16-be", or what `find_encoding` finds
 
@@ -36,7 +37,7 @@ def find_shown_encodings(*sides: bytes) -> tuple[Encoding, ...]:
 
 def _find_shown(data: bytes, found: str) -> Encoding:
     encoding = detect_encoding(data)
-    is_found = found and encoding == "utf-8" and not _is_utf8(data) and is_read_whole(data, found)
+    is_found = found and encoding == "utf-8" and not is_utf8(data) and is_read_whole(data, found)
     return found if is_found else encoding
 
 
@@ -97,17 +98,9 @@ def describe_line_ends(data: bytes) -> str:
 
 def list_lines_in_no_utf8(data: bytes) -> list[int]:
     """List the lines, from 1, that are no UTF-8, and so shown in another encoding."""
-    if detect_encoding(data) != "utf-8" or _is_utf8(data):
+    if detect_encoding(data) != "utf-8" or is_utf8(data):
         return []
-    return [number for number, line in enumerate(data.split(b"\n"), 1) if not _is_utf8(line)]
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    return [number for number, line in enumerate(data.split(b"\n"), 1) if not is_utf8(line)]
 
 
 def find_newline(lines: Iterable[bytes], encoding: Encoding) -> str:

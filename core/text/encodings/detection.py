@@ -15,6 +15,7 @@ from typing import Final
 from msgspec import Struct
 
 from core.text.encodings.letters import COMMON_CHARACTERS, COMMON_PAIRS
+from core.text.well_formed import is_utf8
 
 # By how much they read: the first of two that read the same is the one that is named.
 _CODECS: Final = {
@@ -103,7 +104,7 @@ def is_in_unknown_encoding(data: bytes) -> bool:
 
 def _is_no_unicode(data: bytes) -> bool:
     """Return True if more of a text beyond ASCII is no UTF-8 than is: what has less is UTF-8 with a flaw."""
-    if data.startswith(codecs.BOM_UTF8):
+    if data.startswith(codecs.BOM_UTF8) or is_utf8(data):
         return False
     text = data.decode("utf-8", "surrogateescape")
     strange = len(_BYTE.findall(text))

@@ -26,6 +26,9 @@ _QUOTES: Final = " \t\r\n`'\":<>"
 _MARK: Final = r"\s+|```(?:json|\w+\n)?|</?[\w:|-]{1,40}>|<[|｜][^<>|｜{}\"]{1,40}[|｜]>"
 _BEFORE: Final = re.compile(rf"(?:{_MARK})*")
 _BEHIND: Final = re.compile(rf"(?:{_MARK}|[}}\]])*")
+# The last sign of an object, of a string that holds one, and of each mark; a fence may have a word behind it.
+_LAST_SIGNS: Final = frozenset('}"]>`')
+_WORD: Final = re.compile(r"\w+")
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _CONTROL: Final = re.compile(r"(\\.)|([\x00-\x1f])", re.DOTALL)
 
@@ -62,6 +65,14 @@ def is_object(text: str) -> bool:
         return text.lstrip()[:1] == "{" and isinstance(parse_json(text), dict)
     except ValueError:
         return False
+
+
+def may_be_whole(text: str) -> bool:
+    """Return False for a text whose end alone tells that `settle_arguments` makes no object of it: nothing of it is
+    parsed, so it can be asked after each piece of a long one."""
+    end = text.rstrip()
+    _, fence, word = end.rpartition("```")
+    return end[-1:] in _LAST_SIGNS or (bool(fence) and _WORD.fullmatch(word) is not None)
 
 
 def may_go_on(text: str) -> bool:

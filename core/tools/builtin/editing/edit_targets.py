@@ -14,6 +14,7 @@ from core.errors import PathRefused, ToolFailed, ToolInputInvalid
 from core.modes import Access
 from core.notebooks.notebook import is_notebook_path
 from core.text.similarity import find_nearest_names
+from core.text.well_formed import is_utf8
 from core.tools.base import Editor, Reader, Tool
 from core.workspace import PathStat
 
@@ -100,11 +101,9 @@ def read_editable(reader: Reader, path: str) -> TextFile:
 
 def decode_project_file(reader: Reader, path: str, data: bytes) -> TextFile | None:
     """Decode a file as the project's `.editorconfig` says, or as its bytes tell; None: it is no text."""
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return decode_text(data, find_declared_encoding(reader.relative(path), partial(_read_small, reader)))
-    return decode_text(data)
+    if is_utf8(data):
+        return decode_text(data)
+    return decode_text(data, find_declared_encoding(reader.relative(path), partial(_read_small, reader)))
 
 
 def _read_small(reader: Reader, path: str) -> bytes | None:
