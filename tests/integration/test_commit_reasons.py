@@ -13,6 +13,7 @@ from tests.support.commits import LINES, accept_all, commit, edited, git, make_r
 from tests.support.open_session import session_in
 from tests.support.story import access
 
+SKIPPED = "git skips it: it is outside of the sparse checkout, or marked skip-worktree"
 CRLF = {
     "auto": ("* text=auto", ""),
     "text": ("*.txt text", ""),
@@ -99,7 +100,26 @@ async def test_what_a_sparse_checkout_leaves_out_is_no_new_file(project):
     git(project, "sparse-checkout", "set", "near")
     end, left = await commit_all(project, "far/b.txt", "a.txt")
     assert isinstance(end, ev.CommitMade), end
-    assert left == {"far/b.txt": "it is outside of the sparse checkout"}
+    assert left == {"far/b.txt": SKIPPED}
+
+
+async def test_what_git_is_told_to_skip_is_named_so(project):
+    git(project, "update-index", "--skip-worktree", "a.txt")
+    end, left = await commit_all(project, "a.txt", "new.txt")
+    assert isinstance(end, ev.CommitMade), end
+    assert left == {"a.txt": SKIPPED}
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["no commit yet", "untracked"])
+async def test_a_file_that_was_never_committed_is_named_so(project, first):
+    (project / "draft.txt").write_text(LINES)
+    if first:
+        git(project, "update-ref", "-d", "HEAD")
+        git(project, "rm", "-rq", "--cached", ".")
+    end, left = await commit_all(project, "draft.txt", "new.txt")
+    assert isinstance(end, ev.CommitMade), end
+    assert left == {"draft.txt": "you have not committed it yet, and its hunks stand on text of your own"}
+    assert git(project, "show", "--name-only", "--format=").split() == ["new.txt"]
 
 
 async def test_a_new_file_that_git_ignores_is_not_committed(project):

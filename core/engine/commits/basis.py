@@ -5,17 +5,19 @@ It is read anew for every preview and every commit, so that what is shown is wha
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from shlex import quote
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from core.engine.session.session import Session
 from core.errors import CommandRejected
-from core.git.layout import RepositoryLayout
+from core.git.layout import RepositoryLayout, find_repository
 from core.git.repository import GitRepository, find_believed_repository, open_repository
 from core.git.work_state import HeadState, find_operation, list_commit_hooks, read_head
 from core.shadow.commits.accepted_edits import list_accepted_edits, read_version
@@ -66,6 +68,20 @@ class CommitBasis(Struct, frozen=True, kw_only=True):
         return [each for each in self.edits if each.id in wanted]
 
 
+def _explain_missing_repository(root: Path) -> CommandRejected:
+    """Return the error for a project that has no repository, or one that agent-tui does not use though git does."""
+    problem, hint = "this project is in no git repository.", "git init makes one."
+    if os.environ.get("GIT_DIR"):
+        problem, hint = (
+            "the repository is named by GIT_DIR, which agent-tui does not follow.",
+            "Commit with git itself.",
+        )
+    elif places := find_repository(root):
+        problem = f"{places.root / '.git'} leads to a repository that does not name this work tree."
+        hint = f"If it is yours: git config core.worktree {quote(str(places.root))}"
+    return CommandRejected(problem, hint=hint, code=NOT_COMMITTABLE)
+
+
 @contextmanager
 def open_basis(session: Session) -> Iterator[CommitBasis]:
     """Open the basis; slow, for a thread. Raises `CommandRejected` where nothing can be committed, `GitFailed` if git
@@ -73,7 +89,7 @@ def open_basis(session: Session) -> Iterator[CommitBasis]:
     root = session.workspace.root
     places = find_believed_repository(root)
     if places is None:
-        raise CommandRejected("this project is in no git repository.", hint="git init makes one.", code=NOT_COMMITTABLE)
+        raise _explain_missing_repository(root)
     if operation := find_operation(places):
         raise CommandRejected(
             f"the repository is in the middle of {operation}.",

@@ -23,7 +23,7 @@ from core.workspace.file_names import from_os_name, to_os_name
 
 _EXECUTABLE, _PLAIN = "100755", "100644"
 _IGNORED = "git ignores it: git add --force takes it all the same"
-_SPARSE = "it is outside of the sparse checkout"
+_SKIPPED = "git skips it: it is outside of the sparse checkout, or marked skip-worktree"
 _OTHER_KIND = "it is a {} in the last commit"
 _ELSEWHERE = "it belongs to {} {}: commit it there"
 _ENCODING = "git can't convert it from {}, which .gitattributes names"
@@ -82,7 +82,7 @@ def _find_problems(
     for name in find_ignored(repository, [name for name in names if files[name].is_absent]):
         yield name, _IGNORED
     for name in find_outside_sparse(repository, names):
-        yield name, _SPARSE
+        yield name, _SKIPPED
     for name in names:
         if rules[name].has_filter:
             yield name, _BY_FILTER

@@ -59,8 +59,8 @@ def apply_edits(head: PathVersion, edits: Sequence[AcceptedEdit], disk: PathVers
 def _apply_edit(now: PathVersion, before: PathVersion, after: PathVersion) -> PathVersion:
     if now in (before, after):
         return after
-    if now.kind != "file" or after.kind != "file" or (before.kind != "file" and now.data != after.data):
-        raise EditClash("it is another kind of file in the last commit than it was when its hunks were accepted")
+    if reason := _find_difference(now, before, after):
+        raise EditClash(reason)
     merged = merge_three_way(before.data, now.data, after.data)
     if merged is None:
         raise EditClash(
@@ -68,6 +68,18 @@ def _apply_edit(now: PathVersion, before: PathVersion, after: PathVersion) -> Pa
         )
     is_executable = after.is_executable if before.is_executable != after.is_executable else now.is_executable
     return replace(now, data=merged, is_executable=is_executable)
+
+
+def _find_difference(now: PathVersion, before: PathVersion, after: PathVersion) -> str:
+    """Return why no edit from `before` to `after` can be made in the last commit's version; "" = it may be tried."""
+    kinds = {before.kind, after.kind}
+    if now.kind == "absent":
+        return "you have not committed it yet, and its hunks stand on text of your own"
+    if now.kind == "file" and (kinds == {"file"} or (before.kind == "absent" and now.data == after.data)):
+        return ""
+    if now.kind in kinds:
+        return "the last commit has another version of it than the one that was changed"
+    return "it is another kind of file in the last commit than it was when its hunks were accepted"
 
 
 def _follow_disk(head: PathVersion, accepted: PathVersion, disk: PathVersion) -> PathVersion:
