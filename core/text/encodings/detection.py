@@ -64,9 +64,19 @@ _LEAST: Final = 0.7  # of them that are common
 _MARGIN: Final = 0.3
 _DECLARED: Final = re.compile(
     rb"""coding[:=]\s*["']?([-\w.]+)|<\?xml[^>]*\bencoding\s*=\s*["']([-\w.]+)|<meta[^>]*\bcharset\s*=\s*["']?([-\w.]+)"""
-    rb"""|@charset\s+["']([-\w.]+)""",
+    rb"""|@charset\s+["']([-\w.]+)|Content-Type:[^\n]*\bcharset=([-\w.]+)""",
     re.IGNORECASE,
 )
+# Quotes, dashes and the ellipsis of the Windows code pages, where they stand as a writer sets them, and those of them
+# that are no letter of another encoding.
+_TYPOGRAPHY: Final = re.compile(
+    rb"(?<![^\W_])[\x91\x93](?=\S)|(?<=[!-~\x85\x92\x94])[\x92\x94](?![^\W_])|(?<=[^\W_])\x92(?=[^\W_])|\x85(?![^\W_])"
+    rb"|(?<=\s)[\x96\x97](?=\s)|(?<=[\w\x92\x94.])\x97(?=[\w\x91\x93])|(?<=\d)\x96(?=\d)"
+)
+_SURE_TYPOGRAPHY: Final = re.compile(
+    rb"[A-Za-z]\x92(?:s|t|d|m|re|ve|ll)\b|(?<![^\W_])\x93\w[^\x80-\xff\n]*[!-~]\x94(?![^\W_])|\s[\x96\x97]\s"
+)
+_WINDOWS: Final = ("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp1258")
 _DECLARABLE: Final = re.compile(r"(iso8859|cp|koi8|gb|big5|euc|shift|mac|johab|tis|hp)")
 _ASCII: Final = "\t\n\r" + "".join(map(chr, range(0x20, 0x7F)))
 _DECLARING: Final = 1024  # bytes at the beginning that may declare an encoding
@@ -120,7 +130,9 @@ def _find_legacy_encoding(data: bytes, declared: str) -> TextEncoding | None:
     sample = b"\n".join(_take_sample(data))
     scores = sorted(((_score(sample, codec), codec) for codec in _CODECS), key=lambda pair: -pair[0])
     scores = [(score, codec) for score, codec in scores if score > 0 and is_read_whole(data, codec)]
-    if not scores or scores[0][0] < _LEAST or not _is_enough(sample.decode(scores[0][1], "replace"), scores[0][1]):
+    if not scores or scores[0][0] < _LEAST:
+        return TextEncoding(_WINDOWS[0], _WINDOWS[1:]) if _is_typography(data) else None
+    if not _is_enough(sample.decode(scores[0][1], "replace"), scores[0][1]):
         return None
     text = data.decode(scores[0][1])
     rivals = [score for score, codec in scores if data.decode(codec) != text]
@@ -129,6 +141,12 @@ def _find_legacy_encoding(data: bytes, declared: str) -> TextEncoding | None:
     near = {codec for score, codec in scores if score > scores[0][0] - _MARGIN}
     alike = [codec for codec in _CODECS if codec in near and data.decode(codec) == text]
     return TextEncoding(alike[0], tuple(alike[1:]))
+
+
+def _is_typography(data: bytes) -> bool:
+    """Return True if a text has nothing beyond ASCII but quotes, dashes and ellipses of the Windows code pages."""
+    rest = _TYPOGRAPHY.sub(b"", data)
+    return rest.isascii() and _SURE_TYPOGRAPHY.search(data) is not None
 
 
 def _find_codec(name: str) -> str:

@@ -51,6 +51,7 @@ def test_a_character_without_a_place_is_named_and_nothing_is_written(codec):
         "# vim: set fileencoding={} :\n",
         '<?xml version="1.0" encoding="{}"?>\n',
         '@charset "{}";\n',
+        'msgid ""\nmsgstr "Content-Type: text/plain; charset={}\\n"\n',
     ],
 )
 @pytest.mark.parametrize("codec", ["latin-1", "iso-8859-15", "cp1252", "gbk", "shift_jis"])
@@ -59,6 +60,38 @@ def test_what_a_text_declares_counts(head, codec):
     file = decode_text(text.encode(codec))
     assert file.text == text
     assert file.encode(f"{text}# {text[-3]}\n") == f"{text}# {text[-3]}\n".encode(codec)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "He said “hello” — it’s fine\n",
+        "don’t\n",
+        "a – b\n",
+        "pages 10–12, the user’s own\n",
+        "wait… it’s ‘single’\n",
+        "the dogs’ (“their tails”)\n",
+    ],
+)
+def test_english_with_the_quotes_of_windows_is_read_as_it_was_written(text):
+    file = decode_text(text.encode("cp1252"))
+    assert file.text == text
+    assert file.encode(f"{text}“new”\n") == f"{text}“new”\n".encode("cp1252")
+
+
+@pytest.mark.parametrize(
+    ("text", "codec"),
+    [
+        ("schön größer\n", "cp437"),
+        ("l'été déjà, voilà où\n", "cp850"),
+        ("“hi”, it’s naïve\n", "mac-roman"),
+        ("╔═╗\n", "cp437"),
+        ("点h 能y\n", "shift_jis"),
+        ("撁 x\n", "gbk"),
+    ],
+)
+def test_letters_of_another_encoding_are_no_quotes_of_windows(text, codec):
+    assert find_encoding(text.encode(codec)) is None
 
 
 @pytest.mark.parametrize(
