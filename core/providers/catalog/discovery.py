@@ -18,7 +18,7 @@ from core.providers.base import ModelInfo
 from core.providers.catalog import choosing, listing
 from core.providers.catalog.presets import KNOWN
 from core.providers.catalog.pricing import find_context_window
-from core.providers.connection.endpoint import is_loopback
+from core.providers.connection.addresses import is_loopback
 from core.providers.registry import OUR_OWN, build_endpoint, find_kind, has_address, list_provider_ids
 
 Found = tuple[ProviderStatus, list[ModelChoice]]

@@ -13,7 +13,8 @@ from core.providers.base import ModelInfo
 from core.providers.catalog import reported as told
 from core.providers.catalog.capabilities import is_chat_model
 from core.providers.catalog.presets import Kind
-from core.providers.connection.endpoint import Endpoint, is_loopback, is_openai_host
+from core.providers.connection.addresses import is_loopback
+from core.providers.connection.endpoint import Endpoint, is_openai_host
 from core.providers.connection.failures import to_one_line
 from core.records import parse_json
 from core.secrets import Secret

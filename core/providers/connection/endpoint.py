@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import difflib
 import importlib
-import ipaddress
 import os
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
@@ -15,6 +14,7 @@ from msgspec import Struct, field
 
 from core.errors import ProviderError
 from core.providers.base import Provider
+from core.providers.connection.addresses import is_loopback
 from core.providers.connection.failures import Api, build_environment_error
 from core.providers.connection.lean_import import Sdk
 from core.secrets import Secret
@@ -88,15 +88,6 @@ def is_openai_host(url: str) -> bool:
     """Return True if an address is OpenAI's own, in any of its regions."""
     host = urlsplit(url).hostname or ""
     return host == OPENAI_HOST or host.endswith(f".{OPENAI_HOST}")
-
-
-def is_loopback(url: str) -> bool:
-    """Return True if an address is on this machine."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def build_http_client(sdk: Sdk, endpoint: Endpoint) -> Any:

@@ -17,6 +17,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from core.errors import AgentTuiError, ContextOverflow, ProviderError
+from core.providers.connection.addresses import NamedProxy, find_proxy
 from core.providers.connection.refusals import QUOTA, Refusal, drop_echoes, find_refusal, is_too_large
 from core.records import parse_json
 from core.secrets import redact
@@ -265,6 +266,8 @@ def _build_unreachable_error(chain: list[BaseException], api: Api) -> ProviderEr
     if type(chain[-1]).__name__ == "SSLWantReadError":
         reason = "the server did not answer the TLS handshake; does it speak https?"
     lowered = " ".join(str(each) for each in chain).lower()
+    if proxy := find_proxy(api.base_url, os.environ):
+        return _build_proxy_error(chain, api, proxy, reason)
     if "name or service" in lowered or "getaddrinfo" in lowered or "nodename" in lowered or "resolution" in lowered:
         what, hint = "its name can't be resolved", "Check the network and the base URL."
     elif "certificate" in lowered or "ssl" in lowered:
@@ -274,6 +277,21 @@ def _build_unreachable_error(chain: list[BaseException], api: Api) -> ProviderEr
     else:
         what, hint = "nothing answers there", "Check that the server runs, the network and the base URL."
     text = f"{api.label} can't be reached at {redact(api.base_url)}: {what} ({reason})."
+    return ProviderError(text, code="unreachable", retryable=True, hint=hint)
+
+
+def _build_proxy_error(chain: list[BaseException], api: Api, proxy: NamedProxy, reason: str) -> ProviderError:
+    """The error for a server that a proxy did not lead to: it is told which of the two did not answer."""
+    if any(type(each).__name__ == "ProxyError" for each in chain):
+        text = f"{api.label} can't be reached: {proxy} refused the connection ({reason})."
+        hint = f"Check the address, the name and the password in {proxy.variable}, or name the host in NO_PROXY."
+        return ProviderError(text, code="unreachable", retryable=not re.match(r"4\d\d\b", reason), hint=hint)
+    if any(map(_is_tls, chain)):
+        text = f"{api.label} can't be reached through {proxy}: no safe connection can be made ({reason})."
+        hint = "A proxy that reads along has a certificate of its own: name its file in SSL_CERT_FILE."
+        return ProviderError(text, code="tls_failed", retryable="certificate" not in reason, hint=hint)
+    text = f"{api.label} can't be reached through {proxy}: nothing answers there ({reason})."
+    hint = f"Check that the proxy runs, unset {proxy.variable}, or name the host in NO_PROXY."
     return ProviderError(text, code="unreachable", retryable=True, hint=hint)
 
 

@@ -21,7 +21,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from core.errors import ConfigError, StateError
-from core.providers.connection.endpoint import FoundKey, is_loopback
+from core.providers.connection.addresses import is_loopback
+from core.providers.connection.endpoint import FoundKey
 from core.providers.connection.key_command import run_key_command
 from core.providers.connection.private_file import read_private, write_private
 from core.records import decode_json

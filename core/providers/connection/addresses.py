@@ -1,0 +1,54 @@
+"""The way to the address of a model server: this machine itself, or the proxy that the environment names.
+
+A server on this machine is never reached by a proxy, whatever the environment says.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from core.secrets import redact
+
+
+class NamedProxy(Struct, frozen=True):
+    """A proxy as a variable of the environment names it."""
+
+    variable: str
+    address: str
+
+    def __str__(self) -> str:
+        return f"the proxy of {self.variable} ({redact(self.address)})"
+
+
+def is_loopback(url: str) -> bool:
+    """Return True if the address is this machine's own."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def find_proxy(url: str, environment: Mapping[str, str]) -> NamedProxy | None:
+    """Return the proxy that a request to an address goes through; None: it goes there directly.
+
+    The variables are those that httpx reads (https://www.python-httpx.org/environment_variables/).
+    """
+    parts = urlsplit(url)
+    exempt = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
+    if is_loopback(url) or any(_matches(name.strip(), parts.hostname or "") for name in exempt.split(",")):
+        return None
+    for name in (f"{parts.scheme}_proxy", "all_proxy"):
+        for variable in (name, name.upper()):
+            if address := environment.get(variable):
+                return NamedProxy(variable, address)
+    return None
+
+
+def _matches(name: str, host: str) -> bool:
+    """Return True if an entry of NO_PROXY names a host: all, the host itself, or a domain that it lies in."""
+    return name == "*" or (name != "" and f".{host}".endswith(f".{name.lstrip('.').lower()}"))
