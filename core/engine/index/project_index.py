@@ -82,13 +82,13 @@ class ProjectIndex:
         if not self._enabled:
             return
         self._swept = monotonic()  # a builder begins with it
+        if self._status.state == "off":  # until the builder tells how far it is
+            self._set_status(IndexStatus(state="building"))
         try:
             is_ours = await self._link.ensure()
         except OSError as problem:
             self._set_status(IndexStatus(state="failed", problem=f"the index can't be made: {problem}"))
             return
-        if self._enabled and self._status.state == "off":  # until a builder tells how far it is
-            self._set_status(IndexStatus(state="building"))
         if not is_ours and self._following is None:
             self._following = self._tasks.start(self._follow(), name="index of another process")
 
