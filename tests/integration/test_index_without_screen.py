@@ -112,14 +112,23 @@ async def test_a_print_run_finds_by_an_index_that_is_there(project):
     assert NONE not in answer
 
 
-async def test_the_first_search_of_a_print_run_waits_for_the_index_to_be_built(project):
+async def test_the_first_searches_of_a_print_run_wait_for_the_index_to_be_built(project):
+    async with asked(project, (Step(calls=[SEARCH, SEARCH]), "Done.")) as server:
+        pass
+    for answer in results(server.answered[-1]):
+        assert answer.startswith(PLACE)
+        assert UNBUILT not in answer
+        assert NONE not in answer
+    assert not list_builders(project)
+
+
+async def test_a_print_run_whose_index_can_not_be_made_finds_by_words_and_says_why(project):
+    database(project).with_name("index.lock").mkdir(parents=True)
     async with asked(project, LAST_SEARCH) as server:
         pass
     (answer,) = results(server.answered[-1])
-    assert answer.startswith(PLACE)
-    assert UNBUILT not in answer
-    assert NONE not in answer
-    assert not list_builders(project)
+    assert "shop/mail.py" in answer
+    assert f"{NONE} (the index can't be made" in answer
 
 
 async def test_a_print_run_says_of_a_search_that_the_index_is_being_built_and_finds_by_it_when_it_is(project):
