@@ -21,9 +21,9 @@ from core.sessions.store import SessionStore
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.content.contents import Contents
 from core.shadow.layers.layer_files import link_entry, link_tree
-from core.shadow.layers.layer_store import LayerStore, select_bases
+from core.shadow.layers.layer_store import KeptLayers, LayerStore
 from core.shadow.layers.overlayfs import get_place
-from core.shadow.layers.pending_layer import copy_seen
+from core.shadow.layers.pending_layer import copy_layers
 from core.workspace import Workspace
 
 
@@ -57,29 +57,31 @@ def _copy_layers(source: Path, target: Path, workspace: Path, *, git_only: bool)
     """Copy what the agent's commands left beside the review, if it is on this machine; from a clone (`git_only`) only
     the states of git, as all else was made over the files there. What can't be copied stays where it is.
 
-    Files are linked where that is possible, so that gigabytes cost nothing. Raises `StateError`.
+    Raises `StateError`.
     """
     layers = LayerStore(source / "layers")
-    tops = {path: top for path, top in layers.kept.tops.items() if top.kind == "git" or not git_only}
-    if not layers.exists or layers.find_missing() or not tops:
+    if not layers.exists or layers.find_missing():
         return
     copy = LayerStore(target / "layers")
     try:
-        for layer in layers.kept.layers:
-            if git_only:
-                _link_tops(layers.get_upper(layer), copy.get_upper(layer), tops)
-            else:
-                link_tree(layers.place / layer, copy.place / layer)
+        if git_only:
+            _copy_git_states(layers, copy, Workspace(workspace), Contents(BlobStore(target / "blobs")))
+        else:
+            copy_layers(layers, layers.kept, copy)
     except OSError:
         remove_tree(copy.place)
+
+
+def _copy_git_states(layers: LayerStore, copy: LayerStore, workspace: Workspace, contents: Contents) -> None:
+    """Copy the states of git alone, as if they had been made now. Raises OSError, `StateError`."""
+    tops = {path: top for path, top in layers.kept.tops.items() if top.kind == "git"}
+    if not tops:
         return
-    bases = select_bases(tops, layers.kept.bases)
-    if git_only:
-        bases = dict(_read_bases(copy, tops, Workspace(workspace), Contents(BlobStore(target / "blobs"))))
-        tops = {path: replace(top, since=time.time_ns()) for path, top in tops.items()}
-    copy.write_record(replace(layers.kept, tops=tops, bases=bases, gone={} if git_only else layers.kept.gone))
-    if not git_only:
-        copy_seen(layers, copy)
+    for layer in layers.kept.layers:
+        _link_tops(layers.get_upper(layer), copy.get_upper(layer), tops)
+    bases = dict(_read_bases(copy, tops, workspace, contents))
+    tops = {path: replace(top, since=time.time_ns()) for path, top in tops.items()}
+    copy.write_record(KeptLayers(layers=layers.kept.layers, tops=tops, bases=bases))
 
 
 def _read_bases(

@@ -141,6 +141,7 @@ class Engine:
             trust.set_callback(partial(asyncio.get_running_loop().call_soon_threadsafe, self._on_trusted_files_changed))
             settings = apply_limit_options(loaded := trust.load_settings(), self._options)
             store = self._privacy.open_store(workspace.root, settings, self._options.home)
+            place = self._privacy.choose_index_directory(store, self._options.home)
             services = EngineServices(
                 workspace=workspace,
                 settings=settings,
@@ -150,7 +151,7 @@ class Engine:
                 store=store,
                 trust=trust,
                 files=FileList(workspace.root),
-                index=ProjectIndex(workspace.root, store.path, self._announce, enabled=settings.index.enabled),
+                index=ProjectIndex(workspace.root, place, self._announce, enabled=settings.index.enabled),
                 background=BackgroundLink(lambda: services.settings, self._options.program, self._announce),
                 options=self._options,
             )
@@ -294,6 +295,8 @@ class Engine:
             self._watch.start()
             services.index.start_soon(self._watch)
             services.background.begin()
+        elif self._options.preload and not self._options.watch:
+            services.index.start_soon(None)
         return opened
 
     def _announce(self, event: LossyEvent) -> None:

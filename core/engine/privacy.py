@@ -61,6 +61,12 @@ class Privacy:
             tempfile.tempdir = str(self._place.path)
         return SessionStore(workspace, home=self.path or home)
 
+    def choose_index_directory(self, store: SessionStore, home: Path | None) -> Path:
+        """Return where the index of a workspace lies: sessions of a `home` of their own share that of the project,
+        unless the project is itself the agent's, as a clone is, and goes with it."""
+        is_shared = home is not None and not self.is_on and not store.workspace.is_relative_to(home.resolve().parent)
+        return SessionStore(store.workspace).path if is_shared else store.path
+
     def list_notices(self) -> list[str]:
         """Return what the user has to know of where the private session lies."""
         return [ON_DISK] if self._place is not None and not self._place.in_memory else []

@@ -57,7 +57,7 @@ class EngineServices(Struct, eq=False, kw_only=True):
             from core.engine.index.project_search import ProjectSearch
             from core.engine.index.remote_meaning import EmbedRoute
 
-            route = EmbedRoute(self.index, self.workspace.root, self.store.path, self.models)
+            route = EmbedRoute(self.index, self.workspace.root, self.index.directory, self.models)
             self._search = ProjectSearch(self.index, route)
         return await self._search.search(query, reader, self.settings)
 

@@ -102,12 +102,14 @@ def connect_for_writing(path: Path) -> tuple[sqlite3.Connection, str]:
     _make_private(path.parent)
     moved = _move_directory_away(path)
     is_new = not path.exists()
+    was_cleared = not is_new and not path.stat().st_size
     try:
         check_reported(path)
         connection = _open(path)
         found = read_meta(connection, "version") if not is_new else None
         if found == VERSION and _is_sound(connection):
             return connection, ""
+        is_new = is_new or (not was_cleared and _is_empty(connection))
         problem = moved if is_new else f"the index was of another version ({found!s}), and is made anew"
         connection.close()
     except sqlite3.DatabaseError as error:
@@ -120,6 +122,11 @@ def connect_for_writing(path: Path) -> tuple[sqlite3.Connection, str]:
     write_meta(connection, "version", VERSION)
     connection.execute("commit")
     return connection, problem
+
+
+def _is_empty(connection: sqlite3.Connection) -> bool:
+    """True if the builder that made the file was killed before it made the tables."""
+    return not connection.execute("select 1 from sqlite_master").fetchone()
 
 
 def _move_directory_away(path: Path) -> str:

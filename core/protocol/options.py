@@ -18,10 +18,10 @@ class EngineOptions:
     """Options on top of the configuration; None = not given, so that the configuration decides. `interactive`: a user
     can be asked. `watch`: report changes on disk. `tier`: the one tier of box to use. `trust`: trust the project for
     this run. `private`: keep nothing of it. `allow`: rules of the user that allow, in this run. `preload`: a prompt is
-    to come, so what it needs is made ready. `append_system_prompt`: stands at the end of the system prompt of sessions
-    that begin in this run. `home`: where its sessions lie, None = the state directory. `program`: the argv prefix that
-    starts this program again, () = it is not known. `add_dirs`: directories (absolute) that may be read beside the
-    project."""
+    to come, so what it needs is made ready, and the index built beside it. `append_system_prompt`: stands at the end of
+    the system prompt of sessions that begin in this run. `home`: where its sessions lie, None = the state directory.
+    `program`: the argv prefix that starts this program again, () = it is not known. `add_dirs`: directories (absolute)
+    that may be read beside the project."""
 
     mode: str | None = None
     model: str | None = None

@@ -163,7 +163,7 @@ async def test_the_command_line_makes_a_commit_for_each_topic_with_what_the_mode
         env = {**environment(server), "HOME": str(project.parent / "home")}
         asked = ("-p", "Add notes", "--accept", "all", "--model", "openai/tiny-1")
         assert (await run(project, *asked, env=env)).code == 0
-        made = await run(project, "commit", "--split", "topic", "--draft", env=env)
+        made = await run(project, "commit", "--split", "topic", "--write-text", env=env)
     assert made.code == 0, made.err
     assert git(project, "log", "--format=%s", "--name-only", "--max-count=2").split("\n") == [
         "letters: add c", "", "c.txt", "notes: add two", "", "b.txt", "d.txt", "",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
 from collections.abc import Sequence
@@ -59,17 +58,16 @@ def parse(argv: Sequence[str]) -> CommitArguments:
     parser = build_parser("agent-tui commit", COMMIT_USAGE, COMMIT_TEXT, CODES)
     add_common(parser)
     parser.add_argument("-m", "--message", default="", help="the message; else it is made of what was asked for")
-    parser.add_argument("--draft", action="store_true", help=argparse.SUPPRESS)  # the old name of --write-text
     parser.add_argument("--split", choices=get_args(q.CommitSplit), default="none", help="one for each")
     parser.add_argument("--only", action="append", default=[], metavar="PATH", help="of this file or directory alone")
     parser.add_argument("--hooks", choices=get_args(cmd.HookPlace), default="box", help="box (default): there first")
     said = parser.parse_intermixed_args(argv)
-    if said.message and (said.write_text or said.draft or said.split != "none"):
+    if said.message and (said.write_text or said.split != "none"):
         parser.error("-m is the message of one commit; it goes with neither --write-text nor --split")
     return CommitArguments(
         directory=parse_directory(said.words, parser),
         session=said.session or "",
-        writes_text=said.write_text or said.draft,
+        writes_text=said.write_text,
         dry_run=said.dry_run,
         json=said.json,
         trust=said.trust,
@@ -82,9 +80,7 @@ def parse(argv: Sequence[str]) -> CommitArguments:
 
 def run(arguments: CommitArguments) -> int:
     """Show or make the commits. Raises `AgentTuiError`."""
-    if names_programs(arguments.directory.resolve()) and not is_trusted(arguments):
-        return ExitCode.REFUSED
-    return asyncio.run(_go(arguments))
+    return asyncio.run(_go(arguments)) if is_trusted(arguments, is_needed=names_programs) else ExitCode.REFUSED
 
 
 async def _go(arguments: CommitArguments) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,15 +69,16 @@ def add_common(parser: Parser) -> None:
     parser.add_argument("--trust", action="store_true", help="run what the project's git names, this once")
 
 
-def is_trusted(arguments: ChangesArguments) -> bool:
+def is_trusted(arguments: ChangesArguments, *, is_needed: Callable[[Path], bool] = lambda _: True) -> bool:
     """Return True if what the repository tells git to run may run: the user trusts the project, or says so now.
 
-    Nobody is asked without a terminal, and nothing is for `--dry-run`. A no is said, with how to say yes.
+    Nobody is asked without a terminal, nor for `--dry-run`, nor where trust in the project, a real path, is not needed.
+    A no is said, with how to say yes.
     """
     if arguments.trust or arguments.dry_run:
         return True
     trust = ProjectTrust(Workspace(arguments.directory), for_now=False)
-    if trust.trusted:
+    if trust.trusted or not is_needed(arguments.directory.resolve()):
         return True
     if all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr)):
         sys.stderr.write(_render_trust_question(trust.build_question(), arguments.directory))

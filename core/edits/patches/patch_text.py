@@ -51,6 +51,11 @@ class PatchText:
             return True
         return row.startswith("--- ") and place + 1 < len(self.rows) and self.rows[place + 1].startswith("+++ ")
 
+    def is_frame(self, place: int) -> bool:
+        """True if the row at a place is of the frame that files of the V4A format stand in, so no row of a hunk."""
+        row = self.rows[place]
+        return row.rstrip() in (BEGIN, END) or FILE_HEADER.match(row) is not None
+
     def has_end(self, place: int) -> bool:
         """True if an `*** End Patch` follows before another patch begins."""
         for row in self.rows[place:]:

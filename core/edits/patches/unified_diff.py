@@ -20,7 +20,7 @@ from core.edits.patches.patch_records import (
     parse_hunk_header,
     split_sign,
 )
-from core.edits.patches.patch_text import BEGIN, END, FILE_HEADER, GIT_HEADER, PatchText
+from core.edits.patches.patch_text import GIT_HEADER, PatchText
 
 _TIME = re.compile(r"\s+\d{4}-\d\d-\d\d \d\d:\d\d.*$")
 _PASSED: Final = ("index ", "old mode ", "similarity index ", "dissimilarity index ")
@@ -128,7 +128,7 @@ class UnifiedReader:
         if self.place >= len(self.text.rows):
             return True
         row, missing = self.text.rows[self.place], _count_missing(header, rows)
-        if row.startswith("@@") or row.rstrip() in (BEGIN, END) or FILE_HEADER.match(row) or GIT_HEADER.match(row):
+        if row.startswith("@@") or self.text.is_frame(self.place) or GIT_HEADER.match(row):
             return True
         if self._is_at_names():
             after = self.text.rows[self.place + 2] if self.place + 2 < len(self.text.rows) else ""

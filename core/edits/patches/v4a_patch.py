@@ -18,7 +18,7 @@ from core.edits.patches.patch_records import (
     parse_hunk_header,
     split_sign,
 )
-from core.edits.patches.patch_text import BEGIN, END, FILE_HEADER, PatchText
+from core.edits.patches.patch_text import FILE_HEADER, PatchText
 
 _MOVE = re.compile(r"\*\*\* Move to: (.+?)\s*$")
 _END_OF_FILE: Final = "*** End of File"
@@ -49,7 +49,7 @@ class V4AReader:
     def _is_over(self, *, is_found: bool = True) -> bool:
         """True if the rows of this file end here. `is_found`: the hunk can do without this row."""
         rows = self.text.rows
-        if self.place >= len(rows) or rows[self.place].rstrip() in (BEGIN, END) or FILE_HEADER.match(rows[self.place]):
+        if self.place >= len(rows) or self.text.is_frame(self.place):
             return True
         row = rows[self.place]
         if self._has_end or row[:1] in (" ", "+") or row.startswith("@@"):

@@ -103,8 +103,8 @@ class BuilderLink:
         with suppress(OSError):
             await self.ensure()
 
-    async def close(self) -> None:
-        """End our builder, which keeps what it has. Safe to call twice."""
+    async def close(self, *, at_once: bool = False) -> None:
+        """End our builder, which keeps what it has committed. `at_once`: it is not waited for. Safe to call twice."""
         self._closed = True
         async with self._starting:  # one that is just being started ends, too
             process = self._process
@@ -112,7 +112,7 @@ class BuilderLink:
             assert process.stdin is not None
             process.stdin.close()
             try:
-                async with asyncio.timeout(_END_SECONDS):
+                async with asyncio.timeout(0 if at_once else _END_SECONDS):
                     await process.wait()
             except TimeoutError:
                 process.kill()

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _START_SECONDS: Final = 1.0
-"""Seconds after the first session was opened, in which its user looks at the screen and types."""
+"""Seconds after the first session was opened, in which its user looks at the screen, or its prompt is sent."""
 
 CATCH_UP_SECONDS: Final = 5.0
-"""Seconds that a question waits for an index that nobody has had built before it."""
+"""Seconds for which the first questions without a screen wait for an index that is not ready."""
 
 _FOLLOW_SECONDS: Final = 1.0
 _WATCH_SECONDS: Final = 30.0
@@ -43,6 +43,7 @@ class ProjectIndex:
     """
 
     def __init__(self, root: Path, directory: Path, tell: Callable[[IndexProgressed], None], *, enabled: bool) -> None:
+        self.directory = directory
         self._database = database = directory / FILE_NAME
         self._enabled = enabled
         self._reader = IndexReader(database)
@@ -55,7 +56,7 @@ class ProjectIndex:
         self._news = asyncio.Event()
         self._watcher: FileWatcher | None = None
         self._swept = 0.0
-        self._has_caught_up = False
+        self._patience_end: float | None = None
         self._map: tuple[Generation, RepoMap] | None = None
         self._loading: asyncio.Task[None] | None = None
 
@@ -63,21 +64,26 @@ class ProjectIndex:
         """Return how far it is, as it was told last."""
         return self._status
 
-    def start_soon(self, watcher: FileWatcher) -> None:
-        """Have the index built or brought up to date, a moment from now: what changes from then on is told."""
+    def start_soon(self, watcher: FileWatcher | None) -> None:
+        """Have the index built or brought up to date, a moment from now: what changes from then on is told. Without a
+        watcher (nobody looks at the run) it is not, and files are compared when something is asked."""
         if self._enabled:
             self._watcher = watcher
             self._tasks.spawn(self._start_later(watcher), name="index")
 
-    async def _start_later(self, watcher: FileWatcher) -> None:
+    async def _start_later(self, watcher: FileWatcher | None) -> None:
         await pause(_START_SECONDS)
-        await asyncio.to_thread(watcher.ready.wait, _WATCH_SECONDS)
+        if watcher is not None:
+            await asyncio.to_thread(watcher.ready.wait, _WATCH_SECONDS)
         await self.start()
 
     async def start(self) -> None:
         """Have the index built or brought up to date, by this process or by the one that does it already."""
         if not self._enabled:
             return
+        self._swept = monotonic()  # a builder begins with it
+        if self._status.state == "off":  # until the builder tells how far it is
+            self._set_status(IndexStatus(state="building"))
         try:
             is_ours = await self._link.ensure()
         except OSError as problem:
@@ -119,11 +125,13 @@ class ProjectIndex:
         return self._status
 
     async def catch_up(self) -> None:
-        """Have it built or brought up to date where it is not followed, as without a screen: the first question there
-        waits a moment for that, and finds what is ready by then."""
-        if self._watcher is None and not self._has_caught_up:
-            self._has_caught_up, self._swept = True, monotonic()
-            await self.wait_ready(CATCH_UP_SECONDS)
+        """Have it built or brought up to date where it is not followed, as without a screen: the first questions there
+        wait a moment for that, and find what is ready by then."""
+        if self._watcher is not None or self._status.state in ("ready", "failed"):
+            return
+        if self._patience_end is None:
+            self._patience_end = monotonic() + CATCH_UP_SECONDS
+        await self.wait_ready(max(0.0, self._patience_end - monotonic()))
 
     def on_disk_changed(self, paths: Sequence[str]) -> None:
         """Hear that files have changed, () = too many to name."""
@@ -215,10 +223,11 @@ class ProjectIndex:
                 raise
 
     async def close(self) -> None:
-        """End the builder, if it is ours, and close the index. Safe to call twice."""
+        """End the builder, if it is ours, and close the index. Safe to call twice. An unwatched run does not wait for
+        its work: the next builder goes on from what was committed."""
         self._enabled = False
         self._status = replace(self._status, state="off")
         await self._tasks.cancel()
-        await self._link.close()
+        await self._link.close(at_once=self._watcher is None)
         async with self._reading:
             self._reader.close()

@@ -25,10 +25,10 @@ from core.protocol.commands import MAX_SUBAGENTS
 from core.protocol.events import ChangeProposed, ModeName, SessionStarted, TrustStated
 from core.sessions.store import SessionDirectory
 from core.shadow.bulk.bulk_summary import build_layers_changed
-from core.shadow.layers.layer_files import link_entry, link_tree
+from core.shadow.layers.layer_files import link_entry
 from core.shadow.layers.layer_location import remove_location
-from core.shadow.layers.layer_store import QUOTA, KeptLayers, LayerStore
-from core.shadow.layers.pending_layer import copy_seen
+from core.shadow.layers.layer_store import QUOTA, LayerStore
+from core.shadow.layers.pending_layer import copy_layers
 from core.shadow.subagent_merge import copy_for_subagent
 
 
@@ -39,7 +39,7 @@ async def create_subagent_session(parent: Session, mode: ModeName = "agent", *, 
     moment = directory.id
     shadow.layers.freeze(moment, parent.state.seq)
     try:
-        await asyncio.to_thread(_copy_layers, shadow.layers, shadow.layers.kept, directory)
+        await asyncio.to_thread(copy_layers, shadow.layers, shadow.layers.kept, LayerStore(directory.path / "layers"))
         _copy_blobs(parent, directory)
         return _register(parent, _start_session(parent, directory, mode, max_steps))
     except OSError as error:
@@ -98,16 +98,6 @@ def _derive_services(parent: Session) -> EngineServices:
     settings = derive_subagent_settings(parent.state, parent.settings)
     settings = replace(settings, edits=replace(settings.edits, policy="review"))
     return replace(parent.services, settings=settings, bounds={})
-
-
-def _copy_layers(layers: LayerStore, kept: KeptLayers, target: SessionDirectory) -> None:
-    if not layers.exists or kept == KeptLayers():
-        return
-    copy = LayerStore(target.path / "layers")
-    for name in kept.layers:
-        link_tree(layers.place / name, copy.place / name)
-    copy.write_record(kept)
-    copy_seen(layers, copy)
 
 
 def _copy_blobs(source: Session, target: SessionDirectory) -> None:

@@ -26,7 +26,8 @@ from core.ids import OptionalId
 from core.protocol.review import FileState
 from core.records import decode_json
 from core.shadow.content.contents import Contents, explain_lost_content
-from core.shadow.layers.layer_store import LayerStore
+from core.shadow.layers.layer_files import link_tree
+from core.shadow.layers.layer_store import KeptLayers, LayerStore
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.overlayfs import encode_place, get_place, make_passable, make_whiteout
 from core.shadow.layers.renewed_files import RenewedFile, RenewedFiles
@@ -269,6 +270,17 @@ class PendingLayer:
             renewed={path: node for path, node in held.renewed.items() if path in same},
             directories=dict.fromkeys(directories, 0o700),
         )
+
+
+def copy_layers(source: LayerStore, kept: KeptLayers, target: LayerStore) -> None:
+    """Copy kept layers of one session to another, by links where that is possible, so that gigabytes cost nothing.
+    Raises OSError, `StateError`."""
+    if not source.exists or kept == KeptLayers():
+        return
+    for name in kept.layers:
+        link_tree(source.place / name, target.place / name)
+    target.write_record(kept)
+    copy_seen(source, target)
 
 
 def copy_seen(source: LayerStore, target: LayerStore) -> None:

@@ -63,6 +63,17 @@ def test_a_damaged_index_is_made_anew_and_that_is_said(tmp_path, damage):
     assert connect_for_reading(path)
 
 
+def test_an_index_whose_builder_was_killed_before_it_made_the_tables_is_made_in_silence(tmp_path):
+    path = tmp_path / "index.sqlite"
+    begun = sqlite3.connect(path)
+    begun.execute("pragma journal_mode = wal")
+    begun.close()
+    assert path.stat().st_size
+    connection, problem = make(path)
+    assert problem == ""
+    assert connection.execute("select count(*) from files").fetchone() == (0,)
+
+
 def test_an_index_of_another_version_is_made_anew_and_that_is_said(tmp_path):
     path = tmp_path / "index.sqlite"
     connection, _ = make(path)

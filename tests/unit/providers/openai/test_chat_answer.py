@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.providers.base import ReasoningDelta, TextDelta
-from core.providers.openai.chat_answer import ThinkTagSplitter
+from core import records
+from core.providers.base import ReasoningDelta, TextDelta, ToolCallDelta
+from core.providers.connection.failures import Api
+from core.providers.openai.chat_answer import ChatAnswer, ThinkTagSplitter
 
 
 def told_apart(*pieces):
@@ -45,3 +47,27 @@ def test_where_the_stream_was_cut_does_not_matter(text, data):
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
     pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
     assert told_apart(*pieces) == told_apart(text)
+
+
+@pytest.mark.parametrize("is_named_again", [False, True])
+def test_of_a_call_in_many_pieces_nothing_is_parsed_before_its_end(is_named_again, monkeypatch):
+    parsed = []
+    guard = records._guard
+    monkeypatch.setattr(records, "_guard", lambda work: parsed.append(work) or guard(work))
+    answer = ChatAnswer(set(), api=Api(label="a server", base_url=""))
+    head = {"index": 0, "id": "call_1", "type": "function"}
+
+    def feed(name, arguments):
+        function = ({"name": name} if name else {}) | {"arguments": arguments}
+        call = (head if name else {"index": 0}) | {"function": function}
+        return list(answer.feed({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}))
+
+    pieces = ['{"path": "a.txt", "contents": "one', *(f" word {number}," for number in range(4_000))]
+    deltas = feed("write", "")
+    for piece in pieces:
+        deltas += feed("write" if is_named_again else "", piece)
+    assert not parsed
+    deltas += [*feed("", '"}'), *answer.finish()]
+    assert parsed, "but the whole is"
+    calls = [delta for delta in deltas if isinstance(delta, ToolCallDelta)]
+    assert "".join(call.arguments for call in calls) == "".join([*pieces, '"}'])

@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from core.text.repairs.call_wrappings import extract_call_name, settle_arguments
+from core.text.repairs.call_wrappings import (
+    extract_call_name,
+    is_object,
+    may_be_whole,
+    settle_arguments,
+)
 
 WHOLE = '{"path": "a.txt"}'
 VALUES = st.recursive(
@@ -16,6 +21,21 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
 )
 OBJECTS = st.dictionaries(st.text(), VALUES, min_size=1, max_size=4)
+MARKS = [
+    "{}",
+    "```",
+    "```json",
+    "```json\n",
+    "```json5\n",
+    "</tool_call>",
+    "<|end|>",
+    "<｜end｜>",
+    "}",
+    "]",
+    "`",
+    "end",
+]
+SPACES = [" ", "\n", "\t", "\x1c", "\xa0", "\u2028"]
 
 
 @pytest.mark.parametrize(
@@ -84,6 +104,20 @@ def test_layers_of_encoding_are_taken_off(value, layers, end):
 def test_any_text_is_returned_or_becomes_an_object(text):
     settled = settle_arguments(text)
     assert settled == text or isinstance(json.loads(settled), dict)
+
+
+@given(
+    st.sampled_from(["", *MARKS, *SPACES]),
+    st.sampled_from([WHOLE, json.dumps(WHOLE), f"{WHOLE}{WHOLE}"]) | OBJECTS.map(json.dumps),
+    st.lists(st.sampled_from([*MARKS, *SPACES]), max_size=3).map("".join),
+)
+@example("", WHOLE, "```json")
+@example("", WHOLE, "```json5\n")
+@example("", WHOLE, "}]")
+@example("", WHOLE, "</tool_call>\x1c")
+def test_what_can_not_be_whole_by_its_end_is_never_made_an_object_of(start, arguments, end):
+    text = start + arguments + end
+    assert may_be_whole(text) or not is_object(settle_arguments(text))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import pytest
+
+from core.cli.changes.commit import CommitArguments
+from core.cli.changes.work import is_trusted
+from tests.support.trust import trust
+
+
+@pytest.mark.parametrize(
+    ("options", "is_known", "looks"),
+    [({"dry_run": True}, False, 0), ({"trust": True}, False, 0), ({}, True, 0), ({}, False, 1)],
+)
+def test_a_repository_is_looked_into_only_where_nothing_else_lets_it_run(tmp_path, options, is_known, looks):
+    if is_known:
+        trust(tmp_path)
+    roots = []
+
+    def names_none(root):
+        roots.append(root)
+        return False
+
+    assert is_trusted(CommitArguments(directory=tmp_path, **options), is_needed=names_none)
+    assert roots == [tmp_path] * looks
+
+
+def test_a_repository_that_would_run_something_is_refused_without_trust(tmp_path, capsys):
+    assert not is_trusted(CommitArguments(directory=tmp_path), is_needed=lambda _: True)
+    assert "not trust" in capsys.readouterr().err
