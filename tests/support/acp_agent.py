@@ -166,6 +166,11 @@ class Agent:
             diff = {"type": "diff", "path": str(path), "oldText": old, "newText": path.read_text()}
             self.update("tool_call_update", toolCallId=call["toolCallId"], status="completed", content=[diff])
 
+    def act_forbidden(self) -> None:
+        """Try an edit that its own rules forbid."""
+        self.update("tool_call", toolCallId="forbidden", title="Edit a.txt", kind="edit", status="in_progress")
+        self.update("tool_call_update", toolCallId="forbidden", status="failed", rawOutput="a rule prevents it")
+
     def act_delete(self) -> None:
         (self.cwd / "a.txt").unlink()
 

@@ -115,6 +115,11 @@ class HostedCall(Struct, kw_only=True):
             return False
         return self.status == "completed" or self.exit_code is not None or bool(self.read_text().strip())
 
+    @property
+    def has_edited(self) -> bool:
+        """True if by its own word it changed a file; one that was refused or went wrong did not."""
+        return self.shown.kind == "file_edit" and self.status != "failed" and not self.is_refused
+
     def read_text(self) -> str:
         """Return what it gave as text."""
         blocks = [each.get("content") for each in self.content if isinstance(each, dict)]
