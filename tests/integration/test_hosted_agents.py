@@ -135,6 +135,14 @@ async def test_an_agent_sees_what_is_pending_and_is_told_of_verdicts(tmp_path, p
         assert "What was said before" not in text_of(events)
 
 
+async def test_the_output_of_a_command_is_what_it_printed_and_nothing_that_is_drawn_around_it(tmp_path, project):
+    model = configure(tmp_path)
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        events = await run_turn(engine, session, "drawn")
+        ran = documents_of(events, TerminalCommandDocument)
+        assert [each.metadata.output for each in ran] == ["made", "(no output)", "built"]
+
+
 async def test_a_plan_is_shown_thoughts_are_kept_and_a_long_line_or_garbage_ends_nothing(tmp_path, project):
     model = configure(tmp_path)
     async with session_in(project, model=model, trust=True) as (engine, session):

@@ -235,6 +235,19 @@ class Agent:
         ended = {"terminal_exit": {"exit_code": 1}}
         self.update("tool_call_update", toolCallId="stuck", status="failed", _meta=ended)
 
+    def act_drawn(self) -> None:
+        """Run commands whose output is drawn for the reader: in a fence, or as what it is for with nothing printed."""
+        for identity, words, raw in (("one", "```console\nmade\n```", "made"), ("two", "", ""), ("three", "", None)):
+            call = {"toolCallId": identity, "title": "make", "kind": "execute", "rawInput": {"command": "make"}}
+            about = {"type": "text", "text": "Build it" if raw == "" else "```\nbuilt\n```"}
+            self.update("tool_call", **call, status="in_progress", content=[{"type": "content", "content": about}])
+            ended: dict[str, Any] = {"status": "completed"}
+            if words:
+                ended["content"] = [{"type": "content", "content": {"type": "text", "text": words}}]
+            if raw is not None:
+                ended["rawOutput"] = raw or "(no output)"
+            self.update("tool_call_update", toolCallId=identity, **ended)
+
     def act_missing(self) -> None:
         """Run a program that is not there."""
         call = {"toolCallId": "missing", "title": "nix", "kind": "execute", "rawInput": {"command": "nix"}}
