@@ -2,7 +2,8 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Quiet twice: its warnings about packages of others are nothing that a user of this one can act on.
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 # Override with `make run PYTHON=/path/to/python`.
 PYTHON ?=
 ARGS ?=

@@ -11,7 +11,7 @@ raise the same error for that as for a missing bracket, never `RecursionError` o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_DEPTH: Final = 200  # of lists and objects in each other, in plain data
+RECORD_LEVELS: Final = 50  # of the records themselves, around the plain data that they hold
 TOO_DEEP: Final = f"it is nested deeper than {MAX_DEPTH} levels"
 
 EXPECTED_ID: Final = "is an id: letters, digits, '.', '_' and '-'"
 
+_NESTING: Final = (dict, list, tuple, msgspec.Struct)
 _LEARNING: Final = RLock()
 _learnt: set[Any] = set()
 _PATTERN: Final = re.compile(r"`str` matching regex '[^']*\$\(\?!\\+n\)'")  # as `core/ids.py` ends one
@@ -57,10 +59,11 @@ def convert(data: object, kind: Any, *, strict: bool = True, from_attributes: bo
 
 
 class RecordDecoder(Generic[T]):
-    """A decoder of a format, for values of a type. `nests`: plain data is among them, whose depth is measured."""
+    """A decoder of a format, for values of a type. `max_depth`: None = of our own making, never measured. Foreign text
+    is measured, since the parser gives up at another depth in each version of Python, in some after thousands."""
 
-    def __init__(self, decode: Callable[[Any], T], *, nests: bool) -> None:
-        self._decode, self._nests = decode, nests
+    def __init__(self, decode: Callable[[Any], T], *, max_depth: int | None) -> None:
+        self._decode, self._max_depth = decode, max_depth
 
     def decode(self, data: bytes | str | msgspec.Raw) -> T:
         """Return the value. Raises `msgspec.DecodeError`."""
@@ -70,7 +73,8 @@ class RecordDecoder(Generic[T]):
             raise msgspec.DecodeError(TOO_DEEP) from None
         except msgspec.ValidationError as problem:
             raise _rephrase(problem) from None
-        if self._nests and is_too_deep(value):
+        depth = self._max_depth
+        if depth is not None and _has_openings(data, depth) and is_too_deep(value, depth):
             raise msgspec.DecodeError(TOO_DEEP)
         return value
 
@@ -82,13 +86,14 @@ def build_json_decoder(kind: Any) -> RecordDecoder[Any]: ...
 def build_json_decoder(kind: Any) -> RecordDecoder[Any]:
     """Build a decoder of JSON, for what is decoded often."""
     _learn(kind)
-    return RecordDecoder(msgspec.json.Decoder(kind).decode, nests=kind is Any)
+    depth = MAX_DEPTH if kind is Any else MAX_DEPTH + RECORD_LEVELS
+    return RecordDecoder(msgspec.json.Decoder(kind).decode, max_depth=depth)
 
 
 def build_msgpack_decoder(kind: type[T]) -> RecordDecoder[T]:
     """Build a decoder of MessagePack, for what is decoded often."""
     _learn(kind)
-    return RecordDecoder(msgspec.msgpack.Decoder(kind).decode, nests=False)
+    return RecordDecoder(msgspec.msgpack.Decoder(kind).decode, max_depth=None)
 
 
 def parse_json(text: str | bytes | bytearray, **options: Any) -> Any:
@@ -118,19 +123,32 @@ def parse_toml(text: str) -> dict[str, Any]:
     return table
 
 
-def is_too_deep(value: object) -> bool:
-    """Return True for lists and objects that stand deeper in each other than `MAX_DEPTH`."""
-    level = [value] if isinstance(value, (dict, list, tuple)) else []
-    for _ in range(MAX_DEPTH):
+def is_too_deep(value: object, depth: int = MAX_DEPTH) -> bool:
+    """Return True for lists, objects and records that stand deeper in each other than this."""
+    level = [value] if isinstance(value, _NESTING) else []
+    for _ in range(depth):
         if not level:
             return False
-        level = [
-            below
-            for above in level
-            for below in (above.values() if isinstance(above, dict) else above)
-            if isinstance(below, (dict, list, tuple))
-        ]
+        level = [below for above in level for below in _iterate_values(above) if isinstance(below, _NESTING)]
     return bool(level)
+
+
+def _iterate_values(above: Any) -> Iterable[Any]:
+    """Return what stands directly in a list, an object or a record."""
+    if isinstance(above, dict):
+        return above.values()
+    if isinstance(above, msgspec.Struct):
+        return (getattr(above, name) for name in above.__struct_fields__)
+    values: Iterable[Any] = above
+    return values
+
+
+def _has_openings(data: bytes | str | msgspec.Raw, depth: int) -> bool:
+    """Return True if a JSON text opens more lists and objects than this in all; most need no other look."""
+    if isinstance(data, str):
+        return data.count("[") + data.count("{") > depth
+    text = bytes(data)
+    return text.count(b"[") + text.count(b"{") > depth
 
 
 def _rephrase(problem: msgspec.ValidationError) -> msgspec.ValidationError:

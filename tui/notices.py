@@ -51,11 +51,12 @@ def _is_current_directory(directory: Path) -> bool:
 
 def format_way_back(state: ViewState, directory: Path, session: str = "") -> str:
     """Format the line for a shell that goes on with a session, "" = the one that was begun last, of `directory` or of
-    the demo. Nothing stands behind the command, so that the end of a line can be copied."""
+    the demo. Nothing stands behind the command, so that the end of a line can be copied. A demo's session is found by
+    its id alone, from everywhere."""
+    if state.is_demo:
+        return format_command_line(["--resume", session] if session else ["--demo", "-c"])
     where = [] if _is_current_directory(directory) else [str(directory)]
-    return format_command_line(
-        [*(["--demo"] if state.is_demo else where), *(["--resume", session] if session else ["-c"])]
-    )
+    return format_command_line([*where, *(["--resume", session] if session else ["-c"])])
 
 
 def format_command_line(arguments: Sequence[str]) -> str:

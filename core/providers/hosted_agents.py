@@ -124,6 +124,8 @@ KNOWN_AGENTS: Final[Mapping[str, HostedAgent]] = {
             login=("~/.local/share/opencode", "~/.local/state/opencode", "~/.config/opencode"),
             tokens=("auth.json",),
             env=(*_CLAUDE, *_OPENAI),
+            # In no mode of its own does it ask before a command, so that the user's rules would never be heard.
+            fixed={"OPENCODE_PERMISSION": '{"bash":"ask"}'},
             hosts=("opencode.ai", "models.dev", "api.anthropic.com", "api.openai.com"),
         ),
     )

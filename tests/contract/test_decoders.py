@@ -98,9 +98,19 @@ def test_n40_what_is_nested_too_deep_is_no_valid_text_at_the_door(text):
 
 
 def test_n40_a_record_with_deep_data_is_refused_as_any_other():
-    for depth in (100_000, 5_000):
+    for depth in (100_000, 5_000, 900, 300):
+        text = '{"data":{"a":' + "[" * depth + "]" * depth + "}}"
+        for data in (text, text.encode(), msgspec.Raw(text.encode())):
+            with pytest.raises(msgspec.DecodeError):
+                records.decode_json(data, Loose)
         with pytest.raises(msgspec.DecodeError):
-            records.decode_json('{"data":{"a":' + "[" * depth + "]" * depth + "}}", Loose)
+            records.decode_json(f"[{text}]", list[Loose])
+
+
+def test_n40_what_a_model_may_send_is_read_again_in_the_record_that_holds_it():
+    text = "[" * (records.MAX_DEPTH - 2) + "]" * (records.MAX_DEPTH - 2)
+    data = {"a": records.parse_json(text)}
+    assert records.decode_json(msgspec.json.encode([Loose(data)]), list[Loose]) == [Loose(data)]
 
 
 def test_n40_what_people_write_is_not_too_deep():

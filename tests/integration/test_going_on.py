@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.terminal import Terminal
-from core.cli.arguments import parse
+from core.cli.arguments import ScreenArguments, parse
 from core.cli.sessions import choose_session
 from core.engine import Engine, EngineOptions
 from core.errors import StateError
@@ -25,7 +25,7 @@ from tests.support.session_log import scan
 from tests.support.story import access, project_at
 from tui.app import AgentApp, build_session_request
 from tui.bridge import SessionRequest
-from tui.notices import format_command_line, format_exit_summary
+from tui.notices import format_command_line, format_exit_summary, format_way_back
 from tui.state import ViewState
 
 
@@ -178,6 +178,17 @@ def test_a_name_that_leads_to_another_program_is_not_left_on_the_terminal(monkey
     assert format_command_line(["-c"]) == f"{tmp_path}/here/agent-tui -c"
 
 
+@pytest.mark.parametrize("is_demo", [False, True])
+@pytest.mark.parametrize("session", ["", "ses_1"])
+def test_each_line_that_goes_on_is_taken_by_the_command_line(project, monkeypatch, is_demo, session):
+    monkeypatch.setattr("sys.argv", ["bin/agent-tui"])
+    monkeypatch.setenv("PATH", "")
+    state = ViewState(session_id="ses_1", workspace=str(project), is_demo=is_demo)
+    arguments = parse(shlex.split(format_way_back(state, project, session))[1:])
+    assert isinstance(arguments, ScreenArguments)
+    assert (arguments.resume or "", arguments.continue_last) == (session, not session)
+
+
 @pytest.mark.slow
 def test_after_make_run_the_line_can_be_pasted_as_it_stands():
     root = Path(__file__).parents[2]
@@ -206,7 +217,7 @@ def test_the_terminal_is_left_with_the_way_back_and_what_waits(project, monkeypa
     there = ViewState(session_id="ses_1", workspace="/copy", is_demo=True, turn_numbers={"trn_1": 1})
     assert format_exit_summary(there, project) == (
         "Resume: bin/agent-tui --demo -c\n"
-        "Or this session, also later: bin/agent-tui --demo --resume ses_1\n"
+        "Or this session, also later: bin/agent-tui --resume ses_1\n"
         "The demo's project: /copy\n"
     )
     monkeypatch.chdir(project.parent)

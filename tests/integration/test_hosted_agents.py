@@ -115,6 +115,13 @@ async def test_plan_and_ask_throw_away_what_an_agent_wrote(tmp_path, project, mo
     assert [path.name for path in project.iterdir()] == ["a.txt"]
 
 
+async def test_an_edit_that_an_agent_could_not_make_is_not_told_as_thrown_away(tmp_path, project):
+    model = configure(tmp_path)
+    async with session_in(project, model=model, mode="plan", trust=True) as (engine, session):
+        assert "thrown away" not in text_of(await run_turn(engine, session, "read forbidden"))
+        assert "thrown away" in text_of(await run_turn(engine, session, "read forbidden edit"))
+
+
 async def test_an_agent_sees_what_is_pending_and_is_told_of_verdicts(tmp_path, project):
     model = configure(tmp_path)
     async with session_in(project, model=model, trust=True) as (engine, session):
@@ -126,6 +133,14 @@ async def test_an_agent_sees_what_is_pending_and_is_told_of_verdicts(tmp_path, p
         assert "rejected: b.txt (not that)" in text_of(events)
         assert "REPLAYED" not in text_of(events)  # what it said when its session was loaded
         assert "What was said before" not in text_of(events)
+
+
+async def test_the_output_of_a_command_is_what_it_printed_and_nothing_that_is_drawn_around_it(tmp_path, project):
+    model = configure(tmp_path)
+    async with session_in(project, model=model, trust=True) as (engine, session):
+        events = await run_turn(engine, session, "drawn")
+        ran = documents_of(events, TerminalCommandDocument)
+        assert [each.metadata.output for each in ran] == ["made", "(no output)", "built"]
 
 
 async def test_a_plan_is_shown_thoughts_are_kept_and_a_long_line_or_garbage_ends_nothing(tmp_path, project):

@@ -166,6 +166,11 @@ class Agent:
             diff = {"type": "diff", "path": str(path), "oldText": old, "newText": path.read_text()}
             self.update("tool_call_update", toolCallId=call["toolCallId"], status="completed", content=[diff])
 
+    def act_forbidden(self) -> None:
+        """Try an edit that its own rules forbid."""
+        self.update("tool_call", toolCallId="forbidden", title="Edit a.txt", kind="edit", status="in_progress")
+        self.update("tool_call_update", toolCallId="forbidden", status="failed", rawOutput="a rule prevents it")
+
     def act_delete(self) -> None:
         (self.cwd / "a.txt").unlink()
 
@@ -229,6 +234,19 @@ class Agent:
         self.update("tool_call_update", toolCallId="stuck", _meta=said)
         ended = {"terminal_exit": {"exit_code": 1}}
         self.update("tool_call_update", toolCallId="stuck", status="failed", _meta=ended)
+
+    def act_drawn(self) -> None:
+        """Run commands whose output is drawn for the reader: in a fence, or as what it is for with nothing printed."""
+        for identity, words, raw in (("one", "```console\nmade\n```", "made"), ("two", "", ""), ("three", "", None)):
+            call = {"toolCallId": identity, "title": "make", "kind": "execute", "rawInput": {"command": "make"}}
+            about = {"type": "text", "text": "Build it" if raw == "" else "```\nbuilt\n```"}
+            self.update("tool_call", **call, status="in_progress", content=[{"type": "content", "content": about}])
+            ended: dict[str, Any] = {"status": "completed"}
+            if words:
+                ended["content"] = [{"type": "content", "content": {"type": "text", "text": words}}]
+            if raw is not None:
+                ended["rawOutput"] = raw or "(no output)"
+            self.update("tool_call_update", toolCallId=identity, **ended)
 
     def act_missing(self) -> None:
         """Run a program that is not there."""

@@ -94,6 +94,19 @@ async def test_a_prompt_is_chosen_looked_at_and_gone_back_to(stage, key, what, p
         assert on.prompt.text == prompt
 
 
+async def test_the_list_says_what_enter_does_and_what_was_left_comes_back_as_it_was(stage):
+    answers = ANSWERS | {q.CheckpointPreviewQuery: q.CheckpointPreviewAnswer(info=BEFORE)}
+    async with stage(TWO, size=(60, 16), answers=answers) as on:
+        await on.all_shown()
+        await on.pilot.press("f5")
+        await on.until(lambda: isinstance(on.app.screen, PickerDialog))
+        assert "enter shows" in str(on.app.screen.query_one(".dialog-about").render())
+        await on.pilot.press("enter")
+        await on.until(lambda: isinstance(on.app.screen, RewindDialog))
+        told = str(on.app.screen.query_one("VerticalScroll > Static").render())
+        assert told.startswith("conversation  as it was before you went back\n")
+
+
 async def test_what_is_written_in_the_prompt_stays_there(stage):
     async with stage(TWO, answers=ANSWERS) as on:
         await on.all_shown()

@@ -169,7 +169,7 @@ class HostedTurn:
             told = ""
         if told:
             self._reader.add_text(told)
-        elif not keeps and any(each.shown.kind == "file_edit" for each in self._reader.calls.values()):
+        elif not keeps and any(call.has_edited for call in self._reader.calls.values()):
             self._reader.add_text(NOT_KEPT.format(self._context.permissions.mode.value.capitalize()))
         self._reader.close()
         self._append_answer()

@@ -34,6 +34,7 @@ _STATUS: Final[Mapping[str, d.TodoStatus]] = {
 }
 _EDITS: Final = frozenset({"edit", "delete", "move"})
 _NO_WORK: Final = frozenset({"think", "switch_mode"})
+_FENCED: Final = re.compile(r"(?s)(?P<fence>```+)[a-z]*\n((?:(?!```).)*?)\n?(?P=fence)")
 _QUOTED: Final = re.compile(r"`([^`]+)`")
 _SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash"})
 _NOT_STARTED: Final = frozenset({126, 127})  # exit codes of a shell for what it could not start
@@ -115,6 +116,11 @@ class HostedCall(Struct, kw_only=True):
             return False
         return self.status == "completed" or self.exit_code is not None or bool(self.read_text().strip())
 
+    @property
+    def has_edited(self) -> bool:
+        """True if by its own word it changed a file; one that was refused or went wrong did not."""
+        return self.shown.kind == "file_edit" and self.status != "failed" and not self.is_refused
+
     def read_text(self) -> str:
         """Return what it gave as text."""
         blocks = [each.get("content") for each in self.content if isinstance(each, dict)]
@@ -122,6 +128,15 @@ class HostedCall(Struct, kw_only=True):
         if not texts and isinstance(self.raw_output, str):
             texts = [self.raw_output]
         return "\n".join(texts or [self.terminal])[:MAX_OUTPUT]
+
+    def read_output(self) -> str:
+        """Return what its command printed: as it came, where the agent gives that, since its blocks may be words about
+        the command; else its blocks, without the fence that some draw around them."""
+        if raw := self.terminal or (self.raw_output if isinstance(self.raw_output, str) else ""):
+            return raw[:MAX_OUTPUT]
+        text = self.read_text()
+        fenced = _FENCED.fullmatch(text.strip())
+        return fenced[2] if fenced is not None else text
 
     def list_diffs(self) -> list[Mapping[str, Any]]:
         """Return its diffs: `{path, oldText, newText}`."""
@@ -242,7 +257,7 @@ class UpdateReader:
         metadata = d.TerminalCommandMetadata(
             command=call.command or call.title,
             exit_code=call.exit_code if call.exit_code is not None else int(is_error),
-            output=call.read_text(),
+            output=call.read_output(),
             duration_ms=call.shown.measure_duration_ms(),
             tool_call_id=call.id,
             is_reported=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -51,3 +52,9 @@ def test_a_program_that_has_a_sandbox_of_its_own_is_known_wherever_it_lies(line,
     own = Settings(agent_servers={"mine": AgentServerSettings(command=tuple(line.split()), mode="m")})
     found = find_agent("mine", own)
     assert (found.confines_itself, found.mode) == (confines, "m")
+
+
+def test_an_agent_that_asks_about_no_command_by_itself_is_told_to_ask_also_when_its_command_is_the_users():
+    own = Settings(agent_servers={"opencode": AgentServerSettings(command=("/opt/opencode", "acp"))})
+    for agent in (find_agent("opencode", Settings()), find_agent("opencode", own)):
+        assert json.loads(agent.fixed["OPENCODE_PERMISSION"]) == {"bash": "ask"}

@@ -10,6 +10,7 @@ from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.dialogs.picker import PickerDialog
 
 TWICE_SECONDS: Final = 1.0  # between two strokes of escape that belong together
+NEXT: Final = "enter shows first what would change"
 _NEVER: Final = float("-inf")
 
 
@@ -43,7 +44,7 @@ class RewindController(Controller):
             self.context.notify_user("There is nothing to go back to yet.", "Every prompt makes a checkpoint.")
             return
         options = build_options(found.checkpoints, time.time_ns() // 1_000_000)
-        picked = await self.context.ask(PickerDialog("Go back to before…", options))
+        picked = await self.context.ask(PickerDialog("Go back to before…", options, about=NEXT))
         info = next((each for each in found.checkpoints if each.id == picked), None)
         if info is not None:
             await self._preview_restore(info)

@@ -63,9 +63,7 @@ class RewindDialog(Dialog[RestoredPart]):
 
     def _render_lines(self) -> Iterator[Content]:
         preview = self._preview
-        goes = count("message", preview.messages) if preview.messages else "nothing"
-        told = f"{goes} would go; your words come back to the prompt"
-        yield Content.assemble(("conversation  ", "$foreground 60%"), told)
+        yield Content.assemble(("conversation  ", "$foreground 60%"), _describe_conversation(preview))
         for each in preview.paths[:MAX_PATHS]:
             yield _render_path(each)
         if (more := len(preview.paths) - MAX_PATHS) > 0:
@@ -83,6 +81,13 @@ class RewindDialog(Dialog[RestoredPart]):
     def action_scroll(self, pages: int) -> None:
         view = self.query_one(VerticalScroll)
         view.scroll_relative(y=pages * max(view.size.height // 2, 1), animate=False)
+
+
+def _describe_conversation(preview: CheckpointPreviewAnswer) -> str:
+    if not preview.info.prompt:
+        return "as it was before you went back"
+    goes = count("message", preview.messages) if preview.messages else "nothing"
+    return f"{goes} would go; your words come back to the prompt"
 
 
 def _render_path(path: RestoredPath) -> Content:
