@@ -28,6 +28,19 @@ def apply_limit_options(loaded: LoadedSettings, options: Any) -> Settings:
     return replace(loaded.settings, limits=limits, permissions=replace(rules, allow=(*rules.allow, *options.allow)))
 
 
+def list_commanded(options: Any) -> dict[str, Any]:
+    """Return what the command line sets in place of a setting, by its dotted key."""
+    limits = {f"limits.{name}": value for name, value in _read_limits(options).items()}
+    others = {
+        "mode": options.mode,
+        "model": options.model,
+        "routes.chat.effort": options.effort,
+        "privacy": options.private,
+        "permissions.allow": options.allow or None,
+    }
+    return limits | {key: value for key, value in others.items() if value is not None}
+
+
 def _read_limits(options: Any) -> dict[str, Any]:
     return {name: value for name in LIMIT_NAMES if (value := getattr(options, name)) is not None}
 
