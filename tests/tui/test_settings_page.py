@@ -74,7 +74,7 @@ async def test_each_setting_has_its_value_and_where_that_comes_from(stage):
             ["agent_servers", '["work"]'],
         ]
         assert said(on, "notes") == "! There is no theme."
-        assert said(on, "sum") == "8 settings, 2 of all in your config.toml"
+        assert said(on, "sum") == "8 settings; your config.toml sets 2"
         await on.pilot.press("down", "down")
         await on.until(lambda: "model calls in one turn" in said(on, "reason"))
         assert "Valid: a whole number, 0 = no limit. Default: 100." in said(on, "reason")
@@ -135,6 +135,7 @@ async def test_a_theme_is_one_of_those_that_the_screen_has(stage):
         await search(on, "theme")
         await on.pilot.press("enter")
         await on.until(lambda: type(on.app.screen).__name__ == "PickerDialog")
+        assert rows(on)[0].split()[:2] == ["●", "–"]
         await on.pilot.press(*"nord", "enter")
         await on.until(lambda: saved(on) == [("ui.theme", "nord")])
 
@@ -198,7 +199,8 @@ async def test_a_change_that_another_place_outweighs_says_so(stage):
     async with stage(recorded.opening(), answers=ANSWERS) as on:
         await search(on, "cost")
         await on.pilot.press("enter", "enter")
-        await on.until(lambda: "Saved in your config.toml. the command line says 1.5, and wins" in said(on, "reason"))
+        await on.until(lambda: "Saved in your config.toml." in said(on, "reason"))
+        assert "The command line says 1.5, and wins over your config.toml." in said(on, "reason")
 
 
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)], ids=str)

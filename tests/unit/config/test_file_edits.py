@@ -58,9 +58,7 @@ def test_one_key_is_set_and_every_line_that_is_not_its_own_stays(path, value, li
         table = table[key]
     assert table == value
     assert line in after.splitlines()
-    assert {each for each in BEFORE.splitlines() if each.startswith(("#", "["))} <= {
-        *after.splitlines()
-    }
+    assert {each for each in BEFORE.splitlines() if each.startswith(("#", "["))} <= {*after.splitlines()}
 
 
 @pytest.mark.parametrize(

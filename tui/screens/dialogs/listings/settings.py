@@ -30,6 +30,7 @@ _ORIGIN_WIDTH: Final = 12
 _WIDEST: Final = 100  # columns of the box
 _BESIDE: Final = 10  # columns of a row that are margins and gaps
 _NONE: Final = "No setting has all of these words in its name or its description."
+_REFUSED: Final = "✗ Nothing was saved."
 _STRONGER: Final = frozenset({"project", "command line", "environment"})
 Keep = Callable[[SettingKeep], Awaitable[ConfigAnswer | Reject]]
 
@@ -88,11 +89,14 @@ class SettingsDialog(ListingDialog[None]):
     def _list(self, at: int = 0) -> None:
         words = self.query_one("#settings-search", Input).value.lower().split()
         self._listed = _select(self._found.settings, words)
-        own = sum(row.own is not None for row in self._found.settings)
-        total = f"{count('setting', len(self._listed))}, {own} of all in your config.toml"
+        every = self._found.settings
+        own = sum(row.own is not None for row in every)
+        total = f"{len(self._listed)} of {count('setting', len(every))}" if words else count("setting", len(every))
         problems = [f"{'✗' if each.level == 'error' else '!'} {each.message}" for each in self._found.problems]
         width = min(self.size.width, _WIDEST) - _BESIDE
-        self.show_rows(total, [_format_row(row, width) for row in self._listed], problems[:1], at)
+        self.show_rows(
+            f"{total}; your config.toml sets {own}", [_format_row(row, width) for row in self._listed], problems[:1], at
+        )
 
     @on(Input.Changed, "#settings-search")
     def _search(self) -> None:
@@ -111,13 +115,14 @@ class SettingsDialog(ListingDialog[None]):
         if key != row.key:
             self._outcome = ("", "")
             outcome = ""
+        width = min(self.size.width, _WIDEST) - _BESIDE
         default = "" if row.elsewhere else f" Default: {_format_value(row.default)}."
-        valid = f"Valid: {fit_line(row.valid, 160)}." if row.valid else ""
+        valid = f"Valid: {row.valid}." if row.valid else ""
         last = outcome or row.elsewhere or _say_stronger(row) or (f"From {row.source}." if row.source else "")
         lines = [
-            Content(fit_line(row.meaning, 240)),
-            Content.styled(fit_line(f"{valid}{default}".strip(), 240), MUTED),
-            Content.styled(fit_line(last, 300), "$text-warning" if row.origin in _STRONGER or outcome else MUTED),
+            Content(fit_line(row.meaning, 3 * width)),
+            Content.styled(fit_line(f"{valid}{default}".strip(), 2 * width), MUTED),
+            Content.styled(fit_line(last, 3 * width), _choose_style(row, outcome)),
         ]
         self.query_one("#listing-reason", Static).update(Content("\n").join(line for line in lines if line))
 
@@ -167,7 +172,7 @@ class SettingsDialog(ListingDialog[None]):
         if not self.is_attached:
             return
         if isinstance(answer, Reject):
-            self._tell_outcome(command.key, f"✗ Nothing was saved. {answer.message} {answer.hint}")
+            self._tell_outcome(command.key, f"{_REFUSED} {answer.message} {answer.hint}")
             return
         self._found, at = answer, self.marked or 0
         if self._is_editing:
@@ -201,11 +206,19 @@ def _format_row(row: SettingRow, width: int) -> Content:
     )
 
 
+def _choose_style(row: SettingRow, outcome: str) -> str:
+    if outcome.startswith(_REFUSED):
+        return "$text-error"
+    if row.origin in _STRONGER:
+        return "$text-warning"
+    return "$text-success" if outcome else MUTED
+
+
 def _say_stronger(row: SettingRow) -> str:
     """Return a sentence about what wins over the user's file; "" = nothing does."""
     if row.origin not in _STRONGER:
         return ""
-    return f"{row.source} says {_format_value(row.value)}, and wins over your config.toml."
+    return f"{row.source[:1].upper()}{row.source[1:]} says {_format_value(row.value)}, and wins over your config.toml."
 
 
 def _format_value(value: Any) -> str:
