@@ -44,6 +44,7 @@ _BEFORE_INPUT: Final = frozenset(
         "picker.up",
         "settings.down",
         "settings.up",
+        "settings.edit",
         "settings.reset",
         "welcome.leave",
         "search.next_kind",

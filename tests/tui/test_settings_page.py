@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from textual.widgets import Input, OptionList, Static
 
 from core.protocol.commands import Ack, Reject, SettingKeep
-from core.protocol.queries import ConfigAnswer, ConfigQuery, SettingRow, SettingsProblem
+from core.protocol.queries import ConfigAnswer, ConfigQuery, SettingRow, SettingsAnswer, SettingsProblem, SettingsQuery
 from tests.support import recorded
 from tui.screens.dialogs.listings.settings import SettingInput
 
@@ -201,6 +201,48 @@ async def test_a_change_that_another_place_outweighs_says_so(stage):
         await on.pilot.press("enter", "enter")
         await on.until(lambda: "Saved in your config.toml." in said(on, "reason"))
         assert "The command line says 1.5, and wins over your config.toml." in said(on, "reason")
+
+
+async def test_a_change_of_the_screens_own_settings_is_seen_at_once(stage):
+    def keep(client, command):
+        if isinstance(command, SettingKeep):
+            client.answers[SettingsQuery] = SettingsAnswer(theme="nord")
+            return Ack()
+        return None
+
+    async with stage(recorded.opening(), answers=dict(ANSWERS), react=keep) as on:
+        await search(on, "theme")
+        await on.pilot.press("enter", *"nord", "enter")
+        await on.until(lambda: on.app.theme == "nord")
+
+
+async def test_a_style_that_there_is_not_is_refused_before_it_is_sent(stage):
+    row = SettingRow(key="ui.syntax", value="", default="")
+    async with stage(recorded.opening(), answers={ConfigQuery: ConfigAnswer(settings=(row,))}) as on:
+        await on.open_listing("/config", "SettingsDialog")
+        await on.pilot.press("enter", *"monkai", "enter")
+        await on.until(lambda: "Pygments has no style 'monkai'" in said(on, "reason"))
+        assert saved(on) == []
+        await on.pilot.press(*["backspace"] * 6, *"monokai", "enter")
+        await on.until(lambda: saved(on) == [("ui.syntax", "monokai")])
+
+
+async def test_several_problems_are_counted(stage):
+    problems = [SettingsProblem(level="error", message=f"Mistake {number}.") for number in range(3)]
+    async with stage(answers={ConfigQuery: ConfigAnswer(settings=ROWS, problems=tuple(problems))}) as on:
+        await on.open_listing("/config", "SettingsDialog")
+        assert said(on, "notes") == "✗ Mistake 0.\n! 2 more: agent-tui config check names them all."
+
+
+async def test_the_rows_are_made_anew_for_another_width_while_a_value_is_typed(stage):
+    async with stage(recorded.opening(), answers=ANSWERS, size=(120, 40)) as on:
+        await search(on, "max")
+        await on.pilot.press("down", "enter", "9")
+        wide = rows(on)[1]
+        await on.pilot.resize_terminal(60, 16)
+        await on.until(lambda: len(rows(on)[1]) < len(wide))
+        await on.pilot.press("enter")
+        await on.until(lambda: saved(on) == [("limits.max_cost", "0.09")])
 
 
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)], ids=str)

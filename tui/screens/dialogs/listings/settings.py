@@ -93,18 +93,15 @@ class SettingsDialog(ListingDialog[None]):
         own = sum(row.own is not None for row in every)
         total = f"{len(self._listed)} of {count('setting', len(every))}" if words else count("setting", len(every))
         problems = [f"{'✗' if each.level == 'error' else '!'} {each.message}" for each in self._found.problems]
+        problems[1:] = [f"! {len(problems) - 1} more: agent-tui config check names them all."] if problems[1:] else []
         width = min(self.size.width, _WIDEST) - _BESIDE
         self.show_rows(
-            f"{total}; your config.toml sets {own}", [_format_row(row, width) for row in self._listed], problems[:1], at
+            f"{total}; your config.toml sets {own}", [_format_row(row, width) for row in self._listed], problems, at
         )
 
     @on(Input.Changed, "#settings-search")
     def _search(self) -> None:
         self._list()
-
-    @on(Input.Submitted, "#settings-search")
-    def _edit_marked(self) -> None:
-        self.action_edit()
 
     def show_reason(self) -> None:
         row = self._row
