@@ -214,6 +214,7 @@ async def test_a_change_of_the_screens_own_settings_is_seen_at_once(stage):
         await search(on, "theme")
         await on.pilot.press("enter", *"nord", "enter")
         await on.until(lambda: on.app.theme == "nord")
+        assert saved(on) == [("ui.theme", "nord")]
 
 
 async def test_a_style_that_there_is_not_is_refused_before_it_is_sent(stage):
@@ -234,6 +235,17 @@ async def test_several_problems_are_counted(stage):
         assert said(on, "notes") == "✗ Mistake 0.\n! 2 more: agent-tui config check names them all."
 
 
+async def test_what_is_typed_is_saved_where_it_was_begun_wherever_the_mouse_has_moved_the_mark(stage):
+    async with stage(recorded.opening(), answers=ANSWERS) as on:
+        await search(on, "max")
+        await on.pilot.press("enter")
+        await on.pilot.click(OptionList, offset=(3, 1))
+        await on.until(lambda: on.app.screen.query_one(OptionList).highlighted == 1)
+        assert on.app.screen.query_one(SettingInput).has_focus
+        await on.pilot.press("0", "enter")
+        await on.until(lambda: saved(on) == [("limits.max_steps", "500")])
+
+
 async def test_the_rows_are_made_anew_for_another_width_while_a_value_is_typed(stage):
     async with stage(recorded.opening(), answers=ANSWERS, size=(120, 40)) as on:
         await search(on, "max")
@@ -241,6 +253,7 @@ async def test_the_rows_are_made_anew_for_another_width_while_a_value_is_typed(s
         wide = rows(on)[1]
         await on.pilot.resize_terminal(60, 16)
         await on.until(lambda: len(rows(on)[1]) < len(wide))
+        assert on.app.screen.query_one(SettingInput).has_focus
         await on.pilot.press("enter")
         await on.until(lambda: saved(on) == [("limits.max_cost", "0.09")])
 

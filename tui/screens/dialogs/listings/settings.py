@@ -52,10 +52,11 @@ class SettingsDialog(ListingDialog[None]):
     BINDINGS = get_bindings("settings")
     shape = "page settings"
 
-    def __init__(self, found: ConfigAnswer, keep: Keep, words: Mapping[str, Sequence[str]] | None = None) -> None:
+    def __init__(self, answer: ConfigAnswer, keep: Keep, words: Mapping[str, Sequence[str]] | None = None) -> None:
         super().__init__("Settings")
-        self._found, self._keep, self._words = found, keep, words or {}
+        self._answer, self._keep, self._words = answer, keep, words or {}
         self._listed: list[SettingRow] = []
+        self._typed: SettingRow | None = None  # the one whose value is typed; the mouse may move the mark meanwhile
         self._outcome: tuple[str, str] = ("", "")  # of the last change: its key, and what is said of it
 
     def compose_body(self) -> ComposeResult:
@@ -69,7 +70,7 @@ class SettingsDialog(ListingDialog[None]):
         yield SettingInput(select_on_focus=False)
 
     def set_up(self) -> None:
-        self._list()
+        self._list(self.marked or 0)
         if not self._is_editing:
             self.show_keys(KEY_HINTS)
 
@@ -88,11 +89,11 @@ class SettingsDialog(ListingDialog[None]):
 
     def _list(self, at: int = 0) -> None:
         words = self.query_one("#settings-search", Input).value.lower().split()
-        self._listed = _select(self._found.settings, words)
-        every = self._found.settings
+        self._listed = _select(self._answer.settings, words)
+        every = self._answer.settings
         own = sum(row.own is not None for row in every)
         total = f"{len(self._listed)} of {count('setting', len(every))}" if words else count("setting", len(every))
-        problems = [f"{'✗' if each.level == 'error' else '!'} {each.message}" for each in self._found.problems]
+        problems = [f"{'✗' if fault.level == 'error' else '!'} {fault.message}" for fault in self._answer.problems]
         problems[1:] = [f"! {len(problems) - 1} more: agent-tui config check names them all."] if problems[1:] else []
         width = min(self.size.width, _WIDEST) - _BESIDE
         self.show_rows(
@@ -136,7 +137,7 @@ class SettingsDialog(ListingDialog[None]):
             picker = PickerDialog(row.key, options, current=str(row.value), about=fit_line(row.meaning, 200))
             _ = self.app.push_screen(picker, lambda word: self._change(row, word) if word is not None else None)
         else:
-            line = self.query_one(SettingInput)
+            self._typed, line = row, self.query_one(SettingInput)
             line.ask(row.kind, _write_value(row.default if row.own is None else row.own))
             self.show_keys(line.hints)
 
@@ -150,7 +151,7 @@ class SettingsDialog(ListingDialog[None]):
 
     @on(Input.Submitted, "SettingInput")
     def _save_typed(self, event: Input.Submitted) -> None:
-        if (row := self._row) is not None:
+        if (row := self._typed) is not None:
             self._change(row, event.value if row.kind == "text" else event.value.strip())
 
     @on(InputLine.Cancelled)
@@ -171,7 +172,7 @@ class SettingsDialog(ListingDialog[None]):
         if isinstance(answer, Reject):
             self._tell_outcome(command.key, f"{_REFUSED} {answer.message} {answer.hint}")
             return
-        self._found, at = answer, self.marked or 0
+        self._answer, at = answer, self.marked or 0
         if self._is_editing:
             self._close_input()
         row = next((row for row in answer.settings if row.key == command.key), None)
