@@ -2,7 +2,7 @@
 
 The text is looked through line by line, since TOML's reader keeps no places. So what came out is read again, and where
 it says anything but the old file with that one change nothing is returned: a key in a table that is written in one line
-is the user's to change.
+is the user's to change. A list keeps its form: what it has in lines of their own stays in them, with their comments.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from core.errors import ConfigError
 from core.records import parse_toml
 
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
+_INDENT: Final = re.compile(r"[ \t]*")
 _BY_HAND: Final = "Change it in the file: agent-tui config edit."
 
 
@@ -37,10 +38,8 @@ def set_value(text: str, path: Sequence[str], value: object) -> str:
     keys = tuple(path)
     entries = list(_list_entries(lines))
     if (entry := _find_entry(entries, keys)) is not None:
-        head = lines[entry.start].partition("=")[0].rstrip() if '"' not in lines[entry.start].partition("=")[0] else ""
-        head = head or _format_key(keys[len(entry.section) :])
-        added = f"{head} = {format_value(value)}{_find_comment(lines, entry)}"
-        after = [*lines[: entry.start], added + ending, *lines[entry.end :]]
+        written = _rewrite(lines[entry.start : entry.end], value, ending)
+        after = [*lines[: entry.start], *written, *lines[entry.end :]]
     else:
         after = _add(lines, entries, keys, format_value(value), ending)
     return _check(text, "".join(after), keys, value)
@@ -50,8 +49,8 @@ def remove_value(text: str, path: Sequence[str]) -> str:
     """Return a settings file without a key. Raises `ConfigError`."""
     lines, _ = _split_lines(text)
     entry = _find_entry(_list_entries(lines), tuple(path))
-    after = lines if entry is None else [*lines[: entry.start], *lines[entry.end :]]
-    return _check(text, "".join(after), tuple(path), None)
+    after = text if entry is None else "".join([*lines[: entry.start], *lines[entry.end :]])
+    return _check(text, after, tuple(path), None)
 
 
 def format_value(value: object) -> str:
@@ -110,9 +109,75 @@ def _find_entry(entries: Iterator[_Entry] | Sequence[_Entry], path: tuple[str, .
     return next((entry for entry in entries if entry.path == path and not entry.is_heading), None)
 
 
-def _find_comment(lines: Sequence[str], entry: _Entry) -> str:
+def _rewrite(lines: Sequence[str], value: object, ending: str) -> list[str]:
+    """Return the lines of an entry with another value, in the form of the old one. Raises `ConfigError`."""
+    body = "".join(lines).rstrip()
+    head = _cut_head(body)
+    comment = _find_comment(body)
+    one_line = [f"{head}{format_value(value)}{comment}{ending}"]
+    if len(lines) == 1 or not isinstance(value, Sequence) or isinstance(value, str):
+        return one_line
+    if (inner := _rewrite_items(lines[1:-1], value, ending)) is not None:
+        after = [lines[0], *inner, lines[-1]]
+        if _reads_as("".join(after), value):
+            return after
+    if any("#" in line for line in lines[:-1]):
+        key = body[: len(head)].rstrip("= \t")
+        raise ConfigError(f"`{key}` has comments between its values, which would be lost.", hint=_BY_HAND)
+    return one_line
+
+
+def _rewrite_items(lines: Sequence[str], items: Sequence[object], ending: str) -> list[str] | None:
+    """Return the lines between a list's brackets: those of items that stay, then new ones. None: they can't be told."""
+    after: list[str] = []
+    place = 0
+    indent = "  "
+    for line in lines:
+        if not line.strip() or line.lstrip().startswith("#"):
+            after.append(line)
+        elif not _parses(f"x = [\n{line}\n]"):
+            return None
+        else:
+            indent = _cut_indent(line)
+            values = parse_toml(f"x = [\n{line}\n]")["x"]
+            if values == list(items[place : place + len(values)]):
+                place += len(values)
+                after.append(_end_with_comma(line))
+    return [*after, *(f"{indent}{format_value(item)},{ending}" for item in items[place:])]
+
+
+def _end_with_comma(line: str) -> str:
+    """Return a line of a list with a comma behind its last item, before its comment."""
+    ends = (mark.start() for mark in re.finditer(r"\s*#|\s*$", line))
+    end = next((end for end in ends if _parses(f"x = [{line[:end]}]")), 0)
+    return line if line[:end].endswith(",") else f"{line[:end]},{line[end:]}"
+
+
+def _reads_as(text: str, value: object) -> bool:
+    """True if an entry is valid and has this value."""
+    if not _parses(text):
+        return False
+    table: Any = parse_toml(text)
+    while isinstance(table, Mapping):
+        table = next(iter(table.values()))
+    return bool(table == list(value) if isinstance(value, tuple) else table == value)
+
+
+def _cut_head(body: str) -> str:
+    """Return an entry up to its value, with the spaces as they are."""
+    key = ASSIGNMENT.match(body)
+    end = key.end() if key is not None else 0
+    space = _INDENT.match(body, end)
+    return body[: space.end() if space is not None else end]
+
+
+def _cut_indent(line: str) -> str:
+    space = _INDENT.match(line)
+    return space[0] if space is not None else ""
+
+
+def _find_comment(body: str) -> str:
     """Return the comment at the end of an entry, with the spaces before it; "" = there is none."""
-    body = "".join(lines[entry.start : entry.end]).rstrip()
     value = parse_toml(body)
     for mark in re.finditer(r"[ \t]*#", body):
         rest = body[mark.start() :]
@@ -126,12 +191,20 @@ def _add(lines: Sequence[str], entries: Sequence[_Entry], path: tuple[str, ...],
     beside = [entry for entry in entries if entry.path[:-1] == path[:-1] and not entry.is_heading]
     below = [entry for entry in entries if entry.path == path[:-1] and entry.is_heading]
     if place := next(reversed(beside or below), None):
-        added = f"{_format_key(path[len(place.section) :])} = {value}{ending}"
+        indent = _cut_indent(lines[place.start])
+        added = f"{indent}{_format_key(path[len(place.section) :])} = {value}{ending}"
         return [*lines[: place.end], added, *lines[place.end :]]
     added = f"{_format_key(path[-1:])} = {value}{ending}"
     if len(path) == 1:
-        return [added, *lines]
+        top = _count_opening(lines)
+        return [*lines[:top], added, *([ending] if lines[top:] else []), *lines[top:]]
     return [*lines, *([ending] if lines else []), f"[{_format_key(path[:-1])}]{ending}", added]
+
+
+def _count_opening(lines: Sequence[str]) -> int:
+    """Return the number of lines of the comment that a file opens with, and the empty one that ends it; 0 = none."""
+    size = next((number for number, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    return size + 1 if 0 < size < len(lines) and not lines[size].strip() else 0
 
 
 def _format_key(path: Sequence[str]) -> str:

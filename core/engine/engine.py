@@ -355,10 +355,12 @@ class Engine:
     async def _keep_setting(self, command: cmd.SettingKeep) -> cmd.Ack:
         services = self._load().services
         services.trust.load_settings()  # what can't be loaded now would not be afterwards
+        before = services.settings
         await asyncio.to_thread(keep_setting, command)
         self._apply_settings(services, services.trust.load_settings())
-        for session in self._sessions.values():
-            session.tasks.schedule(session.routes.close)
+        if before.list_model_parts() != services.settings.list_model_parts():  # else what runs keeps its connections
+            for session in self._sessions.values():
+                session.tasks.schedule(session.routes.close)
         return cmd.Ack()
 
     async def _save_provider(self, command: cmd.ProviderConfigure) -> cmd.Ack:

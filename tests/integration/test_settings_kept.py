@@ -51,19 +51,18 @@ async def test_a_change_is_written_between_the_users_lines_and_holds_in_the_open
 @pytest.mark.parametrize(
     ("key", "text", "words"),
     [
-        ("limits.max_steps", "-1", "line 3: `limits.max_steps`: expected `int` >= 0."),
-        ("commands.policy", "often", "invalid enum value"),
+        ("limits.max_steps", "-1", "`limits.max_steps` can't be -1."),
+        ("commands.policy", "often", "`commands.policy` can't be often."),
         ("permissions.allow", '["Shel(x)"]', "is not a permission rule"),
         ("no.such", "1", "there is no setting"),
     ],
 )
-async def test_a_value_that_does_not_fit_is_refused_in_the_words_of_the_loader_and_nothing_is_written(
-    tmp_path, file, key, text, words
-):
+async def test_a_value_that_does_not_fit_is_refused_and_nothing_is_written(tmp_path, file, key, text, words):
     engine = engine_at(tmp_path)
     reply = await engine.submit(cmd.SettingKeep(key=key, text=text))
     assert isinstance(reply, cmd.Reject)
     assert words in reply.message
+    assert str(file) not in reply.message
     assert reply.hint
     assert file.read_text() == OWN
     await engine.close()
@@ -78,7 +77,55 @@ async def test_the_project_and_the_command_line_still_win(tmp_path, file):
     assert tomllib.loads(file.read_text())["limits"] == {"max_steps": 70, "max_cost": 9.0}
     steps, cost = await ask(engine, "limits.max_steps"), await ask(engine, "limits.max_cost")
     assert (steps.value, steps.own, steps.source) == (5, 70, ".agent-tui/config.toml, line 2")
-    assert (cost.value, cost.own, cost.source) == (2.5, 9.0, "the command line")
+    assert (cost.value, cost.own, cost.source) == (2.5, 9.0, "--max-cost on the command line")
+    await engine.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "key", "source"),
+    [
+        ({"effort": "low"}, "routes.chat.effort", "--effort"),
+        ({"model": "scripted/demo"}, "model", "--model"),
+        ({"mode": "ask"}, "mode", "--mode"),
+        ({"private": True}, "privacy", "--private"),
+        ({"private": False}, "privacy", "--no-private"),
+        ({"max_tokens": 9}, "limits.max_tokens", "--max-tokens"),
+        ({"allow": ("Shell(ls)",)}, "permissions.allow", "--allow"),
+    ],
+)
+async def test_an_option_is_named_as_the_source_and_no_other_setting_has_one(tmp_path, file, options, key, source):
+    engine = engine_at(tmp_path, **options)
+    answer = await engine.query(q.ConfigQuery())
+    commanded = {row.key: row.source for row in answer.settings if row.origin == "command line"}
+    assert commanded == {key: f"{source} on the command line"}
+    await engine.close()
+
+
+async def test_the_projects_file_is_never_written(tmp_path, file):
+    theirs = tmp_path / ".agent-tui" / "config.toml"
+    theirs.parent.mkdir()
+    theirs.write_text("[limits]\nmax_steps = 5\n")
+    engine = engine_at(tmp_path, trust=True)
+    for text in ("3", "70", None):
+        await engine.submit(cmd.SettingKeep(key="limits.max_steps", text=text))
+    assert theirs.read_text() == "[limits]\nmax_steps = 5\n"
+    await engine.close()
+
+
+async def test_what_has_nothing_to_do_with_models_leaves_their_connections_open(tmp_path, file):
+    script = tmp_path / "script.yaml"
+    script.write_text("steps: []\n")
+    engine = engine_at(tmp_path)
+    opened = await engine.submit(cmd.SessionOpen(model=f"scripted/{script}"))
+    routes = engine._sessions[opened.session].routes
+    routes.open()
+    route = routes.current
+    await engine.submit(cmd.SettingKeep(key="ui.plain", text="true"))
+    await engine.wait_idle(opened.session)
+    assert routes.current is route
+    await engine.submit(cmd.SettingKeep(key="context.window", text="9000"))
+    await engine.wait_idle(opened.session)
+    assert routes.current is None
     await engine.close()
 
 

@@ -26,7 +26,12 @@ ROWS = (
         valid="a whole number, 0 = no limit",
     ),
     SettingRow(
-        key="limits.max_cost", value=1.5, default=0.0, kind="number", origin="command line", source="the command line"
+        key="limits.max_cost",
+        value=1.5,
+        default=0.0,
+        kind="number",
+        origin="command line",
+        source="--max-cost on the command line",
     ),
     SettingRow(
         key="commands.policy", value="auto", default="auto", kind="choice", choices=("confirm", "auto", "human")
@@ -76,9 +81,10 @@ async def test_each_setting_has_its_value_and_where_that_comes_from(stage):
         assert said(on, "notes") == "! There is no theme."
         assert said(on, "sum") == "8 settings; your config.toml sets 2"
         await on.pilot.press("down", "down")
-        await on.until(lambda: "model calls in one turn" in said(on, "reason"))
+        await on.until(lambda: "Model calls in one turn" in said(on, "reason"))
         assert "Valid: a whole number, 0 = no limit. Default: 100." in said(on, "reason")
-        assert ".agent-tui/config.toml, line 3 says 5, and wins over your config.toml." in said(on, "reason")
+        assert "This project sets 5 (.agent-tui/config.toml, line 3);" in said(on, "reason")
+        assert "a value of your own holds here only if it is stricter." in said(on, "reason")
         await on.pilot.press("up", "up", "up")
         await on.until(lambda: "agent-tui config edit" in said(on, "reason"))
 
@@ -114,7 +120,7 @@ async def test_a_flag_is_turned_and_shows_what_holds_then(stage):
         await on.pilot.press("enter")
         await on.until(lambda: [row.split() for row in rows(on)] == [["privacy", "true", "user"]])
         assert saved(on) == [("privacy", "true")]
-        assert "Saved in your config.toml." in said(on, "reason")
+        assert "Saved in your config.toml: true." in said(on, "reason")
         await on.pilot.press("enter")
         await on.until(lambda: saved(on)[1:] == [("privacy", "false")])
 
@@ -127,7 +133,7 @@ async def test_one_of_a_few_words_is_chosen_from_a_list(stage):
         assert [row.split()[-1] for row in rows(on)] == ["confirm", "default", "human"]
         await on.pilot.press("down", "enter")
         await on.until(lambda: saved(on) == [("commands.policy", "human")])
-        await on.until(lambda: "Saved in your config.toml." in said(on, "reason"))
+        await on.until(lambda: "Saved in your config.toml" in said(on, "reason"))
 
 
 async def test_a_theme_is_one_of_those_that_the_screen_has(stage):
@@ -187,20 +193,72 @@ async def test_a_value_goes_back_to_its_default(stage):
         await on.open_listing("/config", "SettingsDialog")
         await on.pilot.press("delete")
         await on.until(lambda: saved(on) == [("model", None)])
-        await on.until(lambda: "Taken out of your config.toml." in said(on, "reason"))
-        await on.pilot.press("down", "delete")
-        await on.until(lambda: "It is not set in your config.toml." in said(on, "reason"))
+        await on.until(lambda: "Taken out of your config.toml, where it was openai/x." in said(on, "reason"))
+        await on.pilot.press("down", "ctrl+r")
+        await on.until(lambda: "Your config.toml doesn't set it." in said(on, "reason"))
         await on.pilot.press("up", "up", "delete", "enter")
         await on.pilot.pause()
         assert saved(on) == [("model", None)]
+
+
+async def test_delete_takes_a_letter_of_the_search_where_there_is_one(stage):
+    async with stage(recorded.opening(), answers=ANSWERS) as on:
+        await search(on, "xmodel")
+        await on.pilot.press("home", "delete")
+        await on.until(lambda: on.app.screen.query_one(SEARCH, Input).value == "model")
+        assert saved(on) == []
+        await on.pilot.press("end", "delete")
+        await on.until(lambda: saved(on) == [("model", None)])
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (
+            SettingRow(
+                key="permissions.allow", kind="list", origin="command line", source="--allow on the command line"
+            ),
+            "--allow on the command line adds to your config.toml.",
+        ),
+        (
+            SettingRow(key="permissions.deny", kind="list", origin="project", source=".agent-tui/config.toml, line 9"),
+            "This project adds to your config.toml: .agent-tui/config.toml, line 9.",
+        ),
+        (
+            SettingRow(
+                key="providers.openai.base_url", value="http://x", origin="environment", source="OPENAI_BASE_URL"
+            ),
+            "OPENAI_BASE_URL in the environment sets http://x. Your config.toml has no effect until it is unset.",
+        ),
+        (
+            SettingRow(key="plans.directory", value="notes", origin="project", source=".agent-tui/config.toml, line 1"),
+            "a value of your own would win.",
+        ),
+        (SettingRow(key="model", value="a/b", origin="user", source="/c.toml, line 1"), "From /c.toml, line 1."),
+    ],
+    ids=lambda row: getattr(row, "key", ""),
+)
+async def test_what_is_stronger_is_named_with_what_has_to_happen_before_the_users_own_holds(stage, row, words):
+    async with stage(recorded.opening(), answers={ConfigQuery: ConfigAnswer(settings=(row,))}) as on:
+        await on.open_listing("/config", "SettingsDialog")
+        await on.until(lambda: words in said(on, "reason"))
+
+
+async def test_what_begins_with_the_next_session_says_so_when_it_is_saved(stage):
+    row = SettingRow(key="mode", value="agent", default="agent", begins="with the next session")
+    async with stage(recorded.opening(), answers={ConfigQuery: ConfigAnswer(settings=(row,))}) as on:
+        await on.open_listing("/config", "SettingsDialog")
+        await on.pilot.press("enter", "enter")
+        await on.until(lambda: "It holds with the next session." in said(on, "reason"))
 
 
 async def test_a_change_that_another_place_outweighs_says_so(stage):
     async with stage(recorded.opening(), answers=ANSWERS) as on:
         await search(on, "cost")
         await on.pilot.press("enter", "enter")
-        await on.until(lambda: "Saved in your config.toml." in said(on, "reason"))
-        assert "The command line says 1.5, and wins over your config.toml." in said(on, "reason")
+        await on.until(lambda: "Saved in your config.toml" in said(on, "reason"))
+        assert "--max-cost on the command line sets 1.5." in said(on, "reason")
+        assert "Your config.toml has no effect until you start without it." in said(on, "reason")
 
 
 async def test_a_change_of_the_screens_own_settings_is_seen_at_once(stage):

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from core.background.places import BLOBS_VARIABLE, DATABASE_VARIABLE
 from core.config.loading import PROJECT_FILE, parse_table, read_settings_bytes
 from core.config.manual import read_meanings
 from core.config.places import find_line
@@ -19,6 +20,8 @@ from core.config.schema import (
     KeyPath,
     Setting,
     describe_valid_values,
+    drop_values,
+    find_misfits,
     find_setting,
     find_value_kind,
     is_table_of_names,
@@ -30,7 +33,7 @@ from core.config.settings import FILE_NAME, Settings
 from core.errors import ConfigError
 from core.protocol.queries.settings import SettingOrigin, SettingRow
 from core.providers.catalog.presets import find_preset
-from core.records import parse_toml
+from core.records import convert, parse_toml
 from core.secrets import MASK, redact
 from core.user_dirs import get_config_dir
 
@@ -45,6 +48,23 @@ _BESIDE: Final = {
     "keys": ("Keys of the models' APIs.", "/login stores one; none stands in a file of settings."),
 }
 
+_VARIABLES: Final = {"background.database": DATABASE_VARIABLE, "background.blobs": BLOBS_VARIABLE}
+# When a change holds, of what is not read anew for each turn.
+_BEGINS: Final = {
+    "model": "with the next session",
+    "mode": "with the next session",
+    "privacy": "with the next session",
+    "plans.directory": "with the next session",
+    "index.enabled": "when agent-tui is started again",
+}
+
+
+class CommandedValue(NamedTuple):
+    """What an option of the command line sets."""
+
+    option: str
+    value: Any
+
 
 class ValueSource(NamedTuple):
     """The one who sets a value, and the file and line, option or variable; "" = it is the default."""
@@ -55,9 +75,10 @@ class ValueSource(NamedTuple):
 
 class SettingSources:
     """All that sets something here, the strongest last. `root`: the project, if its file is heard; `commanded`: what
-    the command line sets, by dotted key."""
+    the command line sets, by dotted key. What the project says is a source only where it changes what the user's file
+    says: the rest of it isn't heard."""
 
-    def __init__(self, root: Path | None, commanded: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, root: Path | None, commanded: Mapping[str, CommandedValue] | None = None) -> None:
         own = get_config_dir() / FILE_NAME
         self.commanded = commanded or {}
         self._own: Mapping[str, Any] = {}
@@ -66,6 +87,9 @@ class SettingSources:
             if (data := read_settings_bytes(path)) is not None:
                 self._files.append((name, *parse_table(path, data)))
                 self._own = self._files[-1][2] if path == own else self._own
+        self._alone = msgspec.to_builtins(
+            convert(drop_values(self._own, {misfit.path for misfit in find_misfits(self._own)}), Settings)
+        )
 
     def list_named(self) -> Iterator[KeyPath]:
         """Iterate over the settings that are set below a name of the user's."""
@@ -74,26 +98,23 @@ class SettingSources:
 
     def find(self, path: KeyPath, value: object) -> ValueSource:
         """Return the source of a value."""
-        if ".".join(path) in self.commanded:
-            return ValueSource("command line", "the command line")
+        if (commanded := self.commanded.get(".".join(path))) is not None:
+            return ValueSource("command line", f"{commanded.option} on the command line")
         for name, text, table in reversed(self._files):
-            entry = _look_up(table, path)
-            if entry is not None and (name != _PROJECT or _holds(entry, value)):
+            if _look_up(table, path) is not None and (name != _PROJECT or self._is_changed(path, value)):
                 line = find_line(text, path)
                 place = f"{name}, line {line}" if line else name
                 return ValueSource("project" if name == _PROJECT else "user", place)
         return ValueSource("default")
 
+    def _is_changed(self, path: KeyPath, value: object) -> bool:
+        alone, setting = _look_up(self._alone, path), find_setting(path)
+        alone = msgspec.to_builtins(setting.default) if alone is None and setting is not None else alone
+        return bool(value != alone)
+
     def find_own(self, path: KeyPath) -> Any:
         """Return what the user's own file says of a setting, None = nothing."""
         return _look_up(self._own, path)
-
-
-def _holds(entry: object, value: object) -> bool:
-    """True if an entry of a file is the value that holds, or a part of it: lists of the user and the project add up."""
-    if isinstance(entry, list) and isinstance(value, (list, tuple)):
-        return all(item in value for item in entry)
-    return entry == value
 
 
 def list_tables(settings: Settings) -> Iterator[SettingRow]:
@@ -153,16 +174,16 @@ def split_key(key: str) -> KeyPath:
 
 
 def _build_row(setting: Setting, settings: Settings, sources: SettingSources) -> SettingRow:
-    value = _look_up(msgspec.to_builtins(settings), setting.path)
+    value, kind = _look_up(msgspec.to_builtins(settings), setting.path), find_value_kind(setting)
     default = msgspec.to_builtins(setting.default)
     value = default if value is None else value
-    if not isinstance(value, tuple):
-        value = sources.commanded.get(setting.dotted, value)
+    if setting.dotted in sources.commanded and kind != "list":  # what is added to a list is in it
+        value = sources.commanded[setting.dotted].value
     source, variable = sources.find(setting.path, value), _find_variable(setting.path)
     if variable:
         value, source = os.environ[variable], ValueSource("environment", variable)
     hide = partial(_hide_keys, hides_all=setting.path[-1] in _MAY_HOLD_KEYS)
-    own, kind = sources.find_own(setting.path), find_value_kind(setting)
+    own = sources.find_own(setting.path)
     return SettingRow(
         key=setting.dotted,
         value=hide(value),
@@ -174,15 +195,16 @@ def _build_row(setting: Setting, settings: Settings, sources: SettingSources) ->
         choices=list_choices(setting.kind),
         origin=source.origin,
         own=hide(own),
+        begins=_BEGINS.get(setting.dotted, ""),
         elsewhere=IN_THE_FILE if kind == "table" or hide(own) != own else "",
     )
 
 
 def _find_variable(path: KeyPath) -> str:
     """Return the environment variable that is stronger than a setting; "" = there is none, or it is not set."""
-    if path[0] != "providers" or path[-1] != "base_url":
-        return ""
-    variable = find_preset(path[1]).host_variable
+    variable = _VARIABLES.get(".".join(path), "")
+    if path[0] == "providers" and path[-1] == "base_url":
+        variable = find_preset(path[1]).host_variable
     return variable if variable and os.environ.get(variable, "").strip() else ""
 
 

@@ -17,7 +17,7 @@ class SettingRow(Struct, frozen=True, kw_only=True):
     `meaning`: what it does, `valid`: what it may be. Values are without what looks like a key.
 
     `own`: what the user's own file says, None = nothing; `choices`: the words that it is one of; `elsewhere`: where it
-    is changed if `setting.keep` can't, "" = it can."""
+    is changed if `setting.keep` can't, "" = it can; `begins`: when a change of it holds, "" = at once."""
 
     key: str
     value: Any = None
@@ -30,6 +30,7 @@ class SettingRow(Struct, frozen=True, kw_only=True):
     origin: SettingOrigin = "default"
     own: Any = None
     elsewhere: str = ""
+    begins: str = ""
 
 
 class SettingsProblem(Struct, frozen=True, kw_only=True):

@@ -42,7 +42,7 @@ VALUES = st.one_of(
         (("model",), "c/d", 'model = "c/d"  # the one "at work" # really'),
         (("limits", "max_steps"), 7, "max_steps = 7"),
         (("limits", "max_cost"), 2.5, "max_cost = 2.5"),
-        (("commands", "checks"), ["x", "#"], 'checks = ["x", "#"]  # all of them'),
+        (("commands", "checks"), ["x", "#"], '  "#",'),
         (("commands", "policy"), "human", 'policy = "human"'),
         (("models", "x/y-1.5", "edits"), "lazy", 'edits = "lazy"'),
         (("models", "x/y-1.5", "dialect"), "tags", 'dialect = "tags"'),
@@ -107,6 +107,72 @@ def test_a_table_in_one_line_is_left_to_the_user(text):
     if "max_steps" in text:
         with pytest.raises(ConfigError, match="can't be changed here"):
             remove_value(text, ("limits", "max_steps"))
+
+
+LISTS = """\
+[permissions]
+  allow   =   [ # mine
+    "Shell(a # b)",  # first
+    # about c
+    "Shell(c)", 'Shell(d)'  # two
+  ]\t# end
+deny = [ "x",
+         "y" ]
+"""
+
+
+@pytest.mark.parametrize(
+    ("items", "lines"),
+    [
+        (["Shell(a # b)", "Shell(c)", "Shell(d)"], ['    "Shell(a # b)",  # first', "    # about c", None]),
+        (["Shell(c)", "Shell(d)", "é"], ["    # about c", None, '    "é",']),
+        (["Shell(a # b)"], ['    "Shell(a # b)",  # first', "    # about c"]),
+        (["Shell(d)", "Shell(a # b)"], ["    # about c", '    "Shell(d)",', '    "Shell(a # b)",']),
+        ([], ["    # about c"]),
+    ],
+)
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_a_list_in_several_lines_keeps_its_form_and_the_comments_of_what_stays(items, lines, ending):
+    after = set_value(LISTS.replace("\n", ending), ("permissions", "allow"), items)
+    assert tomllib.loads(after)["permissions"] == {"allow": items, "deny": ["x", "y"]}
+    inner = [line or "    \"Shell(c)\", 'Shell(d)',  # two" for line in lines]
+    assert after.split(ending)[1:-3] == ["  allow   =   [ # mine", *inner, "  ]\t# end"]
+
+
+def test_a_list_whose_comments_would_be_lost_is_left_to_the_user():
+    text = 'checks = ["a",  # first\n  "b"]\n'
+    with pytest.raises(ConfigError, match="has comments between its values"):
+        set_value(text, ("checks",), ["b"])
+    assert set_value('checks = ["a",\n  "b"]  # both\n', ("checks",), ["b"]) == 'checks = ["b"]  # both\n'
+
+
+@given(st.lists(st.sampled_from("abc#"), max_size=5), st.lists(st.sampled_from("abc#"), max_size=5))
+def test_any_list_becomes_any_other_without_a_comment_lost_that_stands_alone(before, wanted):
+    inner = "".join(f'  # {number}\n  "{item}",  # of {item}\n' for number, item in enumerate(before))
+    after = set_value(f"x = [\n{inner}]\n", ("x",), wanted)
+    assert tomllib.loads(after)["x"] == wanted
+    assert [line for line in after.splitlines() if line.startswith("  #")] == [
+        f"  # {number}" for number in range(len(before))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "after"),
+    [
+        ("[limits]\nmax_steps   =   3 # mine\n", ("limits", "max_steps"), "[limits]\nmax_steps   =   7 # mine\n"),
+        ("x=1\n", ("x",), "x=7\n"),
+        ("'a=b' = 1\n", ("a=b",), "'a=b' = 7\n"),
+        ("[limits]\n  max_cost = 1.0\n", ("limits", "y"), "[limits]\n  max_cost = 1.0\n  y = 7\n"),
+        ("# mine\n# all\n\n[limits]\n", ("x",), "# mine\n# all\n\nx = 7\n\n[limits]\n"),
+        ("# about limits\n[limits]\n", ("x",), "x = 7\n\n# about limits\n[limits]\n"),
+    ],
+)
+def test_spaces_indents_and_the_comment_at_the_top_stay_where_they_are(text, path, after):
+    assert set_value(text, path, 7) == after
+
+
+def test_what_is_not_there_is_taken_out_without_a_change():
+    assert remove_value("x = 1", ("y",)) == "x = 1"
 
 
 def test_the_ends_of_lines_stay_as_they_are():

@@ -4,7 +4,7 @@ import pytest
 
 from core.config.loading import load_settings
 from core.config.settings import Settings
-from core.engine.configuration.explanation import SettingSources, explain_settings, list_tables
+from core.engine.configuration.explanation import CommandedValue, SettingSources, explain_settings, list_tables
 from core.user_dirs import get_config_dir
 
 OWN = (
@@ -23,7 +23,7 @@ def root(tmp_path):
 
 
 def explain(root, key, **commanded):
-    names = {name.replace("__", "."): value for name, value in commanded.items()}
+    names = {name.replace("__", "."): CommandedValue("--it", value) for name, value in commanded.items()}
     (row,) = explain_settings(load_settings(root), SettingSources(root, names), key)
     return row
 
@@ -46,8 +46,48 @@ def test_lists_of_both_add_up_and_the_stronger_one_is_named(root):
 
 def test_the_command_line_wins(root):
     row = explain(root, "model", model="x/y")
-    assert (row.origin, row.source, row.value, row.own) == ("command line", "the command line", "x/y", "a/b")
+    assert (row.origin, row.source, row.value, row.own) == ("command line", "--it on the command line", "x/y", "a/b")
     assert explain(root, "limits.max_steps", limits__max_steps=5).origin == "command line"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "key", "origin"),
+    [
+        ("[limits]\nmax_steps = 50\n", "limits.max_steps", "user"),
+        ("[limits]\nmax_steps = 900\n", "limits.max_steps", "user"),
+        ("[ui]\nplain = false\n", "ui.plain", "default"),
+        ("privacy = false\n", "privacy", "default"),
+        ("model = 'a/b'\n", "model", "user"),
+        ("[web]\nenabled = true\n", "web.enabled", "default"),
+        ("[web]\nenabled = false\n", "web.enabled", "project"),
+        ("[permissions]\ndeny = ['Read(a)']\n", "permissions.deny", "user"),
+        ("[tools.grep]\nenabled = false\n", "tools.grep.enabled", "project"),
+        ("[tools.grep]\nenabled = true\n", "tools.grep.enabled", "default"),
+        ("[plans]\ndirectory = 'notes'\n", "plans.directory", "project"),
+        ("[plans]\ndirectory = '/elsewhere'\n", "plans.directory", "default"),
+    ],
+)
+def test_a_project_is_a_source_only_where_it_is_heard(root, theirs, key, origin):
+    (root / ".agent-tui" / "config.toml").write_text(theirs)
+    assert explain(root, key).origin == origin
+
+
+def test_what_the_command_line_adds_to_a_list_is_in_it_once(root):
+    row = explain(root, "permissions.deny", permissions__deny=("Read(a)",))
+    assert (row.origin, row.value) == ("command line", ["Read(a)", "Read(b)"])
+
+
+@pytest.mark.parametrize("name", ["database", "blobs"])
+def test_the_teams_addresses_of_the_environment_win_without_their_passwords(root, monkeypatch, name):
+    monkeypatch.setenv(f"AGENT_TUI_{name.upper()}", "postgresql://agents:hunter2@db/agents")
+    row = explain(root, f"background.{name}")
+    assert (row.origin, row.source) == ("environment", f"AGENT_TUI_{name.upper()}")
+    assert "hunter2" not in str(row)
+
+
+def test_what_a_session_begins_with_says_when_a_change_holds(root):
+    assert explain(root, "model").begins == explain(root, "mode").begins == "with the next session"
+    assert explain(root, "limits.max_steps").begins == ""
 
 
 def test_an_address_of_the_environment_wins(root, monkeypatch):

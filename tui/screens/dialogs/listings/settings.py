@@ -5,7 +5,7 @@ into their own file, and what the engine says of it stands below the row.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from textual import on
@@ -28,7 +28,8 @@ MUTED: Final = "$foreground 60%"
 _NAME_WIDTH: Final = 24
 _ORIGIN_WIDTH: Final = 12
 _WIDEST: Final = 100  # columns of the box
-_BESIDE: Final = 10  # columns of a row that are margins and gaps
+_LONGEST_REFUSAL: Final = 6  # lines
+_BESIDE: Final = 11  # columns of a row that are margins and gaps
 _NONE: Final = "No setting has all of these words in its name or its description."
 _REFUSED: Final = "✗ Nothing was saved."
 _STRONGER: Final = frozenset({"project", "command line", "environment"})
@@ -83,9 +84,12 @@ class SettingsDialog(ListingDialog[None]):
         return self._listed[self.marked] if self.marked is not None and self.marked < len(self._listed) else None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave the keys of the list to the input while a value is typed."""
+        """Leave the keys of the list to the input while a value is typed, and those that delete where there is text."""
         is_of_list = action in {"move", "reset", "edit"} and self.is_mounted
-        return False if is_of_list and self._is_editing else super().check_action(action, parameters)
+        if not is_of_list:
+            return super().check_action(action, parameters)
+        is_within = action == "reset" and not self.query_one("#settings-search", Input).cursor_at_end
+        return not self._is_editing and not is_within
 
     def _list(self, at: int = 0) -> None:
         words = self.query_one("#settings-search", Input).value.lower().split()
@@ -114,25 +118,22 @@ class SettingsDialog(ListingDialog[None]):
             self._outcome = ("", "")
             outcome = ""
         width = min(self.size.width, _WIDEST) - _BESIDE
-        default = "" if row.elsewhere else f" Default: {_format_value(row.default)}."
-        valid = f"Valid: {row.valid}." if row.valid else ""
-        last = outcome or row.elsewhere or _say_stronger(row) or (f"From {row.source}." if row.source else "")
-        lines = [
-            Content(fit_line(row.meaning, 3 * width)),
-            Content.styled(fit_line(f"{valid}{default}".strip(), 2 * width), MUTED),
-            Content.styled(fit_line(last, 3 * width), _choose_style(row, outcome)),
-        ]
-        self.query_one("#listing-reason", Static).update(Content("\n").join(line for line in lines if line))
+        source = f"From {row.source}." if row.source else ""
+        last = outcome or row.elsewhere or _explain_stronger(row) or source
+        lines = [Content.styled(fit_line(last, _LONGEST_REFUSAL * width), _choose_style(row, outcome))] if last else []
+        if not outcome.startswith(_REFUSED):  # else what is valid is said in it, and room is scarce
+            lines = [*_describe(row, width), *lines]
+        self.query_one("#listing-reason", Static).update(Content("\n").join(lines))
 
     def action_edit(self) -> None:
         if (row := self._row) is None or row.elsewhere:
             return
         words = (*row.choices, *self._words.get(row.key, ()))
         if row.kind == "flag":
-            now = row.value if row.own is None else row.own
+            now = row.default if row.own is None else row.own
             self._change(row, "false" if now else "true")
         elif words:
-            options = [PickerOption("", "–", "none is named")] if row.default == "" else []
+            options = [PickerOption("", "–", "the default")] if row.default == "" else []
             options += [PickerOption(word, word, "the default" if word == row.default else "") for word in words]
             picker = PickerDialog(row.key, options, current=str(row.value), about=fit_line(row.meaning, 200))
             _ = self.app.push_screen(picker, lambda word: self._change(row, word) if word is not None else None)
@@ -145,7 +146,7 @@ class SettingsDialog(ListingDialog[None]):
         if (row := self._row) is None or row.elsewhere:
             return
         if row.own is None:
-            self._tell_outcome(row.key, _say_stronger(row) or "It is not set in your config.toml.")
+            self._tell_outcome(row.key, f"Your config.toml doesn't set it. {_explain_stronger(row)}".strip())
         else:
             self._change(row, None)
 
@@ -170,14 +171,19 @@ class SettingsDialog(ListingDialog[None]):
         if not self.is_attached:
             return
         if isinstance(answer, Reject):
-            self._tell_outcome(command.key, f"{_REFUSED} {answer.message} {answer.hint}")
+            self._tell_outcome(command.key, f"{_REFUSED} {_begin_large(answer.message)} {answer.hint}")
             return
+        before = next((row.own for row in self._answer.settings if row.key == command.key), None)
         self._answer, at = answer, self.marked or 0
         if self._is_editing:
             self._close_input()
         row = next((row for row in answer.settings if row.key == command.key), None)
-        done = "Taken out of your config.toml." if command.text is None else "Saved in your config.toml."
-        self._outcome = (command.key, f"{done} {_say_stronger(row) if row is not None else ''}".strip())
+        if command.text is None:
+            done = f"Taken out of your config.toml, where it was {_format_value(before)}."
+        else:
+            done = f"Saved in your config.toml: {_format_value(row.own if row is not None else command.text)}."
+        after = (_explain_stronger(row) or _tell_beginning(row)) if row is not None else ""
+        self._outcome = (command.key, f"{done} {after}".strip())
         self._list(at)
 
     def _tell_outcome(self, key: str, text: str) -> None:
@@ -212,11 +218,41 @@ def _choose_style(row: SettingRow, outcome: str) -> str:
     return "$text-success" if outcome else MUTED
 
 
-def _say_stronger(row: SettingRow) -> str:
-    """Return a sentence about what wins over the user's file; "" = nothing does."""
-    if row.origin not in _STRONGER:
-        return ""
-    return f"{row.source[:1].upper()}{row.source[1:]} says {_format_value(row.value)}, and wins over your config.toml."
+def _describe(row: SettingRow, width: int) -> Iterator[Content]:
+    """Iterate over the meaning of a setting and what it may be."""
+    if row.meaning:
+        meaning = _begin_large(row.meaning.replace("`", ""))
+        yield Content(fit_line(meaning if meaning.endswith((".", "?")) else f"{meaning}.", 3 * width))
+    default = "" if row.elsewhere else f"Default: {_format_value(row.default)}."
+    valid = f"Valid: {row.valid}." if row.valid else ""
+    if facts := " ".join(filter(None, (valid, default))):
+        yield Content.styled(fit_line(facts, 2 * width), MUTED)
+
+
+def _explain_stronger(row: SettingRow) -> str:
+    """Return sentences about what is stronger than the user's file, and when that one counts; "" = nothing is."""
+    value = _format_value(row.value)
+    match row.origin:
+        case "command line" if row.kind == "list":
+            return f"{row.source} adds to your config.toml."
+        case "command line":
+            return f"{row.source} sets {value}. Your config.toml has no effect until you start without it."
+        case "environment":
+            return f"{row.source} in the environment sets {value}. Your config.toml has no effect until it is unset."
+        case "project" if row.kind == "list":
+            return f"This project adds to your config.toml: {row.source}."
+        case "project":
+            yours = "would win" if row.kind == "text" else "holds here only if it is stricter"
+            return f"This project sets {value} ({row.source}); a value of your own {yours}."
+    return ""
+
+
+def _tell_beginning(row: SettingRow) -> str:
+    return f"It holds {row.begins}." if row.begins else ""
+
+
+def _begin_large(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _format_value(value: Any) -> str:
