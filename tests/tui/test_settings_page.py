@@ -201,6 +201,22 @@ async def test_a_value_goes_back_to_its_default(stage):
         assert saved(on) == [("model", None)]
 
 
+async def test_the_page_keys_move_the_mark_by_what_is_in_view_and_stop_at_the_ends(stage):
+    many = tuple(SettingRow(key=f"limits.of_{number}") for number in range(60))
+    async with stage(recorded.opening(), answers={ConfigQuery: ConfigAnswer(settings=many)}) as on:
+        await on.open_listing("/config", "SettingsDialog")
+        options = on.app.screen.query_one(OptionList)
+        page = options.scrollable_content_region.height - 1
+        await on.pilot.press("pagedown")
+        await on.until(lambda: options.highlighted == page > 3)
+        await on.pilot.press("pageup")
+        await on.until(lambda: options.highlighted == 0)
+        await on.pilot.press("down", "pageup")
+        await on.until(lambda: options.highlighted == 0)
+        await on.pilot.press(*["pagedown"] * 30)
+        await on.until(lambda: options.highlighted == 59)
+
+
 async def test_delete_takes_a_letter_of_the_search_where_there_is_one(stage):
     async with stage(recorded.opening(), answers=ANSWERS) as on:
         await search(on, "xmodel")

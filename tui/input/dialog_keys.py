@@ -66,6 +66,8 @@ DIALOG_ROWS: Final[tuple[Row, ...]] = (
     ),
     ("settings.down", "down", "move(1)", "Below", "The setting below"),
     ("settings.up", "up", "move(-1)", "Above", "The setting above"),
+    ("settings.page_down", "pagedown", "page(1)", "Page down", "A page of settings further down"),
+    ("settings.page_up", "pageup", "page(-1)", "Page up", "A page of settings further up"),
     ("settings.leave", "escape", "leave", "Back", "Close the list"),
     ("servers.unfold", "enter,o", "unfold", "Tools", "Show or hide the tools of this server"),
     ("servers.switch", "space", "switch", "On / off", "Switch this server, or this tool, off or on"),

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 from textual import on
 from textual.app import ComposeResult
 from textual.content import Content
-from textual.widgets import Input, Static
+from textual.widgets import Input, OptionList, Static
 
 from core.protocol.commands import Reject, SettingKeep
 from core.protocol.queries import ConfigAnswer, SettingRow
@@ -85,7 +85,7 @@ class SettingsDialog(ListingDialog[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave the keys of the list to the input while a value is typed, and those that delete where there is text."""
-        is_of_list = action in {"move", "reset", "edit"} and self.is_mounted
+        is_of_list = action in {"move", "page", "reset", "edit"} and self.is_mounted
         if not is_of_list:
             return super().check_action(action, parameters)
         is_within = action == "reset" and not self.query_one("#settings-search", Input).cursor_at_end
@@ -97,9 +97,11 @@ class SettingsDialog(ListingDialog[None]):
         every = self._answer.settings
         own = sum(row.own is not None for row in every)
         total = f"{len(self._listed)} of {count('setting', len(every))}" if words else count("setting", len(every))
-        problems = [f"{'✗' if fault.level == 'error' else '!'} {fault.message}" for fault in self._answer.problems]
-        problems[1:] = [f"! {len(problems) - 1} more: agent-tui config check names them all."] if problems[1:] else []
         width = min(self.size.width, _WIDEST) - _BESIDE
+        signs = ("✗" if fault.level == "error" else "!" for fault in self._answer.problems)
+        faults = zip(signs, self._answer.problems, strict=True)
+        problems = [fit_line(f"{sign} {fault.message}", width) for sign, fault in faults]
+        problems[1:] = [f"! {len(problems) - 1} more: agent-tui config check names them all."] if problems[1:] else []
         self.show_rows(
             f"{total}; your config.toml sets {own}", [_format_row(row, width) for row in self._listed], problems, at
         )
@@ -124,6 +126,12 @@ class SettingsDialog(ListingDialog[None]):
         if not outcome.startswith(_REFUSED):  # else what is valid is said in it, and room is scarce
             lines = [*_describe(row, width), *lines]
         self.query_one("#listing-reason", Static).update(Content("\n").join(lines))
+
+    def action_page(self, step: int) -> None:
+        options = self.query_one(OptionList)
+        if (at := options.highlighted) is not None:
+            page = max(options.scrollable_content_region.height - 1, 1)
+            options.highlighted = min(max(at + step * page, 0), options.option_count - 1)
 
     def action_edit(self) -> None:
         if (row := self._row) is None or row.elsewhere:
