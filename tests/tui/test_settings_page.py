@@ -201,6 +201,18 @@ async def test_a_value_goes_back_to_its_default(stage):
         assert saved(on) == [("model", None)]
 
 
+async def test_a_meaning_is_a_sentence_without_the_marks_of_the_manual(stage):
+    row = SettingRow(
+        key="x", meaning="`a*` or *said so*, such as `b *`", kind="choice", choices=("one",), default="one"
+    )
+    async with stage(recorded.opening(), answers={ConfigQuery: ConfigAnswer(settings=(row,))}) as on:
+        await on.open_listing("/config", "SettingsDialog")
+        await on.until(lambda: said(on, "reason").startswith("a* or said so, such as b *.\n"))
+        await on.pilot.press("enter")
+        await on.until(lambda: type(on.app.screen).__name__ == "PickerDialog")
+        assert str(on.app.screen.query_one(".dialog-about", Static).content) == "a* or said so, such as b *."
+
+
 async def test_the_page_keys_move_the_mark_by_what_is_in_view_and_stop_at_the_ends(stage):
     many = tuple(SettingRow(key=f"limits.of_{number}") for number in range(60))
     async with stage(recorded.opening(), answers={ConfigQuery: ConfigAnswer(settings=many)}) as on:

@@ -5,6 +5,7 @@ into their own file, and what the engine says of it stands below the row.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -32,6 +33,7 @@ _LONGEST_REFUSAL: Final = 6  # lines
 _BESIDE: Final = 11  # columns of a row that are margins and gaps
 _NONE: Final = "No setting has all of these words in its name or its description."
 _REFUSED: Final = "✗ Nothing was saved."
+_EMPHASIS: Final = re.compile(r"\*([^*]+)\*")
 _STRONGER: Final = frozenset({"project", "command line", "environment"})
 Keep = Callable[[SettingKeep], Awaitable[ConfigAnswer | Reject]]
 
@@ -143,7 +145,7 @@ class SettingsDialog(ListingDialog[None]):
         elif words:
             options = [PickerOption("", "–", "the default")] if row.default == "" else []
             options += [PickerOption(word, word, "the default" if word == row.default else "") for word in words]
-            picker = PickerDialog(row.key, options, current=str(row.value), about=fit_line(row.meaning, 200))
+            picker = PickerDialog(row.key, options, current=str(row.value), about=fit_line(_write_meaning(row), 200))
             _ = self.app.push_screen(picker, lambda word: self._change(row, word) if word is not None else None)
         else:
             self._typed, line = row, self.query_one(SettingInput)
@@ -229,12 +231,19 @@ def _choose_style(row: SettingRow, outcome: str) -> str:
 def _describe(row: SettingRow, width: int) -> Iterator[Content]:
     """Iterate over the meaning of a setting and what it may be."""
     if row.meaning:
-        meaning = _begin_large(row.meaning.replace("`", ""))
-        yield Content(fit_line(meaning if meaning.endswith((".", "?")) else f"{meaning}.", 3 * width))
+        yield Content(fit_line(_write_meaning(row), 3 * width))
     default = "" if row.elsewhere else f"Default: {_format_value(row.default)}."
     valid = f"Valid: {row.valid}." if row.valid else ""
     if facts := " ".join(filter(None, (valid, default))):
         yield Content.styled(fit_line(facts, 2 * width), MUTED)
+
+
+def _write_meaning(row: SettingRow) -> str:
+    """Return the meaning as a sentence, without the marks that it has in the manual."""
+    parts = row.meaning.split("`")
+    parts[::2] = [_EMPHASIS.sub(r"\1", part) for part in parts[::2]]  # a star within code is a star
+    sentence = "".join(parts) if not parts[0] else _begin_large("".join(parts))  # a word of code stays as it is
+    return sentence if not sentence or sentence.endswith((".", "?")) else f"{sentence}."
 
 
 def _explain_stronger(row: SettingRow) -> str:
