@@ -227,6 +227,7 @@ async def test_the_page_keys_move_the_mark_by_what_is_in_view_and_stop_at_the_en
         await on.until(lambda: options.highlighted == 0)
         await on.pilot.press(*["pagedown"] * 30)
         await on.until(lambda: options.highlighted == 59)
+        assert options.scroll_offset.y > 0
 
 
 async def test_delete_takes_a_letter_of_the_search_where_there_is_one(stage):
@@ -270,14 +271,16 @@ async def test_what_is_stronger_is_named_with_what_has_to_happen_before_the_user
     async with stage(recorded.opening(), answers={ConfigQuery: ConfigAnswer(settings=(row,))}) as on:
         await on.open_listing("/config", "SettingsDialog")
         await on.until(lambda: words in said(on, "reason"))
+        assert saved(on) == []
 
 
 async def test_what_begins_with_the_next_session_says_so_when_it_is_saved(stage):
-    row = SettingRow(key="mode", value="agent", default="agent", begins="with the next session")
+    row = SettingRow(key="mode", value="agent", default="agent", begins="in the next session")
     async with stage(recorded.opening(), answers={ConfigQuery: ConfigAnswer(settings=(row,))}) as on:
         await on.open_listing("/config", "SettingsDialog")
         await on.pilot.press("enter", "enter")
-        await on.until(lambda: "It holds with the next session." in said(on, "reason"))
+        await on.until(lambda: "It takes effect in the next session." in said(on, "reason"))
+        assert saved(on) == [("mode", "agent")]
 
 
 async def test_a_change_that_another_place_outweighs_says_so(stage):

@@ -51,16 +51,16 @@ _BESIDE: Final = {
 _VARIABLES: Final = {"background.database": DATABASE_VARIABLE, "background.blobs": BLOBS_VARIABLE}
 # When a change holds, of what is not read anew for each turn.
 _BEGINS: Final = {
-    "model": "with the next session",
-    "mode": "with the next session",
-    "privacy": "with the next session",
-    "plans.directory": "with the next session",
+    "model": "in the next session",
+    "mode": "in the next session",
+    "privacy": "in the next session",
+    "plans.directory": "in the next session",
     "index.enabled": "when agent-tui is started again",
 }
 
 
 class CommandedValue(NamedTuple):
-    """What an option of the command line sets."""
+    """An option of the command line, and the value that it sets."""
 
     option: str
     value: Any

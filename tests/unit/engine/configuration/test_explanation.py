@@ -86,7 +86,7 @@ def test_the_teams_addresses_of_the_environment_win_without_their_passwords(root
 
 
 def test_what_a_session_begins_with_says_when_a_change_holds(root):
-    assert explain(root, "model").begins == explain(root, "mode").begins == "with the next session"
+    assert explain(root, "model").begins == explain(root, "mode").begins == "in the next session"
     assert explain(root, "limits.max_steps").begins == ""
 
 

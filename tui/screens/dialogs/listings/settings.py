@@ -265,7 +265,7 @@ def _explain_stronger(row: SettingRow) -> str:
 
 
 def _tell_beginning(row: SettingRow) -> str:
-    return f"It holds {row.begins}." if row.begins else ""
+    return f"It takes effect {row.begins}." if row.begins else ""
 
 
 def _begin_large(text: str) -> str:
