@@ -31,6 +31,12 @@ DRAFT_TIMEOUT: Final = 1.0  # seconds that an engine has to take in what is kept
 DETACH_TIMEOUT: Final = 5.0
 LONG_LOG: Final = 20_000  # records; of a longer one, old answers are loaded when they are asked for
 
+WITHOUT_SESSION: Final = (
+    commands.SessionOpen,
+    commands.ProviderConfigure,
+    commands.SettingKeep,
+    commands.ThemeKeep,
+)
 BRIEF_NOTICE: Final = "This is a long session: the answers of older turns are not loaded."
 
 Connect = Callable[[], Awaitable[Client]]
@@ -234,7 +240,7 @@ class Bridge:
         from msgspec.structs import replace
 
         self.batches.note_sent()
-        wants_session = not isinstance(command, commands.SessionOpen | commands.ProviderConfigure | commands.ThemeKeep)
+        wants_session = not isinstance(command, WITHOUT_SESSION)
         before: int | None = None
         async with self._submit_lock:
             while True:

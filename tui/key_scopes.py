@@ -48,6 +48,7 @@ SCOPE_TITLES: Final = {
     "prompt": "Prompt",
     "context": "Parts of the context",
     "rules": "List of rules",
+    "settings": "List of settings",
     "hooks": "List of hooks",
     "skills": "List of skills",
     "servers": "List of MCP servers",

@@ -41,6 +41,7 @@ ALIASES: Final[dict[str, str]] = {
     "open": "sessions",
     "output-style": "rules",
     "personality": "rules",
+    "preferences": "config",
     "privacy-settings": "permissions",
     "ps": "jobs",
     "q": "quit",

@@ -91,7 +91,7 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("plans", "plan.choose_plan", "Choose another plan of the project", "FILE"),
     SlashCommand("build", "plan.build_plan", "Work the plan", "parallel [N] | fresh | TODO | FILE"),
     SlashCommand("copy", "copying.copy", "Copy the last answer, or what is named", "code [N] | hunk | patch | runs"),
-    SlashCommand("config", "pages.show_config", "Settings: what holds, where it comes from, what is wrong", "KEY"),
+    SlashCommand("config", "pages.show_config", "Settings: search them, change them, see what is wrong", "KEY"),
     SlashCommand("theme", "pages.choose_theme", "Choose the colours", "name"),
     SlashCommand("keys", "pages.show_keys", "All keys", is_for_screen=True),
     SlashCommand("vim", "prompt.toggle_vim", "Vim's keys in the prompt: on, off", is_for_screen=True),

@@ -29,16 +29,17 @@ def load_settings(workspace_root: Path | None = None) -> Settings:
 def load_with_notices(workspace_root: Path | None = None, is_trusted: TrustCheck = trust_everything) -> LoadedSettings:
     """Load the settings like `load_settings`, with notices about ignored lines of the project's file. `is_trusted`:
     whether the bytes of that file may be interpreted. Raises `ConfigError`."""
-    settings, _ = _parse_settings(get_config_dir() / FILE_NAME, read_settings_bytes(get_config_dir() / FILE_NAME))
+    settings, _ = parse_settings(get_config_dir() / FILE_NAME, read_settings_bytes(get_config_dir() / FILE_NAME))
     said = read_settings_bytes(workspace_root / PROJECT_FILE) if workspace_root is not None else None
     if workspace_root is None or said is None or not is_trusted(PROJECT_FILE.as_posix(), said):
         return LoadedSettings(settings=settings)
-    theirs, table = _parse_settings(workspace_root / PROJECT_FILE, said)
+    theirs, table = parse_settings(workspace_root / PROJECT_FILE, said)
     return narrow_settings(settings, theirs, table, PROJECT_FILE.as_posix())
 
 
-def _parse_settings(path: Path, data: bytes | None) -> tuple[Settings, dict[str, Any]]:
-    """Parse one file. Returns its settings (the defaults if there is none) and the raw table, which tells its keys."""
+def parse_settings(path: Path, data: bytes | None) -> tuple[Settings, dict[str, Any]]:
+    """Parse one file. Returns its settings (the defaults if there is none) and the raw table, which tells its keys.
+    Raises `ConfigError`, with all problems in it."""
     if data is None:
         return Settings(), {}
     text, table = parse_table(path, data)

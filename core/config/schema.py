@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from core.config.settings import Settings
+from core.protocol.queries.settings import SettingKind
 from core.records import convert
 
 KeyPath = tuple[str, ...]
@@ -189,6 +190,15 @@ def describe_valid_values(path: KeyPath) -> str:
     return ""
 
 
+def find_value_kind(setting: Setting) -> SettingKind:
+    """Return the kind of value that a setting takes."""
+    if list_choices(setting.kind):
+        return "choice"
+    plain = strip_annotation(setting.kind)
+    kinds: dict[Any, SettingKind] = {bool: "flag", int: "number", float: "number", str: "text"}
+    return "list" if get_origin(plain) is tuple else kinds.get(plain, "table")
+
+
 def make_general(path: KeyPath) -> str:
     """Return the dotted key with NAME for what the user, or the program, has several of."""
     if path[0] == "modes" and len(path) > 4:  # modes.ask.tools.grep.enabled: as in tools.grep
@@ -197,7 +207,7 @@ def make_general(path: KeyPath) -> str:
     return ".".join((path[0], NAME, *path[2:]) if is_table else path)
 
 
-def _list_choices(kind: Any) -> tuple[str, ...]:
+def list_choices(kind: Any) -> tuple[str, ...]:
     """Return the words that a value is one of, () = it is none of a few. The empty word is the default's."""
     plain = strip_annotation(kind)
     if isinstance(plain, type) and issubclass(plain, Enum):
@@ -205,13 +215,13 @@ def _list_choices(kind: Any) -> tuple[str, ...]:
     if get_origin(plain) is Literal:
         return tuple(str(each) for each in get_args(plain) if each != "")
     if get_origin(plain) in {Union, UnionType}:
-        return tuple(word for each in get_args(plain) for word in _list_choices(each))
+        return tuple(word for each in get_args(plain) for word in list_choices(each))
     return ()
 
 
 def _describe_kind(kind: Any) -> str:
     plain = strip_annotation(kind)
-    if choices := _list_choices(kind):
+    if choices := list_choices(kind):
         return ", ".join(choices)
     if get_origin(plain) is tuple:
         return 'a list of texts, such as ["one", "two"]'

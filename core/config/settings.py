@@ -254,6 +254,11 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Return the names of the tools that may not be called."""
         return frozenset(name for name, each in self.tools.items() if not each.enabled)
 
+    def list_model_parts(self) -> tuple[object, ...]:
+        """Return all that the connections to models are made by."""
+        short = (self.model, self.small_model, self.apply_model, self.privacy)
+        return (*short, self.providers, self.models, self.routes, self.modes, self.context)
+
     def get_dialect(self, model: str) -> DialectName:
         """Return the dialect of a model, by its id."""
         return self.models.get(model, ModelSettings()).dialect or "native"

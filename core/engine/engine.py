@@ -39,7 +39,7 @@ from core.engine.session.fork import fork_session
 from core.engine.session.opening import create_session, fill_directory, note_branch, resume_session
 from core.engine.session.session import Session
 from core.engine.session.turns import on_trust_changed, preload, suggest_prompt
-from core.engine.settings_file import save_provider, save_settings
+from core.engine.settings_file import keep_setting, save_provider, save_settings
 from core.engine.shared_box import SharedBox
 from core.engine.subagents.merging import finish_merges
 from core.engine.subagents.sessions import find_ended_log
@@ -92,6 +92,7 @@ class Engine:
             cmd.PendingKeep: self._keep_pending,
             cmd.ProviderConfigure: self._save_provider,
             cmd.ThemeKeep: self._save_theme,
+            cmd.SettingKeep: self._keep_setting,
             cmd.TrustSet: self._set_trust,
         }
 
@@ -352,6 +353,17 @@ class Engine:
 
     async def _save_theme(self, command: cmd.ThemeKeep) -> cmd.Ack:
         await asyncio.to_thread(save_settings, theme=command.theme)
+        return cmd.Ack()
+
+    async def _keep_setting(self, command: cmd.SettingKeep) -> cmd.Ack:
+        services = self._load().services
+        services.trust.load_settings()  # what can't be loaded now would not be afterwards
+        before = services.settings
+        await asyncio.to_thread(keep_setting, command)
+        self._apply_settings(services, services.trust.load_settings())
+        if before.list_model_parts() != services.settings.list_model_parts():  # else what runs keeps its connections
+            for session in self._sessions.values():
+                session.tasks.schedule(session.routes.close)
         return cmd.Ack()
 
     async def _save_provider(self, command: cmd.ProviderConfigure) -> cmd.Ack:

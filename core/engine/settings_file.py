@@ -1,40 +1,127 @@
-"""Write choices into the user's own config.toml: one key is set, every other line stays as the user wrote it."""
+"""Write choices into the user's own config.toml: one key is set, every other line stays as the user wrote it.
+
+What the loader would refuse is not written: its errors are those of the change. A link to the file stays a link, and
+the file keeps its mode; one that its user made read-only is left alone. Who writes at the same time waits, and what an
+editor saved meanwhile is read again.
+"""
 
 from __future__ import annotations
 
-import json
+import errno
+import fcntl
+import os
 import re
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import reduce
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
-from core.config.loading import load_settings
+from core.config.file_edits import remove_value, set_value
+from core.config.loading import parse_settings, read_settings_bytes
 from core.config.model_settings import ProviderSettings
+from core.config.schema import NAME, Setting, describe_valid_values, find_misfits, find_setting, find_value_kind
 from core.config.settings import FILE_NAME, Settings
+from core.engine.configuration.explanation import split_key
 from core.errors import ConfigError, StateError
-from core.filesystem.atomic_write import replace_file
+from core.filesystem.atomic_write import PRIVATE, replace_file
+from core.filesystem.open_beneath import DIRECTORY
 from core.filesystem.private_directories import make_private_directory
 from core.protocol import commands as cmd
+from core.records import parse_toml
 from core.user_dirs import get_config_dir
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
+_TRIES: Final = 3  # times that a file is read which changes meanwhile
+_WRITABLE: Final = 0o222
 
 
 def save_settings(*, model: str = "", provider: str = "", base_url: str = "", theme: str = "") -> None:
     """Save the default model, a provider's address, the theme ("" = unchanged). Raises `ConfigError`, `StateError`."""
-    load_settings()  # a file with a fault in it is not made worse
+    wanted = {("model",): model, ("providers", provider, "base_url"): base_url, ("ui", "theme"): theme}
+    changes = [(path, value) for path, value in wanted.items() if value]
+    _change_file(lambda text: reduce(lambda now, change: set_value(now, *change), changes, text))
+
+
+def keep_setting(command: cmd.SettingKeep) -> None:
+    """Save one setting, or take it out. Raises `ConfigError` (nothing is written then), `StateError`."""
+    path = split_key(command.key)
+    setting = find_setting(path)
+    if setting is None or NAME in path:
+        raise ConfigError(f"there is no setting {command.key!r}.", hint="agent-tui config explain lists them all.")
+    if command.text is None:
+        _change_file(lambda text: remove_value(text, path))
+    else:
+        value = _read_value(setting, command.text)
+        _change_file(lambda text: set_value(text, path, value))
+
+
+def _read_value(setting: Setting, text: str) -> Any:
+    """Read a value as it stands in the file; a text or a choice has no quotes. Raises `ConfigError`."""
+    kind = find_value_kind(setting)
+    value: Any = text
+    hint = f"Valid: {describe_valid_values(setting.path)}."
+    if kind not in {"text", "choice"}:
+        try:
+            value = parse_toml(f"value = {text}")["value"] if kind != "table" and "\n" not in text else None
+        except tomllib.TOMLDecodeError:
+            value = None
+    if value is None:
+        raise ConfigError(f"`{setting.dotted}`: {text!r} can't be read.", hint=hint)
+    if any(find_misfits(value, setting.kind)):
+        raise ConfigError(f"`{setting.dotted}` can't be {text.strip() or 'empty'}.", hint=hint)
+    return value
+
+
+def _change_file(change: Callable[[str], str]) -> None:
     path = get_config_dir() / FILE_NAME
     try:
-        before = path.read_text(encoding="utf-8") if path.exists() else ""
-        text = set_key(before, "", "model", model) if model else before
-        text = set_key(text, f"providers.{provider}", "base_url", base_url) if base_url else text
-        text = set_key(text, "ui", "theme", theme) if theme else text
-        if text != before:
+        if not path.exists():
             make_private_directory(path.parent)
-            replace_file(path.resolve(), text.encode())
+        with _lock(path.parent):
+            for _ in range(_TRIES):
+                before = read_settings_bytes(path)
+                after = _apply(change, path, before)
+                if read_settings_bytes(path) == before:
+                    return None if after == (before or b"") else _write(path.resolve(), after)
     except OSError as problem:
-        raise StateError(
-            f"{path} can't be written: {problem.strerror}.", hint="Make it writable, or set the key in it yourself."
-        ) from problem
+        hint = "Make it writable, or set the key in it yourself."
+        raise StateError(f"{path} can't be written: {problem.strerror}.", hint=hint) from problem
+    raise StateError(f"{path} is being changed by another program.", hint="Try again when that has ended.")
+
+
+def _apply(change: Callable[[str], str], path: Path, before: bytes | None) -> bytes:
+    """Return the changed file. Raises `ConfigError` if it is not valid, or was not before."""
+    parse_settings(path, before)  # a file with a fault in it is not made worse
+    after = change((before or b"").decode()).encode()
+    try:
+        parse_settings(path, after)
+    except ConfigError as problem:  # its lines are those of a file that nobody sees
+        place = re.compile(rf"^{re.escape(str(path))}(, line \d+)?: ", re.MULTILINE)
+        raise ConfigError(place.sub("", problem.message), hint=problem.hint) from None
+    return after
+
+
+def _write(target: Path, data: bytes) -> None:
+    mode = target.stat().st_mode if target.exists() else PRIVATE
+    if not mode & _WRITABLE:
+        raise PermissionError(errno.EACCES, "it is read-only", str(target))
+    replace_file(target, data, mode=mode)
+
+
+@contextmanager
+def _lock(directory: Path) -> Iterator[None]:
+    """Keep other processes, and other threads, from writing; where the file system locks nothing, nobody waits."""
+    descriptor = os.open(directory, DIRECTORY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def save_provider(command: cmd.ProviderConfigure, settings: Settings) -> None:
@@ -55,18 +142,3 @@ def save_provider(command: cmd.ProviderConfigure, settings: Settings) -> None:
     if command.key:
         store_key(command.provider, command.key, base_url=address)
     save_settings(model=command.model, provider=command.provider, base_url=command.base_url)
-
-
-def set_key(text: str, table: str, key: str, value: str) -> str:
-    """Return `text` with `key` of `table` ("" = outside of any) set to `value`; a missing table is added."""
-    lines, here, place = text.splitlines(), "", -1 if table else 0
-    entry = f"{key} = {json.dumps(value)}"
-    for number, line in enumerate(lines):
-        if header := re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line):
-            here = ".".join(part.strip().strip("\"'") for part in header[1].split("."))
-            place = number + 1 if here == table else place
-        elif here == table and re.match(rf"\s*{re.escape(key)}\s*=", line):
-            return "\n".join([*lines[:number], entry, *lines[number + 1 :]]) + "\n"
-    if place >= 0:
-        return "\n".join([*lines[:place], entry, *lines[place:]]) + "\n"
-    return "\n".join([*lines, *([""] if lines else []), f"[{table}]", entry]) + "\n"

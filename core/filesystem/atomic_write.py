@@ -26,22 +26,22 @@ _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOE
 _NOT_SYNCABLE = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}
 
 
-def replace_file(path: Path, data: bytes, *, durable: bool = True) -> None:
-    """Replace a file's content, mode 0600; its directory must exist. Raises OSError: the old file stands then.
+def replace_file(path: Path, data: bytes, *, mode: int = PRIVATE, durable: bool = True) -> None:
+    """Replace a file's content; its directory must exist. Raises OSError: the old file stands then.
 
     `durable` False spares the two syncs: for what can be made again, and is checked when it is read.
     """
-    with stream_replacement(path, durable=durable) as file:
+    with stream_replacement(path, mode=mode, durable=durable) as file:
         file.write(data)
 
 
 @contextmanager
-def stream_replacement(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
+def stream_replacement(path: Path, *, mode: int = PRIVATE, durable: bool = True) -> Iterator[BinaryIO]:
     """Do the same with what is written to the file yielded; an exception within leaves the old file. Raises OSError."""
     directory = os.open(path.parent, DIRECTORY)
     try:
         temporary = b".%s.tmp" % secrets.token_hex(8).encode()
-        with create_file(directory, temporary, PRIVATE, durable=durable) as file:
+        with create_file(directory, temporary, mode, durable=durable) as file:
             yield file
         rename_over(directory, temporary, os.fsencode(path.name), durable=durable)
     finally:

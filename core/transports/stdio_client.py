@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from core.cli.arguments import ScreenArguments
 
 CLOSE_LIMIT: Final = 15.0
-_FORWARDED_OPTIONS: Final = ("mode", "model", "max_steps", "max_cost", "max_tokens")
+_FORWARDED_OPTIONS: Final = ("mode", "model", "effort", "max_steps", "max_cost", "max_tokens")
 
 
 async def reach_engine(arguments: ScreenArguments, session: str) -> Client:

@@ -24,7 +24,7 @@ from tests.support.story import access, project_at
 
 WORDS = ["", "x", "a.txt", "../x", "\0", "é", "😀", "\ud800", "ses_none", "conv_none", "a" * 5_000, "%00", "true", "-1"]
 AWAY = frozenset(
-    {"command.run", "provider.configure", "theme.keep", "job.stop"}
+    {"command.run", "provider.configure", "setting.keep", "theme.keep", "job.stop"}
 )  # they start programs, or save settings
 
 

@@ -251,6 +251,7 @@ def test_n6_every_command_that_writes_grants_or_spends_needs_the_right_to_approv
         "memory.judge",
         "permission.remove",
         "server.control",
+        "setting.keep",
         "theme.keep",
         "guide.keep",
         "provider.configure",

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from core.protocol.client import EngineGone
-from core.protocol.commands import Ack, AnyCommand, Reject, Reply, SessionOpen, SessionResume, ThemeKeep
+from core.protocol.commands import Ack, AnyCommand, Reject, Reply, SessionOpen, SessionResume, SettingKeep, ThemeKeep
 from core.protocol.events import AnyEvent, Envelope, LossyEvent, SessionStarted
 from core.protocol.queries import (
     AnyAnswer,
@@ -72,7 +72,10 @@ class ScriptedClient:
         self.commands.append(command)
         if self._react is not None and (reply := self._react(self, command)) is not None:
             return reply
-        if not isinstance(command, SessionOpen | SessionResume | ThemeKeep) and command.session != SESSION:
+        if (
+            not isinstance(command, SessionOpen | SessionResume | SettingKeep | ThemeKeep)
+            and command.session != SESSION
+        ):
             return Reject(code="unknown_session", message=f"There is no session {command.session!r}.")
         return Ack(session=SESSION, seq=len(self.log))
 

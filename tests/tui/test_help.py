@@ -148,16 +148,16 @@ async def test_the_settings_are_shown_with_where_they_come_from_and_what_is_wron
 
 async def test_settings_stand_in_columns_and_are_written_as_in_a_file(stage):
     settings = (
-        SettingRow(key="privacy", value=False),
-        SettingRow(key="commands.checks", value=["pytest -q"]),
-        SettingRow(key="ui.theme", value=""),
+        SettingRow(key="notify.title", value=False),
+        SettingRow(key="notify.command", value=["bell"]),
+        SettingRow(key="notify.when", value=""),
     )
     async with stage(recorded.opening(), answers={ConfigQuery: ConfigAnswer(settings=settings)}) as on:
-        on.prompt.set_text("/config")
+        on.prompt.set_text("/config notify")
         await on.pilot.press("enter")
         await on.until(lambda: type(on.app.screen).__name__ == "PageDialog")
         rows = str(on.app.screen.query_one("VerticalScroll Static").render()).splitlines()
-        assert rows[:3] == ["privacy          false", 'commands.checks  ["pytest -q"]', "ui.theme         –"]
+        assert rows[:3] == ["notify.title    false", 'notify.command  ["bell"]', "notify.when     –"]
 
 
 async def test_help_with_a_topic_shows_a_page_of_the_manual_and_says_which_there_are(stage):

@@ -12,6 +12,7 @@ from msgspec.structs import asdict, replace
 
 from core.config.narrowing import NARROWER
 from core.config.settings import LoadedSettings, Settings, TurnLimits
+from core.engine.configuration.explanation import CommandedValue
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
 from core.errors import CommandRejected
@@ -26,6 +27,22 @@ def apply_limit_options(loaded: LoadedSettings, options: Any) -> Settings:
     limits = replace(loaded.settings.limits, **_read_limits(options))
     rules = loaded.settings.permissions
     return replace(loaded.settings, limits=limits, permissions=replace(rules, allow=(*rules.allow, *options.allow)))
+
+
+def list_commanded(options: Any) -> dict[str, CommandedValue]:
+    """Return what the command line sets in place of a setting, or beside it, by its dotted key."""
+    limits = ((f"limits.{name}", name, value) for name, value in _read_limits(options).items())
+    others = (
+        ("mode", "mode", options.mode),
+        ("model", "model", options.model),
+        ("routes.chat.effort", "effort", options.effort),
+        ("privacy", "no-private" if options.private is False else "private", options.private),
+        ("permissions.allow", "allow", options.allow or None),
+    )
+    every = (*limits, *others)
+    return {
+        key: CommandedValue(f"--{name.replace('_', '-')}", value) for key, name, value in every if value is not None
+    }
 
 
 def _read_limits(options: Any) -> dict[str, Any]:

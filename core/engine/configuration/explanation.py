@@ -3,50 +3,131 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from core.background.places import BLOBS_VARIABLE, DATABASE_VARIABLE
 from core.config.loading import PROJECT_FILE, parse_table, read_settings_bytes
 from core.config.manual import read_meanings
 from core.config.places import find_line
-from core.config.schema import NAME, KeyPath, Setting, describe_valid_values, find_setting, list_settings, make_general
+from core.config.schema import (
+    NAME,
+    KeyPath,
+    Setting,
+    describe_valid_values,
+    drop_values,
+    find_misfits,
+    find_setting,
+    find_value_kind,
+    is_table_of_names,
+    list_choices,
+    list_settings,
+    make_general,
+)
 from core.config.settings import FILE_NAME, Settings
 from core.errors import ConfigError
-from core.protocol.queries import SettingRow
-from core.records import parse_toml
+from core.protocol.queries.settings import SettingOrigin, SettingRow
+from core.providers.catalog.presets import find_preset
+from core.records import convert, parse_toml
 from core.secrets import MASK, redact
 from core.user_dirs import get_config_dir
 
-_MAY_HOLD_KEYS = frozenset({"headers", "query"})
+IN_THE_FILE: Final = "agent-tui config edit opens your config.toml; /help configuration says what stands there."
+_MAY_HOLD_KEYS: Final = frozenset({"headers", "query"})
+_PROJECT: Final = PROJECT_FILE.as_posix()
+# What is no setting: its meaning, and where it is changed.
+_BESIDE: Final = {
+    "rules": ("What the agent is told to keep to.", "/rules lists them and opens their files."),
+    "hooks": ("Programs that are run at steps of the agent.", "/hooks lists them and opens their files."),
+    "mcp": ("MCP servers and their tools.", "/mcp switches them; agent-tui mcp adds and removes them."),
+    "keys": ("Keys of the models' APIs.", "/login stores one; none stands in a file of settings."),
+}
+
+_VARIABLES: Final = {"background.database": DATABASE_VARIABLE, "background.blobs": BLOBS_VARIABLE}
+# When a change holds, of what is not read anew for each turn.
+_BEGINS: Final = {
+    "model": "in the next session",
+    "mode": "in the next session",
+    "privacy": "in the next session",
+    "plans.directory": "in the next session",
+    "index.enabled": "when agent-tui is started again",
+}
+
+
+class CommandedValue(NamedTuple):
+    """An option of the command line, and the value that it sets."""
+
+    option: str
+    value: Any
+
+
+class ValueSource(NamedTuple):
+    """The one who sets a value, and the file and line, option or variable; "" = it is the default."""
+
+    origin: SettingOrigin
+    place: str = ""
 
 
 class SettingSources:
-    """The files that set something here, the strongest last. `root`: the project, if its file is heard."""
+    """All that sets something here, the strongest last. `root`: the project, if its file is heard; `commanded`: what
+    the command line sets, by dotted key. What the project says is a source only where it changes what the user's file
+    says: the rest of it isn't heard."""
 
-    def __init__(self, root: Path | None) -> None:
+    def __init__(self, root: Path | None, commanded: Mapping[str, CommandedValue] | None = None) -> None:
         own = get_config_dir() / FILE_NAME
-        named = [(str(own), own), *([(PROJECT_FILE.as_posix(), root / PROJECT_FILE)] if root is not None else [])]
+        self.commanded = commanded or {}
+        self._own: Mapping[str, Any] = {}
         self._files: list[tuple[str, str, Mapping[str, Any]]] = []
-        for name, path in named:
+        for name, path in ((str(own), own), *([(_PROJECT, root / PROJECT_FILE)] if root is not None else [])):
             if (data := read_settings_bytes(path)) is not None:
                 self._files.append((name, *parse_table(path, data)))
+                self._own = self._files[-1][2] if path == own else self._own
+        self._alone = msgspec.to_builtins(
+            convert(drop_values(self._own, {misfit.path for misfit in find_misfits(self._own)}), Settings)
+        )
 
     def list_named(self) -> Iterator[KeyPath]:
         """Iterate over the settings that are set below a name of the user's."""
         for _, _, table in self._files:
             yield from (path for path in _list_paths(table, ()) if NAME in make_general(path).split("."))
 
-    def find(self, path: KeyPath, value: object, default: object) -> str:
-        """Return the file and line that a value comes from; "" = it is the default."""
+    def find(self, path: KeyPath, value: object) -> ValueSource:
+        """Return the source of a value."""
+        if (commanded := self.commanded.get(".".join(path))) is not None:
+            return ValueSource("command line", f"{commanded.option} on the command line")
         for name, text, table in reversed(self._files):
-            found = _look_up(table, path)
-            if found is not None and (found == value or name != PROJECT_FILE.as_posix()):
+            if _look_up(table, path) is not None and (name != _PROJECT or self._is_changed(path, value)):
                 line = find_line(text, path)
-                return f"{name}, line {line}" if line else name
-        return "" if value == default else "the command line"
+                place = f"{name}, line {line}" if line else name
+                return ValueSource("project" if name == _PROJECT else "user", place)
+        return ValueSource("default")
+
+    def _is_changed(self, path: KeyPath, value: object) -> bool:
+        alone, setting = _look_up(self._alone, path), find_setting(path)
+        alone = msgspec.to_builtins(setting.default) if alone is None and setting is not None else alone
+        return bool(value != alone)
+
+    def find_own(self, path: KeyPath) -> Any:
+        """Return what the user's own file says of a setting, None = nothing."""
+        return _look_up(self._own, path)
+
+
+def list_tables(settings: Settings) -> Iterator[SettingRow]:
+    """Iterate over what has a place of its own: the tables that the user names, and the files beside the settings."""
+    for field in msgspec.structs.fields(Settings):
+        if is_table_of_names(field.type):
+            meaning = f"Tables of the user's own names: {field.encode_name}.NAME."
+            names = sorted(getattr(settings, field.encode_name))
+            yield SettingRow(
+                key=field.encode_name, value=names or None, meaning=meaning, kind="table", elsewhere=IN_THE_FILE
+            )
+    for key, (meaning, elsewhere) in _BESIDE.items():
+        yield SettingRow(key=key, meaning=meaning, kind="table", elsewhere=elsewhere)
 
 
 def explain_settings(settings: Settings, sources: SettingSources, key: str = "") -> tuple[SettingRow, ...]:
@@ -93,17 +174,38 @@ def split_key(key: str) -> KeyPath:
 
 
 def _build_row(setting: Setting, settings: Settings, sources: SettingSources) -> SettingRow:
-    value = _look_up(msgspec.to_builtins(settings), setting.path)
+    value, kind = _look_up(msgspec.to_builtins(settings), setting.path), find_value_kind(setting)
     default = msgspec.to_builtins(setting.default)
     value = default if value is None else value
+    if setting.dotted in sources.commanded and kind != "list":  # what is added to a list is in it
+        value = sources.commanded[setting.dotted].value
+    source, variable = sources.find(setting.path, value), _find_variable(setting.path)
+    if variable:
+        value, source = os.environ[variable], ValueSource("environment", variable)
+    hide = partial(_hide_keys, hides_all=setting.path[-1] in _MAY_HOLD_KEYS)
+    own = sources.find_own(setting.path)
     return SettingRow(
         key=setting.dotted,
-        value=_hide_keys(value, hides_all=setting.path[-1] in _MAY_HOLD_KEYS),
+        value=hide(value),
         default=default,
-        source=sources.find(setting.path, value, default),
+        source=source.place,
         meaning=read_meanings().get(make_general(setting.path), ""),
         valid=describe_valid_values(setting.path),
+        kind=kind,
+        choices=list_choices(setting.kind),
+        origin=source.origin,
+        own=hide(own),
+        begins=_BEGINS.get(setting.dotted, ""),
+        elsewhere=IN_THE_FILE if kind == "table" or hide(own) != own else "",
     )
+
+
+def _find_variable(path: KeyPath) -> str:
+    """Return the environment variable that is stronger than a setting; "" = there is none, or it is not set."""
+    variable = _VARIABLES.get(".".join(path), "")
+    if path[0] == "providers" and path[-1] == "base_url":
+        variable = find_preset(path[1]).host_variable
+    return variable if variable and os.environ.get(variable, "").strip() else ""
 
 
 def _hide_keys(value: Any, *, hides_all: bool = False) -> Any:

@@ -7,8 +7,9 @@ from functools import partial
 from typing import Final
 
 from core.config.manual import find_page, list_pages, read_title, render_page
+from core.engine.commands.limits import list_commanded
 from core.engine.configuration.doubts import check_configuration
-from core.engine.configuration.explanation import SettingSources, explain_settings
+from core.engine.configuration.explanation import SettingSources, explain_settings, list_tables
 from core.engine.configuration.guide_file import choose_file, load_guide
 from core.engine.models import ModelAccess
 from core.engine.queries.source import QuerySource
@@ -77,8 +78,9 @@ async def answer_config(source: QuerySource, query: q.ConfigQuery) -> q.ConfigAn
 def _explain(source: QuerySource, key: str) -> q.ConfigAnswer:
     services = source.services
     trust, workspace = services.trust, services.workspace
-    sources = SettingSources(workspace.root if trust.trusted else None)
+    sources = SettingSources(workspace.root if trust.trusted else None, list_commanded(services.options))
     rows = explain_settings(services.settings, sources, key)
+    rows += () if key else tuple(list_tables(services.settings))
     problems = check_configuration(workspace, trust.is_readable if trust.trusted else None, lambda _: ())
     return q.ConfigAnswer(settings=rows, problems=tuple(problems))
 

@@ -13,7 +13,8 @@ MAX_ATTACHMENT_BYTES: Final = 32_000_000  # bytes of a file
 
 
 class Command(Struct, frozen=True, kw_only=True, tag_field="type"):
-    """Base of all commands. `session` is required by all but `session.open` and `provider.configure`."""
+    """Base of all commands. `session` is required by all but `session.open` and those that write the user's
+    configuration."""
 
     session: OptionalId = ""
 

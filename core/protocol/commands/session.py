@@ -150,6 +150,15 @@ class ThemeKeep(Command, frozen=True, kw_only=True, tag="theme.keep"):
     theme: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,60}$")]
 
 
+class SettingKeep(Command, frozen=True, kw_only=True, tag="setting.keep"):
+    """Save a setting in the user's own configuration, by its dotted key. `text`: the value as it stands in the file, a
+    text or a choice without its quotes; None = the key is taken out, so that the default holds. Refused, with nothing
+    written, if the file would not be valid."""
+
+    key: Annotated[str, Meta(min_length=1, max_length=300)]
+    text: Annotated[str, Meta(max_length=20_000)] | None = None
+
+
 class GuideKeep(Command, frozen=True, kw_only=True, tag="guide.keep"):
     """Note how far the user is with the tour (the id of a step, "done" also for one that was skipped), that a hint was
     shown, or that its key was used, or which entry of the palette was chosen; for all sessions of the user."""

@@ -8,10 +8,16 @@ from msgspec import Struct, field
 
 from core.protocol.queries.base import Answer, Query
 
+SettingKind = Literal["flag", "choice", "number", "text", "list", "table"]
+SettingOrigin = Literal["default", "user", "project", "command line", "environment"]
+
 
 class SettingRow(Struct, frozen=True, kw_only=True):
     """One setting as it holds. `source`: where its value comes from, with the line; "" = the program's default.
-    `meaning`: what it does, `valid`: what it may be. Values are without what looks like a key."""
+    `meaning`: what it does, `valid`: what it may be. Values are without what looks like a key.
+
+    `own`: what the user's own file says, None = nothing; `choices`: the words that it is one of; `elsewhere`: where it
+    is changed if `setting.keep` can't, "" = it can; `begins`: when a change of it holds, "" = at once."""
 
     key: str
     value: Any = None
@@ -19,6 +25,12 @@ class SettingRow(Struct, frozen=True, kw_only=True):
     source: str = ""
     meaning: str = ""
     valid: str = ""
+    kind: SettingKind = "text"
+    choices: tuple[str, ...] = ()
+    origin: SettingOrigin = "default"
+    own: Any = None
+    elsewhere: str = ""
+    begins: str = ""
 
 
 class SettingsProblem(Struct, frozen=True, kw_only=True):
@@ -31,7 +43,8 @@ class SettingsProblem(Struct, frozen=True, kw_only=True):
 
 
 class ConfigQuery(Query, frozen=True, kw_only=True, tag="config"):
-    """The settings below a dotted key ("" = all), and what is wrong anywhere in the configuration."""
+    """The settings below a dotted key ("" = all, and what is set elsewhere), and what is wrong anywhere in the
+    configuration."""
 
     key: str = ""
 

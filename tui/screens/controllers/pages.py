@@ -19,6 +19,7 @@ from tui.screens.dialogs.listings.hooks import HooksDialog
 from tui.screens.dialogs.listings.memory import MemoryDialog
 from tui.screens.dialogs.listings.rules import RulesDialog
 from tui.screens.dialogs.listings.servers import ServersDialog
+from tui.screens.dialogs.listings.settings import SettingsDialog
 from tui.screens.dialogs.listings.skills import SkillsDialog
 from tui.screens.dialogs.listings.tools import ToolsDialog
 from tui.screens.dialogs.pages import (
@@ -34,7 +35,7 @@ from tui.search.palette import PaletteDialog, list_palette_entries
 from tui.terminal.capabilities import find_real_depth
 from tui.text import fit_line
 from tui.themes.appearance import Appearance
-from tui.themes.building import FAMILIES
+from tui.themes.building import FAMILIES, read_pygments_style
 from tui.themes.files import read_theme_files
 from tui.widgets.status_facts import describe_mode, describe_model, list_effort, list_facts
 
@@ -149,11 +150,28 @@ class PageController(Controller):
 
     @in_worker("picker")
     async def action_show_config(self, key: str = "") -> None:
-        """Show the settings as they hold, or one of them, and what is wrong."""
+        """Show the settings, to be searched and changed; or one, or a table of them, and what is wrong."""
         question = queries.ConfigQuery(key=key.strip())
         found = await self.context.query(question, queries.ConfigAnswer, "The settings can't be told now.")
-        if found is not None:
+        if found is not None and key.strip():
             self.context.show(build_settings_page(found))
+        elif found is not None:
+            app: Any = self.context.screen.app
+            themes = (*FAMILIES, *sorted(app.available_themes))
+            self.context.show(SettingsDialog(found, self._keep_setting, {"ui.theme": themes}))
+
+    async def _keep_setting(self, wanted: commands.SettingKeep) -> queries.ConfigAnswer | commands.Reject:
+        """Save a setting; the screen takes over what is its own."""
+        if wanted.key == "ui.syntax" and wanted.text and read_pygments_style(wanted.text) is None:
+            message = f"ui.syntax: Pygments has no style {wanted.text!r}."
+            return commands.Reject(code="style_unknown", message=message, hint="Such as monokai, nord or friendly.")
+        reply = await self.context.bridge.submit(wanted)
+        if isinstance(reply, commands.Reject):
+            return reply
+        if wanted.key.startswith(("ui.", "notify.")):
+            await self.adopt_settings()
+        found = await self.context.query(queries.ConfigQuery(), queries.ConfigAnswer)
+        return found or commands.Reject(code="unanswered", message="The settings can't be told now.")
 
     def action_show_status(self, _: str = "") -> None:
         """Tell all facts of the status bar in words, also those that it has no room for."""
