@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-HEADER = re.compile(r"\s*\[+\s*([^\[\]]+?)\s*\]+")
-ASSIGNMENT = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
+_HEADER = re.compile(r"\s*\[+\s*([^\[\]]+?)\s*\]+")
+_ASSIGNMENT = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
 _PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
 
 
@@ -34,13 +34,12 @@ def _list_lines(text: str) -> Iterator[tuple[int, list[str]]]:
     """Iterate over the lines that name keys, each with the whole path."""
     section: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
-        if header := HEADER.match(line):
-            section = split_keys(header[1])
+        if header := _HEADER.match(line):
+            section = _split_keys(header[1])
             yield number, section
-        elif assignment := ASSIGNMENT.match(line):
-            yield number, [*section, *split_keys(assignment[1])]
+        elif assignment := _ASSIGNMENT.match(line):
+            yield number, [*section, *_split_keys(assignment[1])]
 
 
-def split_keys(dotted: str) -> list[str]:
-    """Return the keys of a dotted one, without their quotes."""
+def _split_keys(dotted: str) -> list[str]:
     return [part.strip("\"'") for part in _PART.findall(dotted)]
