@@ -19,8 +19,9 @@ from core.edits.hunks.draft_placement import place_draft
 from core.edits.hunks.placed_draft import PlacedDraft, replace_all_lines
 from core.edits.lazy.alignment import assign_scopes
 from core.edits.lazy.assembly import check_marker_words, check_remarks, splice_draft, tokenise_draft
+from core.edits.lazy.checks import check_parses
 from core.edits.lazy.line_matches import DraftToken, compile_thing
-from core.edits.lazy.marker_law import check_target
+from core.edits.lazy.marker_law import check_target, is_heading
 from core.edits.lazy.markers import is_marker
 from core.text.lines import TextLines, split_closed, split_lines
 from core.text.tags import parse_attributes
@@ -94,13 +95,18 @@ def apply_drafts(text: str | None, content: str, path: str = "") -> str:
     if text is None:
         first, *rest = mine
         text, mine = first.body, rest
+    before = text
     ranges = sorted((each for each in mine if (each.start, each.end) != (-1, -1)), key=lambda each: each.start or 1)
     _check_overlap(ranges)
     for each in reversed(ranges):
         text = apply_draft(text, each)
     for each in mine:
         text = text if each in ranges else append_lines(text, each.body)
-    return text
+    return check_parses(path or mine[0].path, before, text) if any(map(_has_marker, mine)) else text
+
+
+def _has_marker(draft: FileDraft) -> bool:
+    return any(map(is_marker, draft.body.splitlines()))
 
 
 def _check_overlap(ranges: list[FileDraft]) -> None:
@@ -132,6 +138,7 @@ def apply_draft(text: str, draft: FileDraft) -> str:
     part = TextLines(lines.bodies[first:last], lines.ends[first:last], lines.starts[first:last])
     tokens = tokenise_draft(rows, part)
     before, after = text[: lines.starts[first]], text[lines.find_end(last - 1) :]
+    _check_section(part, tokens, is_last=last == len(lines))
     hunks = _place_hunks(part, rows, tokens)
     hunks = hunks if hunks is not None and hunks.has_markers else None
     if hunks is not None and hunks.is_accepted:
@@ -182,6 +189,15 @@ def _check_start(part: TextLines, rows: list[str]) -> None:
     place = there.index(given[0]) if there.count(given[0]) == 1 else 0
     if place and set(there[:place]).isdisjoint(given):
         raise UndecidedEdit(f"it begins with {given[0][:80]!r} and does not say what becomes of the lines before")
+
+
+def _check_section(part: TextLines, tokens: list[DraftToken], *, is_last: bool) -> None:
+    """Raise `UndecidedEdit` when the last part of a draft is a section that nothing in its range tells the place of."""
+    marker = max((index for index, token in enumerate(tokens) if token.kind == "marker"), default=-1)
+    rows = [token.text.strip() for token in tokens[marker + 1 :] if is_telling(token.text)]
+    there = {body.strip() for body in part.bodies}
+    if marker >= 0 and not is_last and rows and is_heading(rows[0]) and there.isdisjoint(rows):
+        raise UndecidedEdit(f"{rows[0][:80]!r} and the lines after it are not in its range")
 
 
 def _check_whole(part: TextLines, rows: list[str]) -> None:

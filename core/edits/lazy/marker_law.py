@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Final
 
 from core.edits.errors import EditError
@@ -26,10 +27,12 @@ _KEYWORD: Final = re.compile(
 )
 _OPENS: Final = re.compile(r"[{(\[:]$|\b(?:do|then|begin)$")
 _CLOSES: Final = re.compile(r"[)\]}]|</|end\b")
+_BROUGHT: Final = re.compile(r"(?:import|from|use|using|#include|require)\b")
 _IMPORT: Final = re.compile(r"(?:import|from|use|using|#include|require|export|const)\b|\w+\s*=\s")
 _LEAVES: Final = re.compile(r"(?:return|raise|throw)\b")
 _REPEATS: Final = re.compile(r"(?:assert\w*|expect|self\.assert\w+|insert into)\b", re.IGNORECASE)
 _HEADING: Final = re.compile(r"#{2,6}\s|\[+[\w.\"' -]+\]+$")
+_ANNOUNCES: Final = re.compile(r":\W*$|^#\s")
 _CALL: Final = re.compile(r"(?P<callee>(?:await\s+)?[\w.$>:-]+\()(?P<given>.*)\)[;,]?")
 _CALLED_ONCE: Final = re.compile(r"[\w.]*\b(?:listen|main|run|start|serve|exit|render|mount)\(")
 _DEEP: Final = 10**6
@@ -65,6 +68,11 @@ def check_target(rows: Sequence[str], marked: Sequence[bool], bodies: Sequence[s
     )
 
 
+def is_heading(row: str) -> bool:
+    """Return True if a line is the heading of a section or of a table."""
+    return _HEADING.match(row) is not None
+
+
 def _is_named(row: str) -> bool:
     return NAMED.match(parse_line_key(row) or "") is not None or _HEADING.match(row) is not None
 
@@ -72,11 +80,16 @@ def _is_named(row: str) -> bool:
 class _Court:
     def __init__(self, draft: MarkedDraft) -> None:
         self.draft, self.bodies, self.tokens, self.depths = draft, draft.bodies, draft.tokens, draft.depths
+        gone = {index for gap in draft.iterate_gaps() for index in gap.gone}
+        self._going = {self.bodies[index].strip() for index in gone}
+        self._staying = {line for index, line in enumerate(draft.lines) if index not in gone}
         self._removed = [compile_thing(token.removed) for token in draft.tokens if token.kind == "removal"]
 
     def judge_gap(self, gap: Gap) -> str:
         if gap.is_split:
             return "one of its markers stands for nothing"
+        if twice := self._find_second_import(gap) or self._find_misplaced_line(gap):
+            return twice
         marked = gap.is_kept_above or gap.is_kept_below
         left = [index for index in gap.gone if not self._is_replaced(index, gap)]
         if not gap.come and (marked or gap.left is None or gap.right is None):
@@ -86,6 +99,27 @@ class _Court:
         if left and not self._shows_whole_block(gap):
             return self._tell_gone(left)
         return "" if gap.gone else self._judge_addition(gap)
+
+    def _find_second_import(self, gap: Gap) -> str:
+        """Object to an import at the top level that stays elsewhere: that one may be what goes."""
+        come = [token.text.rstrip() for token in (self.tokens[index] for index in gap.come) if token.depth == 0]
+        gone = {self.draft.lines[index] for index in gap.gone}
+        again = (row for row in come if _BROUGHT.match(row) and row in self._staying and row not in gone)
+        return next((f"{row[:80]!r} would be there twice" for row in again), "")
+
+    def _find_misplaced_line(self, gap: Gap) -> str:
+        """Object to lines that come at an end of the edit without a marker, though the file has them elsewhere: the
+        edit may begin or end there."""
+        first, last = self.draft.markers[0], self.draft.markers[-1]
+        opened = gap.left is None and bool(gap.come) and gap.come[0] < first
+        ended = gap.right is None and bool(gap.come) and gap.come[-1] > last
+        ends = ([gap.come] if opened else []) + ([gap.come[::-1]] if ended else [])
+        for rows in ([self.tokens[index].text.strip() for index in end] for end in ends):
+            known = list(takewhile(self.draft.own.__contains__, rows))
+            gone = bool(known) and known[0] in self._going
+            if (gone or len(known) >= _FEW) and any(is_telling(row) and not CONTINUED.match(row) for row in known):
+                return f"{known[0][:80]!r} stands elsewhere"
+        return ""
 
     def _tell_gone(self, gone: Sequence[int]) -> str:
         return f"line {gone[0] + 1} would go, and it does not say so" if gone else ""
@@ -98,7 +132,7 @@ class _Court:
         if gap.left is None or gap.right is None:
             new = [self.tokens[index].text for index in gap.come]
             known = any(is_telling(row) and row.strip() in self.draft.own for row in new)
-            few = 0 < len(new) >= len(left) - _MANY and not known
+            few = 0 < len(new) >= len(left) - _MANY and not known and self._is_rewritten(left, gap)
             return "" if few or self._ends_block(gap) else self._tell_gone(left)
         least = min((self.depths[index] for index in left), default=0)
         if self._is_loose(gap):
@@ -114,11 +148,33 @@ class _Court:
                 and len(self.draft.find_places(run)) != 1
             ):
                 return self._tell_gone(left)
+            ends = self._is_at_open_end(row, step)
+            if ends and beside and len(left) > come and len(self.draft.find_places(run)) != 1:
+                return self._tell_gone(left)
             marked = (row.token or 0) < self.draft.markers[-1] and self._is_inside(row.token or 0)
             placed = marked or len(self.draft.find_places(run)) == 1 or any(map(_is_named, run))
             if run and len(left) > come + _MANY and not placed:
                 return self._tell_gone(left)
         return ""
+
+    def _is_rewritten(self, gone: Sequence[int], gap: Gap) -> bool:
+        """True if few lines go, if they lie in a definition that is shown by its head, or if half of them have one like
+        them among those that come."""
+        least = min((self.depths[index] for index in gone), default=0)
+        come = [self.tokens[index].text for index in gap.come]
+        above = (index for index in self.draft.matched if index < gap.come[0] and self.tokens[index].depth < least)
+        if len(gone) <= _FEW or any(_is_named(self.tokens[index].text) for index in above):
+            return True
+        alike = sum(any(compute_replacement_cost(row, self.bodies[index]) for row in come) for index in gone)
+        return 2 * alike >= len(gone)
+
+    def _is_at_open_end(self, row: ResultRow, step: int) -> bool:
+        """True if nothing but lines of the file lies between a row and an end of the draft that has no marker."""
+        rest = self.tokens[row.token or 0 :] if step > 0 else self.tokens[: (row.token or 0) + 1]
+        if any(token.kind == "marker" for token in rest):
+            return False
+        first = row.token or 0 if step > 0 else 0
+        return all(first + at in self.draft.same for at, token in enumerate(rest) if token.text.strip())
 
     def _is_loose(self, gap: Gap) -> bool:
         """True if the file has all that a piece shares with it, from what changes to its markers, more than once."""
@@ -170,7 +226,8 @@ class _Court:
             return False
         last, depth = self.tokens[gap.come[-1]], self.depths[old]
         heads = all(_OPENS.search(row.rstrip()) for row in (self.bodies[old], last.text)) and last.depth == depth
-        return heads and self._find_depth_below(gap) > depth
+        same = _list_open_brackets(self.bodies[old]) == _list_open_brackets(last.text)
+        return heads and same and self._find_depth_below(gap) > depth
 
     def _ends_block(self, gap: Gap) -> bool:
         """True if the last block of the file is shown from its head on, and is left where it was left."""
@@ -229,7 +286,14 @@ class _Court:
         tops = _find_tops(new)
         noted = not tops and gap.right is not None and gap.right.token is not None and PREFIX.match(head)
         ended = _REPEATS.match(head) and self._find_depth_below(gap) < measure_depth(new[0])
-        if any(map(parse_line_key, tops)) or noted or ended or BRANCH.match(head) or head in ("{", "["):
+        renamed = len(new) == 1 and _HEADING.match(head) is not None
+        if (
+            (any(map(parse_line_key, tops)) and not renamed)
+            or noted
+            or ended
+            or BRANCH.match(head)
+            or head in ("{", "[")
+        ):
             return ""
         there = [index for index, body in enumerate(self.bodies) if body.strip()]
         above = [index for index in there if gap.left is not None and index <= (gap.left.old or 0)][-len(new) :]
@@ -244,16 +308,28 @@ class _Court:
         that tells where it belongs."""
         held = self.draft.matched.keys() | {t for gap in self.draft.iterate_gaps() for t in self._find_versions(gap)}
         for piece in self.draft.iterate_pieces():
-            if all(index in held for index in piece) and (len(piece) == 1 or any(i in self.draft.same for i in piece)):
+            if all(index in held for index in piece) and self._holds_on(piece):
                 continue
             inside = self._is_inside(piece[0])
             if not inside and self._has_rival(piece):
                 return f"{self.tokens[piece[0]].text.strip()[:80]!r} and what is next to it fit in more than one place"
             if self._is_anchored(piece, inside=inside) or (inside and len(piece) == 1):
                 continue
-            if not self._is_new_part(piece) or not self._is_one_more(piece):
+            old = held.intersection(piece)
+            inner = bool(old) and not inside and old.isdisjoint((piece[0], piece[-1]))
+            if (
+                inner
+                or not old <= self.draft.same.keys()
+                or not self._is_new_part(piece)
+                or not self._is_one_more(piece)
+            ):
                 return f"{self.tokens[piece[0]].text.strip()[:80]!r} and the lines around it are not in the file"
         return ""
+
+    def _holds_on(self, piece: Sequence[int]) -> bool:
+        """True if a piece of lines that the file has by their names is one line, or begins or ends with a line or a
+        head of the file."""
+        return len(piece) == 1 or self._is_anchor(piece[0]) or self._is_anchor(piece[-1])
 
     def _is_one_more(self, piece: Sequence[int]) -> bool:
         """True if a piece that shares nothing with the file that tells a place may be one more thing of it: it lies
@@ -261,12 +337,18 @@ class _Court:
         rows = [self.tokens[index].text for index in piece]
         if piece[-1] in self.draft.same or self._is_inside(piece[0]):
             return True
-        return measure_depth(rows[0]) == 0 and (len(_find_tops(rows)) == 1 or _HEADING.match(rows[0]) is not None)
+        headed = _HEADING.match(rows[0]) is not None
+        if measure_depth(rows[0]) > 0 or (headed and (_HEADING.match(rows[-1]) or _ANNOUNCES.search(rows[-1]))):
+            return False
+        above = next((body for body in reversed(self.draft.lines) if body), "")
+        broken = piece[-1] > self.draft.markers[-1] and rows[-1].strip() == "}" and measure_depth(above) > 0
+        return not broken and (len(_find_tops(rows)) == 1 or headed)
 
     def _is_anchored(self, piece: Sequence[int], *, inside: bool) -> bool:
         """True if a piece begins and ends with lines of the file one of which tells something, or one of its ends is
         there only once or by its name."""
         first = next((index for index in piece if not PREFIX.match(self.tokens[index].text.strip())), piece[0])
+        first = first if _is_named(self.tokens[first].text) else piece[0]
         ends = {index for index in (piece[0], first, piece[-1]) if self._is_anchor(index)}
         shared = [self.tokens[index].text.strip() for index in piece if index in self.draft.matched]
         telling = inside or any(is_telling(row) or self._is_only(row) for row in shared)
@@ -287,7 +369,7 @@ class _Court:
         step = -1 if token == piece[-1] else 1
         rows = self.draft.find_run(ResultRow(token, None), step, _DEEP)[0]
         return len(self.draft.find_places(rows)) == 1 and any(
-            is_telling(row) or not CONTINUED.match(row.strip()) for row in rows
+            is_telling(row) or (any(map(str.isalnum, row)) and not CONTINUED.match(row.strip())) for row in rows
         )
 
     def _is_only(self, row: str) -> bool:
@@ -343,6 +425,17 @@ def _find_tops(rows: Sequence[str]) -> list[str]:
     ]
     least = min(map(measure_depth, heads), default=0)
     return [row.strip() for row in heads if measure_depth(row) == least]
+
+
+def _list_open_brackets(row: str) -> list[str]:
+    """Return the brackets that a line opens and does not close, in order."""
+    opened: list[str] = []
+    for letter in row:
+        if letter in "([{":
+            opened.append(letter)
+        elif letter in ")]}" and opened:
+            opened.pop()
+    return opened
 
 
 def _count_open(rows: Sequence[str]) -> int:
