@@ -108,16 +108,21 @@ class _Court:
         return next((f"{row[:80]!r} would be there twice" for row in again), "")
 
     def _find_misplaced_line(self, gap: Gap) -> str:
-        """Object to lines that come at an end of the edit without a marker, though the file has them elsewhere: the
-        edit may begin or end there."""
+        """Object to lines that come at an end of the edit without a marker, though the file has them elsewhere and
+        others of it go: the edit may begin or end there."""
         first, last = self.draft.markers[0], self.draft.markers[-1]
         opened = gap.left is None and bool(gap.come) and gap.come[0] < first
         ended = gap.right is None and bool(gap.come) and gap.come[-1] > last
+        come = {token.text.strip() for token in self.tokens}
+        if sum(is_telling(row) and row not in come for row in self._going) < _FEW:
+            return ""
         ends = ([gap.come] if opened else []) + ([gap.come[::-1]] if ended else [])
         for rows in ([self.tokens[index].text.strip() for index in end] for end in ends):
             known = list(takewhile(self.draft.own.__contains__, rows))
             gone = bool(known) and known[0] in self._going
-            if (gone or len(known) >= _FEW) and any(is_telling(row) and not CONTINUED.match(row) for row in known):
+            if (gone or len(known) >= _FEW) and any(
+                is_telling(row) and not CONTINUED.match(row) and not _BROUGHT.match(row) for row in known
+            ):
                 return f"{known[0][:80]!r} stands elsewhere"
         return ""
 
