@@ -321,13 +321,9 @@ class _Court:
             if self._is_anchored(piece, inside=inside) or (inside and len(piece) == 1):
                 continue
             old = held.intersection(piece)
+            mixed = is_heading(self.tokens[piece[0]].text) and not old <= self.draft.same.keys()
             inner = bool(old) and not inside and old.isdisjoint((piece[0], piece[-1]))
-            if (
-                inner
-                or not old <= self.draft.same.keys()
-                or not self._is_new_part(piece)
-                or not self._is_one_more(piece)
-            ):
+            if inner or mixed or not self._is_new_part(piece) or not self._is_one_more(piece):
                 return f"{self.tokens[piece[0]].text.strip()[:80]!r} and the lines around it are not in the file"
         return ""
 
