@@ -15,6 +15,7 @@ from typing import Final
 from core.edits.errors import EditError
 from core.edits.hunks.costs import compute_replacement_cost, is_telling
 from core.edits.indentation import measure_depth
+from core.edits.lazy.anchors import PlaceLaw
 from core.edits.lazy.blank_lines import ResultRow
 from core.edits.lazy.gaps import NAMED, Gap, MarkedDraft
 from core.edits.lazy.line_keys import parse_line_key
@@ -47,7 +48,7 @@ def find_breach(draft: MarkedDraft) -> str:
     if not draft.markers:
         return ""
     court = _Court(draft)
-    return next(filter(None, map(court.judge_gap, draft.iterate_gaps())), "") or court.find_stray_piece()
+    return next(filter(None, map(court.judge_gap, draft.iterate_gaps())), "") or court.find_stray_piece() or court.find_stray()
 
 
 def check_target(rows: Sequence[str], marked: Sequence[bool], bodies: Sequence[str]) -> None:
@@ -326,6 +327,10 @@ class _Court:
             if inner or mixed or not self._is_new_part(piece) or not self._is_one_more(piece):
                 return f"{self.tokens[piece[0]].text.strip()[:80]!r} and the lines around it are not in the file"
         return ""
+
+    def find_stray(self) -> str:
+        versions = {t for gap in self.draft.iterate_gaps() for t in self._find_versions(gap)}
+        return PlaceLaw(self.draft, versions).find_stray_piece()
 
     def _holds_on(self, piece: Sequence[int]) -> bool:
         """True if a piece of lines that the file has by their names is one line, or begins or ends with a line or a

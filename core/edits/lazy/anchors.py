@@ -1,0 +1,145 @@
+"""The law of places: a piece of a draft holds on to the file by lines of it, and brings one thing at most beside them.
+
+An *anchor* is a line of a piece that the file has to the letter and that stays, or the head of a definition that it has
+by that name. A piece between two anchors says what becomes of the lines between them. One that begins or ends with
+something new may be an addition, or what is left of an edit for another text of the file: it is taken only where it
+brings a single thing, and its anchors tell one place. A piece without an anchor is a version of a line by its name, or
+one whole definition.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from core.edits.indentation import measure_depth
+from core.edits.lazy.gaps import NAMED, MarkedDraft
+from core.edits.lazy.line_keys import parse_line_key
+from core.edits.lazy.line_matches import BRANCH, CONTINUED, PREFIX
+
+_CLOSES: Final = re.compile(r"[)\]}]|</|end\b|fi\b|done\b|esac\b")
+_OPENS: Final = re.compile(r"[{(\[:]$|\b(?:do|then|begin)$")
+
+
+class PlaceLaw:
+    """What the law of places has against the pieces of a draft. `versions` are tokens that take the place of a line of
+    the file by what they name."""
+
+    def __init__(self, draft: MarkedDraft, versions: Collection[int]) -> None:
+        self.draft, self.tokens, self._versions = draft, draft.tokens, versions
+
+    def find_stray_piece(self) -> str:
+        """Return why a piece may not belong where it was laid; "" = each of them does."""
+        return next(filter(None, map(self._judge, self.draft.iterate_pieces())), "")
+
+    def _judge(self, piece: Sequence[int]) -> str:
+        anchors = [index for index in piece if self.is_anchor(index)]
+        runs = self._split_runs(anchors)
+        shown = repr(self.tokens[piece[0]].text.strip()[:80])
+        if len(runs) == 1 and len(anchors) == len(piece):
+            return ""
+        if not anchors:
+            return "" if self._stands_alone(piece) else f"{shown} and the lines around it are not in the file"
+        above, below = [i for i in piece if i < anchors[0]], [i for i in piece if i > anchors[-1]]
+        if above and self._is_named(anchors[0]) and not self._find_tops(above):
+            above = []  # what stands before a definition is a part of it
+        if not self._tells_place(runs, piece):
+            return f"{shown} and what is next to it fit in more than one place"
+        if above and below:
+            return f"{shown} and the last line of its part are not in the file"
+        new = above or below
+        if new and not self._is_addition(new, anchors):
+            return f"{self.tokens[new[0]].text.strip()[:80]!r} may be new, or the file is not as the edit takes it to be"
+        return ""
+
+    def is_anchor(self, token: int) -> bool:
+        """Return True if a token is a line of the file, or the head of something by the name that it has there."""
+        named = NAMED.match(parse_line_key(self.tokens[token].text) or "")
+        old = (self.draft.matched if named else self.draft.same).get(token)
+        return old is not None and (bool(named) or self.tokens[token].depth == self.draft.depths[old])
+
+    def _tells_place(self, runs: Sequence[Sequence[int]], piece: Sequence[int]) -> bool:
+        if self._is_inside(piece[0]) or any(self._is_named(index) for run in runs for index in run):
+            return True
+        return self._is_at_end(runs) or any(map(self._is_unique, runs))
+
+    def _is_at_end(self, runs: Sequence[Sequence[int]]) -> bool:
+        """True if the draft begins or ends with the line that the file begins or ends with."""
+        first, last = runs[0][0], runs[-1][-1]
+        filled = [index for index, line in enumerate(self.draft.lines) if line]
+        before, after = self.tokens[:first], self.tokens[last + 1 :]
+        starts = self.draft.matched[first] == filled[0] and not any(token.text.strip() for token in before)
+        return starts or (self.draft.matched[last] == filled[-1] and not any(token.text.strip() for token in after))
+
+    def _split_runs(self, anchors: Sequence[int]) -> list[list[int]]:
+        """Anchors that follow each other in the draft and in the file."""
+        runs: list[list[int]] = []
+        for index in anchors:
+            above = runs[-1][-1] if runs else -1
+            apart = any(token.text.strip() for token in self.tokens[above + 1 : index])
+            if runs and not apart and self.draft.is_next(self.draft.matched[above], self.draft.matched[index]):
+                runs[-1].append(index)
+            else:
+                runs.append([index])
+        return runs
+
+    def _is_unique(self, run: Sequence[int]) -> bool:
+        old = [self.draft.matched[index] for index in run]
+        lines = self.draft.lines[old[0] : old[-1] + 1]
+        return any(map(_tells, lines)) and len(self.draft.find_places(lines)) == 1
+
+    def _is_named(self, token: int) -> bool:
+        return NAMED.match(parse_line_key(self.tokens[token].text) or "") is not None
+
+    def _is_inside(self, token: int) -> bool:
+        """True if an earlier line of the draft that the file has, or its head by name, lies further out."""
+        depth = self.tokens[token].depth
+        return any(index in self.draft.matched and self.tokens[index].depth < depth for index in range(token))
+
+    def _stands_alone(self, piece: Sequence[int]) -> bool:
+        """True if a piece without an anchor is a version of a line, a line of what is shown by its head, or one whole
+        definition."""
+        first = piece[0]
+        named = first in self._versions or first in self.draft.matched
+        if len(piece) == 1 and (named or self._is_inside(first)):
+            return True
+        tops = self._find_tops(piece)
+        one = len(tops) == 1 and first > self.draft.markers[0] and self._is_whole(piece)
+        return one and (self._is_named(tops[0]) or len(piece) == 1 and parse_line_key(self.tokens[first].text) is not None)
+
+    def _is_addition(self, new: Sequence[int], anchors: Sequence[int]) -> bool:
+        """True if new lines at an end of a piece are one thing, or belong to the definition that the piece shows."""
+        beside = anchors[0] if new[0] < anchors[0] else anchors[-1]
+        text = self.tokens[beside].text.strip()
+        if not any(map(str.isalnum, text)) and not CONTINUED.match(text):
+            return False  # a bare `//!` or `"""` may be the one above or the one below
+        return self._is_bounded(new) or len(self._find_tops(new)) <= 1
+
+    def _is_bounded(self, new: Sequence[int]) -> bool:
+        """True if new lines are the first or last ones of the draft, no marker is there, and they are so in the result."""
+        first, last = self.draft.rows[0].token == new[0], self.draft.rows[-1].token == new[-1]
+        return (first and new[0] < self.draft.markers[0]) or (last and new[-1] > self.draft.markers[-1])
+
+    def _is_whole(self, piece: Sequence[int]) -> bool:
+        rows = [self.tokens[index].text for index in piece]
+        return not _OPENS.search(rows[-1].rstrip()) and _count_open(rows) <= 0
+
+    def _find_tops(self, tokens: Sequence[int]) -> list[int]:
+        """The tokens of the least depth that neither close what others open nor stand before them."""
+        rows = {index: self.tokens[index].text for index in tokens}
+        heads = [i for i, row in rows.items() if not _CLOSES.match(row.strip()) and row.strip() != "{" and not PREFIX.match(row.strip())]
+        least = min((measure_depth(rows[index]) for index in heads), default=0)
+        return [index for index in heads if measure_depth(rows[index]) == least]
+
+
+def _tells(line: str) -> bool:
+    """True if a line says more than that something ends, or goes on in another branch."""
+    closing = CONTINUED.match(line.strip())
+    rest = line.strip()[closing.end() :] if closing else line
+    return any(map(str.isalnum, rest)) and not BRANCH.match(line.strip())
+
+
+def _count_open(rows: Sequence[str]) -> int:
+    text = "".join(rows)
+    return sum(map(text.count, "({[")) - sum(map(text.count, ")}]"))
