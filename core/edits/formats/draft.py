@@ -20,8 +20,9 @@ from core.edits.hunks.placed_draft import PlacedDraft, replace_all_lines
 from core.edits.lazy.alignment import assign_scopes
 from core.edits.lazy.assembly import check_marker_words, check_remarks, splice_draft, tokenise_draft
 from core.edits.lazy.checks import check_parses
+from core.edits.lazy.line_keys import parse_line_key
 from core.edits.lazy.line_matches import DraftToken, compile_thing
-from core.edits.lazy.marker_law import check_target, is_heading
+from core.edits.lazy.marker_law import check_target
 from core.edits.lazy.markers import is_marker
 from core.text.lines import TextLines, split_closed, split_lines
 from core.text.tags import parse_attributes
@@ -138,7 +139,7 @@ def apply_draft(text: str, draft: FileDraft) -> str:
     part = TextLines(lines.bodies[first:last], lines.ends[first:last], lines.starts[first:last])
     tokens = tokenise_draft(rows, part)
     before, after = text[: lines.starts[first]], text[lines.find_end(last - 1) :]
-    _check_section(part, tokens, is_last=last == len(lines))
+    _check_range_ends(part, tokens, (first == 0, last == len(lines)))
     hunks = _place_hunks(part, rows, tokens)
     hunks = hunks if hunks is not None and hunks.has_markers else None
     if hunks is not None and hunks.is_accepted:
@@ -191,13 +192,18 @@ def _check_start(part: TextLines, rows: list[str]) -> None:
         raise UndecidedEdit(f"it begins with {given[0][:80]!r} and does not say what becomes of the lines before")
 
 
-def _check_section(part: TextLines, tokens: list[DraftToken], *, is_last: bool) -> None:
-    """Raise `UndecidedEdit` when the last part of a draft is a section that nothing in its range tells the place of."""
-    marker = max((index for index, token in enumerate(tokens) if token.kind == "marker"), default=-1)
-    rows = [token.text.strip() for token in tokens[marker + 1 :] if is_telling(token.text)]
+def _check_range_ends(part: TextLines, tokens: list[DraftToken], ends: tuple[bool, bool]) -> None:
+    """Raise `UndecidedEdit` when a draft with markers begins or ends with a new line and without a marker, in a range
+    that begins or ends within the file (`ends`: where it does not)."""
+    filled = [token for token in tokens if token.text.strip()]
     there = {body.strip() for body in part.bodies}
-    if marker >= 0 and not is_last and rows and is_heading(rows[0]) and there.isdisjoint(rows):
-        raise UndecidedEdit(f"{rows[0][:80]!r} and the lines after it are not in its range")
+    names = {key for body in part.bodies if (key := parse_line_key(body)) and key.startswith("definition ")}
+    if all(token.kind != "marker" for token in filled):
+        return
+    for token, is_end in zip((filled[0], filled[-1]), ends, strict=True):
+        known = token.text.strip() in there or parse_line_key(token.text) in names
+        if token.kind == "line" and not is_end and not known:
+            raise UndecidedEdit(f"it begins or ends with {token.text.strip()[:80]!r}, which is not in its range")
 
 
 def _check_whole(part: TextLines, rows: list[str]) -> None:

@@ -42,7 +42,7 @@ class PlaceLaw:
         if not anchors:
             return "" if self._stands_alone(piece) else f"{shown} and the lines around it are not in the file"
         above, below = [i for i in piece if i < anchors[0]], [i for i in piece if i > anchors[-1]]
-        if above and self._is_named(anchors[0]) and not self._find_tops(above):
+        if above and self._is_named(anchors[0]) and all(PREFIX.match(self.tokens[index].text.strip()) for index in above):
             above = []  # what stands before a definition is a part of it
         if not self._tells_place(runs, piece):
             return f"{shown} and what is next to it fit in more than one place"
@@ -60,34 +60,42 @@ class PlaceLaw:
         return old is not None and (bool(named) or self.tokens[token].depth == self.draft.depths[old])
 
     def _tells_place(self, runs: Sequence[Sequence[int]], piece: Sequence[int]) -> bool:
-        if self._is_inside(piece[0]) or any(self._is_named(index) for run in runs for index in run):
+        """True if the anchors of a piece tell one place, or it lies in what is shown; and no end of it has lines that
+        tell something and stand in several places."""
+        ends = [run for run, index in ((runs[0], piece[0]), (runs[-1], piece[-1])) if index in run]
+        vague = [run for run in ends if any(map(_tells, self._list_lines(run))) and not self._is_placed(run)]
+        if any(map(self._is_named, runs[0])):
             return True
-        return self._is_at_end(runs) or any(map(self._is_unique, runs))
+        return not vague and (self._is_inside(piece[0]) or any(map(self._is_placed, runs)))
 
-    def _is_at_end(self, runs: Sequence[Sequence[int]]) -> bool:
+    def _is_placed(self, run: Sequence[int]) -> bool:
+        named = any(map(self._is_named, run))
+        return named or self._is_at_end(run) or self._is_unique(run)
+
+    def _is_at_end(self, run: Sequence[int]) -> bool:
         """True if the draft begins or ends with the line that the file begins or ends with."""
-        first, last = runs[0][0], runs[-1][-1]
+        first, last = run[0], run[-1]
         filled = [index for index, line in enumerate(self.draft.lines) if line]
         before, after = self.tokens[:first], self.tokens[last + 1 :]
         starts = self.draft.matched[first] == filled[0] and not any(token.text.strip() for token in before)
         return starts or (self.draft.matched[last] == filled[-1] and not any(token.text.strip() for token in after))
 
     def _split_runs(self, anchors: Sequence[int]) -> list[list[int]]:
-        """Anchors that follow each other in the draft and in the file."""
+        """Anchors that follow each other in the file."""
         runs: list[list[int]] = []
         for index in anchors:
-            above = runs[-1][-1] if runs else -1
-            apart = any(token.text.strip() for token in self.tokens[above + 1 : index])
-            if runs and not apart and self.draft.is_next(self.draft.matched[above], self.draft.matched[index]):
+            if runs and self.draft.is_next(self.draft.matched[runs[-1][-1]], self.draft.matched[index]):
                 runs[-1].append(index)
             else:
                 runs.append([index])
         return runs
 
     def _is_unique(self, run: Sequence[int]) -> bool:
+        return len(self.draft.find_places(self._list_lines(run))) == 1
+
+    def _list_lines(self, run: Sequence[int]) -> list[str]:
         old = [self.draft.matched[index] for index in run]
-        lines = self.draft.lines[old[0] : old[-1] + 1]
-        return any(map(_tells, lines)) and len(self.draft.find_places(lines)) == 1
+        return self.draft.lines[old[0] : old[-1] + 1]
 
     def _is_named(self, token: int) -> bool:
         return NAMED.match(parse_line_key(self.tokens[token].text) or "") is not None
@@ -104,9 +112,9 @@ class PlaceLaw:
         named = first in self._versions or first in self.draft.matched
         if len(piece) == 1 and (named or self._is_inside(first)):
             return True
-        tops = self._find_tops(piece)
-        one = len(tops) == 1 and first > self.draft.markers[0] and self._is_whole(piece)
-        return one and (self._is_named(tops[0]) or len(piece) == 1 and parse_line_key(self.tokens[first].text) is not None)
+        things = self._find_things(piece)
+        one = len(things) == 1 and first > self.draft.markers[0] and self._is_whole(piece)
+        return one and (self._is_named(things[0]) or len(piece) == 1 and parse_line_key(self.tokens[first].text) is not None)
 
     def _is_addition(self, new: Sequence[int], anchors: Sequence[int]) -> bool:
         """True if new lines at an end of a piece are one thing, or belong to the definition that the piece shows."""
@@ -114,7 +122,7 @@ class PlaceLaw:
         text = self.tokens[beside].text.strip()
         if not any(map(str.isalnum, text)) and not CONTINUED.match(text):
             return False  # a bare `//!` or `"""` may be the one above or the one below
-        return self._is_bounded(new) or len(self._find_tops(new)) <= 1
+        return self._is_bounded(new) or len(self._find_things(new)) == 1
 
     def _is_bounded(self, new: Sequence[int]) -> bool:
         """True if new lines are the first or last ones of the draft, no marker is there, and they are so in the result."""
@@ -125,12 +133,20 @@ class PlaceLaw:
         rows = [self.tokens[index].text for index in piece]
         return not _OPENS.search(rows[-1].rstrip()) and _count_open(rows) <= 0
 
-    def _find_tops(self, tokens: Sequence[int]) -> list[int]:
-        """The tokens of the least depth that neither close what others open nor stand before them."""
-        rows = {index: self.tokens[index].text for index in tokens}
-        heads = [i for i, row in rows.items() if not _CLOSES.match(row.strip()) and row.strip() != "{" and not PREFIX.match(row.strip())]
-        least = min((measure_depth(rows[index]) for index in heads), default=0)
-        return [index for index in heads if measure_depth(rows[index]) == least]
+    def _find_things(self, new: Sequence[int]) -> list[int]:
+        """The head of each thing that lines bring: lines of the least depth that do not close what others open. What
+        stands before a head, such as a comment, is a part of its thing."""
+        rows = {index: self.tokens[index].text for index in new}
+        least = min(map(measure_depth, rows.values()))
+        things: list[int] = []
+        is_open = False
+        for index, row in rows.items():
+            text = row.strip()
+            if index != new[0] and (measure_depth(row) > least or _CLOSES.match(text) or text == "{"):
+                continue
+            things[len(things) - is_open :] = [index]
+            is_open = PREFIX.match(text) is not None
+        return things
 
 
 def _tells(line: str) -> bool:

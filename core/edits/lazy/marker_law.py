@@ -138,8 +138,7 @@ class _Court:
         if gap.left is None or gap.right is None:
             new = [self.tokens[index].text for index in gap.come]
             known = any(is_telling(row) and row.strip() in self.draft.own for row in new)
-            few = 0 < len(new) >= len(left) - _MANY and not known and self._is_rewritten(left, gap)
-            return "" if few or self._ends_block(gap) else self._tell_gone(left)
+            return "" if not known and self._is_rewritten(left, gap) else self._tell_gone(left)
         least = min((self.depths[index] for index in left), default=0)
         if self._is_loose(gap):
             return "what it shows around its changes is there more than once"
@@ -164,15 +163,13 @@ class _Court:
         return ""
 
     def _is_rewritten(self, gone: Sequence[int], gap: Gap) -> bool:
-        """True if few lines go, if they lie in a definition that is shown by its head, or if half of them have one like
-        them among those that come."""
-        least = min((self.depths[index] for index in gone), default=0)
+        """True if lines go that lie in a definition shown by its head, or each has one like it among those that come."""
         come = [self.tokens[index].text for index in gap.come]
+        least = min((self.depths[index] for index in gone), default=0)
         above = (index for index in self.draft.matched if index < gap.come[0] and self.tokens[index].depth < least)
-        if len(gone) <= _FEW or any(_is_named(self.tokens[index].text) for index in above):
+        if come and any(_is_named(self.tokens[index].text) for index in above):
             return True
-        alike = sum(any(compute_replacement_cost(row, self.bodies[index]) for row in come) for index in gone)
-        return 2 * alike >= len(gone)
+        return all(any(compute_replacement_cost(row, self.bodies[index]) for row in come) for index in gone)
 
     def _is_at_open_end(self, row: ResultRow, step: int) -> bool:
         """True if nothing but lines of the file lies between a row and an end of the draft that has no marker."""
