@@ -20,6 +20,8 @@ from core.edits.lazy.line_matches import BRANCH, CONTINUED, PREFIX
 
 _CLOSES: Final = re.compile(r"[)\]}]|</|end\b|fi\b|done\b|esac\b")
 _OPENS: Final = re.compile(r"[{(\[:]$|\b(?:do|then|begin)$")
+_HASHED: Final = re.compile(r"#(?:\w|#+\s)")
+_FEW: Final = 2  # lines of a thing without a name
 
 
 class PlaceLaw:
@@ -109,12 +111,20 @@ class PlaceLaw:
         """True if a piece without an anchor is a version of a line, a line of what is shown by its head, or one whole
         definition."""
         first = piece[0]
-        named = first in self._versions or first in self.draft.matched
+        named = first in self._versions or (first in self.draft.matched and self._is_only_one(first))
         if len(piece) == 1 and (named or self._is_inside(first)):
             return True
         things = self._find_things(piece)
-        one = len(things) == 1 and first > self.draft.markers[0] and self._is_whole(piece)
-        return one and (self._is_named(things[0]) or len(piece) == 1 and parse_line_key(self.tokens[first].text) is not None)
+        one = len(things) == 1 and first > self.draft.markers[0] and self._is_whole(piece, things[0])
+        key = parse_line_key(self.tokens[first].text)
+        return one and (self._is_named(things[0]) or (len(piece) == 1 and key is not None))
+
+    def _is_only_one(self, token: int) -> bool:
+        """True if the file has one thing of a name and at a depth, and that is no mere remark on what follows."""
+        row, depth = self.tokens[token].text, self.tokens[token].depth
+        key, depths = parse_line_key(row), self.draft.depths
+        places = [index for index, line in enumerate(self.draft.lines) if line and parse_line_key(line) == key]
+        return len(places) == 1 and depths[places[0]] == depth and not PREFIX.match(row.strip())
 
     def _is_addition(self, new: Sequence[int], anchors: Sequence[int]) -> bool:
         """True if new lines at an end of a piece are one thing, or belong to the definition that the piece shows."""
@@ -122,16 +132,33 @@ class PlaceLaw:
         text = self.tokens[beside].text.strip()
         if not any(map(str.isalnum, text)) and not CONTINUED.match(text):
             return False  # a bare `//!` or `"""` may be the one above or the one below
-        return self._is_bounded(new) or len(self._find_things(new)) == 1
+        if self._is_bounded(new):
+            return True
+        if new[0] > beside and _is_remark(text):
+            return False  # what the remark stands before is not there
+        if not self._is_named(beside) and self._is_changed_within(anchors):
+            return False
+        things = self._find_things(new)
+        return (len(things) == 1 and self._is_whole(new, things[0]))
+
+    def _is_changed_within(self, anchors: Sequence[int]) -> bool:
+        """True if lines come or go between anchors, too."""
+        inner = range(anchors[0], anchors[-1])
+        come = any(self.tokens[index].text.strip() and index not in anchors for index in inner)
+        return come or len(self._split_runs(anchors)) > 1
 
     def _is_bounded(self, new: Sequence[int]) -> bool:
         """True if new lines are the first or last ones of the draft, no marker is there, and they are so in the result."""
         first, last = self.draft.rows[0].token == new[0], self.draft.rows[-1].token == new[-1]
         return (first and new[0] < self.draft.markers[0]) or (last and new[-1] > self.draft.markers[-1])
 
-    def _is_whole(self, piece: Sequence[int]) -> bool:
-        rows = [self.tokens[index].text for index in piece]
-        return not _OPENS.search(rows[-1].rstrip()) and _count_open(rows) <= 0
+    def _is_whole(self, new: Sequence[int], head: int) -> bool:
+        """True if a thing is a line or two, or has a name or a closing line of its own, and leaves nothing open."""
+        rows = [self.tokens[index].text for index in new if index >= head]
+        closed = _CLOSES.match(rows[-1].strip()) is not None and measure_depth(rows[-1]) == measure_depth(rows[0])
+        named = parse_line_key(rows[0]) is not None or BRANCH.match(rows[0].strip()) is not None
+        is_open = _OPENS.search(rows[-1].rstrip()) is not None or _count_open(rows) > 0
+        return not is_open and (len(rows) <= _FEW or named or closed)
 
     def _find_things(self, new: Sequence[int]) -> list[int]:
         """The head of each thing that lines bring: lines of the least depth that do not close what others open. What
@@ -147,6 +174,11 @@ class PlaceLaw:
             things[len(things) - is_open :] = [index]
             is_open = PREFIX.match(text) is not None
         return things
+
+
+def _is_remark(text: str) -> bool:
+    """True for a comment, a decorator or an attribute: it speaks of what follows."""
+    return PREFIX.match(text) is not None and _HASHED.match(text) is None
 
 
 def _tells(line: str) -> bool:
