@@ -43,17 +43,17 @@ class PlaceLaw:
             return ""
         if not anchors:
             return "" if self._stands_alone(piece) else f"{shown} and the lines around it are not in the file"
-        above, below = [i for i in piece if i < anchors[0]], [i for i in piece if i > anchors[-1]]
-        if above and self._is_named(anchors[0]) and all(PREFIX.match(self.tokens[index].text.strip()) for index in above):
-            above = []  # what stands before a definition is a part of it
-        if not self._tells_place(runs, piece):
+        if not self._tells_place(runs, piece) or (not self._is_inside(piece[0]) and self._has_rival(piece)):
             return f"{shown} and what is next to it fit in more than one place"
+        above, below = [i for i in piece if i < anchors[0]], [i for i in piece if i > anchors[-1]]
+        if self._is_named(anchors[0]) and all(PREFIX.match(self.tokens[index].text.strip()) for index in above):
+            above = []  # what stands before a definition is a part of it
         if above and below:
             return f"{shown} and the last line of its part are not in the file"
         new = above or below
-        if new and not self._is_addition(new, anchors):
-            return f"{self.tokens[new[0]].text.strip()[:80]!r} may be new, or the file is not as the edit takes it to be"
-        return ""
+        if not new or self._is_addition(new, anchors):
+            return ""
+        return f"{self.tokens[new[0]].text.strip()[:80]!r} may be new, or the file is not as the edit takes it to be"
 
     def is_anchor(self, token: int) -> bool:
         """Return True if a token is a line of the file, or the head of something by the name that it has there."""
@@ -62,13 +62,15 @@ class PlaceLaw:
         return old is not None and (bool(named) or self.tokens[token].depth == self.draft.depths[old])
 
     def _tells_place(self, runs: Sequence[Sequence[int]], piece: Sequence[int]) -> bool:
-        """True if the anchors of a piece tell one place, or it lies in what is shown; and no end of it has lines that
-        tell something and stand in several places."""
-        ends = [run for run, index in ((runs[0], piece[0]), (runs[-1], piece[-1])) if index in run]
-        vague = [run for run in ends if any(map(_tells, self._list_lines(run))) and not self._is_placed(run)]
+        """True if the anchors of a piece tell one place, or it lies in what is shown; and none of its ends that tells
+        something, or begins the draft without a marker, stands in several places."""
         if any(map(self._is_named, runs[0])):
             return True
-        return not vague and (self._is_inside(piece[0]) or any(map(self._is_placed, runs)))
+        ends = [run for run, index in ((runs[0], piece[0]), (runs[-1], piece[-1])) if index in run]
+        cut = len(runs) > 1 and piece[0] < self.draft.markers[0]
+        heard = [run for run in ends if (cut and run is runs[0]) or any(map(_tells, self._list_lines(run)))]
+        inside = self._is_inside(piece[0])
+        return all(map(self._is_placed, heard)) and (inside or any(map(self._is_placed, runs)))
 
     def _is_placed(self, run: Sequence[int]) -> bool:
         named = any(map(self._is_named, run))
@@ -99,6 +101,23 @@ class PlaceLaw:
         old = [self.draft.matched[index] for index in run]
         return self.draft.lines[old[0] : old[-1] + 1]
 
+    def _has_rival(self, piece: Sequence[int]) -> bool:
+        """True if elsewhere the file has more of the first or of the last lines of a piece, one after the other, than
+        where the piece was laid."""
+        same = self.draft.same
+        for tokens in (list(piece), list(piece)[::-1]):
+            pairs = zip([tokens[0], *tokens], tokens, strict=False)
+            apart = (not (each in same and self.draft.is_next(same[one], same[each])) for one, each in pairs)
+            size = next((at for at, is_apart in enumerate(apart) if is_apart), len(tokens))
+            shared = [self.tokens[index].text.strip() for index in tokens[:size]]
+            if not 0 < size < len(tokens) or not any(map(_tells, shared)):
+                continue
+            first, last = sorted((tokens[0], tokens[size]))
+            longer = [token.text.rstrip() for token in self.tokens[first : last + 1]]
+            if any(same[tokens[0]] not in place for place in self.draft.find_places(longer)):
+                return True
+        return False
+
     def _is_named(self, token: int) -> bool:
         return NAMED.match(parse_line_key(self.tokens[token].text) or "") is not None
 
@@ -111,20 +130,22 @@ class PlaceLaw:
         """True if a piece without an anchor is a version of a line, a line of what is shown by its head, or one whole
         definition."""
         first = piece[0]
-        named = first in self._versions or (first in self.draft.matched and self._is_only_one(first))
-        if len(piece) == 1 and (named or self._is_inside(first)):
+        if len(piece) == 1 and (self._is_version(first) or self._is_inside(first)):
             return True
         things = self._find_things(piece)
         one = len(things) == 1 and first > self.draft.markers[0] and self._is_whole(piece, things[0])
         key = parse_line_key(self.tokens[first].text)
         return one and (self._is_named(things[0]) or (len(piece) == 1 and key is not None))
 
-    def _is_only_one(self, token: int) -> bool:
-        """True if the file has one thing of a name and at a depth, and that is no mere remark on what follows."""
+    def _is_version(self, token: int) -> bool:
+        """True if a line takes the place of the only one that names the same thing at its depth, or calls it; what is
+        said of the lines that follow, such as an attribute, names nothing."""
         row, depth = self.tokens[token].text, self.tokens[token].depth
+        if _is_remark(row.strip()) or token not in self.draft.matched:
+            return token in self._versions and not _is_remark(row.strip())
         key, depths = parse_line_key(row), self.draft.depths
         places = [index for index, line in enumerate(self.draft.lines) if line and parse_line_key(line) == key]
-        return len(places) == 1 and depths[places[0]] == depth and not PREFIX.match(row.strip())
+        return len(places) == 1 and depths[places[0]] == depth
 
     def _is_addition(self, new: Sequence[int], anchors: Sequence[int]) -> bool:
         """True if new lines at an end of a piece are one thing, or belong to the definition that the piece shows."""
@@ -139,7 +160,7 @@ class PlaceLaw:
         if not self._is_named(beside) and self._is_changed_within(anchors):
             return False
         things = self._find_things(new)
-        return (len(things) == 1 and self._is_whole(new, things[0]))
+        return len(things) == 1 and self._is_whole(new, things[0])
 
     def _is_changed_within(self, anchors: Sequence[int]) -> bool:
         """True if lines come or go between anchors, too."""
@@ -148,7 +169,7 @@ class PlaceLaw:
         return come or len(self._split_runs(anchors)) > 1
 
     def _is_bounded(self, new: Sequence[int]) -> bool:
-        """True if new lines are the first or last ones of the draft, no marker is there, and they are so in the result."""
+        """True if new lines are the first or last ones of the draft and of the result, and no marker is there."""
         first, last = self.draft.rows[0].token == new[0], self.draft.rows[-1].token == new[-1]
         return (first and new[0] < self.draft.markers[0]) or (last and new[-1] > self.draft.markers[-1])
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from math import gcd
+from typing import Final
 
 from core.edits.indentation import Shift, deduce_shift, extract_indent, measure_depth
 from core.edits.lazy.line_keys import parse_line_key
 from core.text.lines import TextLines
+
+_SURE: Final = 3  # lines, or the head of a definition, that tell how a draft is shifted
 
 
 def fit_indentation(new: Sequence[str], lines: TextLines) -> list[str]:
@@ -21,7 +24,7 @@ def fit_indentation(new: Sequence[str], lines: TextLines) -> list[str]:
         for line in new
         if there[line.strip()] == 1 == seen[line.strip()] and any(letter.isalnum() for letter in line)
     ]
-    sure = len(pairs) > 1 or any((parse_line_key(given) or "").startswith("definition ") for given, _ in pairs)
+    sure = len(pairs) >= _SURE or any((parse_line_key(given) or "").startswith("definition ") for given, _ in pairs)
     told = sure and any(extract_indent(given) or extract_indent(old) for given, old in pairs)
     shift = deduce_shift(pairs, new) if told else None
     shifted = [shift(line) for line in new] if shift else list(new)

@@ -48,7 +48,7 @@ def find_breach(draft: MarkedDraft) -> str:
     if not draft.markers:
         return ""
     court = _Court(draft)
-    return next(filter(None, map(court.judge_gap, draft.iterate_gaps())), "") or court.find_stray_piece() or court.find_stray()
+    return next(filter(None, map(court.judge_gap, draft.iterate_gaps())), "") or court.find_stray_piece()
 
 
 def check_target(rows: Sequence[str], marked: Sequence[bool], bodies: Sequence[str]) -> None:
@@ -67,11 +67,6 @@ def check_target(rows: Sequence[str], marked: Sequence[bool], bodies: Sequence[s
         hint="The file is not as the edit takes it to be. Read it again, and repeat a line of it before and after each "
         "change. Nothing was changed.",
     )
-
-
-def is_heading(row: str) -> bool:
-    """Return True if a line is the heading of a section or of a table."""
-    return _HEADING.match(row) is not None
 
 
 def _is_named(row: str) -> bool:
@@ -163,7 +158,7 @@ class _Court:
         return ""
 
     def _is_rewritten(self, gone: Sequence[int], gap: Gap) -> bool:
-        """True if lines go that lie in a definition shown by its head, or each has one like it among those that come."""
+        """True if what goes lies in a definition shown by its head, or each line has one like it that comes."""
         come = [self.tokens[index].text for index in gap.come]
         least = min((self.depths[index] for index in gone), default=0)
         above = (index for index in self.draft.matched if index < gap.come[0] and self.tokens[index].depth < least)
@@ -232,18 +227,6 @@ class _Court:
         same = _list_open_brackets(self.bodies[old]) == _list_open_brackets(last.text)
         return heads and same and self._find_depth_below(gap) > depth
 
-    def _ends_block(self, gap: Gap) -> bool:
-        """True if the last block of the file is shown from its head on, and is left where it was left."""
-        if not gap.come or not gap.gone:
-            return False
-        last, end = self.tokens[gap.come[-1]], gap.gone[-1]
-        above = (token for token in reversed(self.tokens[: gap.come[0]]) if token.text.strip())
-        head = next((token for token in above if token.depth < last.depth or token.kind == "marker"), None)
-        leaves = all(_LEAVES.match(row.strip()) for row in (last.text, self.bodies[end]))
-        if gap.right is not None or head is None or head.kind == "marker" or last.depth != self.depths[end]:
-            return False
-        return leaves and all(self.depths[index] > head.depth for index in gap.gone)
-
     def _shows_whole_block(self, gap: Gap) -> bool:
         """True if a block is shown to its end, as a blank line and a marker outside of it tell, and its last line takes
         the place of the last one there."""
@@ -307,116 +290,15 @@ class _Court:
         return ""
 
     def find_stray_piece(self) -> str:
-        """Object to a piece that begins and ends with lines that the file does not have, or shares nothing with it
-        that tells where it belongs."""
-        held = self.draft.matched.keys() | {t for gap in self.draft.iterate_gaps() for t in self._find_versions(gap)}
-        for piece in self.draft.iterate_pieces():
-            if all(index in held for index in piece) and self._holds_on(piece):
-                continue
-            inside = self._is_inside(piece[0])
-            if not inside and self._has_rival(piece):
-                return f"{self.tokens[piece[0]].text.strip()[:80]!r} and what is next to it fit in more than one place"
-            if self._is_anchored(piece, inside=inside) or (inside and len(piece) == 1):
-                continue
-            old = held.intersection(piece)
-            mixed = is_heading(self.tokens[piece[0]].text) and not old <= self.draft.same.keys()
-            inner = bool(old) and not inside and old.isdisjoint((piece[0], piece[-1]))
-            if inner or mixed or not self._is_new_part(piece) or not self._is_one_more(piece):
-                return f"{self.tokens[piece[0]].text.strip()[:80]!r} and the lines around it are not in the file"
-        return ""
-
-    def find_stray(self) -> str:
+        """Object to a piece that does not hold on to the file where it was laid."""
         versions = {t for gap in self.draft.iterate_gaps() for t in self._find_versions(gap)}
         return PlaceLaw(self.draft, versions).find_stray_piece()
-
-    def _holds_on(self, piece: Sequence[int]) -> bool:
-        """True if a piece of lines that the file has by their names is one line, or begins or ends with a line or a
-        head of the file."""
-        return len(piece) == 1 or self._is_anchor(piece[0]) or self._is_anchor(piece[-1])
-
-    def _is_one_more(self, piece: Sequence[int]) -> bool:
-        """True if a piece that shares nothing with the file that tells a place may be one more thing of it: it lies
-        outside of all others, or closes what it lies in, and is only one."""
-        rows = [self.tokens[index].text for index in piece]
-        if piece[-1] in self.draft.same or self._is_inside(piece[0]):
-            return True
-        headed = _HEADING.match(rows[0]) is not None
-        if measure_depth(rows[0]) > 0 or (headed and (_HEADING.match(rows[-1]) or _ANNOUNCES.search(rows[-1]))):
-            return False
-        above = next((body for body in reversed(self.draft.lines) if body), "")
-        broken = piece[-1] > self.draft.markers[-1] and rows[-1].strip() == "}" and measure_depth(above) > 0
-        return not broken and (len(_find_tops(rows)) == 1 or headed)
-
-    def _is_anchored(self, piece: Sequence[int], *, inside: bool) -> bool:
-        """True if a piece begins and ends with lines of the file one of which tells something, or one of its ends is
-        there only once or by its name."""
-        first = next((index for index in piece if not PREFIX.match(self.tokens[index].text.strip())), piece[0])
-        first = first if _is_named(self.tokens[first].text) else piece[0]
-        ends = {index for index in (piece[0], first, piece[-1]) if self._is_anchor(index)}
-        shared = [self.tokens[index].text.strip() for index in piece if index in self.draft.matched]
-        telling = inside or any(is_telling(row) or self._is_only(row) for row in shared)
-        placed = telling and any(self._tells_place(index, piece) for index in ends)
-        if piece[-1] in ends and not ends.isdisjoint((piece[0], first)):
-            return placed or (telling and inside)
-        if (piece[0] < self.draft.markers[0] or piece[-1] > self.draft.markers[-1]) and placed:
-            return True
-        new = [index for index in piece if index not in self.draft.matched]
-        long = sum(not CONTINUED.match(self.tokens[index].text.strip()) for index in new) >= _LONG
-        closed = inside and all(CONTINUED.match(self.tokens[index].text.strip()) for index in ends) and bool(ends)
-        return (placed or closed) and (not long or self._is_new_part(new))
-
-    def _tells_place(self, token: int, piece: Sequence[int]) -> bool:
-        """True if the lines that a piece shares with the file at an end of it tell one place."""
-        if token not in self.draft.same or NAMED.match(parse_line_key(self.tokens[token].text) or ""):
-            return True
-        step = -1 if token == piece[-1] else 1
-        rows = self.draft.find_run(ResultRow(token, None), step, _DEEP)[0]
-        return len(self.draft.find_places(rows)) == 1 and any(
-            is_telling(row) or (any(map(str.isalnum, row)) and not CONTINUED.match(row.strip())) for row in rows
-        )
-
-    def _is_only(self, row: str) -> bool:
-        return not CONTINUED.match(row) and [line.strip() for line in self.draft.lines].count(row) == 1
-
-    def _is_anchor(self, token: int) -> bool:
-        """True if a token is a line of the file, or the head of something by the name that it has there."""
-        named = NAMED.match(parse_line_key(self.tokens[token].text) or "")
-        return token in (self.draft.matched if named else self.draft.same)
-
-    def _has_rival(self, piece: Sequence[int]) -> bool:
-        """True if elsewhere the file has more of the first or of the last lines of a piece, one after the other, than
-        where the piece was laid."""
-        same = self.draft.same
-        for tokens in (list(piece), list(piece)[::-1]):
-            pairs = zip([tokens[0], *tokens], tokens, strict=False)
-            apart = (not (each in same and self.draft.is_next(same[one], same[each])) for one, each in pairs)
-            size = next((at for at, is_apart in enumerate(apart) if is_apart), len(tokens))
-            shared = [self.tokens[index].text.strip() for index in tokens[:size]]
-            if not 0 < size < len(tokens) or not any(is_telling(row) and not CONTINUED.match(row) for row in shared):
-                continue
-            first, last = sorted((tokens[0], tokens[size]))
-            longer = [token.text.rstrip() for token in self.tokens[first : last + 1]]
-            if any(same[tokens[0]] not in place for place in self.draft.find_places(longer)):
-                return True
-        return False
 
     def _find_versions(self, gap: Gap) -> list[int]:
         """The tokens of a gap that are versions of what goes in it, by what they name or call."""
         gone = [index for index in gap.gone if is_telling(self.bodies[index]) and self._is_replaced(index, gap)]
         one = len(gone) == len(gap.come) == 1 and not _LEAVES.match(self.bodies[gone[0]].strip())
         return list(gap.come) if one else []
-
-    def _is_new_part(self, piece: Sequence[int]) -> bool:
-        """True if a piece is made of whole things that have a name, or is one line that has."""
-        rows = [self.tokens[index].text for index in piece]
-        tops = _find_tops(rows)
-        head = next((row.strip() for row in rows if _find_tops([row])), "")
-        is_open = _count_open(rows) > 0 or _OPENS.search(rows[-1].rstrip())
-        if not tops or head != tops[0] or is_open:
-            return False
-        named = all(NAMED.match(parse_line_key(row) or "") for row in tops)
-        headed = _HEADING.match(rows[0]) is not None and piece[0] > self.draft.markers[0]
-        return named or headed or (len(rows) == 1 and _IMPORT.match(rows[0]) is not None)
 
 
 def _find_tops(rows: Sequence[str]) -> list[str]:
