@@ -26,10 +26,10 @@ _FEW: Final = 2  # lines of a thing without a name
 
 class PlaceLaw:
     """What the law of places has against the pieces of a draft. `versions` are tokens that take the place of a line of
-    the file by what they name."""
+    the file by what they name, `whole` those of blocks that are shown to their ends."""
 
-    def __init__(self, draft: MarkedDraft, versions: Collection[int]) -> None:
-        self.draft, self.tokens, self._versions = draft, draft.tokens, versions
+    def __init__(self, draft: MarkedDraft, versions: Collection[int], whole: frozenset[int]) -> None:
+        self.draft, self.tokens, self._versions, self._whole = draft, draft.tokens, versions, whole
 
     def find_stray_piece(self) -> str:
         """Return why a piece may not belong where it was laid; "" = each of them does."""
@@ -62,15 +62,11 @@ class PlaceLaw:
         return old is not None and (bool(named) or self.tokens[token].depth == self.draft.depths[old])
 
     def _tells_place(self, runs: Sequence[Sequence[int]], piece: Sequence[int]) -> bool:
-        """True if the anchors of a piece tell one place, or it lies in what is shown; and none of its ends that tells
-        something, or begins the draft without a marker, stands in several places."""
-        if any(map(self._is_named, runs[0])):
-            return True
-        ends = [run for run, index in ((runs[0], piece[0]), (runs[-1], piece[-1])) if index in run]
-        cut = len(runs) > 1 and piece[0] < self.draft.markers[0]
-        heard = [run for run in ends if (cut and run is runs[0]) or any(map(_tells, self._list_lines(run)))]
-        inside = self._is_inside(piece[0])
-        return all(map(self._is_placed, heard)) and (inside or any(map(self._is_placed, runs)))
+        """True if anchors of a piece tell one place, or it lies in what is shown; those that begin the draft without a
+        marker tell one themselves, as lines before them may be meant to stay."""
+        if len(runs) > 1 and piece[0] in runs[0] and piece[0] < self.draft.markers[0] and not self._is_placed(runs[0]):
+            return False
+        return self._is_inside(piece[0]) or any(map(self._is_placed, runs))
 
     def _is_placed(self, run: Sequence[int]) -> bool:
         named = any(map(self._is_named, run))
@@ -135,7 +131,8 @@ class PlaceLaw:
         things = self._find_things(piece)
         one = len(things) == 1 and first > self.draft.markers[0] and self._is_whole(piece, things[0])
         key = parse_line_key(self.tokens[first].text)
-        return one and (self._is_named(things[0]) or (len(piece) == 1 and key is not None))
+        known = any(_tells(self.tokens[index].text) for index in self.draft.same) or not any(self.draft.lines)
+        return one and known and (self._is_named(things[0]) or (len(piece) == 1 and key is not None))
 
     def _is_version(self, token: int) -> bool:
         """True if a line takes the place of the only one that names the same thing at its depth, or calls it; what is
@@ -153,7 +150,7 @@ class PlaceLaw:
         text = self.tokens[beside].text.strip()
         if not any(map(str.isalnum, text)) and not CONTINUED.match(text):
             return False  # a bare `//!` or `"""` may be the one above or the one below
-        if self._is_bounded(new):
+        if self._is_bounded(new) or self._whole.issuperset(new):
             return True
         if new[0] > beside and _is_remark(text):
             return False  # what the remark stands before is not there

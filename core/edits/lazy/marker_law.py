@@ -291,8 +291,10 @@ class _Court:
 
     def find_stray_piece(self) -> str:
         """Object to a piece that does not hold on to the file where it was laid."""
-        versions = {t for gap in self.draft.iterate_gaps() for t in self._find_versions(gap)}
-        return PlaceLaw(self.draft, versions).find_stray_piece()
+        gaps = list(self.draft.iterate_gaps())
+        versions = {token for gap in gaps for token in self._find_versions(gap)}
+        whole = {token for gap in gaps if gap.come and gap.gone and self._shows_whole_block(gap) for token in gap.come}
+        return PlaceLaw(self.draft, versions, frozenset(whole)).find_stray_piece()
 
     def _find_versions(self, gap: Gap) -> list[int]:
         """The tokens of a gap that are versions of what goes in it, by what they name or call."""
