@@ -62,11 +62,12 @@ class PlaceLaw:
         return old is not None and (bool(named) or self.tokens[token].depth == self.draft.depths[old])
 
     def _tells_place(self, runs: Sequence[Sequence[int]], piece: Sequence[int]) -> bool:
-        """True if anchors of a piece tell one place, or it lies in what is shown; those that begin the draft without a
-        marker tell one themselves, as lines before them may be meant to stay."""
+        """True if anchors of a piece tell one place, or it only adds something to what is shown by its head; those that
+        begin the draft without a marker tell one themselves, as lines before them may be meant to stay."""
         if len(runs) > 1 and piece[0] in runs[0] and piece[0] < self.draft.markers[0] and not self._is_placed(runs[0]):
             return False
-        return self._is_inside(piece[0]) or any(map(self._is_placed, runs))
+        added = len(runs) == 1 and self.draft.rows[-1].token != piece[-1] and self._is_inside(piece[0])
+        return added or any(map(self._is_placed, runs))
 
     def _is_placed(self, run: Sequence[int]) -> bool:
         named = any(map(self._is_named, run))
@@ -157,7 +158,9 @@ class PlaceLaw:
         if not self._is_named(beside) and self._is_changed_within(anchors):
             return False
         things = self._find_things(new)
-        return len(things) == 1 and self._is_whole(new, things[0])
+        named = parse_line_key(self.tokens[things[0]].text) is not None or self._is_inside(things[0])
+        told = any(_tells(self.tokens[index].text) for index in anchors)
+        return (named or told) and len(things) == 1 and self._is_whole(new, things[0])
 
     def _is_changed_within(self, anchors: Sequence[int]) -> bool:
         """True if lines come or go between anchors, too."""
