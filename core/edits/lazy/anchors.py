@@ -43,6 +43,8 @@ class PlaceLaw:
             return ""
         if not anchors:
             return "" if self._stands_alone(piece) else f"{shown} and the lines around it are not in the file"
+        if self._loses_definition(runs):
+            return f"a definition would go between {shown} and what follows it, and it does not say so"
         if not self._tells_place(runs, piece) or (not self._is_inside(piece[0]) and self._has_rival(piece)):
             return f"{shown} and what is next to it fit in more than one place"
         above, below = [i for i in piece if i < anchors[0]], [i for i in piece if i > anchors[-1]]
@@ -68,6 +70,14 @@ class PlaceLaw:
             return False
         added = len(runs) == 1 and self.draft.rows[-1].token != piece[-1] and self._is_inside(piece[0])
         return added or any(map(self._is_placed, runs))
+
+    def _loses_definition(self, runs: Sequence[Sequence[int]]) -> bool:
+        """True if something with a name goes between anchors, and less than two lines on each side of them say so."""
+        first, last = self.draft.matched[runs[0][0]], self.draft.matched[runs[-1][-1]]
+        keys = {parse_line_key(token.text) for token in self.tokens}
+        gone = (parse_line_key(self.draft.lines[index]) for index in range(first, last))
+        lost = any(key is not None and key.startswith("definition ") and key not in keys for key in gone)
+        return lost and min(len(runs[0]), len(runs[-1])) < _FEW
 
     def _is_placed(self, run: Sequence[int]) -> bool:
         named = any(map(self._is_named, run))
@@ -175,7 +185,8 @@ class PlaceLaw:
 
     def _is_whole(self, new: Sequence[int], head: int) -> bool:
         """True if a thing is a line or two, or has a name or a closing line of its own, and leaves nothing open."""
-        rows = [self.tokens[index].text for index in new if index >= head]
+        bare = _is_remark(self.tokens[head].text.strip())
+        rows = [self.tokens[index].text for index in new if bare or index >= head]
         closed = _CLOSES.match(rows[-1].strip()) is not None and measure_depth(rows[-1]) == measure_depth(rows[0])
         named = parse_line_key(rows[0]) is not None or BRANCH.match(rows[0].strip()) is not None
         is_open = _OPENS.search(rows[-1].rstrip()) is not None or _count_open(rows) > 0
