@@ -74,8 +74,7 @@ def _compared(made: Made, text: str) -> str:
     if missing(made, text):
         return LOST
     spaced = text.split() == made.expected.split()  # blank lines beside a marker are its surroundings
-    more = keeps_more(made, text) or only_adds(made, text)
-    return LITERAL if made.is_cut and (spaced or more) else WRONG
+    return LITERAL if made.is_cut and (spaced or keeps_more(made, text)) else WRONG
 
 
 def applied(made: Made) -> str:
@@ -86,26 +85,9 @@ def applied(made: Made) -> str:
 
 def keeps_more(made: Made, text: str) -> bool:
     """Whether a text is the one that is meant with more lines of the file, all of which stay as they were."""
-    rows = iter(_filled(text))
+    rows = iter(text.splitlines())
     more = _counted(text) - _counted(made.expected)
-    return all(row in rows for row in _filled(made.expected)) and more <= _counted(made.original)
-
-
-def only_adds(made: Made, text: str) -> bool:
-    """Whether a text is the file with nothing but lines that are meant, of which it lacks no more than one without
-    words that the commit doubled beside a marker (`//!`, `}`): the edit shows it once, and so it is there once."""
-    rows = iter(_filled(text))
-    lacking = _counted(made.expected) - _counted(text)
-    old = _counted(made.original)
-    return (
-        all(row in rows for row in _filled(made.original))
-        and _counted(text) <= _counted(made.expected)
-        and all(not any(map(str.isalnum, row)) and row in old for row in lacking)
-    )
-
-
-def _filled(text: str) -> list[str]:
-    return [row.rstrip() for row in text.splitlines() if row.strip()]
+    return all(row in rows for row in made.expected.splitlines()) and more <= _counted(made.original)
 
 
 def missing(made: Made, text: str) -> list[str]:

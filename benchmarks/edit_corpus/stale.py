@@ -16,12 +16,10 @@ from benchmarks.edit_corpus.changes import Span
 from benchmarks.edit_corpus.shapes import Made
 from core.edits.indentation import measure_depth
 from core.edits.lazy.line_keys import parse_line_key
-from core.edits.lazy.markers import is_marker, may_be_marker
 
 AGED: Final = (
     "careful", "careful", "ends-changed", "begins-changed", "outline", "outline-ends-changed", "lead-only",
 )  # fmt: skip
-_IMPORT: Final = re.compile(r"(?:import|from|use|using|#include)\b")
 _WORD: Final = re.compile(r"[A-Za-z_]\w{2,}")
 _NUMBER: Final = re.compile(r"\d+")
 
@@ -37,8 +35,6 @@ def age(made: Made, chance: random.Random) -> Made | None:
     if chance.random() < 0.5:
         near, kept = "near", _plant(rows, kept, made.places, chance)
     if not kept or any(_stands(rows[each.first : each.last], kept) for each in made.places):
-        return None
-    if any(_holds_on(piece, kept) for piece in _pieces(made)):
         return None
     text = end.join(kept) + (end if made.original.endswith(end) else "")
     traits = (f"stale-{way}", *([near] if near else []), *made.traits)
@@ -95,30 +91,6 @@ def _reword(row: str, chance: random.Random, *, often: float) -> str:
         if chance.random() < often or word is words[0]:
             row = row[: word.start()] + word[0][::-1] + row[word.end() :]
     return row
-
-
-def _pieces(made: Made) -> list[list[str]]:
-    """What the edit shows between its markers, and nothing that may be read as a marker."""
-    pieces: list[list[str]] = [[]]
-    for row in made.edit.splitlines():
-        if is_marker(row) or may_be_marker(row):
-            pieces.append([])
-        elif sum(map(str.isalnum, row)) >= 3 and not row.startswith(("<file_edit", "</file_edit")):
-            pieces[-1].append(row.strip())
-    return [piece for piece in pieces if piece]
-
-
-def _holds_on(piece: Sequence[str], rows: Sequence[str]) -> bool:
-    """Whether a part of the edit that says something new may be an addition by the stated rules: its first or last
-    line is in the file once, or defines what the file has by that name, or it is nothing but imports."""
-    there = Counter(row.strip() for row in rows)
-    names = {key for row in rows if (key := parse_line_key(row)) and key.startswith("definition ")}
-    ends = (piece[0], piece[-1])
-    if all(_IMPORT.match(row) for row in piece):
-        return True
-    return any(row not in there for row in piece) and any(
-        there[row] == 1 or parse_line_key(row) in names for row in ends
-    )
 
 
 def _stands(block: Sequence[str], rows: Sequence[str]) -> bool:

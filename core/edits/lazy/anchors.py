@@ -72,12 +72,13 @@ class PlaceLaw:
         return added or any(map(self._is_placed, runs))
 
     def _loses_definition(self, runs: Sequence[Sequence[int]]) -> bool:
-        """True if something with a name goes between anchors, and less than two lines on each side of them say so."""
+        """True if a definition goes, and lines of the file lie scattered between a single one at an end of the piece
+        and the other end: they may be there by chance."""
         first, last = self.draft.matched[runs[0][0]], self.draft.matched[runs[-1][-1]]
         keys = {parse_line_key(token.text) for token in self.tokens}
         gone = (parse_line_key(self.draft.lines[index]) for index in range(first, last))
         lost = any(key is not None and key.startswith("definition ") and key not in keys for key in gone)
-        return lost and min(len(runs[0]), len(runs[-1])) < _FEW
+        return lost and len(runs) > _FEW and min(len(runs[0]), len(runs[-1])) < _FEW
 
     def _is_placed(self, run: Sequence[int]) -> bool:
         named = any(map(self._is_named, run))
