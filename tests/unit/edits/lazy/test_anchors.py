@@ -128,7 +128,8 @@ def test_an_entry_is_not_put_below_a_line_that_is_indented_otherwise(format_: st
 
 @both
 def test_a_draft_is_not_widened_where_the_file_is_indented_as_it_is(format_: str):
-    text = "def client():\n    def close():\n        stop(app)\n        drop(app)\n    late(close)\n\n\ndef login():\n    pass\n"
+    inner = "    def close():\n        stop(app)\n        drop(app)\n    late(close)\n"
+    text = f"def client():\n{inner}\n\ndef login():\n    pass\n"
     draft = "# ...\n    yield app\n    stop(app)\n    drop(app)\n\n\ndef login():\n# ...\n"
     assert lay(text, draft, format_, "a.py") is None
 
