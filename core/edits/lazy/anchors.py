@@ -25,7 +25,7 @@ _FEW: Final = 2  # lines of a thing without a name
 
 
 class PlaceLaw:
-    """What the law of places has against the pieces of a draft. `versions` are tokens that take the place of a line of
+    """The law of places for the pieces of a draft. `versions` are tokens that take the place of a line of
     the file by what they name, `whole` those of blocks that are shown to their ends."""
 
     def __init__(self, draft: MarkedDraft, versions: Collection[int], whole: frozenset[int]) -> None:
@@ -39,19 +39,23 @@ class PlaceLaw:
         anchors = [index for index in piece if self.is_anchor(index)]
         runs = self._split_runs(anchors)
         shown = repr(self.tokens[piece[0]].text.strip()[:80])
-        if len(runs) == 1 and len(anchors) == len(piece):
-            return ""
         if not anchors:
             return "" if self._stands_alone(piece) else f"{shown} and the lines around it are not in the file"
+        if len(runs) == 1 and len(anchors) == len(piece):
+            return ""
         if self._loses_definition(runs):
             return f"a definition would go between {shown} and what follows it, and it does not say so"
         if not self._tells_place(runs, piece) or (not self._is_inside(piece[0]) and self._has_rival(piece)):
             return f"{shown} and what is next to it fit in more than one place"
+        return self._judge_ends(piece, anchors)
+
+    def _judge_ends(self, piece: Sequence[int], anchors: Sequence[int]) -> str:
+        """Object to what a piece with anchors begins or ends with, if that is new and may not be added."""
         above, below = [i for i in piece if i < anchors[0]], [i for i in piece if i > anchors[-1]]
         if self._is_named(anchors[0]) and all(PREFIX.match(self.tokens[index].text.strip()) for index in above):
             above = []  # what stands before a definition is a part of it
         if above and below:
-            return f"{shown} and the last line of its part are not in the file"
+            return f"{self.tokens[piece[0]].text.strip()[:80]!r} and the last line of its part are not in the file"
         new = above or below
         if not new or self._is_addition(new, anchors):
             return ""
