@@ -23,6 +23,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--shapes", default="careful", help=f"all, or some of: {', '.join((*SHAPES, STALE))} (careful)")
     parser.add_argument("--show", type=int, default=0, help="print so many wrong edits of each format and shape")
+    parser.add_argument("--only", default="", help="show only these outcomes, such as lost,stale (all bad ones)")
     options = parser.parse_args(arguments)
     repositories = [each for path in options.paths for each in _repositories(path)]
     if not repositories:
@@ -37,7 +38,8 @@ def main(arguments: Sequence[str]) -> int:
         title = f"{shape}, {format_}, seed {options.seed}, {len(repositories)} repositories"
         print(title, *tally.rows(), sep="\n", flush=True)
         wrong += len(tally.wrong)
-        for outcome, made in tally.wrong[: options.show]:
+        shown = [each for each in tally.wrong if not options.only or each[0] in options.only.split(",")]
+        for outcome, made in shown[: options.show]:
             print(_shown(outcome, made), flush=True)
     return int(wrong > 0)
 

@@ -208,11 +208,7 @@ CASES: list[Row] = [
         CPP,
         f"{MARK}\nclass Path {{\npublic:\n    {MARK}    double length() const;\n    void clear();\n\nprivate:\n    {MARK}}};\n\n{MARK}\n"
         f"double Path::length() const {{\n    {MARK}}}\n\nvoid Path::clear() {{\n    points_.clear();\n}}\n\n}}  // namespace geo\n",
-        swap(
-            swap(CPP, "length() const;\n", "length() const;\n    void clear();\n"),
-            "}  // namespace",
-            "void Path::clear() {\n    points_.clear();\n}\n\n}  // namespace",
-        ),
+        None,
     ),
     (
         "cpp, a field of a struct",

@@ -296,7 +296,7 @@ CASES: list[Row] = [
         "pyproject.toml",
         TOML,
         f'{HASH}\n[tool.pytest]\naddopts = "-q"\n',
-        TOML + '\n[tool.pytest]\naddopts = "-q"\n',
+        None,
     ),
     (
         "json, a script",
@@ -359,6 +359,6 @@ CASES: list[Row] = [
         "README.md",
         MARKDOWN,
         "... existing content ...\n\n## Thanks\n\nTo all.\n",
-        MARKDOWN + "\n## Thanks\n\nTo all.\n",
+        None,
     ),
 ]

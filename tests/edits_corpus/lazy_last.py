@@ -123,7 +123,7 @@ CASES: list[Row] = [
         "queue.go",
         QUEUE,
         f"{J}\n// Len says how many jobs there are.\nfunc (q *Queue) Len() int {{\n\treturn len(q.jobs)\n}}\n",
-        QUEUE + "\n// Len says how many jobs there are.\nfunc (q *Queue) Len() int {\n\treturn len(q.jobs)\n}\n",
+        None,
     ),
     (
         "last, a function and its comment changed in Go",
@@ -188,7 +188,7 @@ CASES: list[Row] = [
         "util.js",
         UTIL,
         f"{J}\nexport const min = (list) => Math.min(...list);\n",
-        UTIL + "\nexport const min = (list) => Math.min(...list);\n",
+        None,
     ),
     (
         "last, a branch of try",

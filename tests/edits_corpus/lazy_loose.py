@@ -293,6 +293,6 @@ CASES: list[Row] = [
         "m.py",
         "x = 1\n",
         f"import os\n\n{H}",
-        "import os\n\nx = 1\n",
+        None,
     ),
 ]

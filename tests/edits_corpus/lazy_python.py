@@ -166,7 +166,7 @@ CASES: list[Row] = [
         "store.py",
         STORE,
         f"import json\n{MARK}",
-        "import json\n" + STORE,
+        None,
     ),
     (
         "py, an import and a function far below",

@@ -100,11 +100,7 @@ CASES: list[Row] = [
         'import React, { useEffect, useState } from "react";\n'
         + f"{MARK}\nexport function Card({{ title, body }}: CardProps) {{\n  const [open, setOpen] = useState(false);\n  const [seen, setSeen] = useState(0);\n\n"
         + f"  useEffect(() => {{\n    setSeen((n) => n + 1);\n  }}, [open]);\n\n  {MARK}}}\n\n{MARK}",
-        swap(
-            swap(CARD, "{ useState }", "{ useEffect, useState }"),
-            "useState(false);\n",
-            "useState(false);\n  const [seen, setSeen] = useState(0);\n\n  useEffect(() => {\n    setSeen((n) => n + 1);\n  }, [open]);\n",
-        ),
+        None,
     ),
     (
         "tsx, an arrow function",

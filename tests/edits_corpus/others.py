@@ -161,7 +161,7 @@ LAZY = [
         "app.py",
         APP,
         '# ... existing code ...\n\n\n@app.get("/help")\ndef help():\n    return "help"\n',
-        APP + '\n\n@app.get("/help")\ndef help():\n    return "help"\n',
+        None,
     ),
     (
         "the start of a function",

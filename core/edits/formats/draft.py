@@ -19,6 +19,8 @@ from core.edits.hunks.draft_placement import place_draft
 from core.edits.hunks.placed_draft import PlacedDraft, replace_all_lines
 from core.edits.lazy.alignment import assign_scopes
 from core.edits.lazy.assembly import check_marker_words, check_remarks, splice_draft, tokenise_draft
+from core.edits.lazy.checks import check_parses
+from core.edits.lazy.line_keys import parse_line_key
 from core.edits.lazy.line_matches import DraftToken, compile_thing
 from core.edits.lazy.marker_law import check_target
 from core.edits.lazy.markers import is_marker
@@ -94,13 +96,18 @@ def apply_drafts(text: str | None, content: str, path: str = "") -> str:
     if text is None:
         first, *rest = mine
         text, mine = first.body, rest
+    before = text
     ranges = sorted((each for each in mine if (each.start, each.end) != (-1, -1)), key=lambda each: each.start or 1)
     _check_overlap(ranges)
     for each in reversed(ranges):
         text = apply_draft(text, each)
     for each in mine:
         text = text if each in ranges else append_lines(text, each.body)
-    return text
+    return check_parses(path or mine[0].path, before, text) if any(map(_has_marker, mine)) else text
+
+
+def _has_marker(draft: FileDraft) -> bool:
+    return any(map(is_marker, draft.body.splitlines()))
 
 
 def _check_overlap(ranges: list[FileDraft]) -> None:
@@ -132,6 +139,7 @@ def apply_draft(text: str, draft: FileDraft) -> str:
     part = TextLines(lines.bodies[first:last], lines.ends[first:last], lines.starts[first:last])
     tokens = tokenise_draft(rows, part)
     before, after = text[: lines.starts[first]], text[lines.find_end(last - 1) :]
+    _check_range_ends(part, tokens, (first == 0, last == len(lines)))
     hunks = _place_hunks(part, rows, tokens)
     hunks = hunks if hunks is not None and hunks.has_markers else None
     if hunks is not None and hunks.is_accepted:
@@ -182,6 +190,20 @@ def _check_start(part: TextLines, rows: list[str]) -> None:
     place = there.index(given[0]) if there.count(given[0]) == 1 else 0
     if place and set(there[:place]).isdisjoint(given):
         raise UndecidedEdit(f"it begins with {given[0][:80]!r} and does not say what becomes of the lines before")
+
+
+def _check_range_ends(part: TextLines, tokens: list[DraftToken], ends: tuple[bool, bool]) -> None:
+    """Raise `UndecidedEdit` when a draft with markers begins or ends with a new line and without a marker, in a range
+    that begins or ends within the file (`ends`: where it does not)."""
+    filled = [token for token in tokens if token.text.strip()]
+    there = {body.strip() for body in part.bodies}
+    names = {key for body in part.bodies if (key := parse_line_key(body)) and key.startswith("definition ")}
+    if all(token.kind != "marker" for token in filled):
+        return
+    for token, is_end in zip((filled[0], filled[-1]), ends, strict=True):
+        known = token.text.strip() in there or parse_line_key(token.text) in names
+        if token.kind == "line" and not is_end and not known:
+            raise UndecidedEdit(f"it begins or ends with {token.text.strip()[:80]!r}, which is not in its range")
 
 
 def _check_whole(part: TextLines, rows: list[str]) -> None:

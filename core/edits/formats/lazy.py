@@ -15,20 +15,22 @@ from pathlib import PurePath
 from typing import Final
 
 from core.edits.errors import EditError, UndecidedEdit
+from core.edits.hunks.costs import is_telling
 from core.edits.hunks.draft_placement import place_draft
 from core.edits.hunks.placed_draft import PlacedDraft
 from core.edits.lazy.alignment import assign_scopes, mark_exposed
 from core.edits.lazy.assembly import check_marker_words, check_remarks, splice_draft
+from core.edits.lazy.checks import check_parses
 from core.edits.lazy.definitions import replace_definition
 from core.edits.lazy.draft_indentation import detect_indent_unit, fit_indentation
 from core.edits.lazy.line_keys import parse_line_key
 from core.edits.lazy.line_matches import DraftToken, measure_depths
 from core.edits.lazy.marker_law import check_target
 from core.edits.lazy.markers import expand_elided_body, is_marker, may_be_marker
-from core.syntax.flaws import find_flaws
 from core.text.lines import TextLines, split_closed, split_lines
 
 _MANY_PLACES: Final = "its parts fit in more than one place"
+_FEW: Final = 2  # lines at the start that a draft of the whole file may leave out
 _PROSE: Final = (".md", ".mdx", ".markdown", ".rst")
 _ONE_OF_A_NAME: Final = (".py", ".js", ".jsx", ".mjs", ".cjs", ".go", ".rs", ".rb", ".php", ".c", ".sh")
 _NAMED: Final = re.compile(
@@ -45,7 +47,7 @@ def apply_lazy(text: str, code_edit: str, path: str = "") -> str:
     hunks = place_draft(lines, _normalise_draft(split_draft(code_edit, trimmed=False), own, path), open_ends=True)
     if hunks is not None and hunks.is_accepted and hunks.has_markers:
         check_marker_words(split_draft(code_edit), lines, hunks.text)
-        return _check_parses(path, text, hunks.text)
+        return check_parses(path, text, hunks.text)
     if hunks is not None and hunks.has_markers and not hunks.is_outline:
         raise UndecidedEdit(_MANY_PLACES)
     check_remarks(split_draft(code_edit), own)
@@ -64,17 +66,17 @@ def apply_lazy(text: str, code_edit: str, path: str = "") -> str:
     done = splice_draft(lines, tokens, open_ends=True, prose=path.endswith(_PROSE))
     if hunks is not None and not hunks.allows(text, done):
         raise UndecidedEdit(_MANY_PLACES)
-    return _check_parses(path, text, repair_commas(done) if path.endswith((".json", ".jsonc")) else done)
+    return check_parses(path, text, repair_commas(done) if path.endswith((".json", ".jsonc")) else done)
 
 
 def _apply_unmarked(path: str, text: str, new: Sequence[str], hunks: PlacedDraft | None) -> str:
     """Apply a draft that leaves nothing out: the whole file, one definition, or a piece that tells its place."""
     try:
-        done = _check_parses(path, text, _replace_unmarked(text, split_lines(text), new, path))
+        done = check_parses(path, text, _replace_unmarked(text, split_lines(text), new, path))
     except UndecidedEdit:
         if hunks is None or not hunks.is_accepted:
             raise
-        return _check_parses(path, text, hunks.text)
+        return check_parses(path, text, hunks.text)
     if hunks is not None and hunks.is_accepted and hunks.text != done:
         raise UndecidedEdit("it may be the whole file, a definition or a part of it")
     return done
@@ -129,6 +131,9 @@ def _replace_unmarked(text: str, lines: TextLines, new: Sequence[str], path: str
     gone = {parse_line_key(line) or "" for line in old} - {parse_line_key(line) for line in given}
     lost = any(key.startswith("definition ") for key in gone)
     whole = same_start and same_end and len(given) * 2 >= len(old)
+    above = old[: old.index(given[0])] if given[0] in old else []
+    if sum(map(is_telling, above)) > _FEW and set(above).isdisjoint(given):
+        raise UndecidedEdit(f"it begins with {given[0][:80]!r} and does not say what becomes of the lines before")
     if shared * 4 >= len(set(old)) * (3 if lost else 2) or (whole and not lost):
         return lines.fit_end(_close_lines(new, lines))
     raise UndecidedEdit("it has no ... existing code ... and is neither the whole file nor one definition of it")
@@ -136,13 +141,6 @@ def _replace_unmarked(text: str, lines: TextLines, new: Sequence[str], path: str
 
 def _is_same_line(old: str, new: str) -> bool:
     return old == new or (parse_line_key(old) is not None and parse_line_key(old) == parse_line_key(new))
-
-
-def _check_parses(path: str, before: str, after: str) -> str:
-    """Return the result; raise `UndecidedEdit` when the file parsed before and does not any more."""
-    if find_flaws(path, before) == () and (broken := find_flaws(path, after)):
-        raise UndecidedEdit(f"the result does not parse (line {broken[0].line})")
-    return after
 
 
 def repair_commas(text: str) -> str:

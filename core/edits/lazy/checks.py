@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
+from core.edits.errors import UndecidedEdit
 from core.edits.hunks.costs import is_telling
 from core.edits.hunks.pieces import is_single
 from core.edits.hunks.placed_draft import MOST_OPEN
@@ -18,6 +19,7 @@ from core.edits.lazy.alignment import is_scope_kept
 from core.edits.lazy.blank_lines import ResultRow
 from core.edits.lazy.line_keys import parse_line_key
 from core.edits.lazy.line_matches import CONTINUED, SPECIAL, DraftToken, find_owners, is_doubtful_version
+from core.syntax.flaws import find_flaws
 from core.text.lines import TextLines
 
 _COPIED: Final = 3
@@ -207,3 +209,10 @@ _OBJECTIONS: Final = (
     _find_deleted_definition,
     _find_unmarked_end,
 )
+
+
+def check_parses(path: str, before: str, after: str) -> str:
+    """Return the result; raise `UndecidedEdit` when the file parsed before and does not any more."""
+    if find_flaws(path, before) == () and (broken := find_flaws(path, after)):
+        raise UndecidedEdit(f"the result does not parse (line {broken[0].line})")
+    return after

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from math import gcd
+from typing import Final
 
 from core.edits.indentation import Shift, deduce_shift, extract_indent, measure_depth
+from core.edits.lazy.line_keys import parse_line_key
 from core.text.lines import TextLines
+
+_SURE: Final = 3  # lines, or the head of a definition, that tell how a draft is shifted
 
 
 def fit_indentation(new: Sequence[str], lines: TextLines) -> list[str]:
@@ -20,10 +24,12 @@ def fit_indentation(new: Sequence[str], lines: TextLines) -> list[str]:
         for line in new
         if there[line.strip()] == 1 == seen[line.strip()] and any(letter.isalnum() for letter in line)
     ]
-    told = any(extract_indent(given) or extract_indent(old) for given, old in pairs)
+    sure = len(pairs) >= _SURE or any((parse_line_key(given) or "").startswith("definition ") for given, _ in pairs)
+    told = sure and any(extract_indent(given) or extract_indent(old) for given, old in pairs)
     shift = deduce_shift(pairs, new) if told else None
     shifted = [shift(line) for line in new] if shift else list(new)
-    if shift is None or _measure_indent_step(shifted) % (_measure_indent_step(lines.bodies) or 1):
+    steps = [_measure_indent_step(rows) for rows in (new, shifted, lines.bodies)]
+    if shift is None or steps[1] % (steps[2] or 1) or steps[0] == steps[2] < steps[1]:
         restyle = _deduce_restyle(new, lines.bodies)
         return [restyle(line) for line in new] if restyle else list(new)
     return shifted

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Final
 
 from core.edits.errors import EditError
 from core.edits.hunks.costs import compute_replacement_cost, is_telling
 from core.edits.indentation import measure_depth
+from core.edits.lazy.anchors import PlaceLaw
 from core.edits.lazy.blank_lines import ResultRow
 from core.edits.lazy.gaps import NAMED, Gap, MarkedDraft
 from core.edits.lazy.line_keys import parse_line_key
@@ -26,10 +28,12 @@ _KEYWORD: Final = re.compile(
 )
 _OPENS: Final = re.compile(r"[{(\[:]$|\b(?:do|then|begin)$")
 _CLOSES: Final = re.compile(r"[)\]}]|</|end\b")
+_BROUGHT: Final = re.compile(r"(?:import|from|use|using|#include|require)\b")
 _IMPORT: Final = re.compile(r"(?:import|from|use|using|#include|require|export|const)\b|\w+\s*=\s")
 _LEAVES: Final = re.compile(r"(?:return|raise|throw)\b")
 _REPEATS: Final = re.compile(r"(?:assert\w*|expect|self\.assert\w+|insert into)\b", re.IGNORECASE)
 _HEADING: Final = re.compile(r"#{2,6}\s|\[+[\w.\"' -]+\]+$")
+_ANNOUNCES: Final = re.compile(r":\W*$|^#\s")
 _CALL: Final = re.compile(r"(?P<callee>(?:await\s+)?[\w.$>:-]+\()(?P<given>.*)\)[;,]?")
 _CALLED_ONCE: Final = re.compile(r"[\w.]*\b(?:listen|main|run|start|serve|exit|render|mount)\(")
 _DEEP: Final = 10**6
@@ -72,11 +76,16 @@ def _is_named(row: str) -> bool:
 class _Court:
     def __init__(self, draft: MarkedDraft) -> None:
         self.draft, self.bodies, self.tokens, self.depths = draft, draft.bodies, draft.tokens, draft.depths
+        gone = {index for gap in draft.iterate_gaps() for index in gap.gone}
+        self._going = {self.bodies[index].strip() for index in gone}
+        self._staying = {line for index, line in enumerate(draft.lines) if index not in gone}
         self._removed = [compile_thing(token.removed) for token in draft.tokens if token.kind == "removal"]
 
     def judge_gap(self, gap: Gap) -> str:
         if gap.is_split:
             return "one of its markers stands for nothing"
+        if twice := self._find_second_import(gap) or self._find_misplaced_line(gap):
+            return twice
         marked = gap.is_kept_above or gap.is_kept_below
         left = [index for index in gap.gone if not self._is_replaced(index, gap)]
         if not gap.come and (marked or gap.left is None or gap.right is None):
@@ -86,6 +95,32 @@ class _Court:
         if left and not self._shows_whole_block(gap):
             return self._tell_gone(left)
         return "" if gap.gone else self._judge_addition(gap)
+
+    def _find_second_import(self, gap: Gap) -> str:
+        """Object to an import at the top level that stays elsewhere: that one may be what goes."""
+        come = [token.text.rstrip() for token in (self.tokens[index] for index in gap.come) if token.depth == 0]
+        gone = {self.draft.lines[index] for index in gap.gone}
+        again = (row for row in come if _BROUGHT.match(row) and row in self._staying and row not in gone)
+        return next((f"{row[:80]!r} would be there twice" for row in again), "")
+
+    def _find_misplaced_line(self, gap: Gap) -> str:
+        """Object to lines that come at an end of the edit without a marker, though the file has them elsewhere and
+        others of it go: the edit may begin or end there."""
+        first, last = self.draft.markers[0], self.draft.markers[-1]
+        opened = gap.left is None and bool(gap.come) and gap.come[0] < first
+        ended = gap.right is None and bool(gap.come) and gap.come[-1] > last
+        come = {token.text.strip() for token in self.tokens}
+        if sum(is_telling(row) and row not in come for row in self._going) < _FEW:
+            return ""
+        ends = ([gap.come] if opened else []) + ([gap.come[::-1]] if ended else [])
+        for rows in ([self.tokens[index].text.strip() for index in end] for end in ends):
+            known = list(takewhile(self.draft.own.__contains__, rows))
+            gone = bool(known) and known[0] in self._going
+            if (gone or len(known) >= _FEW) and any(
+                is_telling(row) and not CONTINUED.match(row) and not _BROUGHT.match(row) for row in known
+            ):
+                return f"{known[0][:80]!r} stands elsewhere"
+        return ""
 
     def _tell_gone(self, gone: Sequence[int]) -> str:
         return f"line {gone[0] + 1} would go, and it does not say so" if gone else ""
@@ -98,8 +133,7 @@ class _Court:
         if gap.left is None or gap.right is None:
             new = [self.tokens[index].text for index in gap.come]
             known = any(is_telling(row) and row.strip() in self.draft.own for row in new)
-            few = 0 < len(new) >= len(left) - _MANY and not known
-            return "" if few or self._ends_block(gap) else self._tell_gone(left)
+            return "" if not known and self._is_rewritten(left, gap) else self._tell_gone(left)
         least = min((self.depths[index] for index in left), default=0)
         if self._is_loose(gap):
             return "what it shows around its changes is there more than once"
@@ -114,11 +148,31 @@ class _Court:
                 and len(self.draft.find_places(run)) != 1
             ):
                 return self._tell_gone(left)
+            ends = self._is_at_open_end(row, step)
+            if ends and beside and len(left) > come and len(self.draft.find_places(run)) != 1:
+                return self._tell_gone(left)
             marked = (row.token or 0) < self.draft.markers[-1] and self._is_inside(row.token or 0)
             placed = marked or len(self.draft.find_places(run)) == 1 or any(map(_is_named, run))
             if run and len(left) > come + _MANY and not placed:
                 return self._tell_gone(left)
         return ""
+
+    def _is_rewritten(self, gone: Sequence[int], gap: Gap) -> bool:
+        """True if what goes lies in a definition shown by its head, or each line has one like it that comes."""
+        come = [self.tokens[index].text for index in gap.come]
+        least = min((self.depths[index] for index in gone), default=0)
+        above = (index for index in self.draft.matched if index < gap.come[0] and self.tokens[index].depth < least)
+        if come and any(_is_named(self.tokens[index].text) for index in above):
+            return True
+        return all(any(compute_replacement_cost(row, self.bodies[index]) for row in come) for index in gone)
+
+    def _is_at_open_end(self, row: ResultRow, step: int) -> bool:
+        """True if nothing but lines of the file lies between a row and an end of the draft that has no marker."""
+        rest = self.tokens[row.token or 0 :] if step > 0 else self.tokens[: (row.token or 0) + 1]
+        if any(token.kind == "marker" for token in rest):
+            return False
+        first = row.token or 0 if step > 0 else 0
+        return all(first + at in self.draft.same for at, token in enumerate(rest) if token.text.strip())
 
     def _is_loose(self, gap: Gap) -> bool:
         """True if the file has all that a piece shares with it, from what changes to its markers, more than once."""
@@ -170,19 +224,8 @@ class _Court:
             return False
         last, depth = self.tokens[gap.come[-1]], self.depths[old]
         heads = all(_OPENS.search(row.rstrip()) for row in (self.bodies[old], last.text)) and last.depth == depth
-        return heads and self._find_depth_below(gap) > depth
-
-    def _ends_block(self, gap: Gap) -> bool:
-        """True if the last block of the file is shown from its head on, and is left where it was left."""
-        if not gap.come or not gap.gone:
-            return False
-        last, end = self.tokens[gap.come[-1]], gap.gone[-1]
-        above = (token for token in reversed(self.tokens[: gap.come[0]]) if token.text.strip())
-        head = next((token for token in above if token.depth < last.depth or token.kind == "marker"), None)
-        leaves = all(_LEAVES.match(row.strip()) for row in (last.text, self.bodies[end]))
-        if gap.right is not None or head is None or head.kind == "marker" or last.depth != self.depths[end]:
-            return False
-        return leaves and all(self.depths[index] > head.depth for index in gap.gone)
+        same = _list_open_brackets(self.bodies[old]) == _list_open_brackets(last.text)
+        return heads and same and self._find_depth_below(gap) > depth
 
     def _shows_whole_block(self, gap: Gap) -> bool:
         """True if a block is shown to its end, as a blank line and a marker outside of it tell, and its last line takes
@@ -229,7 +272,14 @@ class _Court:
         tops = _find_tops(new)
         noted = not tops and gap.right is not None and gap.right.token is not None and PREFIX.match(head)
         ended = _REPEATS.match(head) and self._find_depth_below(gap) < measure_depth(new[0])
-        if any(map(parse_line_key, tops)) or noted or ended or BRANCH.match(head) or head in ("{", "["):
+        renamed = len(new) == 1 and _HEADING.match(head) is not None
+        if (
+            (any(map(parse_line_key, tops)) and not renamed)
+            or noted
+            or ended
+            or BRANCH.match(head)
+            or head in ("{", "[")
+        ):
             return ""
         there = [index for index, body in enumerate(self.bodies) if body.strip()]
         above = [index for index in there if gap.left is not None and index <= (gap.left.old or 0)][-len(new) :]
@@ -240,98 +290,17 @@ class _Court:
         return ""
 
     def find_stray_piece(self) -> str:
-        """Object to a piece that begins and ends with lines that the file does not have, or shares nothing with it
-        that tells where it belongs."""
-        held = self.draft.matched.keys() | {t for gap in self.draft.iterate_gaps() for t in self._find_versions(gap)}
-        for piece in self.draft.iterate_pieces():
-            if all(index in held for index in piece) and (len(piece) == 1 or any(i in self.draft.same for i in piece)):
-                continue
-            inside = self._is_inside(piece[0])
-            if not inside and self._has_rival(piece):
-                return f"{self.tokens[piece[0]].text.strip()[:80]!r} and what is next to it fit in more than one place"
-            if self._is_anchored(piece, inside=inside) or (inside and len(piece) == 1):
-                continue
-            if not self._is_new_part(piece) or not self._is_one_more(piece):
-                return f"{self.tokens[piece[0]].text.strip()[:80]!r} and the lines around it are not in the file"
-        return ""
-
-    def _is_one_more(self, piece: Sequence[int]) -> bool:
-        """True if a piece that shares nothing with the file that tells a place may be one more thing of it: it lies
-        outside of all others, or closes what it lies in, and is only one."""
-        rows = [self.tokens[index].text for index in piece]
-        if piece[-1] in self.draft.same or self._is_inside(piece[0]):
-            return True
-        return measure_depth(rows[0]) == 0 and (len(_find_tops(rows)) == 1 or _HEADING.match(rows[0]) is not None)
-
-    def _is_anchored(self, piece: Sequence[int], *, inside: bool) -> bool:
-        """True if a piece begins and ends with lines of the file one of which tells something, or one of its ends is
-        there only once or by its name."""
-        first = next((index for index in piece if not PREFIX.match(self.tokens[index].text.strip())), piece[0])
-        ends = {index for index in (piece[0], first, piece[-1]) if self._is_anchor(index)}
-        shared = [self.tokens[index].text.strip() for index in piece if index in self.draft.matched]
-        telling = inside or any(is_telling(row) or self._is_only(row) for row in shared)
-        placed = telling and any(self._tells_place(index, piece) for index in ends)
-        if piece[-1] in ends and not ends.isdisjoint((piece[0], first)):
-            return placed or (telling and inside)
-        if (piece[0] < self.draft.markers[0] or piece[-1] > self.draft.markers[-1]) and placed:
-            return True
-        new = [index for index in piece if index not in self.draft.matched]
-        long = sum(not CONTINUED.match(self.tokens[index].text.strip()) for index in new) >= _LONG
-        closed = inside and all(CONTINUED.match(self.tokens[index].text.strip()) for index in ends) and bool(ends)
-        return (placed or closed) and (not long or self._is_new_part(new))
-
-    def _tells_place(self, token: int, piece: Sequence[int]) -> bool:
-        """True if the lines that a piece shares with the file at an end of it tell one place."""
-        if token not in self.draft.same or NAMED.match(parse_line_key(self.tokens[token].text) or ""):
-            return True
-        step = -1 if token == piece[-1] else 1
-        rows = self.draft.find_run(ResultRow(token, None), step, _DEEP)[0]
-        return len(self.draft.find_places(rows)) == 1 and any(
-            is_telling(row) or not CONTINUED.match(row.strip()) for row in rows
-        )
-
-    def _is_only(self, row: str) -> bool:
-        return not CONTINUED.match(row) and [line.strip() for line in self.draft.lines].count(row) == 1
-
-    def _is_anchor(self, token: int) -> bool:
-        """True if a token is a line of the file, or the head of something by the name that it has there."""
-        named = NAMED.match(parse_line_key(self.tokens[token].text) or "")
-        return token in (self.draft.matched if named else self.draft.same)
-
-    def _has_rival(self, piece: Sequence[int]) -> bool:
-        """True if elsewhere the file has more of the first or of the last lines of a piece, one after the other, than
-        where the piece was laid."""
-        same = self.draft.same
-        for tokens in (list(piece), list(piece)[::-1]):
-            pairs = zip([tokens[0], *tokens], tokens, strict=False)
-            apart = (not (each in same and self.draft.is_next(same[one], same[each])) for one, each in pairs)
-            size = next((at for at, is_apart in enumerate(apart) if is_apart), len(tokens))
-            shared = [self.tokens[index].text.strip() for index in tokens[:size]]
-            if not 0 < size < len(tokens) or not any(is_telling(row) and not CONTINUED.match(row) for row in shared):
-                continue
-            first, last = sorted((tokens[0], tokens[size]))
-            longer = [token.text.rstrip() for token in self.tokens[first : last + 1]]
-            if any(same[tokens[0]] not in place for place in self.draft.find_places(longer)):
-                return True
-        return False
+        """Object to a piece that does not hold on to the file where it was laid."""
+        gaps = list(self.draft.iterate_gaps())
+        versions = {token for gap in gaps for token in self._find_versions(gap)}
+        whole = {token for gap in gaps if gap.come and gap.gone and self._shows_whole_block(gap) for token in gap.come}
+        return PlaceLaw(self.draft, versions, frozenset(whole)).find_stray_piece()
 
     def _find_versions(self, gap: Gap) -> list[int]:
         """The tokens of a gap that are versions of what goes in it, by what they name or call."""
         gone = [index for index in gap.gone if is_telling(self.bodies[index]) and self._is_replaced(index, gap)]
         one = len(gone) == len(gap.come) == 1 and not _LEAVES.match(self.bodies[gone[0]].strip())
         return list(gap.come) if one else []
-
-    def _is_new_part(self, piece: Sequence[int]) -> bool:
-        """True if a piece is made of whole things that have a name, or is one line that has."""
-        rows = [self.tokens[index].text for index in piece]
-        tops = _find_tops(rows)
-        head = next((row.strip() for row in rows if _find_tops([row])), "")
-        is_open = _count_open(rows) > 0 or _OPENS.search(rows[-1].rstrip())
-        if not tops or head != tops[0] or is_open:
-            return False
-        named = all(NAMED.match(parse_line_key(row) or "") for row in tops)
-        headed = _HEADING.match(rows[0]) is not None and piece[0] > self.draft.markers[0]
-        return named or headed or (len(rows) == 1 and _IMPORT.match(rows[0]) is not None)
 
 
 def _find_tops(rows: Sequence[str]) -> list[str]:
@@ -343,6 +312,17 @@ def _find_tops(rows: Sequence[str]) -> list[str]:
     ]
     least = min(map(measure_depth, heads), default=0)
     return [row.strip() for row in heads if measure_depth(row) == least]
+
+
+def _list_open_brackets(row: str) -> list[str]:
+    """Return the brackets that a line opens and does not close, in order."""
+    opened: list[str] = []
+    for letter in row:
+        if letter in "([{":
+            opened.append(letter)
+        elif letter in ")]}" and opened:
+            opened.pop()
+    return opened
 
 
 def _count_open(rows: Sequence[str]) -> int:

@@ -152,6 +152,94 @@ def test_of_two_places_the_one_with_more_of_the_shown_lines_is_not_passed_over(f
     assert done in (None, text.replace("  two()\n  stop()\n", "  two()\n  stop()\n  three()\n"))
 
 
+def place(text: str, body: str, first: int, last: int, path: str) -> str | None:
+    """The text after a draft of a range of lines; None when it was refused."""
+    try:
+        return apply_drafts(text, f'<file_edit path="{path}" start={first} end={last}>\n{body}</file_edit>', path)
+    except EditError:
+        return None
+
+
+CHECKS = "".join(f"if ask('{name}') != '{name}':\n    fail(body)\n\n" for name in ("one", "two", "three", "four"))
+
+
+def test_a_draft_that_begins_in_the_middle_of_its_range_loses_nothing_before_it():
+    body = "if ask('three') != '3':\n    fail(body)\n\nif ask('four') != 'four':\n# no changes after\n"
+    done = place(CHECKS, body.replace("'3'", "'three'").replace("\n\nif", "\n\nstop()\n\nif"), 2, 11, "a.py")
+    assert done is None or all(row in done.splitlines() for row in CHECKS.splitlines())
+    assert done is None or done.count("fail(body)") == 4
+
+
+def test_one_of_two_equal_lines_at_the_end_of_a_range_does_not_go():
+    text = "report(\n    text,\n    true,\n    true,\n    none,\n)\nstop(1)\n"
+    assert place(text, "# ...\nreport(\n    text,\n    true,\n", 1, 4, "a.py") is None
+
+
+@both
+def test_an_import_that_stays_elsewhere_does_not_come_twice(format_: str):
+    text = '"""Doc."""\n\nimport sys\n\nfrom shop import log\n\nimport typing\n\nT = typing.Any\n'
+    draft = '"""Doc."""\n\nimport sys\nimport typing\n\nfrom shop import log\n\n# ...\n'
+    assert lay(text, draft, format_, "a.py") is None
+
+
+@both
+def test_a_heading_beside_one_with_the_same_words_is_not_added(format_: str):
+    text = "# Changes\n\n## v4.0 (unreleased)\n\n- one\n- two\n"
+    assert lay(text, "# Changes\n\n## v4.0 (2019)\n<!-- ... -->\n", format_, "a.md") is None
+
+
+@both
+def test_a_head_that_opens_other_brackets_is_not_a_version_of_the_old_one(format_: str):
+    text = "fn new() {\n    Shop {\n        a: 1,\n    }\n}\n"
+    draft = "// ...\nfn new() {\n    // ...\n    Shop::of(Shop {\n        // ...\n"
+    done = lay(text, draft, format_, "a.rs")
+    assert done is None or "    Shop {\n" in done
+
+
+@both
+def test_a_table_whose_entries_take_the_place_of_old_ones_is_not_new(format_: str):
+    text = '[package]\nname = "a"\n\n[ved]\npretty = "1.1"\nsnap = "1.2"\ncmd = "3"\n'
+    draft = '# ...\n\n[dev]\npretty = "1.0"\nsnap = "0.3"\n# ...\n'
+    assert lay(text, draft, format_, "a.toml") is None
+
+
+@both
+def test_versions_of_lines_around_one_line_of_the_file_are_not_written(format_: str):
+    text = 'cmd = "1.1"\ntest = "0.4"\npty = "0.4"\nother = "2"\n'
+    assert lay(text, '# ...\ncmd = "1.0"\ntest = "0.4"\npty = "0.5"\n# ...\n', format_, "a.toml") is None
+
+
+@both
+def test_the_end_of_a_docstring_tells_no_place(format_: str):
+    text = '"""Doc.\n"""\n\nimport a\n\nrun(a)\n'
+    assert lay(text, '# ...\n"""\n\nfrom b import c\nfrom d import e\n# ...\n', format_, "a.py") is None
+
+
+@both
+@pytest.mark.parametrize("last", ["# License", "**As easy as:**"])
+def test_a_section_that_breaks_off_is_not_put_at_the_end(format_: str, last: str):
+    text = "# Shop\n\n## Use\n\nCall it.\n"
+    assert lay(text, f"<!-- ... -->\n\n## Authors\n\nSee there.\n\n{last}\n", format_, "a.md") is None
+
+
+def test_a_new_section_in_a_range_within_the_file_is_not_taken():
+    text = "# Shop\n\nCall it:\n\n```js\nrun()\nstop()\n```\n"
+    assert place(text, "<!-- no changes -->\n## Catch\n\nIt can be caught.\n", 1, 6, "a.md") is None
+
+
+def test_a_draft_that_breaks_a_file_that_parsed_is_not_taken():
+    text = "struct A {\n    a: u8,\n}\n\nstruct B {\n    b: u8,\n}\n"
+    body = "// ...\nstruct A {\n// no changes here\nstruct B {\n    c: String,\n"
+    done = place(text, body, 1, 5, "a.rs")
+    assert done is None or "}\n\nstruct B" in done
+
+
+def test_a_file_written_without_its_licence_and_without_a_marker_is_left_to_the_edit_agent():
+    text = "// One\n// Two words\n// Three words\n// Four words\n\nuse a::b;\n\nfn main() {\n    b();\n}\n"
+    with pytest.raises(UndecidedEdit, match="does not say what becomes of the lines before"):
+        apply_lazy(text, "// Four words\n\nuse a::b;\n\nfn main() {\n    b(1);\n}\n", "a.rs")
+
+
 @both
 @pytest.mark.parametrize("shape", [*SHAPES, STALE])
 def test_no_shape_of_an_edit_loses_lines_or_is_written_elsewhere(format_: str, shape: str):

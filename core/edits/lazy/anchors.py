@@ -1,0 +1,230 @@
+"""The law of places: a piece of a draft holds on to the file by lines of it, and brings one thing at most beside them.
+
+An *anchor* is a line of a piece that the file has to the letter and that stays, or the head of a definition that it has
+by that name. A piece between two anchors says what becomes of the lines between them. One that begins or ends with
+something new may be an addition, or what is left of an edit for another text of the file: it is taken only where it
+brings a single thing, and its anchors tell one place. A piece without an anchor is a version of a line by its name, or
+one whole definition.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from core.edits.indentation import measure_depth
+from core.edits.lazy.gaps import NAMED, MarkedDraft
+from core.edits.lazy.line_keys import parse_line_key
+from core.edits.lazy.line_matches import BRANCH, CONTINUED, PREFIX
+
+_CLOSES: Final = re.compile(r"[)\]}]|</|end\b|fi\b|done\b|esac\b")
+_OPENS: Final = re.compile(r"[{(\[:]$|\b(?:do|then|begin)$")
+_HASHED: Final = re.compile(r"#(?:\w|#+\s)")
+_FEW: Final = 2  # lines of a thing without a name
+
+
+class PlaceLaw:
+    """The law of places for the pieces of a draft. `versions` are tokens that take the place of a line of
+    the file by what they name, `whole` those of blocks that are shown to their ends."""
+
+    def __init__(self, draft: MarkedDraft, versions: Collection[int], whole: frozenset[int]) -> None:
+        self.draft, self.tokens, self._versions, self._whole = draft, draft.tokens, versions, whole
+
+    def find_stray_piece(self) -> str:
+        """Return why a piece may not belong where it was laid; "" = each of them does."""
+        return next(filter(None, map(self._judge, self.draft.iterate_pieces())), "")
+
+    def _judge(self, piece: Sequence[int]) -> str:
+        anchors = [index for index in piece if self.is_anchor(index)]
+        runs = self._split_runs(anchors)
+        shown = repr(self.tokens[piece[0]].text.strip()[:80])
+        if not anchors:
+            return "" if self._stands_alone(piece) else f"{shown} and the lines around it are not in the file"
+        if len(runs) == 1 and len(anchors) == len(piece):
+            return ""
+        if self._loses_definition(runs):
+            return f"a definition would go between {shown} and what follows it, and it does not say so"
+        if not self._tells_place(runs, piece) or (not self._is_inside(piece[0]) and self._has_rival(piece)):
+            return f"{shown} and what is next to it fit in more than one place"
+        return self._judge_ends(piece, anchors)
+
+    def _judge_ends(self, piece: Sequence[int], anchors: Sequence[int]) -> str:
+        """Object to what a piece with anchors begins or ends with, if that is new and may not be added."""
+        above, below = [i for i in piece if i < anchors[0]], [i for i in piece if i > anchors[-1]]
+        if self._is_named(anchors[0]) and all(PREFIX.match(self.tokens[index].text.strip()) for index in above):
+            above = []  # what stands before a definition is a part of it
+        if above and below:
+            return f"{self.tokens[piece[0]].text.strip()[:80]!r} and the last line of its part are not in the file"
+        new = above or below
+        if not new or self._is_addition(new, anchors):
+            return ""
+        return f"{self.tokens[new[0]].text.strip()[:80]!r} may be new, or the file is not as the edit takes it to be"
+
+    def is_anchor(self, token: int) -> bool:
+        """Return True if a token is a line of the file, or the head of something by the name that it has there."""
+        named = NAMED.match(parse_line_key(self.tokens[token].text) or "")
+        old = (self.draft.matched if named else self.draft.same).get(token)
+        return old is not None and (bool(named) or self.tokens[token].depth == self.draft.depths[old])
+
+    def _tells_place(self, runs: Sequence[Sequence[int]], piece: Sequence[int]) -> bool:
+        """True if anchors of a piece tell one place, or it only adds something to what is shown by its head; those that
+        begin the draft without a marker tell one themselves, as lines before them may be meant to stay."""
+        if len(runs) > 1 and piece[0] in runs[0] and piece[0] < self.draft.markers[0] and not self._is_placed(runs[0]):
+            return False
+        added = len(runs) == 1 and self.draft.rows[-1].token != piece[-1] and self._is_inside(piece[0])
+        return added or any(map(self._is_placed, runs))
+
+    def _loses_definition(self, runs: Sequence[Sequence[int]]) -> bool:
+        """True if a definition goes, and lines of the file lie scattered between a single one at an end of the piece
+        and the other end: they may be there by chance."""
+        first, last = self.draft.matched[runs[0][0]], self.draft.matched[runs[-1][-1]]
+        keys = {parse_line_key(token.text) for token in self.tokens}
+        gone = (parse_line_key(self.draft.lines[index]) for index in range(first, last))
+        lost = any(key is not None and key.startswith("definition ") and key not in keys for key in gone)
+        return lost and len(runs) > _FEW and min(len(runs[0]), len(runs[-1])) < _FEW
+
+    def _is_placed(self, run: Sequence[int]) -> bool:
+        named = any(map(self._is_named, run))
+        return named or self._is_at_end(run) or self._is_unique(run)
+
+    def _is_at_end(self, run: Sequence[int]) -> bool:
+        """True if the draft begins or ends with the line that the file begins or ends with."""
+        first, last = run[0], run[-1]
+        filled = [index for index, line in enumerate(self.draft.lines) if line]
+        before, after = self.tokens[:first], self.tokens[last + 1 :]
+        starts = self.draft.matched[first] == filled[0] and not any(token.text.strip() for token in before)
+        return starts or (self.draft.matched[last] == filled[-1] and not any(token.text.strip() for token in after))
+
+    def _split_runs(self, anchors: Sequence[int]) -> list[list[int]]:
+        """Anchors that follow each other in the file."""
+        runs: list[list[int]] = []
+        for index in anchors:
+            if runs and self.draft.is_next(self.draft.matched[runs[-1][-1]], self.draft.matched[index]):
+                runs[-1].append(index)
+            else:
+                runs.append([index])
+        return runs
+
+    def _is_unique(self, run: Sequence[int]) -> bool:
+        return len(self.draft.find_places(self._list_lines(run))) == 1
+
+    def _list_lines(self, run: Sequence[int]) -> list[str]:
+        old = [self.draft.matched[index] for index in run]
+        return self.draft.lines[old[0] : old[-1] + 1]
+
+    def _has_rival(self, piece: Sequence[int]) -> bool:
+        """True if elsewhere the file has more of the first or of the last lines of a piece, one after the other, than
+        where the piece was laid."""
+        same = self.draft.same
+        for tokens in (list(piece), list(piece)[::-1]):
+            pairs = zip([tokens[0], *tokens], tokens, strict=False)
+            apart = (not (each in same and self.draft.is_next(same[one], same[each])) for one, each in pairs)
+            size = next((at for at, is_apart in enumerate(apart) if is_apart), len(tokens))
+            shared = [self.tokens[index].text.strip() for index in tokens[:size]]
+            if not 0 < size < len(tokens) or not any(map(_tells, shared)):
+                continue
+            first, last = sorted((tokens[0], tokens[size]))
+            longer = [token.text.rstrip() for token in self.tokens[first : last + 1]]
+            if any(same[tokens[0]] not in place for place in self.draft.find_places(longer)):
+                return True
+        return False
+
+    def _is_named(self, token: int) -> bool:
+        return NAMED.match(parse_line_key(self.tokens[token].text) or "") is not None
+
+    def _is_inside(self, token: int) -> bool:
+        """True if an earlier line of the draft that the file has, or its head by name, lies further out."""
+        depth = self.tokens[token].depth
+        return any(index in self.draft.matched and self.tokens[index].depth < depth for index in range(token))
+
+    def _stands_alone(self, piece: Sequence[int]) -> bool:
+        """True if a piece without an anchor is a version of a line, a line of what is shown by its head, or one whole
+        definition."""
+        first = piece[0]
+        if len(piece) == 1 and (self._is_version(first) or self._is_inside(first)):
+            return True
+        things = self._find_things(piece)
+        one = len(things) == 1 and first > self.draft.markers[0] and self._is_whole(piece, things[0])
+        key = parse_line_key(self.tokens[first].text)
+        known = any(_tells(self.tokens[index].text) for index in self.draft.same) or not any(self.draft.lines)
+        return one and known and (self._is_named(things[0]) or (len(piece) == 1 and key is not None))
+
+    def _is_version(self, token: int) -> bool:
+        """True if a line takes the place of the only one that names the same thing at its depth, or calls it; what is
+        said of the lines that follow, such as an attribute, names nothing."""
+        row, depth = self.tokens[token].text, self.tokens[token].depth
+        if _is_remark(row.strip()) or token not in self.draft.matched:
+            return token in self._versions and not _is_remark(row.strip())
+        key, depths = parse_line_key(row), self.draft.depths
+        places = [index for index, line in enumerate(self.draft.lines) if line and parse_line_key(line) == key]
+        return len(places) == 1 and depths[places[0]] == depth
+
+    def _is_addition(self, new: Sequence[int], anchors: Sequence[int]) -> bool:
+        """True if new lines at an end of a piece are one thing, or belong to the definition that the piece shows."""
+        beside = anchors[0] if new[0] < anchors[0] else anchors[-1]
+        text = self.tokens[beside].text.strip()
+        if not any(map(str.isalnum, text)) and not CONTINUED.match(text):
+            return False  # a bare `//!` or `"""` may be the one above or the one below
+        if self._is_bounded(new) or self._whole.issuperset(new):
+            return True
+        if new[0] > beside and _is_remark(text):
+            return False  # what the remark stands before is not there
+        if not self._is_named(beside) and self._is_changed_within(anchors):
+            return False
+        things = self._find_things(new)
+        named = parse_line_key(self.tokens[things[0]].text) is not None or self._is_inside(things[0])
+        told = any(_tells(self.tokens[index].text) for index in anchors)
+        return (named or told) and len(things) == 1 and self._is_whole(new, things[0])
+
+    def _is_changed_within(self, anchors: Sequence[int]) -> bool:
+        """True if lines come or go between anchors, too."""
+        inner = range(anchors[0], anchors[-1])
+        come = any(self.tokens[index].text.strip() and index not in anchors for index in inner)
+        return come or len(self._split_runs(anchors)) > 1
+
+    def _is_bounded(self, new: Sequence[int]) -> bool:
+        """True if new lines are the first or last ones of the draft and of the result, and no marker is there."""
+        first, last = self.draft.rows[0].token == new[0], self.draft.rows[-1].token == new[-1]
+        return (first and new[0] < self.draft.markers[0]) or (last and new[-1] > self.draft.markers[-1])
+
+    def _is_whole(self, new: Sequence[int], head: int) -> bool:
+        """True if a thing is a line or two, or has a name or a closing line of its own, and leaves nothing open."""
+        bare = _is_remark(self.tokens[head].text.strip())
+        rows = [self.tokens[index].text for index in new if bare or index >= head]
+        closed = _CLOSES.match(rows[-1].strip()) is not None and measure_depth(rows[-1]) == measure_depth(rows[0])
+        named = parse_line_key(rows[0]) is not None or BRANCH.match(rows[0].strip()) is not None
+        is_open = _OPENS.search(rows[-1].rstrip()) is not None or _count_open(rows) > 0
+        return not is_open and (len(rows) <= _FEW or named or closed)
+
+    def _find_things(self, new: Sequence[int]) -> list[int]:
+        """The head of each thing that lines bring: lines of the least depth that do not close what others open. What
+        stands before a head, such as a comment, is a part of its thing."""
+        rows = {index: self.tokens[index].text for index in new}
+        least = min(map(measure_depth, rows.values()))
+        things: list[int] = []
+        is_open = False
+        for index, row in rows.items():
+            text = row.strip()
+            if index != new[0] and (measure_depth(row) > least or _CLOSES.match(text) or text == "{"):
+                continue
+            things[len(things) - is_open :] = [index]
+            is_open = PREFIX.match(text) is not None
+        return things
+
+
+def _is_remark(text: str) -> bool:
+    """True for a comment, a decorator or an attribute: it speaks of what follows."""
+    return PREFIX.match(text) is not None and _HASHED.match(text) is None
+
+
+def _tells(line: str) -> bool:
+    """True if a line says more than that something ends, or goes on in another branch."""
+    closing = CONTINUED.match(line.strip())
+    rest = line.strip()[closing.end() :] if closing else line
+    return any(map(str.isalnum, rest)) and not BRANCH.match(line.strip())
+
+
+def _count_open(rows: Sequence[str]) -> int:
+    text = "".join(rows)
+    return sum(map(text.count, "({[")) - sum(map(text.count, ")}]"))
