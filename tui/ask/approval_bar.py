@@ -31,6 +31,7 @@ from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.text import expose_line, fit_line, format_path
 from tui.themes.building import SYNTAX
 from tui.widgets.highlight import HighlightedText
+from tui.widgets.input_line import SteadyInput
 from tui.widgets.key_hints import arrange_choices
 from tui.workers import start_worker
 
@@ -97,7 +98,7 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         with VerticalScroll(id="approval-details", can_focus=False):
             yield Static(id="approval-about")
         yield Static(id="approval-keys")
-        yield Input(placeholder="a command with * for anything", id="approval-pattern")
+        yield SteadyInput(placeholder="a command with * for anything", id="approval-pattern")
         yield Static(id="approval-preview")
 
     def show(self, request: ApprovalRequested | None) -> bool:

@@ -9,9 +9,10 @@ from textual import events
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
 from tui.ask.question_rows import NO_ITEM, QuestionRow
+from tui.widgets.input_line import SteadyInput
 from tui.widgets.row_view import RowView
 
 MIN_ROWS, MAX_ROWS, SCREEN_PERCENT = 4, 14, 45  # rows for text and options, and how many of a hundred of the screen's
@@ -79,7 +80,7 @@ class QuestionBody(RowView, can_focus=False):
             self.post_message(self.OptionClicked(item))
 
 
-class FreeTextInput(Input):
+class FreeTextInput(SteadyInput):
     """The input for an answer in the user's own words."""
 
     @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
+from textual import events
 from textual.message import Message
 from textual.reactive import reactive
 from textual.widgets import Input
@@ -22,9 +23,21 @@ class InputPurpose(NamedTuple):
 
 
 class SteadyInput(Input):
-    """An input whose cursor does not blink, which would write to the terminal while nothing happens."""
+    """An input that takes keys in their order, and whose cursor does not blink, since that would write to the terminal
+    while nothing happens."""
 
     cursor_blink = reactive(False, init=False)
+
+    async def _on_key(self, event: events.Key) -> None:
+        """Do at once what a key of the input's own is bound to. Left to Textual it is done when the key has come back
+        from the app: after the letters behind it, where a slow link brings several keys at a time."""
+        if event.is_printable:
+            return
+        for binding in self._bindings.key_to_bindings.get(event.key, ()):
+            if not binding.priority and await self.app.run_action(binding.action, self):
+                event.stop()
+                event.prevent_default()
+                return
 
 
 class InputLine(SteadyInput):
