@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from core.config.loading import PROJECT_FILE, load_with_notices, read_settings_bytes
@@ -16,7 +16,7 @@ from core.extensions.places import is_extension_path
 from core.extensions.plugins import find_extension_places
 from core.extensions.skills import load_skills
 from core.extensions.snippets import load_snippets
-from core.git.checks.named_programs import names_programs
+from core.git.checks.named_programs import list_programs
 from core.hooks.parsing import HookFile
 from core.hooks.places import (
     describe_changed_hooks,
@@ -30,11 +30,20 @@ from core.mcp.config_files import show_project_files
 from core.permissions.trust import TrustStore, find_instructions, is_empty_directory
 from core.permissions.trusted_files import TrustCheck, TrustedFiles, hash_content
 from core.protocol.events import FileWritten, Notice, TrustStated
+from core.text.display_names import to_one_line
 from core.workspace import Workspace
 
 TRUST_HINT = "Say yes when agent-tui asks in this directory, or add --trust for one run."
 UNTRUSTED = "this project is not trusted, and its hooks and the programs that its git configuration names would run."
+_MAY_RUN = "this project is not trusted, and a commit may run what its repository names: {}."
+_MOST_NAMED = 3
 CONFIGURATION_PATH = PROJECT_FILE.as_posix()
+
+
+def explain_programs(programs: Sequence[str]) -> str:
+    """Return why a commit needs trust in the project, for what `list_programs` found."""
+    more = [f"{len(programs) - _MOST_NAMED} more"] if len(programs) > _MOST_NAMED else []
+    return _MAY_RUN.format(", ".join([*map(to_one_line, programs[:_MOST_NAMED]), *more]))
 
 
 class ProjectTrust:
@@ -67,8 +76,8 @@ class ProjectTrust:
     def check_commit(self) -> None:
         """Check the same for a commit, which needs no trust where the repository names nothing that it would run.
         Starts git. Raises `CommandRejected`."""
-        if not self.trusted and names_programs(self._root):
-            self.check()
+        if not self.trusted and (programs := list_programs(self._root)):
+            raise CommandRejected(explain_programs(programs), hint=TRUST_HINT, code="project_untrusted")
 
     def _load_voices(self) -> TrustedFiles:
         return self._trust.load_files() if self.trusted else TrustedFiles({}, lambda _: None)

@@ -24,7 +24,7 @@ from core.cli.changes.work import (
 from core.cli.parsing import Front, build_parser, parse_directory
 from core.cli.streams.json_escapes import escape_hidden
 from core.exits import ExitCode
-from core.git.checks.named_programs import names_programs
+from core.git.checks.named_programs import list_programs
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
@@ -80,7 +80,7 @@ def parse(argv: Sequence[str]) -> CommitArguments:
 
 def run(arguments: CommitArguments) -> int:
     """Show or make the commits. Raises `AgentTuiError`."""
-    return asyncio.run(_go(arguments)) if is_trusted(arguments, is_needed=names_programs) else ExitCode.REFUSED
+    return asyncio.run(_go(arguments)) if is_trusted(arguments, find_programs=list_programs) else ExitCode.REFUSED
 
 
 async def _go(arguments: CommitArguments) -> int:

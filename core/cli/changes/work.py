@@ -18,7 +18,7 @@ import msgspec
 from core.cli.parsing import Arguments, Front, Parser, parse_session_id
 from core.cli.streams.json_escapes import escape_hidden, write_json
 from core.engine import EngineOptions
-from core.engine.project_trust import TRUST_HINT, UNTRUSTED, ProjectTrust
+from core.engine.project_trust import TRUST_HINT, UNTRUSTED, ProjectTrust, explain_programs
 from core.errors import CommandRejected
 from core.exits import ExitCode
 from core.protocol import commands as cmd
@@ -69,16 +69,19 @@ def add_common(parser: Parser) -> None:
     parser.add_argument("--trust", action="store_true", help="run what the project's git names, this once")
 
 
-def is_trusted(arguments: ChangesArguments, *, is_needed: Callable[[Path], bool] = lambda _: True) -> bool:
+def is_trusted(arguments: ChangesArguments, *, find_programs: Callable[[Path], Sequence[str]] | None = None) -> bool:
     """Return True if what the repository tells git to run may run: the user trusts the project, or says so now.
 
-    Nobody is asked without a terminal, nor for `--dry-run`, nor where trust in the project, a real path, is not needed.
-    A no is said, with how to say yes.
+    Nobody is asked without a terminal, nor for `--dry-run`, nor where `find_programs` finds nothing that would run in
+    the project, a real path. A no is said, with how to say yes.
     """
     if arguments.trust or arguments.dry_run:
         return True
     trust = ProjectTrust(Workspace(arguments.directory), for_now=False)
-    if trust.trusted or not is_needed(arguments.directory.resolve()):
+    if trust.trusted:
+        return True
+    programs = find_programs(arguments.directory.resolve()) if find_programs is not None else ()
+    if find_programs is not None and not programs:
         return True
     if all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr)):
         sys.stderr.write(_render_trust_question(trust.build_question(), arguments.directory))
@@ -86,7 +89,7 @@ def is_trusted(arguments: ChangesArguments, *, is_needed: Callable[[Path], bool]
         if sys.stdin.readline().strip().lower() in {"y", "yes"}:
             trust.decide(True)
             return True
-    say(f"agent-tui: {UNTRUSTED} {TRUST_HINT}")
+    say(f"agent-tui: {explain_programs(programs) if programs else UNTRUSTED} {TRUST_HINT}")
     return False
 
 

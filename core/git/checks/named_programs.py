@@ -37,32 +37,39 @@ _DATA_ONLY: Final = re.compile(
     re.DOTALL,
 )
 
+_SWITCHES: Final = frozenset({"true", "false", "yes", "no", "on", "off", "1", "0"})
 
-def names_programs(root: Path) -> bool:
-    """Return True if the repository of a project, a real path, has git run something when it commits. Starts git.
 
-    A repository that can't be read counts as one that does.
+def list_programs(root: Path) -> tuple[str, ...]:
+    """Return the settings and hooks by which the repository of a project, a real path, may have git run something when
+    it commits. Starts git.
+
+    A repository that can't be read is named as a whole.
     """
     try:
         places = find_believed_repository(root)
         if places is None:
-            return False
+            return ()
         with make_temporary_directory() as directory:
             users, own = read_settings(GitRepository(find_git(root), directory, places.root), read_config_text(places))
     except (GitFailed, OSError):
-        return True
-    if any(not _DATA_ONLY.fullmatch(name) for name, _ in own):
-        return True
+        return (".git, which can't be read",)
+    settings = dict.fromkeys(name for name, value in own if not _is_data(name, value))
     folder = Path(find_last(users, "core.hookspath") or places.common / "hooks").expanduser()
-    return _has_hooks(places, places.root / folder)
+    return (*settings, *_list_hooks(places, places.root / folder))
 
 
-def _has_hooks(places: RepositoryLayout, folder: Path) -> bool:
-    """Return True if there are hooks in a directory that belongs to the repository or its work tree."""
+def _is_data(name: str, value: str | None) -> bool:
+    is_switch = name == "core.fsmonitor" and (value or "true").lower() in _SWITCHES  # git's own daemon
+    return is_switch or _DATA_ONLY.fullmatch(name) is not None
+
+
+def _list_hooks(places: RepositoryLayout, folder: Path) -> list[str]:
+    """Return the hooks in a directory that belongs to the repository or its work tree."""
     real = Path(os.path.realpath(folder))
     if not any(real.is_relative_to(os.path.realpath(top)) for top in (places.root, places.common, places.own)):
-        return False
+        return []
     try:
-        return any(not entry.name.endswith(".sample") for entry in folder.iterdir())
+        return sorted(f"the hook {entry.name}" for entry in folder.iterdir() if not entry.name.endswith(".sample"))
     except FileNotFoundError:
-        return False
+        return []

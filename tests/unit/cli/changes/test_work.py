@@ -16,14 +16,16 @@ def test_a_repository_is_looked_into_only_where_nothing_else_lets_it_run(tmp_pat
         trust(tmp_path)
     roots = []
 
-    def names_none(root):
+    def find_none(root):
         roots.append(root)
-        return False
+        return ()
 
-    assert is_trusted(CommitArguments(directory=tmp_path, **options), is_needed=names_none)
+    assert is_trusted(CommitArguments(directory=tmp_path, **options), find_programs=find_none)
     assert roots == [tmp_path] * looks
 
 
 def test_a_repository_that_would_run_something_is_refused_without_trust(tmp_path, capsys):
-    assert not is_trusted(CommitArguments(directory=tmp_path), is_needed=lambda _: True)
-    assert "not trust" in capsys.readouterr().err
+    assert not is_trusted(
+        CommitArguments(directory=tmp_path), find_programs=lambda _: ("gpg.program", "the hook a", "b", "c")
+    )
+    assert "may run what its repository names: gpg.program, the hook a, b, 1 more." in capsys.readouterr().err
