@@ -8,7 +8,8 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from core.protocol.client import Client
     from tui.terminal.early_terminal import EarlyTerminal
+    from tui.terminal.exit_signals import ExitSignals
 
 
 class ScreenOptions(Protocol):
@@ -79,7 +81,7 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
     CSS_PATH = "app.tcss"
     TITLE = "agent-tui"
 
-    install_signal_handlers: Callable[[AgentApp], None] | None = None
+    exit_signals: ExitSignals | None = None
     keep_fault: KeepFault | None = None
     directory = Path()  # that was opened
     is_hung_up = False  # the terminal is gone
@@ -112,8 +114,14 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
         return self.main
 
     def on_load(self) -> None:
-        if self.install_signal_handlers is not None:
-            self.install_signal_handlers(self)
+        if self.exit_signals is not None:
+            self.exit_signals.install()
+
+    @contextmanager
+    def suspend(self) -> Iterator[None]:
+        """Give the terminal to another program, with the keys that are signals."""
+        with self.exit_signals.leave_keys() if self.exit_signals is not None else nullcontext(), super().suspend():
+            yield
 
     def on_mount(self) -> None:
         if self.keymap:
@@ -217,7 +225,8 @@ def run(
         return await connect(options, app.main.state.session_id or options.resume or "")
 
     vars(textual_screen)["UPDATE_PERIOD"] = 1 / FRAMES_PER_SECOND
-    from tui.terminal.driver import TerminalDriver, exit_on_signals, get_attributes, restore_on_error
+    from tui.terminal.driver import TerminalDriver, get_attributes, restore_on_error, restore_terminal
+    from tui.terminal.exit_signals import ExitSignals
 
     driver, request = choose_driver(), build_session_request(options)
     if early is None:
@@ -226,7 +235,7 @@ def run(
         with_early = cast("type[Driver]", partial(TerminalDriver, early=early))
         app = AgentApp(client, request, driver=with_early, theme=early.theme, early=early)
     before = get_attributes() if early is None else early.attributes
-    app.install_signal_handlers, app.keep_fault = partial(exit_on_signals, before=before), keep_fault
+    app.exit_signals, app.keep_fault = ExitSignals(app, partial(restore_terminal, before)), keep_fault
     app.directory = options.directory
     with restore_on_error(before):
         app.run()

@@ -6,13 +6,10 @@ input ends or fails, its output can't be written any more), and an end that some
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import selectors
-import signal
 import termios
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from io import TextIOWrapper
 from typing import IO, Any, Final
@@ -30,6 +27,7 @@ from tui.terminal.early_terminal import (
     SEQUENCE_GAP,
     EarlyTerminal,
 )
+from tui.terminal.exit_signals import EXIT_INTERRUPTED
 from tui.terminal.input_parser import InputParser
 from tui.terminal.replies import ASK_BACKGROUND, TerminalBackground
 from tui.terminal.sequences import POP_TITLE, PUSH_TITLE, ProgressState, format_progress_report, format_title
@@ -39,9 +37,6 @@ RESET_SEQUENCES: Final = (
     "\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[?1004l\x1b[?2048l\x1b[<u"
     f"\x1b[?7h\x1b[?1049l\x1b[?25h\x1b[0m{POP_TITLE}"
 )
-END_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
-EXIT_INTERRUPTED: Final = 130  # the exit code, as of Ctrl+C
-EXIT_TIMEOUT: Final = 20.0  # seconds that an orderly end may take; the engine has 15 of them to write what it has to
 POLL_INTERVAL: Final = 0.1  # seconds
 
 
@@ -222,23 +217,3 @@ def restore_terminal(before: list[Any] | None) -> None:
     if before is not None:
         with contextlib.suppress(termios.error):
             termios.tcsetattr(0, termios.TCSANOW, before)
-
-
-def exit_on_signals(app: Any, before: list[Any] | None) -> None:
-    """Let signals that mean the end exit `app` as `ctrl+q` does, its engine too; by force after `EXIT_TIMEOUT`, with
-    the terminal as it was `before`."""
-    loop = asyncio.get_running_loop()
-
-    def force() -> None:
-        restore_terminal(before)
-        os._exit(EXIT_INTERRUPTED)
-
-    def end(number: int) -> None:
-        app.is_hung_up = app.is_hung_up or number == signal.SIGHUP
-        timer = threading.Timer(EXIT_TIMEOUT, force)
-        timer.daemon = True
-        timer.start()
-        app.exit(return_code=EXIT_INTERRUPTED)
-
-    for number in END_SIGNALS:
-        loop.add_signal_handler(number, end, number)

@@ -13,7 +13,7 @@ from textual.drivers._byte_stream import BytePacket, ByteStream
 from textual.drivers.web_driver import WebDriver, _ExitInput
 from textual.message import Message
 
-from tui.terminal.driver import EXIT_INTERRUPTED
+from tui.terminal.exit_signals import EXIT_INTERRUPTED
 from tui.terminal.input_parser import InputParser
 
 

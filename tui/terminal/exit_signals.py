@@ -1,0 +1,64 @@
+"""The signals that mean the end: the app exits as by `ctrl+q`, its engine too, and by force if that takes too long.
+
+While another program has the terminal, such as an editor, its Ctrl+C and Ctrl+\\ are signals to us as well: they are
+that program's keys, and nothing ends by them here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+EXIT_INTERRUPTED: Final = 130  # the exit code, as of Ctrl+C
+EXIT_TIMEOUT: Final = 20.0  # seconds that an orderly end may take; the engine has 15 of them to write what it has to
+_OF_KEYS: Final = (signal.SIGINT, signal.SIGQUIT)
+_OF_OTHERS: Final = (signal.SIGTERM, signal.SIGHUP)
+
+
+class ExitSignals:
+    """The handlers of one app. `restore`: gives the terminal back as it was before the app."""
+
+    def __init__(self, app: Any, restore: Callable[[], None]) -> None:
+        self._app, self._restore = app, restore
+
+    def install(self) -> None:
+        """Handle the signals in the running loop."""
+        loop = asyncio.get_running_loop()
+        for number in (*_OF_KEYS, *_OF_OTHERS):
+            loop.add_signal_handler(number, self._end, number)
+
+    @contextlib.contextmanager
+    def leave_keys(self) -> Iterator[None]:
+        """Leave the keys of the terminal to a program that has it, for which the loop stands still. What others send
+        meanwhile counts afterwards."""
+        loop = asyncio.get_running_loop()
+        received: list[int] = []
+        for number in (*_OF_KEYS, *_OF_OTHERS):
+            loop.remove_signal_handler(number)
+            # A function, since what is ignored here would be ignored in that program, too.
+            signal.signal(
+                number, (lambda *_: None) if number in _OF_KEYS else (lambda other, _: received.append(other))
+            )
+        signal.set_wakeup_fd(-1)  # or the loop would find the signals when it runs again
+        try:
+            yield
+        finally:
+            self.install()
+            for other in received:
+                loop.call_soon(self._end, other)
+
+    def _end(self, number: int) -> None:
+        self._app.is_hung_up = self._app.is_hung_up or number == signal.SIGHUP
+        timer = threading.Timer(EXIT_TIMEOUT, self._force)
+        timer.daemon = True
+        timer.start()
+        self._app.exit(return_code=EXIT_INTERRUPTED)
+
+    def _force(self) -> None:
+        self._restore()
+        os._exit(EXIT_INTERRUPTED)
