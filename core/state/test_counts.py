@@ -14,7 +14,7 @@ _COUNTED_LINE: Final = re.compile(
 )
 _COUNT: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|todo)\b")
 _CARGO: Final = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", re.MULTILINE)
-_UNITTEST: Final = re.compile(r"^Ran (\d+) tests? in .*\n+(?:OK|FAILED)(?: \((.*)\))?$", re.MULTILINE)
+_UNITTEST: Final = re.compile(r"^Ran (\d+) tests? in .*\n+(?:OK|FAILED|NO TESTS RAN)(?: \((.*)\))?$", re.MULTILINE)
 _UNITTEST_PART: Final = re.compile(r"(failures|errors|skipped)=(\d+)")
 _MOCHA: Final = re.compile(r"^\s*(\d+) (passing|failing|pending)\b", re.MULTILINE)
 _TAP: Final = re.compile(r"^[#ℹ] (pass|fail|skipped) (\d+)$", re.MULTILINE)

@@ -36,6 +36,13 @@ def test_the_counts_of_a_test_runner_are_found(output, told):
     assert found.format() == told
 
 
+@pytest.mark.parametrize("end", ["OK", "NO TESTS RAN", "NO TESTS RAN (skipped=1)"])  # before Python 3.12 and since
+def test_a_run_of_unittest_without_a_test_counts_none_that_passed(end):
+    counts = find_test_counts(f"\n----------\nRan {end.count('1')} tests in 0.000s\n\n{end}\n")
+    assert counts is not None
+    assert (counts.passed, counts.failed) == (0, 0)
+
+
 @pytest.mark.parametrize(
     "output", ["", "hello", "3 files changed\n", "12 apples in 3 s", "passed\n", "it passed 3 times"]
 )
