@@ -83,7 +83,13 @@ class HttpServer:
     async def __aenter__(self) -> HttpServer:
         self._socket.listen()  # who connects before it runs waits
         self._server = uvicorn.Server(
-            uvicorn.Config(self._serve, interface="asgi3", log_level="critical", **self._options)
+            uvicorn.Config(
+                self._serve,
+                interface="asgi3",
+                log_level="critical",
+                timeout_graceful_shutdown=1,  # since Python 3.12 connections that a client holds are awaited
+                **self._options,
+            )
         )
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]})
         self._thread.start()
