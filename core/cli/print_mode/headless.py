@@ -251,7 +251,8 @@ class _PrintRun:
             self._errors.append(envelope.event)
         if not isinstance(envelope.event, ev.LossyEvent) and envelope.seq <= self._printed:
             return
-        self._stop_count_down()
+        if not isinstance(envelope.event, ev.IndexProgressed):  # which goes on beside a wait
+            self._stop_count_down()
         self._printer.event(envelope)
         match envelope.event:
             case ev.ApprovalResolved(by="program") | ev.NetworkRefused():

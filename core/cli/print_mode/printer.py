@@ -135,6 +135,8 @@ class TextPrinter:
             self._counting = False
 
     def event(self, envelope: ev.Envelope) -> None:
+        if isinstance(envelope.event, ev.IndexProgressed):
+            return  # it has no line, and ends none
         self._end_count()
         match envelope.event:
             case ev.DocumentStarted(kind="text", id=document):
