@@ -67,9 +67,14 @@ def is_true(value: str) -> bool:
     return value.lower() in _TRUE
 
 
+def is_switch(value: str | None) -> bool:
+    """Return True if a value does nothing but switch a setting on or off; None: it has none, which is on."""
+    return value is None or value.lower() in _TRUE | _FALSE
+
+
 def _accept_value(name: str, value: str | None) -> str | None:
     word = "true" if value is None else value.lower()
-    if name in _FLAGS and word in _TRUE | _FALSE:
+    if name in _FLAGS and is_switch(value):
         return "true" if word in _TRUE else "false"
     return word if word in _WORDS.get(name, ()) else None
 

@@ -14,12 +14,11 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from core.edits.indentation import measure_depth
-from core.edits.lazy.gaps import NAMED, MarkedDraft
+from core.edits.lazy.gaps import NAMED, OPENS, MarkedDraft, count_open
 from core.edits.lazy.line_keys import parse_line_key
 from core.edits.lazy.line_matches import BRANCH, CONTINUED, PREFIX
 
 _CLOSES: Final = re.compile(r"[)\]}]|</|end\b|fi\b|done\b|esac\b")
-_OPENS: Final = re.compile(r"[{(\[:]$|\b(?:do|then|begin)$")
 _HASHED: Final = re.compile(r"#(?:\w|#+\s)")
 _FEW: Final = 2  # lines of a thing without a name
 
@@ -45,7 +44,7 @@ class PlaceLaw:
             return ""
         if self._loses_definition(runs):
             return f"a definition would go between {shown} and what follows it, and it does not say so"
-        if not self._tells_place(runs, piece) or (not self._is_inside(piece[0]) and self._has_rival(piece)):
+        if not self._tells_place(runs, piece) or (not self.draft.is_inside(piece[0]) and self._has_rival(piece)):
             return f"{shown} and what is next to it fit in more than one place"
         return self._judge_ends(piece, anchors)
 
@@ -72,7 +71,7 @@ class PlaceLaw:
         begin the draft without a marker tell one themselves, as lines before them may be meant to stay."""
         if len(runs) > 1 and piece[0] in runs[0] and piece[0] < self.draft.markers[0] and not self._is_placed(runs[0]):
             return False
-        added = len(runs) == 1 and self.draft.rows[-1].token != piece[-1] and self._is_inside(piece[0])
+        added = len(runs) == 1 and self.draft.rows[-1].token != piece[-1] and self.draft.is_inside(piece[0])
         return added or any(map(self._is_placed, runs))
 
     def _loses_definition(self, runs: Sequence[Sequence[int]]) -> bool:
@@ -133,16 +132,11 @@ class PlaceLaw:
     def _is_named(self, token: int) -> bool:
         return NAMED.match(parse_line_key(self.tokens[token].text) or "") is not None
 
-    def _is_inside(self, token: int) -> bool:
-        """True if an earlier line of the draft that the file has, or its head by name, lies further out."""
-        depth = self.tokens[token].depth
-        return any(index in self.draft.matched and self.tokens[index].depth < depth for index in range(token))
-
     def _stands_alone(self, piece: Sequence[int]) -> bool:
         """True if a piece without an anchor is a version of a line, a line of what is shown by its head, or one whole
         definition."""
         first = piece[0]
-        if len(piece) == 1 and (self._is_version(first) or self._is_inside(first)):
+        if len(piece) == 1 and (self._is_version(first) or self.draft.is_inside(first)):
             return True
         things = self._find_things(piece)
         one = len(things) == 1 and first > self.draft.markers[0] and self._is_whole(piece, things[0])
@@ -173,7 +167,7 @@ class PlaceLaw:
         if not self._is_named(beside) and self._is_changed_within(anchors):
             return False
         things = self._find_things(new)
-        named = parse_line_key(self.tokens[things[0]].text) is not None or self._is_inside(things[0])
+        named = parse_line_key(self.tokens[things[0]].text) is not None or self.draft.is_inside(things[0])
         told = any(_tells(self.tokens[index].text) for index in anchors)
         return (named or told) and len(things) == 1 and self._is_whole(new, things[0])
 
@@ -194,7 +188,7 @@ class PlaceLaw:
         rows = [self.tokens[index].text for index in new if bare or index >= head]
         closed = _CLOSES.match(rows[-1].strip()) is not None and measure_depth(rows[-1]) == measure_depth(rows[0])
         named = parse_line_key(rows[0]) is not None or BRANCH.match(rows[0].strip()) is not None
-        is_open = _OPENS.search(rows[-1].rstrip()) is not None or _count_open(rows) > 0
+        is_open = OPENS.search(rows[-1].rstrip()) is not None or count_open(rows) > 0
         return not is_open and (len(rows) <= _FEW or named or closed)
 
     def _find_things(self, new: Sequence[int]) -> list[int]:
@@ -223,8 +217,3 @@ def _tells(line: str) -> bool:
     closing = CONTINUED.match(line.strip())
     rest = line.strip()[closing.end() :] if closing else line
     return any(map(str.isalnum, rest)) and not BRANCH.match(line.strip())
-
-
-def _count_open(rows: Sequence[str]) -> int:
-    text = "".join(rows)
-    return sum(map(text.count, "({[")) - sum(map(text.count, ")}]"))

@@ -17,6 +17,7 @@ from core.edits.lazy.blank_lines import ResultRow
 from core.edits.lazy.line_keys import parse_line_key
 from core.edits.lazy.line_matches import DraftToken
 
+OPENS: Final = re.compile(r"[{(\[:]$|\b(?:do|then|begin)$")
 NAMED: Final = re.compile(r"(?:definition|block) ")
 
 
@@ -97,6 +98,11 @@ class MarkedDraft:
     def _take(self, run: Sequence[int]) -> list[str]:
         return self.lines[min(run) : max(run) + 1] if run else []
 
+    def is_inside(self, token: int) -> bool:
+        """Return True if an earlier line of the draft that the file has, or its head by name, lies further out."""
+        depth = self.tokens[token].depth
+        return any(index in self.matched and self.tokens[index].depth < depth for index in range(token))
+
     def iterate_pieces(self) -> Iterator[list[int]]:
         """Yield the filled tokens between two markers, or an end of the draft and a marker."""
         for first, last in pairwise([-1, *self.markers, len(self.tokens)]):
@@ -163,3 +169,9 @@ class MarkedDraft:
     def _is_version(self, token: int, old: int) -> bool:
         key = parse_line_key(self.tokens[token].text)
         return self._is_same(token, old) or (key is not None and key == parse_line_key(self.bodies[old]))
+
+
+def count_open(rows: Sequence[str]) -> int:
+    """Return how many brackets more than they close some lines open; below 0 if they close more."""
+    text = "".join(rows)
+    return sum(map(text.count, "({[")) - sum(map(text.count, ")}]"))

@@ -17,7 +17,7 @@ from core.edits.hunks.costs import compute_replacement_cost, is_telling
 from core.edits.indentation import measure_depth
 from core.edits.lazy.anchors import PlaceLaw
 from core.edits.lazy.blank_lines import ResultRow
-from core.edits.lazy.gaps import NAMED, Gap, MarkedDraft
+from core.edits.lazy.gaps import NAMED, OPENS, Gap, MarkedDraft, count_open
 from core.edits.lazy.line_keys import parse_line_key
 from core.edits.lazy.line_matches import BRANCH, CONTINUED, PREFIX, DraftToken, compile_thing
 
@@ -26,7 +26,6 @@ _KEYWORD: Final = re.compile(
     r"\b(?:self|this|return|raise|throw|new|def|let|const|var|if|else|for|in|of|not|and|or|the|an|is|to|func|fn|function"
     r"|public|private|static|final|void|int|string|true|false|null|none|nil|await|async|import|from|print|assert)\b"
 )
-_OPENS: Final = re.compile(r"[{(\[:]$|\b(?:do|then|begin)$")
 _CLOSES: Final = re.compile(r"[)\]}]|</|end\b")
 _BROUGHT: Final = re.compile(r"(?:import|from|use|using|#include|require)\b")
 _IMPORT: Final = re.compile(r"(?:import|from|use|using|#include|require|export|const)\b|\w+\s*=\s")
@@ -151,7 +150,7 @@ class _Court:
             ends = self._is_at_open_end(row, step)
             if ends and beside and len(left) > come and len(self.draft.find_places(run)) != 1:
                 return self._tell_gone(left)
-            marked = (row.token or 0) < self.draft.markers[-1] and self._is_inside(row.token or 0)
+            marked = (row.token or 0) < self.draft.markers[-1] and self.draft.is_inside(row.token or 0)
             placed = marked or len(self.draft.find_places(run)) == 1 or any(map(_is_named, run))
             if run and len(left) > come + _MANY and not placed:
                 return self._tell_gone(left)
@@ -183,13 +182,8 @@ class _Court:
             run, is_open = self.draft.find_run(row, step, _DEEP)
             if not is_open or any(NAMED.match(parse_line_key(line) or "") for line in run):
                 return False
-            found.append(len(self.draft.find_places(run)) == 1 or self._is_inside(row.token))
+            found.append(len(self.draft.find_places(run)) == 1 or self.draft.is_inside(row.token))
         return not any(found)
-
-    def _is_inside(self, token: int) -> bool:
-        """True if an earlier line of the draft that the file has, or its head by name, lies further out."""
-        depth = self.tokens[token].depth
-        return any(index in self.draft.matched and self.tokens[index].depth < depth for index in range(token))
 
     def _is_replaced(self, old: int, gap: Gap) -> bool:
         """True if a line that comes is a version of one that goes: by its name, as the head of the same lines, as the
@@ -223,7 +217,7 @@ class _Court:
         if not gap.come:
             return False
         last, depth = self.tokens[gap.come[-1]], self.depths[old]
-        heads = all(_OPENS.search(row.rstrip()) for row in (self.bodies[old], last.text)) and last.depth == depth
+        heads = all(OPENS.search(row.rstrip()) for row in (self.bodies[old], last.text)) and last.depth == depth
         same = _list_open_brackets(self.bodies[old]) == _list_open_brackets(last.text)
         return heads and same and self._find_depth_below(gap) > depth
 
@@ -265,7 +259,7 @@ class _Court:
         """Object to new lines beside a marker that may take the place of what it stands for."""
         new = [self.tokens[index].text for index in gap.come]
         head = new[0].strip()
-        if gap.is_kept_below and (_OPENS.search(new[-1].rstrip()) or _count_open(new) > 0):
+        if gap.is_kept_below and (OPENS.search(new[-1].rstrip()) or count_open(new) > 0):
             return f"{new[-1].strip()[:80]!r} opens what it does not show"
         if gap.is_kept_above and _CLOSES.match(head):
             return f"{head[:80]!r} closes what it does not show"
@@ -323,11 +317,6 @@ def _list_open_brackets(row: str) -> list[str]:
         elif letter in ")]}" and opened:
             opened.pop()
     return opened
-
-
-def _count_open(rows: Sequence[str]) -> int:
-    text = "".join(rows)
-    return sum(map(text.count, "({[")) - sum(map(text.count, ")}]"))
 
 
 def _measure_shared_words(new: Sequence[str], old: Sequence[str]) -> float:

@@ -20,7 +20,7 @@ from core.git.repository import (
     read_config_text,
     read_settings,
 )
-from core.git.safe_config import find_last
+from core.git.safe_config import find_last, is_switch
 from core.git.temporary_directories import make_temporary_directory
 
 _DATA_ONLY: Final = re.compile(
@@ -36,8 +36,6 @@ _DATA_ONLY: Final = re.compile(
     r"|lfs\.(?:repositoryformatversion|.*\.access)",
     re.DOTALL,
 )
-
-_SWITCHES: Final = frozenset({"true", "false", "yes", "no", "on", "off", "1", "0"})
 
 
 def list_programs(root: Path) -> tuple[str, ...]:
@@ -60,8 +58,8 @@ def list_programs(root: Path) -> tuple[str, ...]:
 
 
 def _is_data(name: str, value: str | None) -> bool:
-    is_switch = name == "core.fsmonitor" and (value or "true").lower() in _SWITCHES  # git's own daemon
-    return is_switch or _DATA_ONLY.fullmatch(name) is not None
+    is_own_daemon = name == "core.fsmonitor" and is_switch(value)
+    return is_own_daemon or _DATA_ONLY.fullmatch(name) is not None
 
 
 def _list_hooks(places: RepositoryLayout, folder: Path) -> list[str]:
