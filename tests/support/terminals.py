@@ -56,7 +56,7 @@ class Tmux:
             if words in told and not (without and without in told):
                 return told
             select.select([], [], [], 0.05)
-        raise TimeoutError(f"{words!r} was not seen; the end: {told[-800:]}")
+        raise TimeoutError(f"{words!r} was not seen; the screen: {told}")
 
     def until_still(self) -> None:
         """Wait until the screen has not changed for a tenth of a second."""

@@ -188,6 +188,19 @@ async def test_c_comments_a_hunk_again_and_empty_removes_it():
         assert view.has_focus
 
 
+@pytest.mark.parametrize("height", range(14, 22))
+async def test_a_comment_on_the_hunk_at_the_foot_of_the_view_is_seen(height):
+    app = ReviewApp()
+    async with app.run_test(size=(120, height)) as pilot:
+        view = await settle(pilot, "j")
+        around(app, TOLD)
+        await settle(pilot)
+        last = view.find_hunk_rows(1)[1] - 1
+        assert view.current == 1
+        assert view.get_row_text(last) == "Why a list?"
+        assert last < view.scroll_offset.y + view.size.height
+
+
 async def test_a_comment_stands_below_its_hunk_as_text_and_the_cursor_stays_in_view():
     app = ReviewApp()
     async with app.run_test(size=(120, 20)) as pilot:

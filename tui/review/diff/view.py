@@ -160,10 +160,13 @@ class DiffView(CodeView):
         self.redraw()
 
     def lay_out_again(self, pages: Sequence[DiffPage] | None = None) -> None:
-        """Lay out what has changed; what is read stays where it is."""
-        place = self._find_place()
+        """Lay out what has changed; what is read stays where it is, and a comment below the current hunk gets into sight
+        with it."""
+        place, was_in_sight = self._find_place(), self._is_current_in_sight()
         self.lay_out(pages)
         self._restore(place)
+        if was_in_sight and not self._is_current_in_sight():
+            self.reveal_current()
 
     def set_split(self, is_wanted: bool) -> None:
         self.is_split_wanted = is_wanted
@@ -270,6 +273,9 @@ class DiffView(CodeView):
             fits = tail - head + above <= height
             target = head - above if head < top + 1 or not fits else max(tail - height + 1, 0)
             self.scroll_to(y=target, animate=False, force=True)
+
+    def _is_current_in_sight(self) -> bool:
+        return self.page is not None and self._is_in_sight(self.find_hunk_rows(self.current))
 
     def _is_in_sight(self, rows: tuple[int, int]) -> bool:
         top = self.scroll_offset.y
