@@ -67,7 +67,7 @@ def watch_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Note for one test which keys are pressed; the one that is dead does nothing."""
     from textual.app import App
 
-    from tui.chat.prompt.editor import PromptEditor
+    from tui.input.own_keys import OwnKeys
 
     run_action = App.run_action
 
@@ -91,7 +91,7 @@ def watch_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         return is_done
 
     monkeypatch.setattr(App, "run_action", run)
-    for owner, name in ((App, "_check_bindings"), (PromptEditor, "_act")):
+    for owner, name in ((App, "_check_bindings"), (OwnKeys, "_act")):
         monkeypatch.setattr(owner, name, knowing_the_key(getattr(owner, name)))
 
 

@@ -10,6 +10,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widgets import Input
 
+from tui.input.own_keys import OwnKeys
 from tui.keymap import get_bindings
 from tui.widgets.key_hints import Hint
 
@@ -22,22 +23,16 @@ class InputPurpose(NamedTuple):
     cancel: str = "back"
 
 
-class SteadyInput(Input):
+class SteadyInput(Input, OwnKeys):
     """An input that takes keys in their order, and whose cursor does not blink, since that would write to the terminal
     while nothing happens."""
 
     cursor_blink = reactive(False, init=False)
 
     async def _on_key(self, event: events.Key) -> None:
-        """Do at once what a key of the input's own is bound to. Left to Textual it is done when the key has come back
-        from the app: after the letters behind it, where a slow link brings several keys at a time."""
-        if event.is_printable:
-            return
-        for binding in self._bindings.key_to_bindings.get(event.key, ()):
-            if not binding.priority and await self.app.run_action(binding.action, self):
-                event.stop()
-                event.prevent_default()
-                return
+        if not event.is_printable and await self._act(event.key):
+            event.stop()
+            event.prevent_default()
 
 
 class InputLine(SteadyInput):

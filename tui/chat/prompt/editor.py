@@ -24,6 +24,7 @@ from tui.chat.prompt.pastes import (
     find_chip_beginning,
     find_chip_ending,
 )
+from tui.input.own_keys import OwnKeys
 
 if TYPE_CHECKING:
     from rich.style import Style
@@ -49,7 +50,7 @@ def queue_action(action: Callable[[EditorT], None]) -> Callable[[EditorT], None]
     return queue
 
 
-class PromptEditor(TextArea):
+class PromptEditor(TextArea, OwnKeys):
     """A text area with chips for what is long, and either its own keys or Vim's."""
 
     def __init__(self, *, id: str | None = None, placeholder: str = "") -> None:  # noqa: A002
@@ -115,13 +116,6 @@ class PromptEditor(TextArea):
             await super()._on_key(event)
         else:
             event.prevent_default()
-
-    async def _act(self, key: str) -> bool:
-        """Carry out what a key is bound to here. Else the app did that, behind letters that were struck after it."""
-        for binding in self._bindings.key_to_bindings.get(key, ()):
-            if not binding.priority and await self.app.run_action(binding.action, self):
-                return True
-        return False
 
     @queue_action
     def action_word_left(self) -> None:

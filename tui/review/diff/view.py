@@ -160,8 +160,8 @@ class DiffView(CodeView):
         self.redraw()
 
     def lay_out_again(self, pages: Sequence[DiffPage] | None = None) -> None:
-        """Lay out what has changed; what is read stays where it is, and a comment below the current hunk gets into sight
-        with it."""
+        """Lay out what has changed; what is read stays where it is. A comment below the current hunk is shown
+        together with it."""
         place, was_in_sight = self._find_place(), self._is_current_in_sight()
         self.lay_out(pages)
         self._restore(place)
