@@ -74,7 +74,7 @@ def _compared(made: Made, text: str) -> str:
     if missing(made, text):
         return LOST
     spaced = text.split() == made.expected.split()  # blank lines beside a marker are its surroundings
-    return LITERAL if made.is_cut and (spaced or keeps_more(made, text)) else WRONG
+    return LITERAL if (made.is_cut and spaced) or (made.shape != "careful" and keeps_more(made, text)) else WRONG
 
 
 def applied(made: Made) -> str:
@@ -85,9 +85,10 @@ def applied(made: Made) -> str:
 
 def keeps_more(made: Made, text: str) -> bool:
     """Whether a text is the one that is meant with more lines of the file, all of which stay as they were."""
-    rows = iter(text.splitlines())
+    rows = iter(text.split("\n"))
     more = _counted(text) - _counted(made.expected)
-    return all(row in rows for row in made.expected.splitlines()) and more <= _counted(made.original)
+    told = (row for row in made.expected.split("\n") if row.strip())
+    return all(row in rows for row in told) and more <= _counted(made.original)
 
 
 def missing(made: Made, text: str) -> list[str]:

@@ -78,9 +78,9 @@ class Made(NamedTuple):
 
     @property
     def is_cut(self) -> bool:
-        """Whether changes stand right beside markers, or an end lacks one, so that the edit does not show all that they
-        take the place of."""
-        return self.shape.endswith(("-changed", "-only", "-ends")) or self.shape == "bare"
+        """Whether changes stand right beside markers or a blank line, or an end lacks a marker, so that the edit does
+        not show all that they take the place of."""
+        return self.shape.endswith(("-changed", "-only", "-ends")) or self.shape in ("bare", "careless")
 
 
 class File(NamedTuple):

@@ -193,17 +193,19 @@ def _check_start(part: TextLines, rows: list[str]) -> None:
 
 
 def _check_range_ends(part: TextLines, tokens: list[DraftToken], ends: tuple[bool, bool]) -> None:
-    """Raise `UndecidedEdit` when a draft with markers begins or ends with a new line and without a marker, in a range
-    that begins or ends within the file (`ends`: where it does not)."""
+    """Raise `UndecidedEdit` when a draft with markers begins or ends without a marker, and not with the line that its
+    range begins or ends with, within the file (`ends`: where the range does not)."""
     filled = [token for token in tokens if token.text.strip()]
-    there = {body.strip() for body in part.bodies}
-    names = {key for body in part.bodies if (key := parse_line_key(body)) and key.startswith("definition ")}
-    if all(token.kind != "marker" for token in filled):
+    bodies = [body for body in part.bodies if body.strip()]
+    if not bodies or all(token.kind != "marker" for token in filled):
         return
-    for token, is_end in zip((filled[0], filled[-1]), ends, strict=True):
-        known = token.text.strip() in there or parse_line_key(token.text) in names
-        if token.kind == "line" and not is_end and not known:
-            raise UndecidedEdit(f"it begins or ends with {token.text.strip()[:80]!r}, which is not in its range")
+    for token, body, is_end in zip((filled[0], filled[-1]), (bodies[0], bodies[-1]), ends, strict=True):
+        key = parse_line_key(body) or ""
+        is_known = token.text.strip() == body.strip() or (
+            key.startswith("definition ") and parse_line_key(token.text) == key
+        )
+        if token.kind == "line" and not is_end and not is_known:
+            raise UndecidedEdit(f"it begins or ends with {token.text.strip()[:80]!r}, unlike its range")
 
 
 def _check_whole(part: TextLines, rows: list[str]) -> None:

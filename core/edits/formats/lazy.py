@@ -30,7 +30,6 @@ from core.edits.lazy.markers import expand_elided_body, is_marker, may_be_marker
 from core.text.lines import TextLines, split_closed, split_lines
 
 _MANY_PLACES: Final = "its parts fit in more than one place"
-_FEW: Final = 2  # lines at the start that a draft of the whole file may leave out
 _PROSE: Final = (".md", ".mdx", ".markdown", ".rst")
 _ONE_OF_A_NAME: Final = (".py", ".js", ".jsx", ".mjs", ".cjs", ".go", ".rs", ".rb", ".php", ".c", ".sh")
 _NAMED: Final = re.compile(
@@ -132,7 +131,7 @@ def _replace_unmarked(text: str, lines: TextLines, new: Sequence[str], path: str
     lost = any(key.startswith("definition ") for key in gone)
     whole = same_start and same_end and len(given) * 2 >= len(old)
     above = old[: old.index(given[0])] if given[0] in old else []
-    if sum(map(is_telling, above)) > _FEW and set(above).isdisjoint(given):
+    if any(map(is_telling, above)) and set(above).isdisjoint(given):
         raise UndecidedEdit(f"it begins with {given[0][:80]!r} and does not say what becomes of the lines before")
     if shared * 4 >= len(set(old)) * (3 if lost else 2) or (whole and not lost):
         return lines.fit_end(_close_lines(new, lines))

@@ -57,6 +57,18 @@ def split_pieces(rows: Sequence[str], marked: Sequence[bool]) -> list[DraftPiece
     return pieces
 
 
+def are_in_file(pieces: Sequence[DraftPiece], lines: Sequence[str]) -> bool:
+    """Return True if a file has all pieces to the letter, in order, but for blank lines: nothing is new in them."""
+    own, start = [line for line in lines if line], 0
+    for piece in pieces:
+        rows = [row.rstrip() for row in piece.rows if row]
+        places = (at for at in range(start, len(own) - len(rows) + 1) if own[at : at + len(rows)] == rows)
+        if (place := next(places, None)) is None:
+            return False
+        start = place + len(rows)
+    return True
+
+
 def is_outlined(pieces: Sequence[DraftPiece]) -> bool:
     """True if every piece begins with something that has a name and holds the rest of it, or stands beside it."""
     return all(_begins_with_name(piece.rows) for piece in pieces)

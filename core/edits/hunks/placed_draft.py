@@ -13,6 +13,7 @@ from core.edits.hunks.pieces import (
     START,
     STOP,
     DraftPiece,
+    are_in_file,
     is_outlined,
     is_single,
     is_spaced,
@@ -42,7 +43,8 @@ class PlacedDraft(NamedTuple):
     """Text that a draft makes of a file. `is_sure`: nothing else that it could make comes near; `is_contested`: but
     something else speaks against it; `is_tied`: something else is as good; `doubts`: of its pieces; `is_outlined`:
     every piece begins with something that has a name; `is_headed`: one is a single line that stays; `is_whole`:
-    every piece ends where that does; `has_markers`: there is a marker."""
+    every piece ends where that does; `has_markers`: there is a marker; `is_repeat`: the file has all pieces as they
+    are."""
 
     text: str
     cost: int
@@ -54,6 +56,7 @@ class PlacedDraft(NamedTuple):
     is_tied: bool = False
     doubts: tuple[PlacementDoubt | None, ...] = (None,)
     is_headed: bool = False
+    is_repeat: bool = False
 
     @property
     def is_outline(self) -> bool:
@@ -76,6 +79,8 @@ class PlacedDraft(NamedTuple):
             return after == before
         if self.is_headed or after == self.text:
             return True
+        if self.is_repeat:
+            return after == before
         rest = iter(after.split("\n"))
         harmless = (self.is_whole and self.is_tied) or all(line in rest for line in before.split("\n"))
         return not self.is_contested and harmless
@@ -118,6 +123,7 @@ def place_pieces(
         is_headed=any(_is_head(placement, index.lines, most=2 if outline else 1) for placement in choice.placements),
         is_whole=is_whole(pieces),
         has_markers=any(marked),
+        is_repeat=are_in_file(pieces, index.lines[1:-1]),
     )
 
 

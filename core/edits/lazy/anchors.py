@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from core.edits.indentation import measure_depth
-from core.edits.lazy.gaps import NAMED, OPENS, MarkedDraft, count_open
+from core.edits.lazy.gaps import NAMED, OPENS, MarkedDraft, count_open, says_more
 from core.edits.lazy.line_keys import parse_line_key
 from core.edits.lazy.line_matches import BRANCH, CONTINUED, PREFIX
 
@@ -36,7 +36,7 @@ class PlaceLaw:
 
     def _judge(self, piece: Sequence[int]) -> str:
         anchors = [index for index in piece if self.is_anchor(index)]
-        runs = self._split_runs(anchors)
+        runs = self.draft.split_runs(anchors)
         shown = repr(self.tokens[piece[0]].text.strip()[:80])
         if not anchors:
             return "" if self._stands_alone(piece) else f"{shown} and the lines around it are not in the file"
@@ -51,7 +51,7 @@ class PlaceLaw:
     def _judge_ends(self, piece: Sequence[int], anchors: Sequence[int]) -> str:
         """Object to what a piece with anchors begins or ends with, if that is new and may not be added."""
         above, below = [i for i in piece if i < anchors[0]], [i for i in piece if i > anchors[-1]]
-        if self._is_named(anchors[0]) and all(PREFIX.match(self.tokens[index].text.strip()) for index in above):
+        if self.draft.is_named(anchors[0]) and all(PREFIX.match(self.tokens[index].text.strip()) for index in above):
             above = []  # what stands before a definition is a part of it
         if above and below:
             return f"{self.tokens[piece[0]].text.strip()[:80]!r} and the last line of its part are not in the file"
@@ -84,7 +84,7 @@ class PlaceLaw:
         return lost and len(runs) > _FEW and min(len(runs[0]), len(runs[-1])) < _FEW
 
     def _is_placed(self, run: Sequence[int]) -> bool:
-        named = any(map(self._is_named, run))
+        named = any(map(self.draft.is_named, run))
         return named or self._is_at_end(run) or self._is_unique(run)
 
     def _is_at_end(self, run: Sequence[int]) -> bool:
@@ -94,16 +94,6 @@ class PlaceLaw:
         before, after = self.tokens[:first], self.tokens[last + 1 :]
         starts = self.draft.matched[first] == filled[0] and not any(token.text.strip() for token in before)
         return starts or (self.draft.matched[last] == filled[-1] and not any(token.text.strip() for token in after))
-
-    def _split_runs(self, anchors: Sequence[int]) -> list[list[int]]:
-        """Anchors that follow each other in the file."""
-        runs: list[list[int]] = []
-        for index in anchors:
-            if runs and self.draft.is_next(self.draft.matched[runs[-1][-1]], self.draft.matched[index]):
-                runs[-1].append(index)
-            else:
-                runs.append([index])
-        return runs
 
     def _is_unique(self, run: Sequence[int]) -> bool:
         return len(self.draft.find_places(self._list_lines(run))) == 1
@@ -121,16 +111,13 @@ class PlaceLaw:
             apart = (not (each in same and self.draft.is_next(same[one], same[each])) for one, each in pairs)
             size = next((at for at, is_apart in enumerate(apart) if is_apart), len(tokens))
             shared = [self.tokens[index].text.strip() for index in tokens[:size]]
-            if not 0 < size < len(tokens) or not any(map(_tells, shared)):
+            if not 0 < size < len(tokens) or not any(map(says_more, shared)):
                 continue
             first, last = sorted((tokens[0], tokens[size]))
             longer = [token.text.rstrip() for token in self.tokens[first : last + 1]]
             if any(same[tokens[0]] not in place for place in self.draft.find_places(longer)):
                 return True
         return False
-
-    def _is_named(self, token: int) -> bool:
-        return NAMED.match(parse_line_key(self.tokens[token].text) or "") is not None
 
     def _stands_alone(self, piece: Sequence[int]) -> bool:
         """True if a piece without an anchor is a version of a line, a line of what is shown by its head, or one whole
@@ -141,8 +128,8 @@ class PlaceLaw:
         things = self._find_things(piece)
         one = len(things) == 1 and first > self.draft.markers[0] and self._is_whole(piece, things[0])
         key = parse_line_key(self.tokens[first].text)
-        known = any(_tells(self.tokens[index].text) for index in self.draft.same) or not any(self.draft.lines)
-        return one and known and (self._is_named(things[0]) or (len(piece) == 1 and key is not None))
+        known = any(says_more(self.tokens[index].text) for index in self.draft.same) or not any(self.draft.lines)
+        return one and known and (self.draft.is_named(things[0]) or (len(piece) == 1 and key is not None))
 
     def _is_version(self, token: int) -> bool:
         """True if a line takes the place of the only one that names the same thing at its depth, or calls it; what is
@@ -164,18 +151,18 @@ class PlaceLaw:
             return True
         if new[0] > beside and _is_remark(text):
             return False  # what the remark stands before is not there
-        if not self._is_named(beside) and self._is_changed_within(anchors):
+        if not self.draft.is_named(beside) and self._is_changed_within(anchors):
             return False
         things = self._find_things(new)
         named = parse_line_key(self.tokens[things[0]].text) is not None or self.draft.is_inside(things[0])
-        told = any(_tells(self.tokens[index].text) for index in anchors)
+        told = any(says_more(self.tokens[index].text) for index in anchors)
         return (named or told) and len(things) == 1 and self._is_whole(new, things[0])
 
     def _is_changed_within(self, anchors: Sequence[int]) -> bool:
         """True if lines come or go between anchors, too."""
         inner = range(anchors[0], anchors[-1])
         come = any(self.tokens[index].text.strip() and index not in anchors for index in inner)
-        return come or len(self._split_runs(anchors)) > 1
+        return come or len(self.draft.split_runs(anchors)) > 1
 
     def _is_bounded(self, new: Sequence[int]) -> bool:
         """True if new lines are the first or last ones of the draft and of the result, and no marker is there."""
@@ -197,23 +184,16 @@ class PlaceLaw:
         rows = {index: self.tokens[index].text for index in new}
         least = min(map(measure_depth, rows.values()))
         things: list[int] = []
-        is_open = False
+        is_open, is_noted = False, any("/*" in row for row in rows.values())  # else a star begins an item of a list
         for index, row in rows.items():
             text = row.strip()
             if index != new[0] and (measure_depth(row) > least or _CLOSES.match(text) or text == "{"):
                 continue
             things[len(things) - is_open :] = [index]
-            is_open = PREFIX.match(text) is not None
+            is_open = PREFIX.match(text) is not None and (is_noted or not text.startswith("*"))
         return things
 
 
 def _is_remark(text: str) -> bool:
     """True for a comment, a decorator or an attribute: it speaks of what follows."""
     return PREFIX.match(text) is not None and _HASHED.match(text) is None
-
-
-def _tells(line: str) -> bool:
-    """True if a line says more than that something ends, or goes on in another branch."""
-    closing = CONTINUED.match(line.strip())
-    rest = line.strip()[closing.end() :] if closing else line
-    return any(map(str.isalnum, rest)) and not BRANCH.match(line.strip())

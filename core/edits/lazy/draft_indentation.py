@@ -8,6 +8,7 @@ from math import gcd
 from typing import Final
 
 from core.edits.indentation import Shift, deduce_shift, extract_indent, measure_depth
+from core.edits.lazy.gaps import says_more
 from core.edits.lazy.line_keys import parse_line_key
 from core.text.lines import TextLines
 
@@ -22,7 +23,7 @@ def fit_indentation(new: Sequence[str], lines: TextLines) -> list[str]:
     pairs = [
         (line, places[line.strip()])
         for line in new
-        if there[line.strip()] == 1 == seen[line.strip()] and any(letter.isalnum() for letter in line)
+        if there[line.strip()] == 1 == seen[line.strip()] and says_more(line)
     ]
     sure = len(pairs) >= _SURE or any((parse_line_key(given) or "").startswith("definition ") for given, _ in pairs)
     told = sure and any(extract_indent(given) or extract_indent(old) for given, old in pairs)

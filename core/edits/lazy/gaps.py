@@ -15,9 +15,10 @@ from typing import Final, NamedTuple
 from core.edits.indentation import measure_depth
 from core.edits.lazy.blank_lines import ResultRow
 from core.edits.lazy.line_keys import parse_line_key
-from core.edits.lazy.line_matches import DraftToken
+from core.edits.lazy.line_matches import BRANCH, CONTINUED, DraftToken
 
 OPENS: Final = re.compile(r"[{(\[:]$|\b(?:do|then|begin)$")
+_BARE: Final = re.compile(r"```\S*$|(?:try|do|begin|loop|unsafe|async)\s*[:{]?$")
 NAMED: Final = re.compile(r"(?:definition|block) ")
 
 
@@ -77,6 +78,17 @@ class MarkedDraft:
         starts = range(len(self.lines) - size + 1)
         return [range(at, at + size) for at in starts if self.lines[at : at + size] == rows]
 
+    def find_places_of_run(self, tokens: Sequence[int]) -> list[range]:
+        """Return where the file has a run of tokens; but for blank lines if it has others in the run than the draft."""
+        places = [self.matched[token] for token in tokens]
+        pairs = zip(pairwise(tokens), pairwise(places), strict=True)
+        if all((second - first > 1) == (below - above > 1) for (first, second), (above, below) in pairs):
+            return self.find_places(self.lines[places[0] : places[-1] + 1])
+        filled = [index for index, line in enumerate(self.lines) if line]
+        rows = [line for line in self.lines[places[0] : places[-1] + 1] if line]
+        found = (filled[at : at + len(rows)] for at, index in enumerate(filled) if self.lines[index] == rows[0])
+        return [range(each[0], each[-1] + 1) for each in found if [self.lines[index] for index in each] == rows]
+
     def find_run(self, row: ResultRow, step: int, depth: int) -> tuple[list[str], bool]:
         """Return the lines of the file that the draft shares with it without a break, from a row of both on, and
         whether a marker that may stand for lines of a depth is next to them."""
@@ -94,6 +106,20 @@ class MarkedDraft:
         """Return True if there is nothing but blank lines between two lines of the file."""
         first, last = sorted((one, other))
         return not any(self.lines[first + 1 : last])
+
+    def is_named(self, token: int) -> bool:
+        """Return True if a token is the head of a definition or of a block that has a name."""
+        return NAMED.match(parse_line_key(self.tokens[token].text) or "") is not None
+
+    def split_runs(self, anchors: Sequence[int]) -> list[list[int]]:
+        """Split tokens that the file has into runs of those that follow each other in it."""
+        runs: list[list[int]] = []
+        for token in anchors:
+            if runs and self.is_next(self.matched[runs[-1][-1]], self.matched[token]):
+                runs[-1].append(token)
+            else:
+                runs.append([token])
+        return runs
 
     def _take(self, run: Sequence[int]) -> list[str]:
         return self.lines[min(run) : max(run) + 1] if run else []
@@ -172,6 +198,17 @@ class MarkedDraft:
 
 
 def count_open(rows: Sequence[str]) -> int:
-    """Return how many brackets more than they close some lines open; below 0 if they close more."""
+    """Return how many brackets and long strings more than they close some lines open; below 0 if they close more."""
     text = "".join(rows)
-    return sum(map(text.count, "({[")) - sum(map(text.count, ")}]"))
+    strings = any(text.count(quotes) % 2 for quotes in ('"""', "'''", "```"))
+    return sum(map(text.count, "({[")) - sum(map(text.count, ")}]")) + strings
+
+
+def says_more(line: str) -> bool:
+    """Return True if a line says more than that something begins or ends, or goes on in another branch."""
+    text = line.strip()
+    if _BARE.match(text):
+        return False
+    closing = CONTINUED.match(text)
+    rest = text[closing.end() :] if closing else text
+    return any(map(str.isalnum, rest)) and not BRANCH.match(text)

@@ -21,10 +21,10 @@ _DEFINITIONS: Final = tuple(
     re.compile(pattern)
     for pattern in (
         rf"{_MODIFIERS}(?:data\s+|case\s+)?(?:def|func|fun|function\*?|fn|class|struct|interface|enum|trait|impl|module|namespace|"
-        r"type|object|protocol|record|package|macro_rules!)\s+(?:\([^)]*\)\s*)?(?P<name>[\w$.:]+)",
+        r"type|object|protocol|record|package|macro_rules!)\s+(?P<name>(?:\([^)]*\)\s*)?[\w$.:]+)",
         rf"{_MODIFIERS}(?:{_TYPE}\s+)*?(?P<name>[\w$~:]+)\s*\([^;]*\)\s*"
         r"(?:->\s*[^{]+|:\s*[^{]+|throws\s+[\w, .]+|const)?\s*\{",
-        rf"{_MODIFIERS}(?:{_TYPE}\s+)+[*&]*(?P<name>[\w$~:]+)\s*\([^;]*\)\s*(?:const|noexcept|override)?$",
+        rf"{_MODIFIERS}(?:{_TYPE}\s+)+[*&]*(?P<name>[\w$~:]+)\([^;]*\)\s*(?:const|noexcept|override)?$",
     )
 )
 _BLOCK_CALL = re.compile(
@@ -54,6 +54,7 @@ _OTHERS: Final = tuple(
         rf"(?P<name>[\w\"`]+)\s+[*\[\]]*{_COLUMN}\b(?!\s*\()",
     )
 )
+_RECEIVER = re.compile(r"^\((?:\w+\s+)?\*?(?P<type>[^)]*)\)\s*")
 _STATEMENT = re.compile(
     r"(?:if|else|elif|for|while|switch|catch|return|try|finally|with|do|when|match|except|await|throw|new|yield|not|raise|"
     r"assert|delete|echo|go|defer|del|in|is|and|or|goto|print|select|insert|update)\b(?!\s*[:=]\s)"
@@ -67,6 +68,11 @@ _KINDS: Final = (
 )
 
 
+def _name_receiver(match: re.Match[str]) -> str:
+    """Return the type of a receiver, by which two methods of one name are not the same."""
+    return f"{match['type']}."
+
+
 def parse_line_key(line: str) -> str | None:
     """The name of what a line defines, with its kind ("definition load"), or None."""
     text = line.strip()
@@ -74,5 +80,5 @@ def parse_line_key(line: str) -> str | None:
         return None
     for kind, pattern in _KINDS:
         if found := pattern.match(text):
-            return f"{kind} {found['name'].strip()}"
+            return f"{kind} {_RECEIVER.sub(_name_receiver, found['name'].strip())}"
     return None

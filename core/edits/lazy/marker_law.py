@@ -17,9 +17,11 @@ from core.edits.hunks.costs import compute_replacement_cost, is_telling
 from core.edits.indentation import measure_depth
 from core.edits.lazy.anchors import PlaceLaw
 from core.edits.lazy.blank_lines import ResultRow
+from core.edits.lazy.gap_law import GapLaw
 from core.edits.lazy.gaps import NAMED, OPENS, Gap, MarkedDraft, count_open
 from core.edits.lazy.line_keys import parse_line_key
 from core.edits.lazy.line_matches import BRANCH, CONTINUED, PREFIX, DraftToken, compile_thing
+from core.edits.lazy.versions import CALL, differ_in_one_word, is_same_call
 
 _WORD: Final = re.compile(r"[A-Za-z_]\w+")
 _KEYWORD: Final = re.compile(
@@ -33,8 +35,6 @@ _LEAVES: Final = re.compile(r"(?:return|raise|throw)\b")
 _REPEATS: Final = re.compile(r"(?:assert\w*|expect|self\.assert\w+|insert into)\b", re.IGNORECASE)
 _HEADING: Final = re.compile(r"#{2,6}\s|\[+[\w.\"' -]+\]+$")
 _ANNOUNCES: Final = re.compile(r":\W*$|^#\s")
-_CALL: Final = re.compile(r"(?P<callee>(?:await\s+)?[\w.$>:-]+\()(?P<given>.*)\)[;,]?")
-_CALLED_ONCE: Final = re.compile(r"[\w.]*\b(?:listen|main|run|start|serve|exit|render|mount)\(")
 _DEEP: Final = 10**6
 _FEW: Final = 2  # lines that say something and are looked for
 _MANY: Final = 6  # lines that go, more than come, between lines that the file has twice
@@ -47,7 +47,11 @@ def find_breach(draft: MarkedDraft) -> str:
     if not draft.markers:
         return ""
     court = _Court(draft)
-    return next(filter(None, map(court.judge_gap, draft.iterate_gaps())), "") or court.find_stray_piece()
+    return (
+        next(filter(None, map(court.judge_gap, draft.iterate_gaps())), "")
+        or court.find_stray_piece()
+        or GapLaw(draft).find_breach()
+    )
 
 
 def check_target(rows: Sequence[str], marked: Sequence[bool], bodies: Sequence[str]) -> None:
@@ -201,8 +205,8 @@ class _Court:
             return False
         leaves = _LEAVES.match(text) if self._find_depth_below(gap) < depth else None
         ends = leaves is not None and any(row.strip().startswith(leaves[0]) for row in come)
-        varied = self._reaches_end(gap) and any(_differ_in_one_word(row, line) for row in come)
-        return ends or varied or self._is_new_head(old, gap) or any(_is_same_call(row, line) for row in come)
+        varied = self._reaches_end(gap) and any(differ_in_one_word(row, line) for row in come)
+        return ends or varied or self._is_new_head(old, gap) or any(is_same_call(row, line) for row in come)
 
     def _reaches_end(self, gap: Gap) -> bool:
         """True if one line becomes another one and the draft shows everything from there to the end of the file."""
@@ -240,7 +244,7 @@ class _Court:
         end, now = self.bodies[gap.gone[-1]].strip(), last.text.strip()
         if _LEAVES.match(now):
             return last.depth == self.depths[gap.gone[-1]] and _LEAVES.match(end) is not None
-        called = _CALL.match(now)
+        called = CALL.match(now)
         alike = compute_replacement_cost(now, end) is not None or (called and end.startswith(called["callee"]))
         return len(gap.gone) == 1 and bool(alike)
 
@@ -322,16 +326,3 @@ def _list_open_brackets(row: str) -> list[str]:
 def _measure_shared_words(new: Sequence[str], old: Sequence[str]) -> float:
     mine, theirs = (set(_WORD.findall(_KEYWORD.sub(" ", "\n".join(rows)))) for rows in (new, old))
     return len(mine & theirs) / max(1, min(len(mine), len(theirs)))
-
-
-def _differ_in_one_word(new: str, old: str) -> bool:
-    mine, theirs = (re.findall(r"\w+|\W", row.strip()) for row in (new, old))
-    return len(mine) == len(theirs) and sum(map(str.__ne__, mine, theirs)) == 1
-
-
-def _is_same_call(new: str, old: str) -> bool:
-    """True if a call is one of the same thing that is given the same and more, or of something that is called once."""
-    one, other = _CALL.fullmatch(new.strip()), _CALL.fullmatch(old.strip())
-    if one is None or other is None or one["callee"] != other["callee"]:
-        return False
-    return one["given"].startswith(other["given"]) or _CALLED_ONCE.fullmatch(one["callee"]) is not None

@@ -107,13 +107,15 @@ def expand_elided_body(line: str, level: str) -> list[str]:
 
 
 def parse_removal(line: str) -> str | None:
-    """Parse the thing that a comment says is removed; None for any other line."""
+    """Parse the thing that a comment says is removed, in a few words; None for any other line, such as a sentence that
+    ends in "dropped"."""
     inner, comment = _strip_comment(line.strip())
     found = _GONE.fullmatch(inner) if comment else None
     if not found:
         return None
     what = (found["what"] or found["thing"]).strip().strip("`'\"")
-    return re.sub(r"^(?:the|this|line|function|method|call to)\s+", "", what, flags=re.IGNORECASE)
+    thing = re.sub(r"^(?:the|this|line|function|method|call to)\s+", "", what, flags=re.IGNORECASE)
+    return thing if len(thing.split()) < _SENTENCE - 1 else None
 
 
 def _strip_comment(text: str) -> tuple[str, str]:

@@ -1,0 +1,402 @@
+"""The law of gaps: lines go only between two lines of the file that one piece shows, and those tell one place.
+
+Beside a marker nothing goes: what is new there is one more, or the edit agent decides. No line that goes is guessed by
+what it resembles.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Final
+
+from core.edits.lazy.gaps import OPENS, Gap, MarkedDraft, count_open, says_more
+from core.edits.lazy.line_keys import parse_line_key
+from core.edits.lazy.line_matches import CONTINUED, PREFIX, compile_thing
+from core.edits.lazy.markers import is_marker, may_be_marker
+from core.edits.lazy.versions import differ_in_one_word, is_same_call
+
+_BRACKETS: Final = ("()", "[]", "{}")
+_FEW: Final = 2  # lines at an end of a piece
+_MANY: Final = 6  # lines that go, more than come, beside a single line
+_SOME: Final = 4  # lines that come between two single lines
+_SECTION: Final = re.compile(r"\[+[\w.\"' -]+\]+")
+_TEXT: Final = re.compile(r":\s*[|>][+-]?$")
+_LEAVES: Final = re.compile(r"(?:return|raise|throw)\b")
+_DEFINITION: Final = "definition "
+
+
+class GapLaw:
+    """What the law of gaps has against a draft."""
+
+    def __init__(self, draft: MarkedDraft) -> None:
+        self.draft, self.tokens, self.lines = draft, draft.tokens, draft.lines
+        self._gaps = list(draft.iterate_gaps())
+        self._pieces = list(draft.iterate_pieces())
+        self._anchors = [[token for token in piece if self._is_anchor(token)] for piece in self._pieces]
+        self._removed = [compile_thing(token.removed) for token in draft.tokens if token.kind == "removal"]
+
+    def find_breach(self) -> str:
+        """Return why a piece may not belong where it was laid, or may not say what goes; "" = nothing is against it."""
+        places = (self._judge_piece(number) for number in range(len(self._pieces)))
+        return next(filter(None, places), "") or next(filter(None, map(self._judge_gap, self._gaps)), "")
+
+    def _judge_piece(self, number: int) -> str:
+        piece, anchors = self._pieces[number], self._anchors[number]
+        shown = repr(self.tokens[piece[0]].text.strip()[:80])
+        if not any(self._anchors) and sum(_SECTION.fullmatch(line) is not None for line in self.lines) > 1:
+            return f"{shown} may belong to any section of the file"
+        if any(token in self.draft.same for token in piece) and not anchors:
+            return f"{shown} is in the file at another depth"
+        if not anchors:
+            is_placed = not self.draft.is_inside(piece[0]) or self._is_below_anchor(piece[0])
+            return "" if is_placed else f"{shown} and the lines around it are not in the file"
+        runs = self.draft.split_runs(anchors)
+        for new, beside in (
+            ([token for token in piece if token < anchors[0]], anchors[0]),
+            ([token for token in reversed(piece) if token > anchors[-1]], anchors[-1]),
+        ):
+            if new and self._is_displaced(new, beside):
+                return f"{self.tokens[new[0]].text.strip()[:80]!r} may be new, or belong where the file has it"
+        if not self._tells_place(number, runs):
+            return f"{shown} and what is next to it fit in more than one place"
+        return ""
+
+    def _is_displaced(self, new: Sequence[int], beside: int) -> bool:
+        """True if new lines at an end of a piece, the outermost first, begin with lines that the file has elsewhere, or
+        go on at an end of the file with something that is open there."""
+        if self._find_whole_head(min(new), max(new)) is not None:
+            return False
+        outer = [self.tokens[token].text.strip() for token in new[:_FEW]]
+        if all(row in self.draft.own for row in outer) and (len(outer) == _FEW or any(map(str.isalnum, outer[0]))):
+            return True
+        gap = next((gap for gap in self._gaps if new[0] in gap.come), None)
+        if gap is None:  # versions by name that stay
+            return False
+        is_bound = gap.left is None if new[0] < beside else gap.right is None
+        text = "".join(self.tokens[token].text for token in new)
+        return is_bound and any(text.count(one) != text.count(other) for one, other in _BRACKETS)
+
+    def _tells_place(self, number: int, runs: Sequence[Sequence[int]]) -> bool:
+        """True if the anchors of a piece fit in one place between those of its neighbours. What lies between two runs
+        of anchors goes, so one of them is there once, and the other is the nearest of its kind to it."""
+        above = self.draft.matched[self._anchors[number - 1][-1]] if number and self._anchors[number - 1] else -1
+        after = self._anchors[number + 1] if number + 1 < len(self._anchors) else []
+        below = self.draft.matched[after[0]] if after else len(self.lines)
+        piece, (first, last) = self._pieces[number], (runs[0], runs[-1])
+        if len(runs) == 1:
+            is_changed = len(first) < len(piece)
+            is_dumb = not any(any(map(str.isalnum, self.tokens[token].text)) for token in piece)
+            if not (is_changed or is_dumb) or self.draft.is_inside(piece[0]):
+                return True
+            is_known = not is_changed or self._tells(first) or any(map(self.draft.is_named, piece))
+            return is_known and self._is_placed(first, above, below)
+        if not any(self._tells(run) for run in (first, last)):
+            return False
+        return self._is_chained(runs, above, below) and not self._is_wide(runs)
+
+    def _is_wide(self, runs: Sequence[Sequence[int]]) -> bool:
+        """True if much more goes between two runs than comes and one of them is a single line, or much is changed and
+        both of them are: they may be there by chance."""
+        for upper, lower in pairwise(runs):
+            gone = self.draft.matched[lower[0]] - self.draft.matched[upper[-1]] - 1
+            come = lower[0] - upper[-1] - 1
+            single = sum(len(run) == 1 and not self._is_shown(run) for run in (upper, lower))
+            if single and gone > (come + _MANY if single == 1 or come < _SOME else 0):
+                return True
+        return False
+
+    def _is_chained(self, runs: Sequence[Sequence[int]], above: int, below: int) -> bool:
+        """True if every run of a piece is placed, or is the nearest of its kind to one beside it that tells."""
+        placed = [self._is_placed(run, above, below) for run in runs]
+        steps = list(pairwise(range(len(runs))))
+        for upper, lower in [*steps, *((lower, upper) for upper, lower in reversed(steps))]:
+            if placed[upper] and not placed[lower] and self._tells(runs[upper]):
+                first, last = sorted((upper, lower))
+                end, start = self.draft.matched[runs[first][-1]], self.draft.matched[runs[last][0]]
+                come, gone = runs[last][0] - runs[first][-1] - 1, start - end - 1
+                is_held = len(runs[lower]) > 1 or abs(come - gone) <= _FEW or not self._tells(runs[lower])
+                placed[lower] = is_held and self._is_nearest(runs[lower], end, start)
+        return all(placed)
+
+    def _judge_gap(self, gap: Gap) -> str:
+        """Object to lines that go without two anchors around them, and to a definition that would be there twice."""
+        if twice := self._find_second_definition(gap):
+            return f"{twice[:80]!r} would be there twice"
+        if twin := self._find_twin(gap):
+            return f"{twin[:80]!r} stays, and would go"
+        gone = [index for index in gap.gone if not self._is_spoken_of(index, gap)]
+        if not gone or self._is_enclosed(gap) or self._is_rewritten_end(gap, gone) or self._is_whole_block(gap, gone):
+            return ""
+        return f"line {gone[0] + 1} would go, and it does not say so"
+
+    def _find_twin(self, gap: Gap) -> str:
+        """Return a line that goes though an end of the piece is the same, which is held by an end of the file alone on
+        its other side: that one may be what is shown."""
+        first, last = self.draft.markers[0], self.draft.markers[-1]
+        open_ends = [piece for piece in self._pieces if piece[-1] < first or piece[0] > last]
+        sides = [row.token for row in (gap.left, gap.right) if row is not None and row.token is not None]
+        pieces = [piece for piece in open_ends if any(token in piece for token in sides)]
+        outer = {token for piece in pieces for token in (piece[0], piece[-1]) if token in self.draft.same}
+        rows = {self.tokens[token].text.rstrip() for token in outer if says_more(self.tokens[token].text)}
+        return next((self.lines[index].strip() for index in gap.gone if self.lines[index] in rows), "")
+
+    def _is_spoken_of(self, index: int, gap: Gap) -> bool:
+        """True if words say that a line is removed, the only line of its block that names something becomes the only
+        one that comes by that name, or it leaves the block at its end, as the last line that comes does."""
+        line, depth = self.draft.bodies[index], self.draft.depths[index]
+        if any(thing.search(line) for thing in self._removed):
+            return True
+        come = [self.tokens[token] for token in gap.come if self.tokens[token].depth == depth]
+        if gap.left is not None and self._find_depth_below(gap) < depth and _LEAVES.match(line.strip()):
+            return bool(come) and _LEAVES.match(come[-1].text.strip()) is not None
+        if len(gap.gone) == len(gap.come) == 1 and self._is_varied(line, gap):
+            return True
+        key = parse_line_key(line)
+        named = [token for token in come if parse_line_key(token.text) == key]
+        if self._opens_block(index) and not any(OPENS.search(token.text.rstrip()) for token in named):
+            return False
+        return key is not None and len(named) == 1 and self._is_only_one(index)
+
+    def _opens_block(self, index: int) -> bool:
+        """True if what follows a line of the file lies in it, as a list does below its key."""
+        below = next((at for at in range(index + 1, len(self.lines)) if self.lines[at]), index)
+        is_list = self.lines[below].lstrip().startswith("- ") and self.draft.depths[below] == self.draft.depths[index]
+        return OPENS.search(self.lines[index]) is not None and (
+            self.draft.depths[below] > self.draft.depths[index] or is_list
+        )
+
+    def _is_varied(self, line: str, gap: Gap) -> bool:
+        """True if one line right below an anchor becomes a call that is given more, or the last line but one of the
+        file becomes one that differs in a word."""
+        row, left = self.tokens[gap.come[0]].text, gap.left
+        beside = (
+            left is not None
+            and left.token is not None
+            and left.token == gap.come[0] - 1
+            and self._is_anchor(left.token)
+        )
+        rest = self.lines[gap.gone[0] + 1 :]
+        ends = gap.come[0] > self.draft.markers[-1] and gap.right is not None and sum(map(bool, rest)) == 1
+        return (beside and is_same_call(row, line)) or (ends and differ_in_one_word(row, line))
+
+    def _find_depth_below(self, gap: Gap) -> int:
+        return -1 if gap.right is None else self.draft.depths[gap.right.old or 0]
+
+    def _is_only_one(self, index: int) -> bool:
+        """True if no other line of its block names the same thing at its depth."""
+        depth, key = self.draft.depths[index], parse_line_key(self.lines[index])
+        start = self._find_scope(index, depth)
+        if start >= 0 and _TEXT.search(self.lines[start]):
+            return False  # text below `run: |` has no keys
+        rest = range(index + 1, len(self.lines))
+        stop = next((at for at in rest if self.lines[at] and self.draft.depths[at] < depth), len(self.lines))
+        places = self._by_key[key or ""]
+        return sum(start < at < stop and self.draft.depths[at] == depth for at in places) == 1
+
+    def _is_enclosed(self, gap: Gap) -> bool:
+        """True if lines go between two anchors of one piece, or between two definitions that are shown side by side."""
+        above = gap.left.token if gap.left is not None else None
+        below = gap.right.token if gap.right is not None else None
+        if below is None or not self._is_anchor(below):
+            return False
+        markers = [at for at in self.draft.markers if (-1 if above is None else above) < at < below]
+        if markers:
+            return self._is_between_definitions(gap, markers, below)
+        return above is not None and self._is_anchor(above) and (bool(gap.come) or self._may_omit(gap, above))
+
+    def _find_anchors(self, token: int) -> Sequence[int]:
+        """Return the anchors of the piece of a token."""
+        return next((anchors for piece, anchors in zip(self._pieces, self._anchors, strict=True) if token in piece), ())
+
+    def _may_omit(self, gap: Gap, above: int) -> bool:
+        """True if nothing but lines goes where nothing comes, or the draft begins as an outline of definitions does."""
+        keys = (parse_line_key(self.lines[index]) or "" for index in gap.gone)
+        if self._tells([token for token in self._find_anchors(above) if token <= above]) or not any(
+            key.startswith(_DEFINITION) for key in keys
+        ):
+            return True
+        first = self._pieces[0][0]
+        return self.draft.is_named(first) or PREFIX.match(self.tokens[first].text.strip()) is not None
+
+    def _is_between_definitions(self, gap: Gap, markers: Sequence[int], below: int) -> bool:
+        """True if whole lines go between the end of what is shown by its head above a marker, and another head."""
+        first = gap.come[0] if gap.come else below
+        is_whole = count_open([self.lines[index] for index in gap.gone]) == 0
+        is_apart = is_whole and not CONTINUED.match(self.lines[gap.gone[0]].strip()) and not gap.is_kept_above
+        head = next((at for at in range(markers[0] - 1, -1, -1) if self.tokens[at].text.strip()), None)
+        named = head is not None and self.draft.is_named(head) and self.tokens[head].kind != "marker"
+        return is_apart and named and self.draft.is_named(first) and markers[-1] < first
+
+    def _is_whole_block(self, gap: Gap, gone: Sequence[int]) -> bool:
+        """True if what goes is the end of a definition that is shown from its head to its end: nothing is left out in
+        it, and a marker, the end of the draft, or a line of the file outside of it follows."""
+        if not gap.come:
+            return False
+        first = self.tokens[gap.come[0]]
+        head = next((t for t in range(gap.come[0] - 1, -1, -1) if self._is_outside(t, first.depth)), None)
+        if head is None or self.tokens[head].kind == "marker" or not self._is_anchor(head):
+            return False
+        depth = self.tokens[head].depth
+        after = self.tokens[gap.come[-1] + 1 :]
+        end = next((token for token in after if token.text.strip()), None)
+        is_closed = end is None or (
+            end.depth <= depth and (end.kind != "marker" or end is not after[0] or end.depth < first.depth)
+        )
+        below = -1 if gap.right is None else self.draft.depths[gap.right.old or 0]
+        inside = all(self.draft.depths[index] > depth for index in gone) and below <= depth
+        return is_closed and inside
+
+    def _is_outside(self, token: int, depth: int) -> bool:
+        """True if a token is a marker, or lies further out than a depth."""
+        found = self.tokens[token]
+        return found.kind == "marker" or (bool(found.text.strip()) and found.depth < depth)
+
+    def _is_rewritten_end(self, gap: Gap, gone: Sequence[int]) -> bool:
+        """True if lines at an end of the file become as many or more, no marker is there, and the draft does not begin
+        or end with a line that the file has elsewhere."""
+        first, last = self.draft.markers[0], self.draft.markers[-1]
+        opened = gap.left is None and all(token < first for token in gap.come)
+        ended = gap.right is None and all(token > last for token in gap.come)
+        outer = ([gap.come[0]] if opened else []) + ([gap.come[-1]] if ended else []) if gap.come else []
+        rows = [self.tokens[token].text.strip() for token in outer]
+        is_known = any(says_more(row) and row in self.draft.own for row in rows)
+        return bool(outer) and not is_known and len(gone) <= len(gap.come)
+
+    def _find_second_definition(self, gap: Gap) -> str:
+        """Return the head of a definition that comes, though what is around it keeps one that begins just so."""
+        least = min((self.tokens[token].depth for token in gap.come), default=0)
+        scope = self._find_scope(gap.left.old or 0 if gap.left is not None else -1, least)
+        for token in gap.come:
+            row, key = self.tokens[token].text.strip(), parse_line_key(self.tokens[token].text)
+            if self.tokens[token].depth != least or key is None or not key.startswith(_DEFINITION):
+                continue
+            rivals = (
+                index for index in self._by_key[key] if self.draft.depths[index] == least and self._is_kept(index)
+            )
+            for index in rivals if not self._is_decorated(token) else ():
+                if self._begins_so(row, index, key) and self._find_scope(index, least) == scope:
+                    return row
+        return ""
+
+    def _is_kept(self, index: int) -> bool:
+        return index not in self._gone and index not in self._held
+
+    def _begins_so(self, row: str, index: int, key: str) -> bool:
+        """True if a line of the file says before its name what a row does: the same kind of definition."""
+        name = key.rpartition(" ")[2]
+        return self.lines[index].strip().partition(name)[0] == row.partition(name)[0]
+
+    def _is_decorated(self, token: int) -> bool:
+        """True if a decorator that the file does not have stands before a line, such as that of a setter."""
+        above = self.tokens[token - 1].text.strip() if token else ""
+        return above.startswith("@") and above not in self.draft.own
+
+    def _find_scope(self, index: int, depth: int) -> int:
+        """Return the nearest line, from this one up, that lies further out than a depth; -1: none does."""
+        while index >= 0 and not (self.lines[index] and self.draft.depths[index] < depth):
+            index -= 1
+        return index
+
+    @cached_property
+    def _by_key(self) -> dict[str, list[int]]:
+        """The lines of the file by what they name."""
+        places = defaultdict[str, list[int]](list)
+        for index, line in enumerate(self.lines):
+            if (key := parse_line_key(line)) is not None:
+                places[key].append(index)
+        return places
+
+    @cached_property
+    def _gone(self) -> set[int]:
+        return {index for gap in self._gaps for index in gap.gone}
+
+    @cached_property
+    def _held(self) -> set[int]:
+        return set(self.draft.matched.values())
+
+    def _is_anchor(self, token: int) -> bool:
+        """True if a token is a line of the file, or the head of the only thing of its name in what the draft shows."""
+        text, same = self.tokens[token].text, self.draft.same.get(token)
+        if is_marker(text) or may_be_marker(text):
+            return False  # the file has a line that looks like one
+        if same is not None and self.tokens[token].depth == self.draft.depths[same]:
+            return True
+        if not self.draft.is_named(token) or token not in self.draft.matched:
+            return False
+        return len(self._by_key[parse_line_key(text) or ""]) == 1 or self._is_only_in_shown(token)
+
+    def _is_only_in_shown(self, token: int) -> bool:
+        """True if a name is given once in what the draft shows around it by its head, or once at the top level."""
+        old, head = self.draft.matched[token], self._find_head(token)
+        scope = self._find_scope(old, self.draft.depths[old])
+        is_shown = scope < 0 if head is None else self._is_anchor(head) and self.draft.matched[head] == scope
+        return is_shown and self._is_only_one(old)
+
+    def _find_head(self, token: int) -> int | None:
+        """Return the nearest line above one of the draft that lies further out, and is no marker."""
+        rows = (index for index in range(token - 1, -1, -1) if self._is_outside(index, self.tokens[token].depth))
+        return next((index for index in rows if self.tokens[index].kind != "marker"), None)
+
+    def _is_below_anchor(self, token: int) -> bool:
+        """True if the nearest line of the draft that lies further out is in the file to the letter, or its head is."""
+        head = self._find_head(token)
+        return head is not None and self._is_anchor(head)
+
+    def _find_whole_head(self, first: int, last: int) -> int | None:
+        """Return the head of the definition that two lines of a piece lie in, if the piece shows it to its end."""
+        head = self._find_head(first)
+        while head is not None and not (self.draft.is_named(head) and self._is_anchor(head)):
+            head = self._find_head(head)
+        if head is None:
+            return None
+        depth = self.tokens[head].depth
+        rest = range(head + 1, len(self.tokens))
+        filled = (at for at in rest if self.tokens[at].kind == "marker" or self.tokens[at].text.strip())
+        end = next((at for at in filled if self.tokens[at].kind == "marker" or self.tokens[at].depth <= depth), None)
+        return head if end is None or (end > last and self.tokens[end].depth <= depth) else None
+
+    def _is_in_whole_block(self, run: Sequence[int]) -> bool:
+        """True if a run lies in a definition that its piece shows from head to end, in the draft as in the file."""
+        if (head := self._find_whole_head(run[0], run[-1])) is None:
+            return False
+        start, old = self.draft.matched[head], self.draft.matched[run[-1]]
+        inner = range(start + 1, old + 1)
+        return all(not self.lines[at] or self.draft.depths[at] > self.draft.depths[start] for at in inner)
+
+    def _is_placed(self, run: Sequence[int], above: int, below: int) -> bool:
+        """True if between two lines of the file a run is there once, or has the head of a definition."""
+        if self._is_shown(run):
+            return True
+        return sum(place.start > above and place.stop <= below for place in self.draft.find_places_of_run(run)) == 1
+
+    def _is_shown(self, run: Sequence[int]) -> bool:
+        """True if a run has the head of a definition, or lies in one or ends one that is shown by its head."""
+        return any(map(self.draft.is_named, run)) or self._is_end_of_shown(run[0]) or self._is_in_whole_block(run)
+
+    def _is_end_of_shown(self, token: int) -> bool:
+        """True if a line ends in the file what the draft shows by its head."""
+        depth, old = self.tokens[token].depth, self.draft.matched[token]
+        rows = (
+            t for t in range(token - 1, -1, -1) if self._is_outside(t, depth + 1) and self.tokens[t].kind != "marker"
+        )
+        head = next(rows, None)
+        if head is None or self.tokens[head].depth != depth or head not in self.draft.matched:
+            return False
+        start = self.draft.matched[head]
+        inner = range(start + 1, old)
+        return start < old and not any(
+            self.lines[at] and self.draft.depths[at] <= self.draft.depths[start] for at in inner
+        )
+
+    def _is_nearest(self, run: Sequence[int], end: int, start: int) -> bool:
+        """True if a run is not also there between the line that the first run ends with and the one that the last one
+        begins with."""
+        return not any(end < place.start < start for place in self.draft.find_places_of_run(run))
+
+    def _tells(self, run: Sequence[int]) -> bool:
+        """True if a line of a run says more than that something ends, or goes on in another branch."""
+        return any(says_more(self.tokens[token].text) for token in run)

@@ -1,0 +1,300 @@
+"""Lines go only between two lines of the file that a piece shows; cases of commits of black, gin, mio, fzf and axum."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.edit_corpus.shapes import FORMATS
+from core.edits.errors import EditError
+from core.edits.formats.draft import apply_drafts
+from tests.unit.edits.lazy.test_marker_law import lay
+
+both = pytest.mark.parametrize("format_", FORMATS)
+READER = """package binding
+
+type hook struct{}
+
+func (h hook) Read([]byte) (int, error) {
+	return 0, errors.New("error")
+}
+
+func testFail(t *testing.T) {
+	assert.Equal(t, 1, 1)
+}
+"""
+CALCULATOR = """class Calculator {
+    add(number) {
+        this.result += number;
+        return this;
+    }
+
+    divide(number) {
+        if (number === 0) {
+            throw new Error("zero");
+        }
+        return this;
+    }
+}
+"""
+CHANGES = """# Changes
+
+### Stable style
+
+- Fix a crash in a docstring
+  (#4008)
+
+### Preview style
+
+- Multiline tuples that are the sole argument to a function
+  or inside another tuple are now indented less (#3964, #4012)
+- Multiline list and dict unpacking is now also
+  indented less (#3992)
+
+### Configuration
+"""
+CARGO = """[package]
+name = "extra"
+
+[dependencies]
+serde_json = { version = "1.0.71", optional = true }
+
+[dev-dependencies]
+hyper = "0.14"
+"""
+SERVICES = """services:
+  web:
+    image: nginx
+  db:
+    image: postgres
+    environment:
+      USER: app
+"""
+
+
+@both
+def test_a_method_of_another_receiver_is_another_method(format_: str):
+    draft = """// ... existing code ...
+type failRead struct{}
+
+func (f *failRead) Read(b []byte) (n int, err error) {
+	return 0, errors.New("my fail")
+}
+
+func testFail(t *testing.T) {
+	assert.Equal(t, 1, 1)
+// ... existing code ...
+"""
+    made = lay(READER, draft, format_, "binding.go")
+    assert made is None or "func (h hook) Read([]byte) (int, error) {\n\treturn 0" in made
+
+
+@both
+def test_the_end_of_what_is_shown_by_its_head_tells_its_place(format_: str):
+    draft = """// ... existing code ...
+    divide(number) {
+        if (number === 0) {
+            throw new RangeError("zero");
+        }
+        // ... existing code ...
+    }
+    // ... existing code ...
+}
+"""
+    made = lay(CALCULATOR, draft, format_, "calculator.js")
+    assert made == CALCULATOR.replace('new Error("zero")', 'new RangeError("zero")')
+
+
+@both
+def test_heads_alone_do_not_delete_the_brackets_before_them(format_: str):
+    draft = """    // ... existing code ...
+    add(amount) {
+    // ... existing code ...
+    divide(amount) {
+    // ... existing code ...
+"""
+    made = lay(CALCULATOR, draft, format_, "calculator.js")
+    assert made is None or made.count("}") == CALCULATOR.count("}")
+
+
+@both
+def test_a_sentence_that_ends_in_brackets_names_nothing(format_: str):
+    draft = """<!-- ... existing code ... -->
+  (#4008)
+
+### Preview style
+
+- Multiline tuples that are the sole argument to a function or
+  inside another tuple are now indented less (#3964, #4012)
+<!-- ... existing code ... -->
+"""
+    made = lay(CHANGES, draft, format_, "CHANGES.md")
+    assert made is None or "- Multiline list and dict unpacking is now also\n  indented less (#3992)\n" in made
+
+
+@both
+def test_a_key_alone_does_not_tell_its_section(format_: str):
+    draft = '# ... existing code ...\nserde_json = "1.0.71"\n# ... existing code ...\n'
+    assert lay(CARGO, draft, format_, "Cargo.toml") is None
+
+
+@both
+@pytest.mark.parametrize(("service", "old"), [("db", "image: postgres"), ("web", "image: nginx")])
+def test_a_key_below_its_head_is_the_one_of_that_block(format_: str, service: str, old: str):
+    draft = (
+        f"# ... existing code ...\n  {service}:\n    {old}:2\n    # ... existing code ...\n# ... existing code ...\n"
+    )
+    assert lay(SERVICES, draft, format_, "services.yml") in (None, SERVICES.replace(f"{old}\n", f"{old}:2\n"))
+
+
+def test_the_key_of_a_block_is_replaced_where_the_marker_stands_in_it():
+    draft = "# ... existing code ...\n  db:\n    image: postgres:16\n    # ... existing code ...\n"
+    assert lay(SERVICES, draft, "lazy", "services.yml") == SERVICES.replace("postgres", "postgres:16")
+
+
+@both
+def test_a_line_of_the_file_at_another_depth_is_not_moved(format_: str):
+    text = "switch (name) {\n  case 1:\n    isValid = true\n  case 2:\n    if (a) {\n      b = 1\n    }\n}\n"
+    draft = "// ... existing code ...\n      isValid = true\n// ... existing code ...\n"
+    assert lay(text, draft, format_, "options.js") is None
+
+
+@both
+def test_nothing_is_added_that_leaves_a_long_string_open(format_: str):
+    text = "import os\n\n\nclass Cache:\n    def write(self):\n        pass\n"
+    draft = """# ... existing code ...
+class Cache:
+    # ... existing code ...
+    def read(self):
+        '''Read it.
+# ... existing code ...
+"""
+    assert lay(text, draft, format_, "cache.py") is None
+
+
+@both
+def test_the_last_statement_of_a_function_takes_the_place_of_the_one_that_leaves_it(format_: str):
+    draft = """// ... existing code ...
+    add(number) {
+        // ... existing code ...
+        return null;
+    }
+
+    divide(number) {
+// ... existing code ...
+"""
+    made = lay(CALCULATOR, draft, format_, "calculator.js")
+    assert made in (None, CALCULATOR.replace("return this", "return null", 1))
+
+
+@both
+def test_a_setter_is_added_beside_its_getter(format_: str):
+    getter = "    @property\n    def size(self):\n        return self._size\n\n"
+    text = f"class Box:\n{getter}    @property\n    def area(self):\n        return 1\n"
+    setter = "    @size.setter\n    def size(self, value):\n        self._size = value\n\n"
+    draft = f"# ... existing code ...\n\n{setter}    @property\n    def area(self):\n        # ... existing code ...\n"
+    made = lay(text, draft, format_, "box.py")
+    assert made in (None, text.replace("    @property\n    def area", f"{setter}    @property\n    def area"))
+
+
+def test_in_a_range_what_stands_before_the_first_line_shown_does_not_go():
+    text = "".join(f"line_{number}()\n" for number in range(30))
+    shown = "line_12()\nadded()\nline_13()\n# no changes after\n"
+    with pytest.raises(EditError):
+        apply_drafts(text, f'<file_edit path="a.py" start=11 end=25>\n{shown}</file_edit>', "a.py")
+
+
+@pytest.mark.parametrize("gone", [1, 2, 3])
+def test_a_whole_file_that_begins_further_down_is_not_taken_for_one(gone: int):
+    rows = [
+        "package retrofit2;",
+        "import kotlin.Unit;",
+        "import okhttp3.Request;",
+        "final class Test {",
+        "  int size() {",
+        "    return 1;",
+        "  }",
+        "}",
+    ]
+    draft = "\n".join([*rows[gone:-1], "  int count() {", "    return 2;", "  }", "}"]) + "\n"
+    made = lay("\n".join(rows) + "\n", draft, "lazy", "Test.java")
+    assert made is None or made.startswith("\n".join(rows[:gone]))
+
+
+@both
+def test_an_edit_that_shows_only_what_is_there_adds_nothing(format_: str):
+    rows = ["save", "save", "save", "}", "}", "load", "save", "save", "save", "open"]
+    text = "\n".join(rows) + "\n"
+    draft = (
+        "\n".join(["// no changes before", *rows[3:6], "// no changes here", *rows[7:], "// no changes here"]) + "\n"
+    )
+    assert lay(text, draft, format_, "a.js") in (None, text)
+
+
+@both
+def test_two_single_lines_do_not_hold_what_was_written_for_another_text(format_: str):
+    rows = [f"step_{number}(value_{number})" for number in range(40)]
+    text = "\n".join(rows) + "\n"
+    draft = (
+        "\n".join(
+            [
+                "# ... existing code ...",
+                rows[10],
+                *(f"new_{number}()" for number in range(5)),
+                rows[30],
+                "# ... existing code ...",
+            ]
+        )
+        + "\n"
+    )
+    assert lay(text, draft, format_, "a.py") is None
+
+
+def test_a_sentence_of_a_comment_that_ends_in_dropped_removes_nothing():
+    text = "func A() {\n\ta()\n}\n\nfunc C() {\n\tc()\n}\n"
+    comment = (
+        '// Previously parsing was skipped for the command\n// "help", causing such flags to be silently dropped.\n'
+    )
+    draft = f"// no changes before\n{comment}func B() {{\n\tb()\n}}\n\nfunc C() {{\n// no changes after\n"
+    made = lay(text, draft, "draft", "help_test.go")
+    assert made is None or comment in made
+
+
+def test_the_line_shown_at_the_foot_of_a_file_may_be_the_one_that_would_go():
+    case = '{ code: "%s" },\n  { error: "dot" },\n'
+    text = f"[\n  {case % 'a'}  {case % 'b'}]\n"
+    draft = f'// ... existing code ...\n  {{ error: "dot" }},\n  {case % "c"}  {case % "d"}]\n'
+    made = lay(text, draft, "lazy", "cases.js")
+    assert made is None or all(f'"{name}"' in made for name in "abcd")
+
+
+@both
+def test_a_key_that_opens_a_list_does_not_become_a_value(format_: str):
+    text = "matrix:\n  python-version:\n  - 3.7\nsteps:\n- with:\n    version: a\n"
+    draft = "# ... existing code ...\n  python-version: b\n# ... existing code ...\n"
+    assert lay(text, draft, format_, "ci.yml") is None
+
+
+@both
+def test_blank_lines_alone_do_not_tell_one_of_two_places(format_: str):
+    start = "\tif err := start(); err != closed {\n\t\tfail(err)\n\t}\n\tcheck(<-errors)\n\n"
+    first = f'func A() {{\n\trun()\n\t}}\n\n{start}\tcontains := find("one")\n\tok(contains)\n}}\n\n'
+    text = f'{first}func B() {{\n\trun()\n\t}}\n{start}\tcontains := find("two")\n\tok(contains)\n}}\n'
+    draft = f'// ... existing code ...\n\t}}\n{start}\tcontains := find("new")\n// ... existing code ...\n'
+    made = lay(text, draft, format_, "server_test.go")
+    assert made in (None, text.replace('"two"', '"new"'))
+
+
+def test_a_definition_is_not_left_out_by_the_end_of_one_and_the_head_of_another():
+    create = "pub fn create() -> Manager {\n    make()\n}\n\n"
+    text = f"{create}pub struct Manager {{\n    all: Vec<Type>,\n}}\n\nimpl Manager {{\n    fn add(&self) {{}}\n}}\n"
+    draft = "// no changes before\n}\n\nimpl Manager {\n    fn add(&mut self) {}\n// no changes after\n"
+    made = lay(text, draft, "draft", "mod.rs")
+    assert made is None or "pub struct Manager" in made
+
+
+def test_three_bare_lines_do_not_shift_a_draft():
+    text = "try:\n    import brotli\nexcept ImportError:\n    brotli = None\n"
+    shown = "    try:\n        import brotlicffi as brotli\n    except ImportError:\n        import brotli\n"
+    draft = f"    # code above is unchanged\n{shown}        # no changes after\n"
+    made = lay(text, draft, "draft", "test_http_parser.py")
+    assert made is None or shown in made
