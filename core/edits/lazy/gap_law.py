@@ -14,10 +14,9 @@ from itertools import pairwise
 from typing import Final
 
 from core.edits.lazy.gaps import OPENS, Gap, MarkedDraft, count_open, says_more
-from core.edits.lazy.line_keys import parse_line_key
+from core.edits.lazy.line_keys import differ_in_one_word, is_same_call, parse_line_key
 from core.edits.lazy.line_matches import CONTINUED, PREFIX, compile_thing
 from core.edits.lazy.markers import is_marker, may_be_marker
-from core.edits.lazy.versions import differ_in_one_word, is_same_call
 
 _BRACKETS: Final = ("()", "[]", "{}")
 _FEW: Final = 2  # lines at an end of a piece
@@ -30,7 +29,7 @@ _DEFINITION: Final = "definition "
 
 
 class GapLaw:
-    """What the law of gaps has against a draft."""
+    """The objections that the law of gaps has to a draft."""
 
     def __init__(self, draft: MarkedDraft) -> None:
         self.draft, self.tokens, self.lines = draft, draft.tokens, draft.lines

@@ -66,6 +66,8 @@ _KINDS: Final = (
     *(("definition", pattern) for pattern in _DEFINITIONS),
     *((str(number), pattern) for number, pattern in enumerate(_OTHERS)),
 )
+CALL: Final = re.compile(r"(?P<callee>(?:await\s+)?[\w.$>:-]+\()(?P<given>.*)\)[;,]?")
+_CALLED_ONCE: Final = re.compile(r"[\w.]*\b(?:listen|main|run|start|serve|exit|render|mount)\(")
 
 
 def _name_receiver(match: re.Match[str]) -> str:
@@ -82,3 +84,16 @@ def parse_line_key(line: str) -> str | None:
         if found := pattern.match(text):
             return f"{kind} {_RECEIVER.sub(_name_receiver, found['name'].strip())}"
     return None
+
+
+def differ_in_one_word(new: str, old: str) -> bool:
+    mine, theirs = (re.findall(r"\w+|\W", row.strip()) for row in (new, old))
+    return len(mine) == len(theirs) and sum(map(str.__ne__, mine, theirs)) == 1
+
+
+def is_same_call(new: str, old: str) -> bool:
+    """True if a call is one of the same thing that is given the same and more, or of something that is called once."""
+    one, other = CALL.fullmatch(new.strip()), CALL.fullmatch(old.strip())
+    if one is None or other is None or one["callee"] != other["callee"]:
+        return False
+    return one["given"].startswith(other["given"]) or _CALLED_ONCE.fullmatch(one["callee"]) is not None

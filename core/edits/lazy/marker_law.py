@@ -19,9 +19,8 @@ from core.edits.lazy.anchors import PlaceLaw
 from core.edits.lazy.blank_lines import ResultRow
 from core.edits.lazy.gap_law import GapLaw
 from core.edits.lazy.gaps import NAMED, OPENS, Gap, MarkedDraft, count_open
-from core.edits.lazy.line_keys import parse_line_key
+from core.edits.lazy.line_keys import CALL, differ_in_one_word, is_same_call, parse_line_key
 from core.edits.lazy.line_matches import BRANCH, CONTINUED, PREFIX, DraftToken, compile_thing
-from core.edits.lazy.versions import CALL, differ_in_one_word, is_same_call
 
 _WORD: Final = re.compile(r"[A-Za-z_]\w+")
 _KEYWORD: Final = re.compile(
