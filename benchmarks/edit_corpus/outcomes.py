@@ -51,7 +51,7 @@ class Tally:
 
 def judged(made: Made) -> tuple[str, str]:
     """The outcome of an edit, and why it was refused. An edit that changes nothing is refused by the tools; what rules
-    can't decide is deferred to the edit agent. It is literal if its changes are not between lines of the file and all
+    can't decide is deferred to the edit agent. It is literal if its context does not show all that goes and all
     that it leaves out was kept, as the rule of markers says, though the commit replaced some of it; lost if a line is
     gone that the file it means still has; stale if anything was made of an edit whose target is not in the file."""
     try:
@@ -87,8 +87,8 @@ def keeps_more(made: Made, text: str) -> bool:
     """Whether a text is the one that is meant with more lines of the file, all of which stay as they were."""
     rows = iter(text.split("\n"))
     more = _counted(text) - _counted(made.expected)
-    told = (row for row in made.expected.split("\n") if row.strip())
-    return all(row in rows for row in told) and more <= _counted(made.original)
+    filled = (row for row in made.expected.split("\n") if row.strip())
+    return all(row in rows for row in filled) and more <= _counted(made.original)
 
 
 def missing(made: Made, text: str) -> list[str]:

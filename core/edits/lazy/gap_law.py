@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
-from core.edits.lazy.gaps import OPENS, Gap, MarkedDraft, count_open, says_more
+from core.edits.lazy.gaps import LEAVES, OPENS, Gap, MarkedDraft, count_open, says_more
 from core.edits.lazy.line_keys import differ_in_one_word, is_same_call, parse_line_key
 from core.edits.lazy.line_matches import CONTINUED, PREFIX, compile_thing
 from core.edits.lazy.markers import is_marker, may_be_marker
@@ -24,7 +24,6 @@ _MANY: Final = 6  # lines that go, more than come, beside a single line
 _SOME: Final = 4  # lines that come between two single lines
 _SECTION: Final = re.compile(r"\[+[\w.\"' -]+\]+")
 _TEXT: Final = re.compile(r":\s*[|>][+-]?$")
-_LEAVES: Final = re.compile(r"(?:return|raise|throw)\b")
 _DEFINITION: Final = "definition "
 
 
@@ -150,8 +149,8 @@ class GapLaw:
         if any(thing.search(line) for thing in self._removed):
             return True
         come = [self.tokens[token] for token in gap.come if self.tokens[token].depth == depth]
-        if gap.left is not None and self._find_depth_below(gap) < depth and _LEAVES.match(line.strip()):
-            return bool(come) and _LEAVES.match(come[-1].text.strip()) is not None
+        if gap.left is not None and self.draft.find_depth_below(gap) < depth and LEAVES.match(line.strip()):
+            return bool(come) and LEAVES.match(come[-1].text.strip()) is not None
         if len(gap.gone) == len(gap.come) == 1 and self._is_varied(line, gap):
             return True
         key = parse_line_key(line)
@@ -181,9 +180,6 @@ class GapLaw:
         rest = self.lines[gap.gone[0] + 1 :]
         ends = gap.come[0] > self.draft.markers[-1] and gap.right is not None and sum(map(bool, rest)) == 1
         return (beside and is_same_call(row, line)) or (ends and differ_in_one_word(row, line))
-
-    def _find_depth_below(self, gap: Gap) -> int:
-        return -1 if gap.right is None else self.draft.depths[gap.right.old or 0]
 
     def _is_only_one(self, index: int) -> bool:
         """True if no other line of its block names the same thing at its depth."""
@@ -245,7 +241,7 @@ class GapLaw:
         is_closed = end is None or (
             end.depth <= depth and (end.kind != "marker" or end is not after[0] or end.depth < first.depth)
         )
-        below = -1 if gap.right is None else self.draft.depths[gap.right.old or 0]
+        below = self.draft.find_depth_below(gap)
         inside = all(self.draft.depths[index] > depth for index in gone) and below <= depth
         return is_closed and inside
 

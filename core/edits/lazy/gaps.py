@@ -19,6 +19,7 @@ from core.edits.lazy.line_matches import BRANCH, CONTINUED, DraftToken
 
 OPENS: Final = re.compile(r"[{(\[:]$|\b(?:do|then|begin)$")
 _BARE: Final = re.compile(r"```\S*$|(?:try|do|begin|loop|unsafe|async)\s*[:{]?$")
+LEAVES: Final = re.compile(r"(?:return|raise|throw)\b")
 NAMED: Final = re.compile(r"(?:definition|block) ")
 
 
@@ -128,6 +129,10 @@ class MarkedDraft:
         """Return True if an earlier line of the draft that the file has, or its head by name, lies further out."""
         depth = self.tokens[token].depth
         return any(index in self.matched and self.tokens[index].depth < depth for index in range(token))
+
+    def find_depth_below(self, gap: Gap) -> int:
+        """Return the depth of the line of the file that follows a gap; -1: none does."""
+        return -1 if gap.right is None else self.depths[gap.right.old or 0]
 
     def iterate_pieces(self) -> Iterator[list[int]]:
         """Yield the filled tokens between two markers, or an end of the draft and a marker."""

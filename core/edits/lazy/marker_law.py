@@ -18,7 +18,7 @@ from core.edits.indentation import measure_depth
 from core.edits.lazy.anchors import PlaceLaw
 from core.edits.lazy.blank_lines import ResultRow
 from core.edits.lazy.gap_law import GapLaw
-from core.edits.lazy.gaps import NAMED, OPENS, Gap, MarkedDraft, count_open
+from core.edits.lazy.gaps import LEAVES, NAMED, OPENS, Gap, MarkedDraft, count_open
 from core.edits.lazy.line_keys import CALL, differ_in_one_word, is_same_call, parse_line_key
 from core.edits.lazy.line_matches import BRANCH, CONTINUED, PREFIX, DraftToken, compile_thing
 
@@ -30,7 +30,6 @@ _KEYWORD: Final = re.compile(
 _CLOSES: Final = re.compile(r"[)\]}]|</|end\b")
 _BROUGHT: Final = re.compile(r"(?:import|from|use|using|#include|require)\b")
 _IMPORT: Final = re.compile(r"(?:import|from|use|using|#include|require|export|const)\b|\w+\s*=\s")
-_LEAVES: Final = re.compile(r"(?:return|raise|throw)\b")
 _REPEATS: Final = re.compile(r"(?:assert\w*|expect|self\.assert\w+|insert into)\b", re.IGNORECASE)
 _HEADING: Final = re.compile(r"#{2,6}\s|\[+[\w.\"' -]+\]+$")
 _ANNOUNCES: Final = re.compile(r":\W*$|^#\s")
@@ -202,7 +201,7 @@ class _Court:
             return True
         if not is_telling(line):
             return False
-        leaves = _LEAVES.match(text) if self._find_depth_below(gap) < depth else None
+        leaves = LEAVES.match(text) if self.draft.find_depth_below(gap) < depth else None
         ends = leaves is not None and any(row.strip().startswith(leaves[0]) for row in come)
         varied = self._reaches_end(gap) and any(differ_in_one_word(row, line) for row in come)
         return ends or varied or self._is_new_head(old, gap) or any(is_same_call(row, line) for row in come)
@@ -212,9 +211,6 @@ class _Court:
         last = self.draft.rows[-1].token if self.draft.rows else None
         return len(gap.gone) == len(gap.come) == 1 and last is not None and gap.come[0] > self.draft.markers[-1]
 
-    def _find_depth_below(self, gap: Gap) -> int:
-        return -1 if gap.right is None else self.depths[gap.right.old or 0]
-
     def _is_new_head(self, old: int, gap: Gap) -> bool:
         """True if a line opens what stands below it in the file, and the last line that comes opens it instead."""
         if not gap.come:
@@ -222,7 +218,7 @@ class _Court:
         last, depth = self.tokens[gap.come[-1]], self.depths[old]
         heads = all(OPENS.search(row.rstrip()) for row in (self.bodies[old], last.text)) and last.depth == depth
         same = _list_open_brackets(self.bodies[old]) == _list_open_brackets(last.text)
-        return heads and same and self._find_depth_below(gap) > depth
+        return heads and same and self.draft.find_depth_below(gap) > depth
 
     def _shows_whole_block(self, gap: Gap) -> bool:
         """True if a block is shown to its end, as a blank line and a marker outside of it tell, and its last line takes
@@ -235,14 +231,14 @@ class _Court:
         if head is None or head.kind == "marker" or marker is None or marker is rest[0] or gap.is_kept_above:
             return False
         inside = all(self.depths[index] > head.depth for index in gap.gone)
-        if marker.kind != "marker" or max(marker.depth, self._find_depth_below(gap)) > head.depth or not inside:
+        if marker.kind != "marker" or max(marker.depth, self.draft.find_depth_below(gap)) > head.depth or not inside:
             return False
         apart = marker.depth == head.depth or not any(token.text.strip() for token in rest[:2])
         if apart and self._begins_piece(head):
             return True
         end, now = self.bodies[gap.gone[-1]].strip(), last.text.strip()
-        if _LEAVES.match(now):
-            return last.depth == self.depths[gap.gone[-1]] and _LEAVES.match(end) is not None
+        if LEAVES.match(now):
+            return last.depth == self.depths[gap.gone[-1]] and LEAVES.match(end) is not None
         called = CALL.match(now)
         alike = compute_replacement_cost(now, end) is not None or (called and end.startswith(called["callee"]))
         return len(gap.gone) == 1 and bool(alike)
@@ -268,7 +264,7 @@ class _Court:
             return f"{head[:80]!r} closes what it does not show"
         tops = _find_tops(new)
         noted = not tops and gap.right is not None and gap.right.token is not None and PREFIX.match(head)
-        ended = _REPEATS.match(head) and self._find_depth_below(gap) < measure_depth(new[0])
+        ended = _REPEATS.match(head) and self.draft.find_depth_below(gap) < measure_depth(new[0])
         renamed = len(new) == 1 and _HEADING.match(head) is not None
         if (
             (any(map(parse_line_key, tops)) and not renamed)
@@ -296,7 +292,7 @@ class _Court:
     def _find_versions(self, gap: Gap) -> list[int]:
         """The tokens of a gap that are versions of what goes in it, by what they name or call."""
         gone = [index for index in gap.gone if is_telling(self.bodies[index]) and self._is_replaced(index, gap)]
-        one = len(gone) == len(gap.come) == 1 and not _LEAVES.match(self.bodies[gone[0]].strip())
+        one = len(gone) == len(gap.come) == 1 and not LEAVES.match(self.bodies[gone[0]].strip())
         return list(gap.come) if one else []
 
 
