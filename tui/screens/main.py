@@ -15,7 +15,6 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
 from textual.widgets import Static
 
 from core.protocol import queries
@@ -25,6 +24,7 @@ from tui.chat.transcript import Greeting, Transcript
 from tui.keymap import get_bindings, get_keymap
 from tui.modes import SCREEN_MODES
 from tui.screens.controller import ScreenContext
+from tui.screens.current_layout import CurrentLayoutScreen
 from tui.state import Topic, ViewState
 from tui.terminal.frames import RowCompositor
 from tui.text import fit_line
@@ -43,7 +43,7 @@ ONE_PANE_WIDTH: Final = 160  # columns up to which a conversation may have all t
 TOASTS_ABOVE_FOOT: Final = 3  # rows below toasts: the status bar, and the keys of a pane
 
 
-class MainScreen(Screen[None]):
+class MainScreen(CurrentLayoutScreen[None]):
     """One session in one window: the widgets, the controllers that act for them, and what the bridge reports."""
 
     BINDINGS = get_bindings("app")

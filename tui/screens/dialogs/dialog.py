@@ -16,6 +16,7 @@ from textual.widgets import Static
 
 from tui.input.visibility import GracePeriod, GuardedWidget
 from tui.keymap import get_bindings
+from tui.screens.current_layout import CurrentLayoutScreen
 from tui.text import to_content
 from tui.themes.appearance import find_backdrop
 
@@ -35,7 +36,7 @@ class PlainScreen(BackgroundScreen):
             yield Segment(text, None if control else self._style, control)
 
 
-class Dialog(GuardedWidget, ModalScreen[T | None]):
+class Dialog(GuardedWidget, CurrentLayoutScreen[T | None], ModalScreen[T | None]):
     """A modal screen with a title that closes itself with an answer; None = none. `shape` is a class of its box.
 
     One that `asks_consent` takes no yes for a moment after it was shown: a key that was meant for what was there
