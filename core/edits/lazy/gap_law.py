@@ -50,8 +50,7 @@ class GapLaw:
         if any(token in self.draft.same for token in piece) and not anchors:
             return f"{shown} is in the file at another depth"
         if not anchors:
-            is_placed = not self.draft.is_inside(piece[0]) or self._is_below_anchor(piece[0])
-            return "" if is_placed else f"{shown} and the lines around it are not in the file"
+            return self._judge_lone_piece(piece, shown)
         runs = self.draft.split_runs(anchors)
         for new, beside in (
             ([token for token in piece if token < anchors[0]], anchors[0]),
@@ -62,6 +61,29 @@ class GapLaw:
         if not self._tells_place(number, runs):
             return f"{shown} and what is next to it fit in more than one place"
         return ""
+
+    def _judge_lone_piece(self, piece: Sequence[int], shown: str) -> str:
+        """Object to a piece without an anchor that is not below a head that is shown, or names what stays beside it,
+        or takes the place of a line in one of several blocks that begin with the same line."""
+        is_inside = self.draft.is_inside(piece[0])
+        if is_inside and not self._is_below_anchor(piece[0]):
+            return f"{shown} and the lines around it are not in the file"
+        for gap in (gap for gap in self._gaps if any(token in piece for token in gap.come)):
+            if any(self._is_named_beside(token, gap) for token in gap.come):
+                return f"{shown} names what the file has there, and keeps"
+            heads = [self.lines[at] for old in gap.gone if (at := self._find_scope(old, self.draft.depths[old])) >= 0]
+            if not is_inside and any(self.lines.count(head) > 1 for head in heads):
+                return f"{shown} may belong to any {heads[0].strip()[:80]!r} of the file"
+        return ""
+
+    def _is_named_beside(self, token: int, gap: Gap) -> bool:
+        """True if a line that comes, one of the outermost, names what another line of its block names, which stays."""
+        depth, key = self.tokens[token].depth, parse_line_key(self.tokens[token].text)
+        if depth > min(self.tokens[other].depth for other in gap.come):
+            return False
+        scope = self._find_scope(gap.left.old or 0 if gap.left is not None else -1, depth)
+        rivals = (index for index in self._by_key[key or ""] if index not in self._gone)
+        return any(self.draft.depths[at] == depth and self._find_scope(at, depth) == scope for at in rivals)
 
     def _is_displaced(self, new: Sequence[int], beside: int) -> bool:
         """True if new lines at an end of a piece, the outermost first, begin with lines that the file has elsewhere, or

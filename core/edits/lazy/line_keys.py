@@ -12,7 +12,7 @@ _MODIFIERS = (
     r"(?:(?:export|default|public|private|protected|internal|static|abstract|async|final|override|readonly|"
     r"pub(?:\([^)]*\))?|unsafe|extern|const|virtual|inline|sealed|partial|declare|get|set)\s+)*"
 )
-_TYPE = r"[\w<>\[\],.?*&:]+"
+_TYPE = r"[<\[*&:]*\w[\w<>\[\],.?*&:]*"  # not an operator alone: `: call(x)` and `a && call(x)` name nothing
 _COLUMN = (
     r"(?i:integer|int\d*|uint\d*|bigint|smallint|serial|text|varchar|char|boolean|bool|date|timestamp\w*|datetime|"
     r"numeric|decimal|real|float\d*|double|uuid|jsonb?|string|error|byte|rune)"

@@ -32,7 +32,8 @@ _ONCE: Final = re.compile(
 )
 _MANY: Final = re.compile(r"(?:assert\w*|expect|self\.assert\w+|insert into)\b", re.IGNORECASE)
 _CALLEE: Final = re.compile(r"(?:await\s+)?[\w.$>:-]+\(")
-PREFIX: Final = re.compile(r"@\w|#\[|\[[A-Z]\w*(?:\(.*\))?\]$|/\*\*|\*|//|#|--")
+# What stands before a thing: an annotation, unless the thing is on its line (`@Test void run() {`), or a remark.
+PREFIX: Final = re.compile(r"@\w(?!.*(?:[\w)>\]]\s*\{|;)$)|#\[|\[[A-Z]\w*(?:\(.*\))?\]$|/\*\*|\*|//|#|--")
 SPECIAL: Final = re.compile(r"@[\w.]+\.(?:setter|getter|deleter|register)\b|@(?:typing\.)?overload\b")
 _SAME_DEFINITION: Final = 3000
 _COMMON: Final = ("end", "else:", "else {", "} else {", "pass", "return", "break")

@@ -298,3 +298,42 @@ def test_three_bare_lines_do_not_shift_a_draft():
     draft = f"    # code above is unchanged\n{shown}        # no changes after\n"
     made = lay(text, draft, "draft", "test_http_parser.py")
     assert made is None or shown in made
+
+
+@both
+@pytest.mark.parametrize("key", ["missing", "empty"])
+def test_a_key_alone_does_not_tell_which_block_of_one_head_it_is_meant_for(format_: str, key: str):
+    fields = (
+        "class Field:\n    messages = {\n        'required': _('This field is required.'),\n    }\n\n\n"
+        "class FileField(Field):\n    messages = {\n        'missing': _('No file was submitted.'),\n"
+        "        'empty': _('The file is empty.'),\n    }\n"
+    )
+    marker = "        # ... existing code ...\n"
+    edit = f"{marker}        '{key}': _('Related object does not exist.'),\n{marker}"
+    assert lay(fields, edit, format_, "fields.py") is None
+
+
+@both
+def test_an_assignment_that_the_block_keeps_is_not_added_at_its_end(format_: str):
+    name_only = (
+        "func newInfo(name string, ordered bool) Info {\n\tm := copyMeta(meta)\n\tm[metaOpener] = opener\n"
+        "\tm[metaOrdered] = ordered\n\n\treturn New(\n\t\tname,\n\t\tm,\n\t)\n}\n"
+    )
+    edit = (
+        "// ... existing code ...\nfunc newInfo(name string) Info {\n// ... existing code ...\n"
+        "\tm[metaOrdered] = false\n// ... existing code ...\n"
+    )
+    assert lay(name_only, edit, format_, "fileinfo.go") is None
+
+
+@both
+def test_a_method_with_its_annotation_on_its_line_is_a_thing_of_its_own(format_: str):
+    pool = (
+        "class PoolTest {\n  @Test public void evict() {\n    pool.evict();\n  }\n\n"
+        "  private void assertShared(Pool pool) {\n    assertTrue(pool.shared());\n  }\n}\n"
+    )
+    edit = (
+        "  // ... existing code ...\n  @Test public void evictAll() {\n    pool.evictAll();\n  }\n\n"
+        "  private void assertPooled(Pool pool) {\n    assertFalse(pool.shared());\n  }\n}\n"
+    )
+    assert lay(pool, edit, format_, "PoolTest.java") is None
