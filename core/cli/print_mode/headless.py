@@ -18,7 +18,7 @@ from typing import Final, TextIO
 
 from core.cli.arguments import PrintArguments
 from core.cli.print_mode.json_answer import RETRIES, JsonAnswer, JsonAnswerPrinter, merge_responses, read_schema
-from core.cli.print_mode.printer import JsonPrinter, Printer, StreamPrinter, TextPrinter
+from core.cli.print_mode.printer import BACKGROUND_EVENTS, JsonPrinter, Printer, StreamPrinter, TextPrinter
 from core.cli.print_mode.shown_arguments import hide_arguments
 from core.cli.review_output.left_paths import collect_errors, explain_left, format_left
 from core.cli.streams.input import read_input
@@ -251,7 +251,7 @@ class _PrintRun:
             self._errors.append(envelope.event)
         if not isinstance(envelope.event, ev.LossyEvent) and envelope.seq <= self._printed:
             return
-        if not isinstance(envelope.event, ev.IndexProgressed):  # which goes on beside a wait
+        if not isinstance(envelope.event, BACKGROUND_EVENTS):
             self._stop_count_down()
         self._printer.event(envelope)
         match envelope.event:

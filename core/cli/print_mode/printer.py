@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TextIO
+from typing import Final, Protocol, TextIO
 
 import msgspec
 
@@ -22,6 +22,7 @@ from core.text.well_formed import encode_record
 from core.transports.response import PendingBulk, PendingChange, Response, ResponseCheck, ResponseFinding
 
 # What a terminal would act on, and what hides, but for joiners, which scripts and emoji need.
+BACKGROUND_EVENTS: Final = (ev.IndexProgressed,)  # what goes on beside a turn: they have no line, and end no wait
 _UNSAFE = re.compile(f"(?![\u200c\u200d])[{HIDDEN}]")
 
 
@@ -135,8 +136,8 @@ class TextPrinter:
             self._counting = False
 
     def event(self, envelope: ev.Envelope) -> None:
-        if isinstance(envelope.event, ev.IndexProgressed):
-            return  # it has no line, and ends none
+        if isinstance(envelope.event, BACKGROUND_EVENTS):
+            return
         self._end_count()
         match envelope.event:
             case ev.DocumentStarted(kind="text", id=document):
