@@ -325,12 +325,6 @@ DRAFTS = [
         LONG.replace("line 200\nline 201\n", "x\n"),
     ),
     (
-        "no changes above",
-        CLASS,
-        '<file_edit path="file.txt">\n# no changes above\nprint(MyClass().y)\nprint(MyClass().x)\n</file_edit>',
-        CLASS.replace("print(MyClass().z)", "print(MyClass().y)"),
-    ),
-    (
         "no changes below",
         CLASS,
         '<file_edit path="file.txt">\nclass MyClass:\n    def __init__(self):\n        self.x = 5\n        # no changes below\n</file_edit>',
@@ -364,6 +358,11 @@ DRAFTS = [
     ),
 ]
 DRAFTS_REFUSED = [
+    (
+        "a new line below a marker, like the one above it",
+        CLASS,
+        '<file_edit path="file.txt">\n# no changes above\nprint(MyClass().y)\nprint(MyClass().x)\n</file_edit>',
+    ),
     ("a long file without a range", LONG, '<file_edit path="file.txt">\nx\n</file_edit>'),
     ("a long file with the whole as range", LONG, '<file_edit path="file.txt" start=1 end=-1>\nx\n</file_edit>'),
     ("no end tag", ABC, '<file_edit path="file.txt">\nx\n'),

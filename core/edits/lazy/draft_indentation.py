@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from math import gcd
 from typing import Final
 
 from core.edits.indentation import Shift, deduce_shift, extract_indent, measure_depth
 from core.edits.lazy.gaps import says_more
 from core.edits.lazy.line_keys import parse_line_key
+from core.edits.lazy.markers import is_marker, may_be_marker
 from core.text.lines import TextLines
 
 _SURE: Final = 3  # lines, or the head of a definition, that tell how a draft is shifted
@@ -27,6 +28,7 @@ def fit_indentation(new: Sequence[str], lines: TextLines) -> list[str]:
     ]
     sure = len(pairs) >= _SURE or any((parse_line_key(given) or "").startswith("definition ") for given, _ in pairs)
     told = sure and any(extract_indent(given) or extract_indent(old) for given, old in pairs)
+    told = told and not _begins_new(new, there)
     shift = deduce_shift(pairs, new) if told else None
     shifted = [shift(line) for line in new] if shift else list(new)
     steps = [_measure_indent_step(rows) for rows in (new, shifted, lines.bodies)]
@@ -34,6 +36,15 @@ def fit_indentation(new: Sequence[str], lines: TextLines) -> list[str]:
         restyle = _deduce_restyle(new, lines.bodies)
         return [restyle(line) for line in new] if restyle else list(new)
     return shifted
+
+
+def _begins_new(new: Sequence[str], there: Container[str]) -> bool:
+    """True if a piece begins with a line that the file does not have: it tells a depth of its own, and the lines below
+    it may be meant to leave the block that they lie in."""
+    filled = [line for line in new if line.strip()]
+    marked = [is_marker(line) or may_be_marker(line) for line in filled]
+    firsts = (line for line, mark, above in zip(filled, marked, [True, *marked], strict=False) if above and not mark)
+    return any(line.strip() not in there for line in firsts)
 
 
 def reindent_at(new: Sequence[str], head: str) -> list[str]:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Final
 
 from core.edits.lazy.gaps import LEAVES, OPENS, Gap, MarkedDraft, count_open, says_more
-from core.edits.lazy.line_keys import differ_in_one_word, is_same_call, parse_line_key
+from core.edits.lazy.line_keys import is_same_call, parse_line_key
 from core.edits.lazy.line_matches import CONTINUED, PREFIX, compile_thing
 from core.edits.lazy.markers import is_marker, may_be_marker
 
@@ -190,18 +190,10 @@ class GapLaw:
         )
 
     def _is_varied(self, line: str, gap: Gap) -> bool:
-        """True if one line right below an anchor becomes a call that is given more, or the last line but one of the
-        file becomes one that differs in a word."""
-        row, left = self.tokens[gap.come[0]].text, gap.left
-        beside = (
-            left is not None
-            and left.token is not None
-            and left.token == gap.come[0] - 1
-            and self._is_anchor(left.token)
-        )
-        rest = self.lines[gap.gone[0] + 1 :]
-        ends = gap.come[0] > self.draft.markers[-1] and gap.right is not None and sum(map(bool, rest)) == 1
-        return (beside and is_same_call(row, line)) or (ends and differ_in_one_word(row, line))
+        """True if one line right below an anchor becomes a call that is given more."""
+        left = gap.left.token if gap.left is not None else None
+        is_beside = left is not None and left == gap.come[0] - 1 and self._is_anchor(left)
+        return is_beside and is_same_call(self.tokens[gap.come[0]].text, line)
 
     def _is_only_one(self, index: int) -> bool:
         """True if no other line of its block names the same thing at its depth."""

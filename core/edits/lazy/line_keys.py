@@ -86,11 +86,6 @@ def parse_line_key(line: str) -> str | None:
     return None
 
 
-def differ_in_one_word(new: str, old: str) -> bool:
-    mine, theirs = (re.findall(r"\w+|\W", row.strip()) for row in (new, old))
-    return len(mine) == len(theirs) and sum(map(str.__ne__, mine, theirs)) == 1
-
-
 def is_same_call(new: str, old: str) -> bool:
     """True if a call is one of the same thing that is given the same and more, or of something that is called once."""
     one, other = CALL.fullmatch(new.strip()), CALL.fullmatch(old.strip())

@@ -19,7 +19,7 @@ from core.edits.lazy.anchors import PlaceLaw
 from core.edits.lazy.blank_lines import ResultRow
 from core.edits.lazy.gap_law import GapLaw
 from core.edits.lazy.gaps import LEAVES, NAMED, OPENS, Gap, MarkedDraft, count_open
-from core.edits.lazy.line_keys import CALL, differ_in_one_word, is_same_call, parse_line_key
+from core.edits.lazy.line_keys import CALL, is_same_call, parse_line_key
 from core.edits.lazy.line_matches import BRANCH, CONTINUED, PREFIX, DraftToken, compile_thing
 
 _WORD: Final = re.compile(r"[A-Za-z_]\w+")
@@ -203,13 +203,7 @@ class _Court:
             return False
         leaves = LEAVES.match(text) if self.draft.find_depth_below(gap) < depth else None
         ends = leaves is not None and any(row.strip().startswith(leaves[0]) for row in come)
-        varied = self._reaches_end(gap) and any(differ_in_one_word(row, line) for row in come)
-        return ends or varied or self._is_new_head(old, gap) or any(is_same_call(row, line) for row in come)
-
-    def _reaches_end(self, gap: Gap) -> bool:
-        """True if one line becomes another one and the draft shows everything from there to the end of the file."""
-        last = self.draft.rows[-1].token if self.draft.rows else None
-        return len(gap.gone) == len(gap.come) == 1 and last is not None and gap.come[0] > self.draft.markers[-1]
+        return ends or self._is_new_head(old, gap) or any(is_same_call(row, line) for row in come)
 
     def _is_new_head(self, old: int, gap: Gap) -> bool:
         """True if a line opens what stands below it in the file, and the last line that comes opens it instead."""

@@ -337,3 +337,26 @@ def test_a_method_with_its_annotation_on_its_line_is_a_thing_of_its_own(format_:
         "  private void assertPooled(Pool pool) {\n    assertFalse(pool.shared());\n  }\n}\n"
     )
     assert lay(pool, edit, format_, "PoolTest.java") is None
+
+
+@both
+def test_what_leaves_a_block_and_begins_with_a_new_line_is_not_moved_back_into_it(format_: str):
+    body = (
+        "finder = self.build_finder(options, session)",
+        "cache = WheelCache(options.cache_dir)",
+        "requirements = RequirementSet(options.hashes)",
+        "self.populate(requirements, finder)",
+    )
+    inside, outside = ("".join(f"{' ' * depth}{line}\n" for line in body) for depth in (12, 8))
+    command = f"class Wheel:\n    def run(self):\n        with self.build_session() as session:\n{inside}"
+    edit = f"        # ... existing code ...\n        session = self.default_session()\n\n{outside}"
+    assert lay(command, edit, format_, "wheel.py") is None
+
+
+def test_a_block_that_is_shown_but_for_its_last_line_does_not_lose_it():
+    upload = (
+        "  - name: Upload Test Logs\n    uses: actions/upload-artifact@v6\n"
+        "    with:\n      path: |\n        test-suite.log\n"
+    )
+    steps = f"steps:\n  - name: Build\n    run: make\n{upload}        tests/*.log\n"
+    assert lay(steps, upload.replace("v6", "v7"), "lazy", "ci.yml") is None
