@@ -15,6 +15,8 @@ from core.sandbox.box import BoxLimits, RunningCommand, Tier
 from core.sandbox.tiers.namespaces import NamespaceBox
 from tests.support.box_cases import ROOT, Boxed
 
+MARK = f"8{os.getpid():07}"  # seconds that only this worker sleeps: others run the same tests beside it
+
 
 def marked(mark: str) -> list[int]:
     """Living processes of this machine whose command line holds a mark."""
@@ -60,9 +62,9 @@ async def started(own: Boxed, command: str, **changes: object) -> tuple[RunningC
 
 
 async def test_s8_what_left_its_session_is_gone_when_the_command_ends(own: Boxed):
-    ran = await own.run("setsid -f sleep 87651; nohup sleep 87651 & disown; (sleep 87651 &) ; echo ended")
+    ran = await own.run(f"setsid -f sleep {MARK}1; nohup sleep {MARK}1 & disown; (sleep {MARK}1 &) ; echo ended")
     assert (ran.code, ran.output) == (0, "ended\n")
-    assert marked("sleep 87651") == []
+    assert marked(f"sleep {MARK}1") == []
 
 
 async def test_s8_when_the_app_is_killed_everything_ends_within_a_second(own: Boxed):
@@ -77,19 +79,19 @@ async def test_s8_when_the_app_is_killed_everything_ends_within_a_second(own: Bo
         "asyncio.run(main())\n"
     )
     app = subprocess.Popen(  # noqa: ASYNC220 - it is not waited for
-        [sys.executable, "-c", program, "setsid -f sleep 87652; trap '' TERM; echo ready; sleep 87652"],
+        [sys.executable, "-c", program, f"setsid -f sleep {MARK}2; trap '' TERM; echo ready; sleep {MARK}2"],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
     )
     assert app.stdout is not None
     assert app.stdout.readline() == "ready\n"
-    assert len(marked("sleep 87652")) >= 2
+    assert len(marked(f"sleep {MARK}2")) >= 2
     below = psutil.Process(app.pid).children(recursive=True)
     app.send_signal(signal.SIGKILL)
     app.wait()
     assert await gone(below, 1)
-    assert marked("sleep 87652") == []
+    assert marked(f"sleep {MARK}2") == []
     app.stdout.close()
 
 
@@ -105,14 +107,14 @@ async def test_r1_a_command_that_never_stops_writing_is_stopped_at_the_limit(own
 
 async def test_r2_a_fork_bomb_is_bounded_and_leaves_nothing(own: Boxed):
     limits = BoxLimits(seconds=1, processes=200)
-    running, _ = await started(own, ": sleepy87653; b() { b | b & }; b; sleep 87653", limits=limits)
+    running, _ = await started(own, f": sleepy{MARK}3; b() {{ b | b & }}; b; sleep {MARK}3", limits=limits)
     ending = asyncio.ensure_future(running.wait())
     most = 0
     while not ending.done():
-        most = max(most, len(marked("87653")))
+        most = max(most, len(marked(f"{MARK}3")))
         await asyncio.wait([ending], timeout=0.05)
     assert ending.result().end_reason == "timed_out"
-    assert marked("87653") == []
+    assert marked(f"{MARK}3") == []
     assert 50 < most < 300
 
 
@@ -133,11 +135,11 @@ def groupless(own: Boxed) -> Boxed:
 async def test_r2_a_fork_bomb_is_bounded_where_there_are_no_control_groups(groupless: Boxed):
     limits = BoxLimits(seconds=30, processes=200)
     bomb = "import os, signal\nn = 0\nwhile os.fork():\n    n += 1\n    print(n, flush=True)\nsignal.pause()\n"
-    groupless.write("work/project/bomb.py", bomb)
-    ran = await groupless.run("python3 bomb.py; echo over", limits=limits)
+    groupless.write(f"work/project/bomb{MARK}.py", bomb)
+    ran = await groupless.run(f"python3 bomb{MARK}.py; echo over", limits=limits)
     assert ran.output.endswith("Resource temporarily unavailable\nover\n")
     assert 100 < int([line for line in ran.output.splitlines() if line.isdigit()][-1]) <= 301
-    assert marked("bomb.py") == []
+    assert marked(f"bomb{MARK}.py") == []
 
 
 async def test_r4_memory_is_watched_from_pid_one_where_there_are_no_control_groups(groupless: Boxed):
@@ -147,13 +149,12 @@ async def test_r4_memory_is_watched_from_pid_one_where_there_are_no_control_grou
 
 
 async def test_r5_a_command_past_its_time_ends_whatever_it_holds_on_to(boxed: Boxed):
-    command = (
-        "trap '' TERM INT HUP; setsid -f sh -c 'trap \"\" TERM; sleep 87654; :'; echo here; while :; do sleep 1; done"
-    )
+    child = f"setsid -f sh -c 'trap \"\" TERM; sleep {MARK}4; :'"
+    command = f"trap '' TERM INT HUP; {child}; echo here; while :; do sleep 1; done"
     ran = await boxed.run(command, limits=BoxLimits(seconds=1.5))
     assert (ran.exit.end_reason, ran.code, ran.output) == ("timed_out", None, "here\n")
     assert ran.exit.duration_ms >= 1500
-    assert marked("sleep 87654") == []
+    assert marked(f"sleep {MARK}4") == []
 
 
 async def test_a_command_that_is_stopped_may_clean_up_first(own: Boxed):
@@ -166,14 +167,14 @@ async def test_a_command_that_is_stopped_may_clean_up_first(own: Boxed):
 
 async def test_a_child_gets_the_grace_too_and_what_ignores_it_is_killed(own: Boxed):
     polite = "(trap 'sleep 0.3; echo child cleaned; exit' TERM; echo polite; while :; do sleep 0.05; done)"
-    command = f"{polite} & (trap '' TERM; echo ready; sleep 87655)"
+    command = f"{polite} & (trap '' TERM; echo ready; sleep {MARK}5)"
     running, heard = await started(own, command)
     await heard.wait_for("ready")
     await heard.wait_for("polite")
     ended = await running.stop()
     assert ended.end_reason == "stopped"
     assert "child cleaned" in heard.text
-    assert marked("sleep 87655") == []
+    assert marked(f"sleep {MARK}5") == []
 
 
 async def test_an_interrupt_reaches_what_runs_in_the_foreground(own: Boxed):
@@ -234,7 +235,7 @@ async def test_what_cannot_be_started_says_why_and_leaves_nothing(own: Boxed, ch
 
 
 async def test_a_server_that_was_killed_is_started_again(own: Boxed):
-    running, heard = await started(own, "echo ready; sleep 87656")
+    running, heard = await started(own, f"echo ready; sleep {MARK}6")
     await heard.wait_for("ready")
     below = psutil.Process().children(recursive=True)
     for child in psutil.Process().children():
@@ -242,7 +243,7 @@ async def test_a_server_that_was_killed_is_started_again(own: Boxed):
     ended = await running.wait()
     assert (ended.end_reason, ended.exit_code) == ("lost", None)
     assert await gone(below, 5)
-    assert marked("sleep 87656") == []
+    assert marked(f"sleep {MARK}6") == []
     assert (await own.run("echo again")).output == "again\n"
 
 
@@ -259,12 +260,12 @@ async def test_cancelling_a_wait_leaves_the_command_running(own: Boxed):
 
 async def test_closing_the_box_ends_every_command(own: Boxed):
     others = psutil.Process().children()
-    runs = [await started(own, f"echo ready; sleep 8765{number}") for number in (7, 8)]
+    runs = [await started(own, f"echo ready; sleep {MARK}{number}") for number in (7, 8)]
     for _, heard in runs:
         await heard.wait_for("ready")
     await own.close()
     assert [(await running.wait()).end_reason for running, _ in runs] == ["stopped", "stopped"]
-    assert marked("sleep 8765") == []
+    assert marked(f"sleep {MARK}") == []
     assert psutil.Process().children() == others
 
 

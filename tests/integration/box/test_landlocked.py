@@ -160,9 +160,10 @@ async def test_p20_what_is_hidden_or_withheld_is_not_in_the_copy(locked: Boxed):
 
 
 async def test_s8_survivors_are_ended_with_the_command(locked: Boxed):
-    ran = await locked.run("(setsid sh -c 'sleep 45671' &) ; (setsid setsid sleep 45671 &); sleep 0.1; echo done")
+    nap = f"4{os.getpid():07}"  # seconds that only this worker sleeps
+    ran = await locked.run(f"(setsid sh -c 'sleep {nap}' &) ; (setsid setsid sleep {nap} &); sleep 0.1; echo done")
     assert (ran.code, ran.output) == (0, "done\n")
-    assert not [each for each in psutil.process_iter(["cmdline"]) if "45671" in (each.info["cmdline"] or ())]
+    assert not [each for each in psutil.process_iter(["cmdline"]) if nap in (each.info["cmdline"] or ())]
 
 
 async def test_what_is_too_large_to_copy_is_read_in_place(tmp_path: Path):
