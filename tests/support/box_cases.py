@@ -31,6 +31,8 @@ from core.sandbox.tiers.selection import TIERS_BY_STRENGTH, make_box
 from tests.support.box_tiers import offered
 
 ROOT = Path(__file__).parents[2]
+# Digits for `sleep` by which the commands of this worker are known: others run the same tests beside it.
+MARK = f"8{os.getpid():07}"
 ORDINARY = 45_678
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 

@@ -21,8 +21,9 @@ from core.text.exposure import expose_text
 from core.text.well_formed import encode_record
 from core.transports.response import PendingBulk, PendingChange, Response, ResponseCheck, ResponseFinding
 
+# Events of what goes on beside a turn: they have no line, and end no wait.
+BACKGROUND_EVENTS: Final = (ev.IndexProgressed,)
 # What a terminal would act on, and what hides, but for joiners, which scripts and emoji need.
-BACKGROUND_EVENTS: Final = (ev.IndexProgressed,)  # what goes on beside a turn: they have no line, and end no wait
 _UNSAFE = re.compile(f"(?![\u200c\u200d])[{HIDDEN}]")
 
 

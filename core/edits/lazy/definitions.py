@@ -24,21 +24,15 @@ def replace_definition(lines: TextLines, new: Sequence[str], path: str, text: st
     if span is None:
         return None
     first, last = span
-    filled = sum(bool(line.strip()) for line in lines.bodies[first : last + 1])
-    given = sum(bool(line.strip()) for line in new)
-    if last - first + 1 == len(lines) or filled > 3 * given + MAX_UNMENTIONED:
+    old = lines.bodies[first : last + 1]
+    mine, theirs = ([line.strip() for line in rows if line.strip()] for rows in (new, old))
+    if len(old) == len(lines) or len(theirs) > 3 * len(mine) + MAX_UNMENTIONED:
         return None
-    if _ends_early(new, lines.bodies[first : last + 1]):
-        return None
+    if mine[-1] != theirs[-1] and mine[-1] in theirs:
+        return None  # the draft ends before the definition does, and may have left out the rest
     rows = reindent_at(new, lines.bodies[first])
     done = lines.find_dominant_ending().join(rows) + lines.ends[last]
     return text[: lines.starts[first]] + done + text[lines.find_end(last) :]
-
-
-def _ends_early(new: Sequence[str], old: Sequence[str]) -> bool:
-    """True if a draft ends with a line of the definition that is not its last: the rest may have been left out."""
-    mine, theirs = ([line.strip() for line in rows if line.strip()] for rows in (new, old))
-    return mine[-1] != theirs[-1] and mine[-1] in theirs
 
 
 def _find_by_tree(lines: TextLines, new: Sequence[str], path: str, text: str) -> tuple[int, int] | None:

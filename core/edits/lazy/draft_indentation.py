@@ -27,9 +27,8 @@ def fit_indentation(new: Sequence[str], lines: TextLines) -> list[str]:
         if there[line.strip()] == 1 == seen[line.strip()] and says_more(line)
     ]
     sure = len(pairs) >= _SURE or any((parse_line_key(given) or "").startswith("definition ") for given, _ in pairs)
-    told = sure and any(extract_indent(given) or extract_indent(old) for given, old in pairs)
-    told = told and not _begins_new(new, there)
-    shift = deduce_shift(pairs, new) if told else None
+    is_indented = any(extract_indent(given) or extract_indent(old) for given, old in pairs)
+    shift = deduce_shift(pairs, new) if sure and is_indented and not _begins_new(new, there) else None
     shifted = [shift(line) for line in new] if shift else list(new)
     steps = [_measure_indent_step(rows) for rows in (new, shifted, lines.bodies)]
     if shift is None or steps[1] % (steps[2] or 1) or steps[0] == steps[2] < steps[1]:

@@ -62,28 +62,33 @@ class GapLaw:
             return f"{shown} and what is next to it fit in more than one place"
         return ""
 
-    def _judge_lone_piece(self, piece: Sequence[int], shown: str) -> str:
+    def _judge_lone_piece(self, piece: Sequence[int], label: str) -> str:
         """Object to a piece without an anchor that is not below a head that is shown, or names what stays beside it,
         or takes the place of a line in one of several blocks that begin with the same line."""
         is_inside = self.draft.is_inside(piece[0])
         if is_inside and not self._is_below_anchor(piece[0]):
-            return f"{shown} and the lines around it are not in the file"
+            return f"{label} and the lines around it are not in the file"
         for gap in (gap for gap in self._gaps if any(token in piece for token in gap.come)):
-            if any(self._is_named_beside(token, gap) for token in gap.come):
-                return f"{shown} names what the file has there, and keeps"
-            heads = [self.lines[at] for old in gap.gone if (at := self._find_scope(old, self.draft.depths[old])) >= 0]
-            if not is_inside and any(self.lines.count(head) > 1 for head in heads):
-                return f"{shown} may belong to any {heads[0].strip()[:80]!r} of the file"
+            if self._repeats_name(gap):
+                return f"{label} names what the file has there, and keeps"
+            scopes = (self._find_scope(old, self.draft.depths[old]) for old in gap.gone)
+            heads = (self.lines[at] for at in scopes if at >= 0)
+            shared = next((head for head in heads if self.lines.count(head) > 1), "")
+            if shared and not is_inside:
+                return f"{label} may belong to any {shared.strip()[:80]!r} of the file"
         return ""
 
-    def _is_named_beside(self, token: int, gap: Gap) -> bool:
-        """True if a line that comes, one of the outermost, names what another line of its block names, which stays."""
-        depth, key = self.tokens[token].depth, parse_line_key(self.tokens[token].text)
-        if depth > min(self.tokens[other].depth for other in gap.come):
-            return False
-        scope = self._find_scope(gap.left.old or 0 if gap.left is not None else -1, depth)
-        rivals = (index for index in self._by_key[key or ""] if index not in self._gone)
+    def _repeats_name(self, gap: Gap) -> bool:
+        """True if one of the outermost lines that come names what another line of its block names, which stays."""
+        depth, scope = self._measure_scope(gap)
+        keys = (parse_line_key(self.tokens[at].text) for at in gap.come if self.tokens[at].depth == depth)
+        rivals = (index for key in keys for index in self._by_key[key or ""] if index not in self._gone)
         return any(self.draft.depths[at] == depth and self._find_scope(at, depth) == scope for at in rivals)
+
+    def _measure_scope(self, gap: Gap) -> tuple[int, int]:
+        """Return the depth of the outermost lines that come, and the line of the file that their block lies below."""
+        depth = min((self.tokens[token].depth for token in gap.come), default=0)
+        return depth, self._find_scope(gap.left.old or 0 if gap.left is not None else -1, depth)
 
     def _is_displaced(self, new: Sequence[int], beside: int) -> bool:
         """True if new lines at an end of a piece, the outermost first, begin with lines that the file has elsewhere, or
@@ -277,8 +282,7 @@ class GapLaw:
 
     def _find_second_definition(self, gap: Gap) -> str:
         """Return the head of a definition that comes, though what is around it keeps one that begins just so."""
-        least = min((self.tokens[token].depth for token in gap.come), default=0)
-        scope = self._find_scope(gap.left.old or 0 if gap.left is not None else -1, least)
+        least, scope = self._measure_scope(gap)
         for token in gap.come:
             row, key = self.tokens[token].text.strip(), parse_line_key(self.tokens[token].text)
             if self.tokens[token].depth != least or key is None or not key.startswith(_DEFINITION):

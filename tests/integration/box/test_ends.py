@@ -13,9 +13,7 @@ import pytest
 from core.errors import ToolFailed
 from core.sandbox.box import BoxLimits, RunningCommand, Tier
 from core.sandbox.tiers.namespaces import NamespaceBox
-from tests.support.box_cases import ROOT, Boxed
-
-MARK = f"8{os.getpid():07}"  # seconds that only this worker sleeps: others run the same tests beside it
+from tests.support.box_cases import MARK, ROOT, Boxed
 
 
 def marked(mark: str) -> list[int]:

@@ -14,7 +14,7 @@ from core.sandbox.tiers import remedies
 from core.sandbox.tiers.landlock_box import LandlockBox
 from core.sandbox.tiers.project_copy import CopyLimits
 from core.sandbox.tiers.selection import try_tier
-from tests.support.box_cases import SYSTEM_PATH, Boxed, cases, place_of
+from tests.support.box_cases import MARK, SYSTEM_PATH, Boxed, cases, place_of
 
 PLANTED = "planted-0123456789abcdef"
 
@@ -160,10 +160,9 @@ async def test_p20_what_is_hidden_or_withheld_is_not_in_the_copy(locked: Boxed):
 
 
 async def test_s8_survivors_are_ended_with_the_command(locked: Boxed):
-    nap = f"4{os.getpid():07}"  # seconds that only this worker sleeps
-    ran = await locked.run(f"(setsid sh -c 'sleep {nap}' &) ; (setsid setsid sleep {nap} &); sleep 0.1; echo done")
+    ran = await locked.run(f"(setsid sh -c 'sleep {MARK}9' &) ; (setsid setsid sleep {MARK}9 &); sleep 0.1; echo done")
     assert (ran.code, ran.output) == (0, "done\n")
-    assert not [each for each in psutil.process_iter(["cmdline"]) if nap in (each.info["cmdline"] or ())]
+    assert not [each for each in psutil.process_iter(["cmdline"]) if f"{MARK}9" in (each.info["cmdline"] or ())]
 
 
 async def test_what_is_too_large_to_copy_is_read_in_place(tmp_path: Path):
