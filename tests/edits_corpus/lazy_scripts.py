@@ -255,11 +255,7 @@ CASES: list[Row] = [
         "Cart.php",
         PHP,
         f"{MARK}\n    public function clear(): void\n    {{\n        $this->items = [];\n    }}\n}}\n",
-        swap(
-            PHP,
-            "($this->items);\n    }\n",
-            "($this->items);\n    }\n\n    public function clear(): void\n    {\n        $this->items = [];\n    }\n",
-        ),
+        None,
     ),
     (
         "shell, a function",

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
-from core.edits.lazy.gaps import LEAVES, OPENS, Gap, MarkedDraft, count_open, says_more
+from core.edits.lazy.gaps import LEAVES, NAMED, OPENS, Gap, MarkedDraft, count_open, says_more
 from core.edits.lazy.line_keys import is_same_call, parse_line_key
 from core.edits.lazy.line_matches import CONTINUED, PREFIX, compile_thing
 from core.edits.lazy.markers import is_marker, may_be_marker
@@ -21,7 +21,8 @@ from core.edits.lazy.markers import is_marker, may_be_marker
 _BRACKETS: Final = ("()", "[]", "{}")
 _FEW: Final = 2  # lines at an end of a piece
 _MANY: Final = 6  # lines that go, more than come, beside a single line
-_SOME: Final = 4  # lines that come between two single lines
+_SOME: Final = 4  # lines that come between two single lines or below a head, or go beside a line that tells nothing
+_LONG: Final = 30  # signs of a line that is hardly written twice
 _SECTION: Final = re.compile(r"\[+[\w.\"' -]+\]+")
 _TEXT: Final = re.compile(r":\s*[|>][+-]?$")
 _DEFINITION: Final = "definition "
@@ -63,19 +64,17 @@ class GapLaw:
         return ""
 
     def _judge_lone_piece(self, piece: Sequence[int], label: str) -> str:
-        """Object to a piece without an anchor that is not below a head that is shown, or names what stays beside it,
-        or takes the place of a line in one of several blocks that begin with the same line."""
+        """Object to a piece without an anchor that is not below a head that is shown, names what stays beside it, or
+        takes the place of a line inside of something that the draft does not show."""
         is_inside = self.draft.is_inside(piece[0])
         if is_inside and not self._is_below_anchor(piece[0]):
             return f"{label} and the lines around it are not in the file"
         for gap in (gap for gap in self._gaps if any(token in piece for token in gap.come)):
             if self._repeats_name(gap):
                 return f"{label} names what the file has there, and keeps"
-            scopes = (self._find_scope(old, self.draft.depths[old]) for old in gap.gone)
-            heads = (self.lines[at] for at in scopes if at >= 0)
-            shared = next((head for head in heads if self.lines.count(head) > 1), "")
-            if shared and not is_inside:
-                return f"{label} may belong to any {shared.strip()[:80]!r} of the file"
+            is_open = any(self.draft.depths[old] > 0 or OPENS.search(self.lines[old]) for old in gap.gone)
+            if is_open and not is_inside:
+                return f"{label} may be new, or take the place of line {gap.gone[0] + 1}"
         return ""
 
     def _repeats_name(self, gap: Gap) -> bool:
@@ -98,6 +97,12 @@ class GapLaw:
         outer = [self.tokens[token].text.strip() for token in new[:_FEW]]
         if all(row in self.draft.own for row in outer) and (len(outer) == _FEW or any(map(str.isalnum, outer[0]))):
             return True
+        rows = [self.tokens[token].text.rstrip() for token in new if token not in self.draft.matched]
+        if any(len(row.strip()) >= _LONG and self.lines.count(row) == 1 for row in rows):
+            return True
+        sections = [token for token in (*new, beside) if _SECTION.fullmatch(self.tokens[token].text.strip())]
+        if new[0] < beside and (sections == [beside] or max(new) in sections):
+            return True  # the lines belong to a section that is not shown, or would be in another one
         gap = next((gap for gap in self._gaps if new[0] in gap.come), None)
         if gap is None:  # versions by name that stay
             return False
@@ -112,25 +117,34 @@ class GapLaw:
         after = self._anchors[number + 1] if number + 1 < len(self._anchors) else []
         below = self.draft.matched[after[0]] if after else len(self.lines)
         piece, (first, last) = self._pieces[number], (runs[0], runs[-1])
+        if len(piece) == 1 and piece[0] not in self.draft.same and not self._is_head_of_kept(piece[0]):
+            return False  # nothing tells whether it is another version of a head, or one more
         if len(runs) == 1:
             is_changed = len(first) < len(piece)
             is_dumb = not any(any(map(str.isalnum, self.tokens[token].text)) for token in piece)
             if not (is_changed or is_dumb) or self.draft.is_inside(piece[0]):
                 return True
-            is_known = not is_changed or self._tells(first) or any(map(self.draft.is_named, piece))
-            return is_known and self._is_placed(first, above, below)
+            return (not is_changed or self._tells(first)) and self._is_placed(first, above, below)
         if not any(self._tells(run) for run in (first, last)):
             return False
         return self._is_chained(runs, above, below) and not self._is_wide(runs)
 
+    def _is_head_of_kept(self, token: int) -> bool:
+        """True if a marker below a line stands for what that line opens, or the line lies in what the draft shows."""
+        after = next((row for row in self.tokens[token + 1 :] if row.text.strip()), None)
+        is_kept = after is not None and after.kind == "marker" and after.depth > self.tokens[token].depth
+        return is_kept or self.draft.is_inside(token)
+
     def _is_wide(self, runs: Sequence[Sequence[int]]) -> bool:
-        """True if much more goes between two runs than comes and one of them is a single line, or much is changed and
-        both of them are: they may be there by chance."""
+        """True if runs may be there by chance: much more goes between two than comes and one of them is a single line,
+        much is changed and both of them are, or many lines go beside one that tells nothing and ends nothing shown."""
         for upper, lower in pairwise(runs):
             gone = self.draft.matched[lower[0]] - self.draft.matched[upper[-1]] - 1
             come = lower[0] - upper[-1] - 1
             single = sum(len(run) == 1 and not self._is_shown(run) for run in (upper, lower))
             if single and gone > (come + _MANY if single == 1 or come < _SOME else 0):
+                return True
+            if gone >= _SOME and not all(self._tells(run) or self._is_end_of_shown(run[0]) for run in (upper, lower)):
                 return True
         return False
 
@@ -153,10 +167,21 @@ class GapLaw:
             return f"{twice[:80]!r} would be there twice"
         if twin := self._find_twin(gap):
             return f"{twin[:80]!r} stays, and would go"
+        if self._may_rewrite_start(gap):
+            return f"{self.tokens[gap.come[0]].text.strip()[:80]!r} and more may be new, or the start of what is there"
         gone = [index for index in gap.gone if not self._is_spoken_of(index, gap)]
         if not gone or self._is_enclosed(gap) or self._is_rewritten_end(gap, gone) or self._is_whole_block(gap, gone):
             return ""
         return f"line {gone[0] + 1} would go, and it does not say so"
+
+    def _may_rewrite_start(self, gap: Gap) -> bool:
+        """True if many lines come right below the head of a block, and nothing tells whether they are more of it or
+        what it begins with now."""
+        head = gap.left.token if gap.left is not None else None
+        is_open = gap.is_kept_below or gap.right is None
+        if head is None or gap.gone or len(gap.come) < _SOME or not is_open:
+            return False
+        return self.tokens[gap.come[0]].depth > self.tokens[head].depth
 
     def _find_twin(self, gap: Gap) -> str:
         """Return a line that goes though an end of the piece is the same, which is held by an end of the file alone on
@@ -257,9 +282,7 @@ class GapLaw:
         depth = self.tokens[head].depth
         after = self.tokens[gap.come[-1] + 1 :]
         end = next((token for token in after if token.text.strip()), None)
-        is_closed = end is None or (
-            end.depth <= depth and (end.kind != "marker" or end is not after[0] or end.depth < first.depth)
-        )
+        is_closed = end is None or (end.depth <= depth and (end.kind != "marker" or end is not after[0]))
         below = self.draft.find_depth_below(gap)
         inside = all(self.draft.depths[index] > depth for index in gone) and below <= depth
         return is_closed and inside
@@ -285,7 +308,7 @@ class GapLaw:
         least, scope = self._measure_scope(gap)
         for token in gap.come:
             row, key = self.tokens[token].text.strip(), parse_line_key(self.tokens[token].text)
-            if self.tokens[token].depth != least or key is None or not key.startswith(_DEFINITION):
+            if self.tokens[token].depth != least or key is None or not NAMED.match(key):
                 continue
             rivals = (
                 index for index in self._by_key[key] if self.draft.depths[index] == least and self._is_kept(index)

@@ -48,6 +48,7 @@ _OTHERS: Final = tuple(
         r"(?P<name>\[\[?[\w.\"' -]+\]\]?)$",
         r"(?P<name>[.#@]?[\w\[\]=\":>~+*, .#()-]+)\s*\{$",
         r"(?P<name></?[\w-]+)>?$",
+        r"(?!<\w+ as\b)"  # a type in Rust
         r"(?P<name><[\w.-]+(?:\s+(?:id|name|class|className|key|href|src)=(?:\"[^\"]*\"|'[^']*'|\{[^}]*\}))?)[^/]*>?$",
         r"(?i:create|alter|drop)\s+(?i:unique\s+)?(?P<name>(?i:table|view|index|function)\s+[\w.\"`]+)",
         r"-\s+(?:name|id|key|uses)\s*:\s*(?P<name>[^@]+)",

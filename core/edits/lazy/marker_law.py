@@ -37,6 +37,7 @@ _DEEP: Final = 10**6
 _FEW: Final = 2  # lines that say something and are looked for
 _MANY: Final = 6  # lines that go, more than come, between lines that the file has twice
 _LONG: Final = 4  # new lines that lie beside one line of the file alone and are no whole thing
+_TELLING: Final = 8  # signs that say something
 _SHARED: Final = 0.5  # of the words of new lines: more, and they may be a version of the lines beside them
 
 
@@ -272,7 +273,8 @@ class _Court:
         above = [index for index in there if gap.left is not None and index <= (gap.left.old or 0)][-len(new) :]
         below = [index for index in there if gap.right is not None and index >= (gap.right.old or 0)][: len(new)]
         beside = (above if gap.is_kept_above else []) + (below if gap.is_kept_below else [])
-        if beside and _measure_shared_words(new, [self.bodies[index] for index in beside]) > _SHARED:
+        is_held = len(new) == 1 and any(_holds(self.bodies[index], head) for index in beside)
+        if is_held or (beside and _measure_shared_words(new, [self.bodies[index] for index in beside]) > _SHARED):
             return f"{head[:80]!r} may be new, or take the place of line {beside[0] + 1}"
         return ""
 
@@ -310,6 +312,12 @@ def _list_open_brackets(row: str) -> list[str]:
         elif letter in ")]}" and opened:
             opened.pop()
     return opened
+
+
+def _holds(row: str, other: str) -> bool:
+    """True if one of two lines holds all that the other one says."""
+    one, two = (text.strip().rstrip(",;") for text in (row, other))
+    return min(len(one), len(two)) >= _TELLING and (one in two or two in one)
 
 
 def _measure_shared_words(new: Sequence[str], old: Sequence[str]) -> float:

@@ -1,4 +1,4 @@
-"""Lines go only between two lines of the file that a piece shows; cases of commits of black, gin, mio, fzf and axum."""
+"""Lines go only between two lines of the file that a piece shows; cases of commits of public repositories."""
 
 from __future__ import annotations
 
@@ -360,3 +360,119 @@ def test_a_block_that_is_shown_but_for_its_last_line_does_not_lose_it():
     )
     steps = f"steps:\n  - name: Build\n    run: make\n{upload}        tests/*.log\n"
     assert lay(steps, upload.replace("v6", "v7"), "lazy", "ci.yml") is None
+
+
+@both
+def test_a_line_alone_inside_of_something_may_be_new_though_its_name_is_there_once(format_: str):
+    proxy = "export interface Proxy {\n  host: string;\n  port: number;\n}\n"
+    types = f"{proxy}\nexport interface Config {{\n  url?: string;\n}}\n"
+    assert lay(types, "  // ...\n  port?: number;\n  // ...\n", format_, "index.d.ts") is None
+
+
+@both
+def test_the_head_of_a_function_alone_may_be_new_though_its_name_is_there_once(format_: str):
+    writer = "void write(Char *buffer, UInt value) {\n  *buffer = value;\n}\n"
+    format_h = f"{writer}\ninline void dec(char *&buffer, T value) {{\n}}\n"
+    assert lay(format_h, "// ...\ninline void write(char *&buffer, T value) {\n// ...\n", format_, "format.h") is None
+
+
+@both
+def test_a_marker_right_below_a_new_line_may_stand_for_the_rest_of_its_block(format_: str):
+    spec = (
+        "separate_testing do\n  require_relative 'directory'\n  require_relative 'lint'\n  require_relative 'mock'\n"
+        "  require_relative 'utils'\n  require_relative 'builder'\nend\n\ndescribe Rack::Directory do\nend\n"
+    )
+    edit = (
+        "# ...\nseparate_testing do\n  require_relative 'directory'\n  require_relative 'lint'\n"
+        "  require_relative 'mock_request'\n# ...\n"
+    )
+    assert lay(spec, edit, format_, "spec.rb") is None
+
+
+@both
+@pytest.mark.parametrize("end", ["      # ...\n", ""], ids=["a marker follows", "the end follows"])
+def test_many_lines_right_below_a_head_may_be_what_it_begins_with_now(format_: str, end: str):
+    rest = "      - os: macos\n" if end else ""
+    flow = f"jobs:\n  test:\n    strategy:\n{rest}"
+    edit = (
+        f"# ...\n  test:\n    strategy:\n      matrix:\n        os: [ubuntu, macos]\n        go: [1.17, 1.18]\n"
+        f"        tags: [nomsgpack]\n{end}"
+    )
+    assert lay(flow, edit, format_, "gin.yml") is None
+
+
+@both
+def test_few_lines_right_below_a_head_are_added(format_: str):
+    shop = "def load(path):\n    return read(path)\n"
+    check = "    if not path:\n        return None\n"
+    done = lay(shop, f"def load(path):\n{check}    # ... existing code ...\n", format_, "shop.py")
+    assert done == shop.replace("    return read", f"{check}    return read")
+
+
+@both
+def test_many_lines_do_not_go_beside_a_line_that_only_ends_something_new(format_: str):
+    logger = (
+        "impl Log for Logger {\n    fn log(&self) {\n        match self.file() {\n            Emos(elif) => {\n"
+        "                nltnirpe!(1, elif);\n                nltnirpe!(2, elif);\n                nltnirpe!(3);\n"
+        "            }\n        }\n    }\n}\n"
+    )
+    edit = (
+        "// ...\n    fn log(&self) {\n        match self.file() {\n            Some(file) => {\n"
+        "                eprintln!(1, file);\n            }\n        // ...\n"
+    )
+    assert lay(logger, edit, format_, "logger.rs") is None
+
+
+@both
+def test_a_new_end_of_a_piece_does_not_repeat_a_long_line_that_the_file_has_elsewhere(format_: str):
+    builder = (
+        "class Builder {\n    List parse(String input) {\n        return doc.childNodes();\n    }\n\n"
+        "    void error(State state) {\n        if (trackErrors)\n"
+        "            errors.add(new ParseError(reader.pos(), state));\n    }\n}\n"
+    )
+    edit = (
+        "    // ...\n    List parse(String input) {\n        // ...\n        if (errors.canAddError())\n"
+        "            errors.add(new ParseError(reader.pos(), state));\n    }\n    // ...\n"
+    )
+    assert lay(builder, edit, format_, "Builder.java") is None
+
+
+@both
+@pytest.mark.parametrize(
+    "piece",
+    ['authors = ["me"]\n\n[dependencies]\nserde = "1.0"\n', '[features]\nserde = "1.0"\n'],
+    ids=["a key above a section", "a section above a key of another one"],
+)
+def test_a_line_is_not_put_into_a_section_that_is_not_shown(format_: str, piece: str):
+    cargo = '[package]\nname = "extra"\n\n[dependencies]\nserde = "1.0"\n\n[profile]\nlto = true\n'
+    assert lay(cargo, f"# ...\n{piece}# ...\n", format_, "Cargo.toml") is None
+
+
+@both
+def test_a_line_that_holds_what_its_neighbour_says_may_take_its_place(format_: str):
+    views = "warnings.warn(\n    'use handle()',\n    PendingDeprecationWarning\n)\nhandle()\n"
+    edit = "    # ...\n    DeprecationWarning\n)\nhandle()\n"
+    assert lay(views, edit, format_, "views.py") is None
+
+
+@both
+def test_a_test_that_stays_is_not_written_a_second_time(format_: str):
+    spec = (
+        "it 'reads' do\n  x.read\nend\n\nit 'rewinds' do\n  x.rewind\n  x.read\nend\n\nit 'sizes' do\n  x.size\nend\n"
+    )
+    edit = "# ...\nit 'rewinds' do\n  x.back\nend\n\nit 'sizes' do\n  x.size\nend\n"
+    done = lay(spec, edit, format_, "spec.rb")
+    assert done is None or done.count("it 'rewinds'") == 1
+
+
+def test_a_file_without_markers_does_not_lose_its_end():
+    flow = "name: Issues\non:\n  issues:\njobs:\n  add:\n    steps:\n      - name: Add\n        uses: action@v1\n"
+    edit = "name: Issues and pulls\non:\n  issues:\njobs:\n  add:\n    steps:\n"
+    assert lay(flow, edit, "lazy", "issues.yml") is None
+
+
+@both
+def test_a_method_is_not_added_above_closing_lines_alone(format_: str):
+    hand = "class Hand {\n  int card;\n\n  @edirrevO String gnirtSot() {\n    nruter card;\n  }\n}\n"
+    edit = "// ...\n  @Override\n  public String toString() {\n    return card;\n  }\n}\n"
+    assert lay(hand, edit, format_, "Hand.java") is None
