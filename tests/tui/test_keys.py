@@ -371,7 +371,10 @@ async def test_a_word_that_is_no_command_stays_in_the_prompt_unless_a_space_or_a
         assert [each.text for each in on.sent(c.TurnSubmit)] == sent
 
 
-async def test_ctrl_c_empties_the_prompt_which_can_be_undone_and_leaves_on_the_second_press_if_nothing_runs(stage):
+async def test_ctrl_c_empties_the_prompt_which_can_be_undone_and_leaves_on_the_second_press_if_nothing_runs(
+    stage, monkeypatch
+):
+    monkeypatch.setattr("tui.screens.controllers.chat.QUIT_TWICE_SECONDS", 600.0)  # on a busy machine, too
     async with stage(recorded.opening()) as on:
         await on.pilot.press(*"some", "ctrl+c")
         await on.until(lambda: not on.prompt.text)
