@@ -107,7 +107,7 @@ from tests.support.scripted_client import ScriptedClient
 from tui import app
 from tui.screens.controllers.pages import PageController
 
-async def connect(_):
+async def connect(*_):
     return ScriptedClient()
 
 def broken(self, *_):

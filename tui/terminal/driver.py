@@ -6,9 +6,11 @@ input ends or fails, its output can't be written any more), and an end that some
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import selectors
+import signal
 import termios
 from collections.abc import Callable, Iterable, Iterator
 from io import TextIOWrapper
@@ -88,6 +90,27 @@ class TerminalDriver(LinuxDriver):
         self._title = ""
         self._progress: ProgressState = "none"
         self._capabilities = detect_capabilities()
+        self._handle_stops()
+
+    def _handle_stops(self) -> None:
+        """Stop and go on between two steps of the loop. Textual's own handlers run in the midst of one, and wait for
+        ever where that has just locked the output, which they write to."""
+        with contextlib.suppress(RuntimeError):  # a driver that is made without a loop runs nothing
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(signal.SIGTSTP, self._sigtstp_application)
+            loop.add_signal_handler(signal.SIGCONT, self._sigcont_application)
+
+    @contextlib.contextmanager
+    def no_automatic_restart(self) -> Iterator[None]:
+        """Leave stops to the kernel while another program has the terminal, for which the loop stands still."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTSTP, signal.SIGCONT):
+            loop.remove_signal_handler(number)
+        with super().no_automatic_restart():
+            try:
+                yield
+            finally:
+                self._handle_stops()
 
     def start_application_mode(self) -> None:
         early = self._early
