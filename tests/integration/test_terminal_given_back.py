@@ -119,6 +119,42 @@ sys.exit(app.run(ScreenArguments(directory=Path.cwd(), model="m"), connect))
 """
 
 
+STOP = f"""
+import os, queue, signal, sys
+sys.path.insert(0, {str(ROOT)!r})
+from pathlib import Path
+from core.cli.arguments import ScreenArguments
+from tests.support.scripted_client import ScriptedClient
+from tui import app
+
+async def connect(*_):
+    return ScriptedClient()
+
+put = queue.Queue._put  # called while the queue of the output is locked
+
+def put_and_stop(self, item):
+    put(self, item)
+    if isinstance(item, str) and "hat shall be done" in item:  # the cursor is on the first letter
+        queue.Queue._put = put
+        os.kill(os.getpid(), signal.SIGTSTP)
+
+queue.Queue._put = put_and_stop
+sys.exit(app.run(ScreenArguments(directory=Path.cwd(), model="m"), connect))
+"""
+
+
+def test_a_stop_while_the_output_is_locked_freezes_nothing(tmp_path):
+    with Terminal([sys.executable, "-c", STOP], cwd=tmp_path) as terminal:
+        before = local_modes(terminal)
+        terminal.wait_for(lambda _: psutil.Process(terminal.pid).status() == psutil.STATUS_STOPPED)
+        terminal.settle()
+        assert local_modes(terminal) == before
+        at = len(terminal.output)
+        terminal.signal(signal.SIGCONT)
+        terminal.wait_for(lambda _: b"\x1b[?1049h" in terminal.output[at:])
+        terminal.wait_for(lambda _: b"hat shall be done" in terminal.text(at))
+
+
 @pytest.mark.parametrize("breaks", ["RuntimeError", "SystemExit", "KeyboardInterrupt"])
 def test_n12_t5_a_crash_gives_the_terminal_back(tmp_path, breaks):
     with Terminal([sys.executable, "-c", CRASH.replace("BREAKS", breaks)], cwd=tmp_path) as terminal:

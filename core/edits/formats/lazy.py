@@ -130,10 +130,10 @@ def _replace_unmarked(text: str, lines: TextLines, new: Sequence[str], path: str
     gone = {parse_line_key(line) or "" for line in old} - {parse_line_key(line) for line in given}
     lost = any(key.startswith("definition ") for key in gone)
     whole = same_start and same_end and len(given) * 2 >= len(old)
-    for outer, end, side in ((given[0], old, "before"), (given[-1], old[::-1], "after")):
-        rest = end[: end.index(outer)] if outer in end else []
+    for verb, outer, side, rows in (("begins", given[0], "before", old), ("ends", given[-1], "after", old[::-1])):
+        rest = rows[: rows.index(outer)] if outer in rows else []
         if any(map(is_telling, rest)) and set(rest).isdisjoint(given):
-            raise UndecidedEdit(f"it ends at {outer[:80]!r} and does not say what becomes of the lines {side} it")
+            raise UndecidedEdit(f"it {verb} with {outer[:80]!r} and does not say what becomes of the lines {side}")
     if shared * 4 >= len(set(old)) * (3 if lost else 2) or (whole and not lost):
         return lines.fit_end(_close_lines(new, lines))
     raise UndecidedEdit("it has no ... existing code ... and is neither the whole file nor one definition of it")

@@ -257,9 +257,13 @@ def mark_exposed(tokens: Sequence[DraftToken]) -> list[DraftToken]:
 
 def is_scope_kept(tokens: Sequence[DraftToken], index: int) -> bool:
     """True if a marker stands first in what a line opens: then the line can't be new."""
+    return is_marked_inside(tokens, index) and bool(OPENER.match(tokens[index].text))
+
+
+def is_marked_inside(tokens: Sequence[DraftToken], index: int) -> bool:
+    """True if a marker follows a line, and stands deeper than that."""
     after = next((token for token in tokens[index + 1 :] if token.text.strip()), None)
-    opened = after is not None and after.kind == "marker" and after.depth > tokens[index].depth
-    return opened and bool(OPENER.match(tokens[index].text))
+    return after is not None and after.kind == "marker" and after.depth > tokens[index].depth
 
 
 def _find_scope(tokens: Sequence[DraftToken], index: int) -> tuple[int, bool]:

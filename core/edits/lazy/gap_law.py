@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
+from core.edits.lazy.alignment import is_marked_inside
 from core.edits.lazy.gaps import LEAVES, NAMED, OPENS, Gap, MarkedDraft, count_open, says_more
 from core.edits.lazy.line_keys import is_same_call, parse_line_key
 from core.edits.lazy.line_matches import CONTINUED, PREFIX, compile_thing
@@ -90,8 +91,9 @@ class GapLaw:
         return depth, self._find_scope(gap.left.old or 0 if gap.left is not None else -1, depth)
 
     def _is_displaced(self, new: Sequence[int], beside: int) -> bool:
-        """True if new lines at an end of a piece, the outermost first, begin with lines that the file has elsewhere, or
-        go on at an end of the file with something that is open there."""
+        """True if new lines at an end of a piece, the outermost first, begin with lines that the file has elsewhere or
+        hold a long one of them, would be in another section than they are meant for, or go on at an end of the file
+        with something that is open there."""
         if self._find_whole_head(min(new), max(new)) is not None:
             return False
         outer = [self.tokens[token].text.strip() for token in new[:_FEW]]
@@ -117,7 +119,8 @@ class GapLaw:
         after = self._anchors[number + 1] if number + 1 < len(self._anchors) else []
         below = self.draft.matched[after[0]] if after else len(self.lines)
         piece, (first, last) = self._pieces[number], (runs[0], runs[-1])
-        if len(piece) == 1 and piece[0] not in self.draft.same and not self._is_head_of_kept(piece[0]):
+        is_head_alone = len(piece) == 1 and piece[0] not in self.draft.same and not self.draft.is_inside(piece[0])
+        if is_head_alone and not is_marked_inside(self.tokens, piece[0]):
             return False  # nothing tells whether it is another version of a head, or one more
         if len(runs) == 1:
             is_changed = len(first) < len(piece)
@@ -128,12 +131,6 @@ class GapLaw:
         if not any(self._tells(run) for run in (first, last)):
             return False
         return self._is_chained(runs, above, below) and not self._is_wide(runs)
-
-    def _is_head_of_kept(self, token: int) -> bool:
-        """True if a marker below a line stands for what that line opens, or the line lies in what the draft shows."""
-        after = next((row for row in self.tokens[token + 1 :] if row.text.strip()), None)
-        is_kept = after is not None and after.kind == "marker" and after.depth > self.tokens[token].depth
-        return is_kept or self.draft.is_inside(token)
 
     def _is_wide(self, runs: Sequence[Sequence[int]]) -> bool:
         """True if runs may be there by chance: much more goes between two than comes and one of them is a single line,
