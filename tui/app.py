@@ -22,6 +22,7 @@ from textual import screen as textual_screen
 from textual.dom import DOMNode
 from textual.notifications import Notify
 from textual.screen import Screen
+from textual.worker import WorkerFailed
 
 from core.protocol import commands
 from core.protocol.events import ModeName
@@ -169,6 +170,8 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
         from tui.notices import format_way_back
 
         fault = getattr(self, "_exception", None)
+        if isinstance(fault, WorkerFailed):  # what it wraps has the trace
+            fault = fault.error
         if self.keep_fault is None or fault is None:
             super()._fatal_error()
             return

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import stat
+import traceback
 from pathlib import Path
 
 import pytest
+from textual.worker import WorkerFailed
 
 from core import crash_reports as faults
 from core.engine.faults import explain_fault
@@ -76,7 +78,16 @@ async def test_n16e_a_fault_in_a_tool_is_kept_and_the_turn_goes_on(tmp_path, mon
     assert "in broken" in path.read_text()
 
 
-async def test_n16e_a_fault_of_the_screen_is_kept_and_no_trace_is_shown(capsys):
+async def break_worker() -> None:
+    broken()
+
+
+@pytest.mark.parametrize(
+    "fail",
+    [lambda app: app.call_later(broken), lambda app: app.run_worker(break_worker())],
+    ids=["a callback", "a worker"],
+)
+async def test_n16e_a_fault_of_the_screen_is_kept_and_no_trace_is_shown(capsys, fail):
     told: list[BaseException] = []
 
     def keep(fault: BaseException) -> str:
@@ -91,12 +102,13 @@ async def test_n16e_a_fault_of_the_screen_is_kept_and_no_trace_is_shown(capsys):
 
     async def failing() -> None:
         async with app.run_test() as pilot:
-            app.call_later(broken)
+            fail(app)
             await pilot.pause()
 
-    with pytest.raises(KeyError):
+    with pytest.raises((KeyError, WorkerFailed)):
         await failing()
-    assert len(told) == 1
+    assert [type(fault) for fault in told] == [KeyError]
+    assert "in broken" in "".join(traceback.format_exception(told[0]))
     out, err = capsys.readouterr()
     assert "The session is kept: agent-tui -c It is kept." in " ".join(err.split())
     assert "Traceback" not in out + err

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+from typing import get_args
 
 import pytest
+from textual.widget import Widget
 from textual.widgets import Static
 
 from core.protocol import commands as c
@@ -18,8 +20,12 @@ from core.protocol.queries import (
     TreeQuery,
 )
 from tests.support import recorded
+from tui.ask.approval_bar import ApprovalBar
+from tui.ask.question_bar import QuestionBar
 from tui.files.file_tree import FileTree
+from tui.panes import PANES
 from tui.review import messages as review_messages
+from tui.state import Topic
 from tui.widgets.side_pane import SidePane
 
 TREE = TreeAnswer(path="", entries=(TreeEntry(name="shop", kind="directory"), TreeEntry(name="README.md", kind="file")))
@@ -241,3 +247,53 @@ async def test_beyond_160_columns_a_pane_stands_beside_a_conversation_until_it_i
             await on.until(lambda: not on.panes.side.current)
             await on.emit(e.TurnFinished(reason="done"))
             assert not on.panes.side.current
+
+
+@pytest.mark.parametrize("name", [spec.name for spec in PANES])
+async def test_a_change_that_comes_while_a_pane_is_being_mounted_ends_nothing(stage, name, monkeypatch):
+    async with stage(recorded.opening(), answers=ANSWERS) as on:
+        mount, fed = SidePane.mount, []
+
+        def mount_and_feed(side, *widgets, **options):
+            mounting = mount(side, *widgets, **options)
+            fed.extend(widget for widget in widgets if not widget.is_mounted)
+            on.panes._feed_side(frozenset(get_args(Topic)))
+            return mounting
+
+        monkeypatch.setattr(SidePane, "mount", mount_and_feed)
+        await on.panes.show(name)
+        assert on.panes.side.get_pane(name) in fed
+        assert on.panes.side.get_pane(name).is_mounted
+        assert on.panes.side.current == name
+
+
+MOUNTED = {
+    "#left": lambda on: on.panes.show_files(),
+    "#side": lambda on: on.panes.show("plan"),
+    "PlanPanel": lambda on: on.panes.show("plan"),
+    "#approval": lambda on: on.screen.context.ensure_bar(ApprovalBar, "approval"),
+    "#question": lambda on: on.screen.context.ensure_bar(QuestionBar, "question"),
+}
+
+
+@pytest.mark.parametrize("selector", MOUNTED)
+async def test_what_was_cancelled_while_it_was_being_mounted_is_there_when_it_is_asked_for_again(
+    stage, selector, monkeypatch
+):
+    async with stage(recorded.opening(), answers=ANSWERS) as on:
+        mount, begun = Widget.mount, asyncio.Event()
+
+        def mount_and_tell(parent, *widgets, **options):
+            mounting = mount(parent, *widgets, **options)
+            if on.screen.query(selector):
+                begun.set()
+            return mounting
+
+        monkeypatch.setattr(Widget, "mount", mount_and_tell)
+        first = asyncio.create_task(MOUNTED[selector](on))
+        await begun.wait()
+        assert not on.screen.query_one(selector).is_mounted
+        first.cancel()
+        await MOUNTED[selector](on)
+        assert [widget.is_mounted for widget in on.screen.query(selector)] == [True]
+        assert on.screen.query(f"{selector} > *")

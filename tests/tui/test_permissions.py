@@ -205,6 +205,7 @@ async def test_a_short_command_is_asked_about_in_five_rows_and_more_is_a_key_awa
         await approval(on, request)
         bar, about = on.screen.query_one("#approval"), on.screen.query_one("#approval-about")
         await on.until(lambda: 0 < bar.region.height <= MOST_ROWS)
+        await on.pilot.pause()  # the card is drawn again for the width that it has got
         assert request.subject in text_of(on, "#approval-text")
         folded = " ".join(str(about.render()).split())
         for granted in ("pypi.org", "nothing holds it", "text from wiki.example"):

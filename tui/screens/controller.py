@@ -23,6 +23,7 @@ from tui.chat.prompt import Prompt
 from tui.chat.transcript import Transcript
 from tui.state import ViewState
 from tui.text import fit_line
+from tui.widgets.mounting import wait_until_mounted
 from tui.workers import start_worker
 
 if TYPE_CHECKING:
@@ -110,17 +111,18 @@ class ScreenContext:
         self.show(dialog, lambda is_agreed: then() if is_agreed else None)
 
     def find_bar(self, name: str) -> Widget | None:
-        """Return the bar `#name` between conversation and prompt; None: it has not been needed yet."""
-        return next(iter(self.screen.query(f"#{name}")), None)
+        """Return the bar `#name` between conversation and prompt; None: it is not there yet."""
+        return next((bar for bar in self.screen.query(f"#{name}") if bar.is_mounted), None)
 
     async def ensure_bar(self, kind: type[W], name: str) -> W:
         """Return the bar `#name` between conversation and prompt; it is mounted when it is first needed."""
-        if isinstance(found := self.find_bar(name), kind):
-            return found
         if not self.screen.query("#centre"):  # the screen is gone, and with it goes the worker that would draw on it
             raise asyncio.CancelledError
-        bar = kind(id=name)
-        await self.screen.query_one("#centre").mount(bar, before="#prompt")
+        bar = next(iter(self.screen.query(f"#{name}").results(kind)), None)
+        if bar is None:
+            bar = kind(id=name)
+            _ = self.screen.query_one("#centre").mount(bar, before="#prompt")
+        await wait_until_mounted(bar)
         return bar
 
 

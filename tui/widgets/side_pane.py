@@ -14,6 +14,7 @@ from textual.widgets import Static
 
 from tui.panes import PANES, PaneSource, StatePane
 from tui.widgets.key_hints import BACK_HINT, HintsChanged, KeyHints, find_hints
+from tui.widgets.mounting import wait_until_mounted
 
 ROOMY_HEIGHT: Final = 30  # rows of a window from which on there is a second row for keys
 
@@ -40,15 +41,18 @@ class SidePane(Vertical):
         yield KeyHints(id="side-hint")
 
     def get_pane(self, name: str) -> StatePane | None:
-        """Return a pane if it has been shown before."""
-        return self._panes.get(name)
+        """Return a pane if it has been shown before; one that is being mounted can't be told anything yet."""
+        pane = self._panes.get(name)
+        return pane if pane is not None and pane.is_mounted else None
 
     async def show(self, name: str) -> StatePane | None:
         """Show a pane, mounted if need be; "" hides all."""
         if name and name not in self._panes:
             spec = next(each for each in PANES if each.name == name)
             pane = self._panes[name] = spec.build(self._source)
-            await self.mount(pane, before="#side-hint")
+            _ = self.mount(pane, before="#side-hint")
+        if name:
+            await wait_until_mounted(self._panes[name])
         self._show_only(name)
         return self._panes.get(name)
 

@@ -23,6 +23,7 @@ from tui.screens.controller import Controller, ScreenContext
 from tui.state import Topic
 from tui.text import format_path
 from tui.widgets.diagnostics import summarize_diagnostics
+from tui.widgets.mounting import wait_until_mounted
 from tui.widgets.side_pane import SidePane
 
 if TYPE_CHECKING:
@@ -142,7 +143,8 @@ class PaneController(Controller):
         async with self._mounting:
             if (side := self.side) is None:
                 side = SidePane(self, id="side")
-                await self.context.screen.query_one("#body").mount(side)
+                _ = self.context.screen.query_one("#body").mount(side)
+            await wait_until_mounted(side)
             pane: Any = await side.show(name)
         self.hidden_pane = ""
         self.context.screen.add_class("-side")
@@ -166,8 +168,10 @@ class PaneController(Controller):
             from tui.files.pane import FilePane
 
             files = FilePane(self._load_tree, self._find_files, id="left")
-            await screen.query_one("#body").mount(files, before="#centre")
+            _ = screen.query_one("#body").mount(files, before="#centre")
+            await wait_until_mounted(files)
             self._feed_tree(frozenset())
+        await wait_until_mounted(screen.query_one("#left"))
         screen.add_class("-files")
 
     async def ensure_shown(self, name: str) -> None:
