@@ -98,6 +98,23 @@ def test_n12_t5_the_terminal_is_given_back_while_the_program_is_stopped_and_take
         terminal.wait_for(b"q")
 
 
+@pytest.mark.parametrize("number", [signal.SIGTSTP, signal.SIGSTOP])
+def test_a_screen_on_which_nothing_changes_is_drawn_again_after_a_stop_and_takes_each_key(program, number):
+    with Terminal(program) as terminal:
+        terminal.wait_for(b"What shall be done")
+        terminal.settle()
+        threads = psutil.Process(terminal.pid).num_threads()
+        for _ in range(4):
+            at = len(terminal.output)
+            terminal.signal(number)
+            terminal.wait_for(lambda _: psutil.Process(terminal.pid).status() == psutil.STATUS_STOPPED)
+            terminal.signal(signal.SIGCONT)
+            terminal.wait_for(lambda _, at=at: b"What shall be done" in terminal.text(at))
+        terminal.write(b"quick")
+        terminal.wait_for(lambda _: b"quick" in terminal.text(at))
+        assert psutil.Process(terminal.pid).num_threads() < threads + 4  # those of the input and the output ended
+
+
 CRASH = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})

@@ -100,6 +100,14 @@ class TerminalDriver(LinuxDriver):
             loop.add_signal_handler(signal.SIGTSTP, self._sigtstp_application)
             loop.add_signal_handler(signal.SIGCONT, self._sigcont_application)
 
+    def _sigcont_application(self, *_: object) -> None:
+        """Take the terminal again. SIGSTOP can't be prepared for: what it left running is ended first, or two threads
+        would read the keys."""
+        if self._auto_restart and not self._must_signal_resume:
+            self.suspend_application_mode()
+            self._must_signal_resume = True
+        super()._sigcont_application()
+
     @contextlib.contextmanager
     def no_automatic_restart(self) -> Iterator[None]:
         """Leave stops to the kernel while another program has the terminal, for which the loop stands still."""
