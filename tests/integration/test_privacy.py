@@ -264,6 +264,7 @@ def _use(argv: list[str], project: Path, env: dict[str, str]) -> None:
         screen.wait_for(lambda screen: b"private" in screen.text() and b"What shall be done" in screen.text())
         screen.send("mend it")
         screen.wait_for(b"All of it.")
+        screen.wait_for(lambda screen: b"working" not in screen.output.rpartition(b"\x1b]2;")[2].partition(b"\x07")[0])
         screen.write(b"\x11")  # ctrl+q
         screen.wait_for(b"Drop them")
         screen.write(b"\x1b[B\r")
