@@ -147,7 +147,7 @@ def test_a_fault_is_debugged_on_the_screen_and_every_verdict_stands_in_the_log(
     where = committed(tmp_path, make)
     before = (where / file).read_text()
     with started(where, script(tmp_path / "script.yaml", *steps)) as screen:
-        screen.wait_for(b"Still broken")
+        screen.wait_for(b"b Still broken")  # on the card: the bar numbers its options
         assert (where / file).read_text() == before
         screen.drain(GRACE + 0.1)
         press_until(screen, b"f", b"That was the cause.")  # the card of the board asks, and nobody else

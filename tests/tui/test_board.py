@@ -337,6 +337,22 @@ async def test_where_no_board_is_seen_the_bar_asks(stage, size):
         assert on.screen.query_one("#question").region.area
 
 
+@pytest.mark.parametrize("text", ["", "why"])
+async def test_a_card_that_comes_up_after_the_bar_takes_over_unless_an_answer_is_being_written(stage, text):
+    async with stage([*recorded.opening("debug"), DEBUGGING[-2]]) as on:
+        await on.emit(GONE)
+        await on.until(lambda: on.screen.query("#question") and on.screen.query_one("#question").has_focus_within)
+        await on.pilot.press(*text)
+        await on.emit(DEBUGGING[-1])
+        await on.until(lambda: on.panes.side is not None and on.panes.side.current == "debug")
+        bar = on.screen.query_one("#question")
+        await on.until(lambda: bar.display is bool(text))
+        await on.pilot.pause()
+        assert bar.has_focus_within is bool(text)
+        assert on.panes.side.get_pane("debug").has_focus_within is not bool(text)
+        assert on.screen.query_one("#question-own").value == text
+
+
 def test_two_runs_are_given_away_as_markdown():
     fenced = replace(PLACES[2], first=(replace(RECORDS[2], message="```\x1b[2J"),))
     log = ProbeLogAnswer(run="r2", compare_with="r1", places=(*PLACES[:2], fenced))

@@ -82,6 +82,11 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
         return len(self._drafts) > 1
 
     @property
+    def has_text(self) -> bool:
+        """True if an answer in the user's own words has been begun."""
+        return self.is_mounted and bool(self._free_text.value)
+
+    @property
     def _draft(self) -> AnswerDraft:
         return self._drafts[self._index]
 

@@ -74,9 +74,17 @@ class QuestionController(Controller):
         return board if board is not None and get_visibility(board) != "hidden" else None
 
     def place_question(self) -> None:
-        """Let the bar ask what no card asks; called after each layout, since panes come and go."""
-        if self._question is not None:
-            self._question.place(is_elsewhere=self._find_card() is not None)
+        """Let the bar ask what no card asks; called after each layout, since panes come and go.
+
+        A card that comes up takes over the focus; an answer that is being written stays where it is.
+        """
+        bar = self._question
+        if bar is None:
+            return
+        card, had_focus = self._find_card(), bar.has_focus_within
+        bar.place(is_elsewhere=card is not None and not bar.has_text)
+        if card is not None and had_focus and not bar.display:
+            card.focus()
 
     async def show(self) -> None:
         """Show an approval first, else a question; the prompt gets the focus back when nothing is left to answer."""
