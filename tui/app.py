@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from rich.console import RenderableType
 from rich.text import Text
-from textual import events, on
+from textual import events
 from textual import screen as textual_screen
 from textual.dom import DOMNode
-from textual.driver import Driver
 from textual.notifications import Notify
 from textual.screen import Screen
 from textual.worker import WorkerFailed
@@ -158,11 +157,6 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
         if self.key_filter.accepts_bubbled_key(event):
             await super()._on_key(event)
         event.prevent_default()
-
-    @on(Driver.SignalResume)
-    def redraw(self) -> None:
-        """Draw everything after a stop: the terminal has lost it, and Textual draws only what has changed meanwhile."""
-        self.screen.refresh()
 
     def on_notify(self, event: Notify) -> None:
         """Show a toast once while it can be read; in a low window there is room for one."""

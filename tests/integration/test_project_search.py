@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.engine.index import project_index, project_search
+from core.engine.index import builder_link, project_index, project_search
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
@@ -37,6 +37,13 @@ def project(tmp_path):
     return root
 
 
+@pytest.fixture
+def endless_builder(monkeypatch):
+    """The index is being built for as long as the engine runs, and no question waits for it."""
+    monkeypatch.setattr(builder_link, "build_builder_command", lambda *_: ["sh", "-c", "cat > /dev/null"])
+    monkeypatch.setattr(project_index, "CATCH_UP_SECONDS", 0.0)
+
+
 async def find(engine, session, text, kind="meaning"):
     answer = await engine.query(q.SearchQuery(session=session, text=text, kind=kind))
     assert isinstance(answer, q.SearchAnswer), answer
@@ -52,8 +59,8 @@ async def test_the_first_question_of_a_session_without_a_screen_has_the_index_bu
         assert "index" not in result
 
 
-async def test_an_index_that_takes_longer_than_a_question_waits_is_said_to_be_built(project, monkeypatch):
-    monkeypatch.setattr(project_index, "CATCH_UP_SECONDS", 0.0)
+@pytest.mark.usefixtures("endless_builder")
+async def test_an_index_that_takes_longer_than_a_question_waits_is_said_to_be_built(project):
     ask = calls(("codebase_search", {"query": "send_receipt"}))
     async with session_in(project, access([ask, says("Done.")]), interactive=False) as (engine, session):
         await run_turn(engine, session)
@@ -62,8 +69,8 @@ async def test_an_index_that_takes_longer_than_a_question_waits_is_said_to_be_bu
         assert "were searched by their words" in result
 
 
-async def test_before_there_is_an_index_files_are_found_by_their_words(project, monkeypatch):
-    monkeypatch.setattr(project_index, "CATCH_UP_SECONDS", 0.0)
+@pytest.mark.usefixtures("endless_builder")
+async def test_before_there_is_an_index_files_are_found_by_their_words(project):
     async with session_in(project, access()) as (engine, session):
         hits = await find(engine, session, "send_receipt")
         assert [hit.path for hit in hits] == ["shop/mail.py"], "and what is secret is not"

@@ -101,12 +101,15 @@ class TerminalDriver(LinuxDriver):
             loop.add_signal_handler(signal.SIGCONT, self._sigcont_application)
 
     def _sigcont_application(self, *_: object) -> None:
-        """Take the terminal again. SIGSTOP can't be prepared for: what it left running is ended first, or two threads
-        would read the keys."""
+        """Take the terminal again, and draw all of the screen: Textual draws what has changed meanwhile.
+
+        SIGSTOP can't be prepared for: what it left running is ended first, or two threads would read the keys.
+        """
         if self._auto_restart and not self._must_signal_resume:
             self.suspend_application_mode()
             self._must_signal_resume = True
         super()._sigcont_application()
+        self._app.call_later(self._app.refresh)
 
     @contextlib.contextmanager
     def no_automatic_restart(self) -> Iterator[None]:
