@@ -278,6 +278,18 @@ def test_tags_are_words_each_once():
     assert parse_tags("#api, later api") == ("api", "later")
 
 
+async def test_the_list_at_the_start_waits_for_the_log_that_its_heading_is_taken_from(stage):
+    async with stage() as on:
+        on.screen.bridge.caught_up.clear()
+        showing = asyncio.create_task(on.screen.controllers.sessions.show_home(LISTED.sessions))
+        await on.pilot.pause()
+        assert not on.screen.query(HomeList)
+        on.screen.bridge.caught_up.set()
+        await showing
+        await on.until(lambda: on.screen.query_one(HomeList).has_class("-filled"))
+        assert on.screen.query_one(HomeList)._place == "shop · main · scripted/demo"
+
+
 def test_the_start_looks_as_it_did(looks):
     assert looks((), answers=ANSWERS)
 

@@ -84,6 +84,7 @@ class SessionController(Controller):
 
     async def show_home(self, sessions: tuple[queries.SessionInfo, ...]) -> None:
         """Show other sessions of the project above the prompt, until something is said in this one."""
+        await self.context.bridge.wait_until_caught_up()  # its heading and whether anything was said are in the log
         current = self.context.state.session_id
         mine = next((each for each in sessions if each.id == current), None)
         others = [each for each in sessions if each.id != current]
