@@ -190,7 +190,8 @@ async def test_the_dialog_renames_and_tags_and_its_search_goes_on(stage):
         assert on.sent(c.SessionDelete) == []
 
 
-async def test_what_was_said_is_found_and_opens_at_its_place(stage):
+@pytest.mark.parametrize("cost", [0.0, 100.0], ids=["a fast machine", "a slow one"])
+async def test_what_was_said_is_found_and_opens_at_its_place(stage, cost):
     log = [
         e.SessionStarted(workspace="shop", mode="agent", model="m"),
         *(
@@ -207,6 +208,7 @@ async def test_what_was_said_is_found_and_opens_at_its_place(stage):
         await on.until(lambda: any("it retries here" in each for each in rows(choices)))
         asked = [each for each in on.client.queries if isinstance(each, q.TranscriptSearchQuery)]
         assert (asked[-1].words, asked[-1].typed) == ("retr", True)
+        on.screen.bridge.batches.cost = cost
         await on.pilot.press("enter")
         await on.until(lambda: on.sent(c.SessionResume)[-1].session == "ses_run")
         on.client.emit(e.SessionClosed())  # the stream of the session before ends

@@ -78,6 +78,12 @@ class EventBatches:
         self.cancel()
         self.timer = asyncio.get_running_loop().call_later(wait, self._flush)
 
+    def flush(self) -> None:
+        """Show at once what is held back."""
+        if self.timer is not None:
+            self.cancel()
+            self._flush()
+
     def _flush(self) -> None:
         self.timer = None
         topics, self._topics = frozenset(self._topics), set()
