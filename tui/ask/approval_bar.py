@@ -19,6 +19,7 @@ from textual.actions import SkipAction
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from core.protocol.events import ApprovalDecision, ApprovalRequested
@@ -153,7 +154,10 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
     def _share_rows(self, request: ApprovalRequested) -> None:
         """Give the keys the rows that they need, and divide the others: what is told of a command has half of them if
         it needs so many, and what a short command leaves. Until more is asked for, it has what the card may take."""
-        width = self.content_size.width or self.app.size.width  # before it is laid out for the first time
+        width = self.content_size.width
+        if not width and isinstance(self.parent, Widget):
+            # The card is not laid out yet, nor is what holds it if a pane covers it.
+            width = (self.parent.content_size.width or self.app.size.width) - self.gutter.width
         if self.styles.max_height is None:
             return
         title, text = self._measure("title", width), self._measure("text", width)

@@ -194,7 +194,6 @@ class MainScreen(CurrentLayoutScreen[None]):
         self._show_greeting()
         await self.controllers.search.load_status()
         self.controllers.modes.show()
-        await self.bridge.wait_until_caught_up()
         self.controllers.guide.load()
         if self._pending_notice and self.state.has_begun:  # else the greeting says it
             self.context.notify_user(self._pending_notice)

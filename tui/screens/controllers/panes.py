@@ -169,9 +169,8 @@ class PaneController(Controller):
 
             files = FilePane(self._load_tree, self._find_files, id="left")
             _ = screen.query_one("#body").mount(files, before="#centre")
-            await wait_until_mounted(files)
-            self._feed_tree(frozenset())
         await wait_until_mounted(screen.query_one("#left"))
+        self._feed_tree(frozenset())  # whoever mounted it may have been cancelled before it was fed
         screen.add_class("-files")
 
     async def ensure_shown(self, name: str) -> None:

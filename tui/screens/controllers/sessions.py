@@ -70,7 +70,6 @@ class SessionController(Controller):
         """Go to what a turn or a document shows; of a long session, all of it is loaded for that."""
         await self.context.bridge.wait_until_caught_up()
         self.context.bridge.batches.flush()  # the transcript of a session that looks empty takes no focus
-        self.context.transcript.show(self.context.state.blocks)
         if not self.context.transcript.reveal(place) and await self.context.bridge.load_history():
             self.context.transcript.show(self.context.state.blocks)
             self.context.transcript.reveal(place)
