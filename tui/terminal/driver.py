@@ -101,9 +101,9 @@ class TerminalDriver(LinuxDriver):
             loop.add_signal_handler(signal.SIGCONT, self._sigcont_application)
 
     def _sigcont_application(self, *_: object) -> None:
-        """Take the terminal again, and draw all of the screen: Textual draws what has changed meanwhile.
+        """Take the terminal again, and draw all of the screen; Textual alone draws only what has changed meanwhile.
 
-        SIGSTOP can't be prepared for: what it left running is ended first, or two threads would read the keys.
+        The program can't prepare for SIGSTOP, so its threads are ended here first: else two would read the keys.
         """
         if self._auto_restart and not self._must_signal_resume:
             self.suspend_application_mode()
