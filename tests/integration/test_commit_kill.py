@@ -107,10 +107,10 @@ def host_of(place: Place, split: str) -> Iterator[subprocess.Popen[bytes]]:
         try:
             yield host
         finally:
-            kill_all(host.pid)
+            kill_all(place, host.pid)
 
 
-def kill_all(pid: int) -> None:
+def kill_all(place: Place, pid: int) -> None:
     """End a process and all that it started, as a machine does that goes down: nobody gets to do anything more."""
     with contextlib.suppress(psutil.NoSuchProcess):
         top = psutil.Process(pid)
@@ -120,16 +120,30 @@ def kill_all(pid: int) -> None:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     each.kill()
         top.kill()
+    while orphans := list_processes(place):  # their parents ended before they were listed
+        for orphan in orphans:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                orphan.kill()
+        psutil.wait_procs(orphans)
 
 
 def wait_for_git(place: Place) -> None:
-    """Wait until no git works on the index of a commit any more."""
-    psutil.wait_procs([each for each in psutil.process_iter() if is_of(each, place)])
+    """Wait until no git works on a commit any more, nor is about to: each may start another until the last has ended."""
+    while processes := list_processes(place):
+        psutil.wait_procs(processes)
+
+
+def list_processes(place: Place) -> list[psutil.Process]:
+    """Return what runs for the project: the host, its forks that are no program of their own yet, and each git."""
+    return [process for process in psutil.process_iter() if is_of(process, place)]
 
 
 def is_of(process: psutil.Process, place: Place) -> bool:
+    directory = str(place.root.parent)
     with contextlib.suppress(psutil.Error):
-        return process.environ().get("GIT_INDEX_FILE", "").startswith(str(place.root.parent))
+        if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        return any(directory in text for text in (*process.cmdline(), *process.environ().values()))
     return False
 
 
