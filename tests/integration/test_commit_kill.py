@@ -128,7 +128,7 @@ def kill_all(place: Place, pid: int) -> None:
 
 
 def wait_for_git(place: Place) -> None:
-    """Wait until no git works on a commit any more, nor is about to: each may start another until the last has ended."""
+    """Wait until no git works on a commit, or is about to: one may start another until the last has ended."""
     while processes := list_processes(place):
         psutil.wait_procs(processes)
 
