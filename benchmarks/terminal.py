@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import pty
 import re
 import select
 import signal
@@ -47,13 +46,17 @@ class Terminal:
     ) -> None:
         self.output = bytearray()
         self.started = time.perf_counter()
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            self._become(argv, cwd, env)
-        settings = termios.tcgetattr(self.fd)
+        self.fd, program_side = os.openpty()
+        settings = termios.tcgetattr(self.fd)  # set before the program runs, which sets them, too
         settings[3] &= ~(termios.ECHO | termios.ICANON)  # or the kernel would show the letters itself
         termios.tcsetattr(self.fd, termios.TCSANOW, settings)
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self.fd)
+            os.login_tty(program_side)
+            self._become(argv, cwd, env)
+        os.close(program_side)
         self.process = psutil.Process(self.pid)
 
     @staticmethod

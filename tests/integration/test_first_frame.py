@@ -18,15 +18,14 @@ ALTERNATE = b"\x1b[?1049h"
 TEXTUAL = b"\x1b[?1000h"  # the mouse, which its driver asks for first
 # The terminal with a first frame, and a program that never gets further.
 HELD = """
-import pathlib, sys, types
+import pathlib, sys, time, types
 sys.path.insert(0, sys.argv[1])
 from tui.terminal.early_terminal import open_early
 options = types.SimpleNamespace(continue_last=False, resume=None, mode=None)
 try:
     with open_early(options, pathlib.Path("/nowhere")) as early:
-        early._reader.join()
-        import signal
-        signal.pause()
+        while early:
+            time.sleep(0.2)  # a signal that comes between Python's look for one and a wait without end is never seen
 except KeyboardInterrupt:
     sys.exit(130)
 """
