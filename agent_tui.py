@@ -34,15 +34,15 @@ HOMES = ("PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX")
 
 def own_root() -> str:
     """The directory that holds our `core` and `tui`: beside this file in a checkout, below agent_tui_app in a wheel."""
-    here = os.path.dirname(os.path.realpath(__file__))
-    installed = os.path.join(here, "agent_tui_app")
-    return installed if os.path.isdir(installed) else here
+    directory = os.path.dirname(os.path.realpath(__file__))
+    installed_root = os.path.join(directory, "agent_tui_app")
+    return installed_root if os.path.isdir(installed_root) else directory
 
 
 def _project_entries(root: str) -> "set[str]":
     """The current directory and what PYTHONPATH names, as real paths, without our own root."""
-    named = os.environ.get("PYTHONPATH", "")
-    entries = {""}.union(named.split(os.pathsep) if named else ())
+    python_path = os.environ.get("PYTHONPATH", "")
+    entries = {""}.union(python_path.split(os.pathsep) if python_path else ())
     return {path for path in map(_real, entries) if path != root}
 
 
@@ -59,17 +59,21 @@ def _is_of_a_project(entry: str, root: str) -> bool:
     real = _real(entry)
     if real == root:
         return False
-    named = [word for word in sys.argv[1:] if not word.startswith("-") and os.path.isdir(word)]
-    return not os.path.isabs(entry) or any(_lies_under(real, _real(each)) for each in ("", *named))
+    directories = [word for word in sys.argv[1:] if not word.startswith("-") and os.path.isdir(word)]
+    return not os.path.isabs(entry) or any(_lies_under(real, _real(directory)) for directory in ("", *directories))
 
 
 def _list_project_entries(root: str) -> "list[str]":
     """The entries of PYTHONPATH that lead into a project, and the current directory if `python -m` put it first."""
     if sys.flags.ignore_environment:
         return []
-    named = os.environ.get("PYTHONPATH", "")
+    python_path = os.environ.get("PYTHONPATH", "")
     first = [] if sys.flags.safe_path else [entry for entry in sys.path[:1] if _real(entry) == _real("")]
-    return [entry for entry in (*(named.split(os.pathsep) if named else ()), *first) if _is_of_a_project(entry, root)]
+    return [
+        entry
+        for entry in (*(python_path.split(os.pathsep) if python_path else ()), *first)
+        if _is_of_a_project(entry, root)
+    ]
 
 
 def isolation() -> "tuple[str, ...]":
@@ -91,14 +95,15 @@ def start_isolated() -> None:
         name
         for name, module in list(sys.modules.items())
         if name.partition(".")[0] not in ("__main__", "agent_tui")
-        and any(_lies_under(_location(module), place) for place in places)
+        and any(_lies_under(_location(module), directory) for directory in places)
         and not _lies_under(_location(module), root)
     )
     if homes or ran:
         names = homes or ["PYTHONPATH"]
-        what = f"has run its {ran[0]} already" if ran else "takes its own code from there"
+        problem = f"has run its {ran[0]} already" if ran else "takes its own code from there"
         sys.exit(
-            f"agent-tui: {' and '.join(names)} leads into the project, and Python {what}, before anybody trusted it.\n"
+            f"agent-tui: {' and '.join(names)} leads into the project, and Python {problem}, before anybody trusted"
+            " it.\n"
             f"           Start it without: env {' '.join('-u ' + name for name in names)} agent-tui"
         )
     if entries:
@@ -126,15 +131,15 @@ def _is_intruder(name: str, module: "ModuleType", root: str, project: "set[str]"
         return not _lies_under(_location(module), root)
     if not project or top not in sys.stdlib_module_names:
         return False  # files are looked at only where a project could have put one
-    where = _location(module)
+    location = _location(module)
     library = os.path.dirname(os.path.realpath(os.__file__))
-    if not where or _lies_under(where, library) or _lies_under(where, root):
+    if not location or _lies_under(location, library) or _lies_under(location, root):
         return False
-    return any(_lies_under(where, entry) for entry in project)
+    return any(_lies_under(location, entry) for entry in project)
 
 
-def _holds_one_of(module: "ModuleType", gone: "dict[str, ModuleType]") -> bool:
-    names, modules = set(gone), {id(held) for held in gone.values()}
+def _holds_one_of(module: "ModuleType", evicted_modules: "dict[str, ModuleType]") -> bool:
+    names, modules = set(evicted_modules), {id(evicted_module) for evicted_module in evicted_modules.values()}
     return any(
         id(value) in modules or getattr(value, "__module__", None) in names for value in list(vars(module).values())
     )
@@ -142,8 +147,10 @@ def _holds_one_of(module: "ModuleType", gone: "dict[str, ModuleType]") -> bool:
 
 def _evict_intruders(root: str, project: "set[str]") -> None:
     """Forget modules of the project in the place of ours or the standard library's, and what was built on them."""
-    gone = {name: module for name, module in sys.modules.items() if _is_intruder(name, module, root, project)}
-    latest = dict(gone)
+    evicted_modules = {
+        name: module for name, module in sys.modules.items() if _is_intruder(name, module, root, project)
+    }
+    latest = dict(evicted_modules)
     while latest:
         for name in latest:
             del sys.modules[name]
@@ -152,8 +159,8 @@ def _evict_intruders(root: str, project: "set[str]") -> None:
             for name, module in sys.modules.items()
             if name.partition(".")[0] in sys.stdlib_module_names and name.partition(".")[0] not in UNTOUCHABLE
         }
-        latest = {name: module for name, module in standard.items() if _holds_one_of(module, gone)}
-        gone.update(latest)
+        latest = {name: module for name, module in standard.items() if _holds_one_of(module, evicted_modules)}
+        evicted_modules.update(latest)
 
 
 def put_own_code_first() -> None:
@@ -161,9 +168,9 @@ def put_own_code_first() -> None:
     root = own_root()
     project = _project_entries(root)
     others = [entry for entry in sys.path if _real(entry) != root]
-    ours = [entry for entry in others if _real(entry) not in project]
-    theirs = [entry for entry in others if _real(entry) in project]
-    sys.path[:] = [root, *ours, *theirs]
+    installation_entries = [entry for entry in others if _real(entry) not in project]
+    project_entries = [entry for entry in others if _real(entry) in project]
+    sys.path[:] = [root, *installation_entries, *project_entries]
     _evict_intruders(root, project)
 
 
@@ -241,12 +248,12 @@ def _open_session(arguments: "Arguments") -> "Arguments":
         return arguments
     from core.cli.remote.attach import AttachArguments, choose_running
 
-    found = choose_running(arguments) if isinstance(arguments, AttachArguments) else None
-    if found is None:
+    choice = choose_running(arguments) if isinstance(arguments, AttachArguments) else None
+    if choice is None:
         return arguments
     from core.cli.arguments import ScreenArguments
 
-    session, directory = found
+    session, directory = choice
     return ScreenArguments(directory=directory, resume=session, program=own_program())
 
 

@@ -112,7 +112,7 @@ def _writer(wire: WireName, request: ModelRequest) -> ChatWire | ResponsesWire |
             return ChatWire(request, provider="bench", capabilities=able)
         case "responses":
             return ResponsesWire(request, provider="bench", capabilities=able)
-    return MessagesWire(request, provider="bench", marked=True)
+    return MessagesWire(request, provider="bench", is_marked=True)
 
 
 def _binding(wire: WireName, history: list[Message], encoder: RequestEncoder) -> str:

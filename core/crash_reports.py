@@ -37,10 +37,10 @@ def set_enabled(is_enabled: bool) -> None:
     _is_enabled = is_enabled
 
 
-def save_crash_report(fault: BaseException, where: str) -> str:
+def save_crash_report(fault: BaseException, context: str) -> str:
     """Save the trace of a fault that ended `where`; return its file's path, "" if it is not saved."""
     try:
-        return str(_write_report(fault, where)) if _is_enabled and not _is_private() else ""
+        return str(_write_report(fault, context)) if _is_enabled and not _is_private() else ""
     except Exception:  # whatever it is, the fault that is told matters more
         return ""
 
@@ -57,12 +57,12 @@ def describe_crash_report(path: str) -> str:
     return f"What happened is kept in {path}; please report it." if path else "Please report this."
 
 
-def _write_report(fault: BaseException, where: str) -> Path:
+def _write_report(fault: BaseException, context: str) -> Path:
     folder = get_state_dir() / FOLDER
     make_private_directory(folder)
-    at = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_ms() / 1000))
-    path = folder / f"{at}-{new_id('fault').removeprefix('fault_')}.txt"
-    head = f"agent-tui {__version__}, Python {platform.python_version()}, {platform.system()}: {where}\n\n"
+    timestamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_ms() / 1000))
+    path = folder / f"{timestamp}-{new_id('fault').removeprefix('fault_')}.txt"
+    head = f"agent-tui {__version__}, Python {platform.python_version()}, {platform.system()}: {context}\n\n"
     text = redact(make_well_formed(head + "".join(traceback.format_exception(fault))[-MAX_CHARACTERS:]))
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as file:

@@ -18,18 +18,18 @@ UNKNOWN: Final = "CHECKOUT-OR-WHEEL"  # the path that the user has to fill in
 
 def describe_update() -> str:
     """Return the command that brings this installation up to date, and the one that removes it."""
-    own = Path(__file__).resolve().parents[1]
-    if (own / ".git").exists():
-        return f"git pull in {own}, then make run"
+    root = Path(__file__).resolve().parents[1]
+    if (root / ".git").exists():
+        return f"git pull in {root}, then make run"
     remove = " ".join((*_choose_program()[:-1], "uninstall", "agent-tui"))
     return f"{_build_command(_find_source())} (to remove it: {remove})"
 
 
 def describe_extra(extra: str) -> str:
     """Return the command that installs the packages of an extra into this installation."""
-    own = Path(__file__).resolve().parents[1]
-    if (own / ".git").exists():
-        return f"{sys.executable} -m pip install -e '{own}[{extra}]'"
+    root = Path(__file__).resolve().parents[1]
+    if (root / ".git").exists():
+        return f"{sys.executable} -m pip install -e '{root}[{extra}]'"
     return _build_command(f"{_find_source()}[{extra}]")
 
 
@@ -52,8 +52,8 @@ def _find_source() -> str:
     from importlib.metadata import PackageNotFoundError, distribution
 
     try:
-        noted = parse_json(distribution("agent-tui").read_text("direct_url.json") or "{}")
-        url = urlsplit(str(noted.get("url", "")))
+        origin = parse_json(distribution("agent-tui").read_text("direct_url.json") or "{}")
+        url = urlsplit(str(origin.get("url", "")))
     except (PackageNotFoundError, ValueError, AttributeError):
         return UNKNOWN
     return unquote(url.path) if url.scheme == "file" and url.path else UNKNOWN

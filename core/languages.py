@@ -90,8 +90,8 @@ _ENDINGS = {ending: language for language, endings in _BY_ENDING.items() for end
 def detect_language(path: str) -> str:
     """Return a file's language by its name alone, as a Pygments alias: `src/a.py` -> "python"; "" if unknown."""
     name = path.rpartition("/")[2].lower()
-    if found := _BY_NAME.get(name):
-        return found
+    if language := _BY_NAME.get(name):
+        return language
     _, dot, ending = name.rpartition(".")
     return _ENDINGS.get(ending, "") if dot else ""
 

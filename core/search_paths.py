@@ -29,10 +29,10 @@ IGNORED = (
 def clean_environment(program: Sequence[str]) -> None:
     """Take what leads into a project that the command line may name out of the variables, and say so. Where that
     concerns the loader of libraries, which has read them by now, `program` is started in the place of this process."""
-    ignored = leave_projects(list_named_directories(sys.argv[1:]))
+    ignored_entries = leave_projects(list_named_directories(sys.argv[1:]))
     if sys.stderr is not None:
-        sys.stderr.write(describe_ignored(ignored))
-    if any(entry.startswith(LOADER_VARIABLES) for entry in ignored):
+        sys.stderr.write(describe_ignored(ignored_entries))
+    if any(entry.startswith(LOADER_VARIABLES) for entry in ignored_entries):
         os.execv(sys.executable, [*program, *sys.argv[1:]])
 
 
@@ -42,53 +42,55 @@ def leave_projects(directories: Iterable[Path], environ: MutableMapping[str, str
     `directories`: of projects, as they were named.
     """
     projects = _list_projects(directories)
-    ignored: list[str] = []
+    ignored_entries: list[str] = []
     for name in VARIABLES:
         if (value := environ.get(name)) is None or (not value and name != "PATH"):
             continue
         entries = _split_entries(name, value)
-        kept = [entry for entry in entries if not _is_of_a_project(name, entry, projects)]
-        if len(kept) == len(entries):
+        allowed_entries = [entry for entry in entries if not _is_of_a_project(name, entry, projects)]
+        if len(allowed_entries) == len(entries):
             continue
-        ignored += [f"{name}={entry or '(empty)'}" for entry in entries if entry not in kept]
+        ignored_entries += [f"{name}={entry or '(empty)'}" for entry in entries if entry not in allowed_entries]
         environ.setdefault(OWN_PREFIX + name, value)
-        if kept or name == "PATH":
-            environ[name] = os.pathsep.join(kept) or DEFAULT_PATH
+        if allowed_entries or name == "PATH":
+            environ[name] = os.pathsep.join(allowed_entries) or DEFAULT_PATH
         else:
             del environ[name]
-    return ignored
+    return ignored_entries
 
 
 def list_ignored(environ: Mapping[str, str] = os.environ) -> list[str]:
     """List the entries that the user's variables have and those of this process have not, as `NAME=entry`."""
-    ignored = []
+    ignored_entries = []
     for name in VARIABLES:
         users = environ.get(OWN_PREFIX + name)
-        kept = _split_entries(name, environ.get(name, ""))
+        current_entries = _split_entries(name, environ.get(name, ""))
         entries = [] if users is None else _split_entries(name, users)
-        ignored += [f"{name}={entry or '(empty)'}" for entry in entries if entry not in kept or not entry]
-    return ignored
+        ignored_entries += [
+            f"{name}={entry or '(empty)'}" for entry in entries if entry not in current_entries or not entry
+        ]
+    return ignored_entries
 
 
 def restore_users(environ: Mapping[str, str]) -> dict[str, str]:
     """Return an environment in which the variables are what the user has set, but for what depends on where a program
     is started: nobody means the directory that happens to be the current one."""
-    restored = {name: value for name, value in environ.items() if not name.startswith(OWN_PREFIX)}
+    variables = {name: value for name, value in environ.items() if not name.startswith(OWN_PREFIX)}
     for name in VARIABLES:
         if (value := environ.get(OWN_PREFIX + name)) is None:
             continue
-        fixed = [entry for entry in _split_entries(name, value) if not _is_of_a_project(name, entry, ())]
-        if fixed:
-            restored[name] = os.pathsep.join(fixed)
-    return restored
+        entries = [entry for entry in _split_entries(name, value) if not _is_of_a_project(name, entry, ())]
+        if entries:
+            variables[name] = os.pathsep.join(entries)
+    return variables
 
 
-def describe_ignored(ignored: Iterable[str], environ: Mapping[str, str] = os.environ) -> str:
+def describe_ignored(ignored_entries: Iterable[str], environ: Mapping[str, str] = os.environ) -> str:
     """Return a line for the user, "" if there is nothing that they do not know: a virtual environment that they have
     activated in the project is theirs."""
     active = f"{environ.get('VIRTUAL_ENV', '')}/bin"
-    named = [entry for entry in dict.fromkeys(ignored) if entry != f"PATH={active}"]
-    return IGNORED.format(", ".join(map(_escape, named))) if named else ""
+    notable_entries = [entry for entry in dict.fromkeys(ignored_entries) if entry != f"PATH={active}"]
+    return IGNORED.format(", ".join(map(_escape, notable_entries))) if notable_entries else ""
 
 
 def _escape(text: str) -> str:
@@ -109,16 +111,16 @@ def _list_projects(directories: Iterable[Path]) -> list[Path]:
     """Return the projects as full paths, also through links, with the repositories that they lie in; none of them is
     the user's home or above it: what lies there is their own."""
     home = Path(os.environ.get("HOME", "/")).resolve()
-    found = dict.fromkeys(path for each in directories for path in _list_spellings(each))
-    tops = dict.fromkeys(top for path in found for top in _find_repository(path))
-    return [path for path in (*found, *tops) if not home.is_relative_to(path)]
+    spellings = dict.fromkeys(path for directory in directories for path in _list_spellings(directory))
+    tops = dict.fromkeys(top for path in spellings for top in _find_repository(path))
+    return [path for path in (*spellings, *tops) if not home.is_relative_to(path)]
 
 
 def _find_repository(path: Path) -> Iterator[Path]:
     """Yield the nearest directory from here upwards that is the top of a repository, if any."""
-    for each in (path, *path.parents):
-        if os.path.lexists(each / ".git"):
-            yield each
+    for directory in (path, *path.parents):
+        if os.path.lexists(directory / ".git"):
+            yield directory
             return
 
 

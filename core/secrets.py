@@ -123,5 +123,5 @@ def redact(text: str) -> str:
     return text
 
 
-def _mask_match(found: re.Match[str]) -> str:
-    return found.groupdict().get("between", "") + MASK
+def _mask_match(match: re.Match[str]) -> str:
+    return match.groupdict().get("between", "") + MASK

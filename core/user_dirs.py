@@ -22,8 +22,8 @@ def require_home() -> None:
 
 def get_config_dir() -> Path:
     """Return the directory of the user's settings: `$AGENT_TUI_CONFIG_DIR`, else the platform's."""
-    if named := os.environ.get("AGENT_TUI_CONFIG_DIR"):
-        return Path(named).expanduser()
+    if override := os.environ.get("AGENT_TUI_CONFIG_DIR"):
+        return Path(override).expanduser()
     import platformdirs
 
     return platformdirs.user_config_path("agent-tui")
@@ -31,8 +31,8 @@ def get_config_dir() -> Path:
 
 def get_cache_dir() -> Path:
     """Return the directory for what can be found out anew: `$AGENT_TUI_CACHE_DIR`, else the platform's."""
-    if named := os.environ.get("AGENT_TUI_CACHE_DIR"):
-        return Path(named).expanduser()
+    if override := os.environ.get("AGENT_TUI_CACHE_DIR"):
+        return Path(override).expanduser()
     import platformdirs
 
     return platformdirs.user_cache_path("agent-tui")
@@ -40,8 +40,8 @@ def get_cache_dir() -> Path:
 
 def get_state_dir() -> Path:
     """Return the directory of sessions, shadows and keys: `$AGENT_TUI_STATE_DIR`, else the platform's."""
-    if named := os.environ.get("AGENT_TUI_STATE_DIR"):
-        return Path(named).expanduser()
+    if override := os.environ.get("AGENT_TUI_STATE_DIR"):
+        return Path(override).expanduser()
     import platformdirs
 
     return platformdirs.user_state_path("agent-tui")
@@ -51,6 +51,6 @@ def list_socket_dirs() -> tuple[Path, ...]:
     """Return the directories in which an engine may listen, the best one first: below `$XDG_RUNTIME_DIR`, in the state
     directory, or the user's own below the temporary directory."""
     runtime = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
-    shared = Path(os.environ.get("TMPDIR") or "/tmp") / f"agent-tui-{os.getuid()}"
-    named = [runtime / "agent-tui"] if runtime.is_absolute() else []
-    return (*named, get_state_dir() / "run", shared)
+    temporary_dir = Path(os.environ.get("TMPDIR") or "/tmp") / f"agent-tui-{os.getuid()}"
+    runtime_dirs = [runtime / "agent-tui"] if runtime.is_absolute() else []
+    return (*runtime_dirs, get_state_dir() / "run", temporary_dir)

@@ -101,8 +101,8 @@ def isolated(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathF
         monkeypatch.setenv(f"XDG_{name}_{'DIR' if name == 'RUNTIME' else 'HOME'}", str(home / below))
     monkeypatch.setenv("HOME", str(home))
     # An environment that is active has language servers, which would have their say on the edits of every test.
-    own, found = Path(sys.prefix, "bin"), os.environ["PATH"].split(os.pathsep)
-    monkeypatch.setenv("PATH", os.pathsep.join(each for each in found if Path(each) != own))
+    own, directories = Path(sys.prefix, "bin"), os.environ["PATH"].split(os.pathsep)
+    monkeypatch.setenv("PATH", os.pathsep.join(directory for directory in directories if Path(directory) != own))
     # Read by Textual when it is imported, which a pytest plug-in does before any fixture runs.
     monkeypatch.setattr("textual.constants.TEXTUAL_ANIMATIONS", "none")
     return home
@@ -154,10 +154,10 @@ def loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
         _refuse_outside(rest[-1])
         return int(plain["sendto"](self, data, *rest))
 
-    def getaddrinfo(host: Any, *rest: Any, **named: Any) -> Any:
+    def getaddrinfo(host: Any, *rest: Any, **kwargs: Any) -> Any:
         text = host.decode("ascii", "replace") if isinstance(host, bytes) else host
         _refuse_outside((text or "",))
-        return look_up(host, *rest, **named)
+        return look_up(host, *rest, **kwargs)
 
     for name, guarded in {"connect": connect, "connect_ex": connect_ex, "sendto": sendto}.items():
         monkeypatch.setattr(socket.socket, name, guarded)

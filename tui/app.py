@@ -160,7 +160,7 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
 
     def on_notify(self, event: Notify) -> None:
         """Show a toast once while it can be read; in a low window there is room for one."""
-        if any(each.message == event.notification.message for each in self._notifications):
+        if any(notification.message == event.notification.message for notification in self._notifications):
             event.prevent_default()
         elif not self.main.has_class("-tall"):
             self.clear_notifications()
@@ -176,8 +176,8 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
             super()._fatal_error()
             return
         back = format_way_back(self.main.state, self.directory)
-        told = f"agent-tui: the screen failed ({type(fault).__name__}). The session is kept: {back}"
-        self._exit_renderables.append(Text(f"{told} {self.keep_fault(fault)}\n"))
+        notice = f"agent-tui: the screen failed ({type(fault).__name__}). The session is kept: {back}"
+        self._exit_renderables.append(Text(f"{notice} {self.keep_fault(fault)}\n"))
         self._close_messages_no_wait()
 
     def copy_to_clipboard(self, text: str) -> None:
@@ -186,7 +186,7 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
 
     def exit(self, result: Any = None, return_code: int = 0, message: RenderableType | None = None) -> None:
         """Leave. The text in the prompt is kept as the session's draft, for when it is resumed."""
-        self._draft = next((each.expanded_text for each in self.main.query(Prompt)), "")
+        self._draft = next((prompt.expanded_text for prompt in self.main.query(Prompt)), "")
         super().exit(result, return_code, message)
 
     async def on_unmount(self) -> None:

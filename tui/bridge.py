@@ -108,7 +108,7 @@ class Bridge:
         """Connect and pump until `close`. Never raises `EngineGone`."""
         failures = 0
         while not self._closes:
-            begun = time.monotonic()
+            start_time = time.monotonic()
             try:
                 self._client = await self._connect()
                 self._connected.set()
@@ -120,7 +120,7 @@ class Bridge:
             except (EngineGone, AgentTuiError, OSError) as problem:
                 if self._is_closing():
                     return
-                failures = 0 if time.monotonic() - begun > STEADY_AFTER else failures + 1
+                failures = 0 if time.monotonic() - start_time > STEADY_AFTER else failures + 1
                 await self._await_restart(problem, failures)
 
     def _is_closing(self) -> bool:
@@ -130,10 +130,10 @@ class Bridge:
         self._connected.clear()
         self._session_open.clear()
         await self._close_client()
-        said = problem.detail if isinstance(problem, EngineGone) else str(problem)
-        detail = said.strip().splitlines()
-        again = f"Starting it again{'; the session goes on from its log' if self.state.session_id else ''}."
-        self._listener.report_trouble(f"The engine ended: {detail[-1]}" if detail else "The engine ended.", again)
+        message = problem.detail if isinstance(problem, EngineGone) else str(problem)
+        detail = message.strip().splitlines()
+        hint = f"Starting it again{'; the session goes on from its log' if self.state.session_id else ''}."
+        self._listener.report_trouble(f"The engine ended: {detail[-1]}" if detail else "The engine ended.", hint)
         await asyncio.sleep(RESTART_PAUSES[min(max(failures, 1), len(RESTART_PAUSES)) - 1])
 
     async def _open_session(self) -> bool:
@@ -189,11 +189,11 @@ class Bridge:
             return commands.SessionResume(session=wish.resume)
         return commands.SessionOpen(mode=wish.mode, model=wish.model, effort=wish.effort, demo=wish.demo)
 
-    def _adopt_session(self, opened: commands.Ack) -> None:
-        if opened.session != self.state.session_id:
-            self.state = ViewState(session_id=opened.session)
-        self._logged_seq = opened.seq
-        self._is_whole = self.state.seq > 0 or opened.seq <= LONG_LOG
+    def _adopt_session(self, ack: commands.Ack) -> None:
+        if ack.session != self.state.session_id:
+            self.state = ViewState(session_id=ack.session)
+        self._logged_seq = ack.seq
+        self._is_whole = self.state.seq > 0 or ack.seq <= LONG_LOG
         if not self._is_whole:
             hint = "/history loads them all"
             self.state.transcript.add(TranscriptBlock("brief", "notice", text=BRIEF_NOTICE, hint=hint, level="info"))
@@ -205,7 +205,7 @@ class Bridge:
     async def _pump_events(self) -> None:
         assert self._client is not None
         self._is_switched = False
-        since = time.monotonic()
+        slice_start = time.monotonic()
         brief = not self._is_whole and not self.state.seq
         async for envelope in self._client.events(self.state.session_id, after=self.state.seq, brief=brief):
             if self._is_switched:
@@ -213,9 +213,9 @@ class Bridge:
             if topics := show_event(self.state, envelope):
                 self.batches.add(topics, envelope.event)
             self._check_caught_up()
-            if time.monotonic() - since > TIME_SLICE:  # a burst must not keep a keystroke waiting
+            if time.monotonic() - slice_start > TIME_SLICE:  # a burst must not keep a keystroke waiting
                 await asyncio.sleep(0)
-                since = time.monotonic()
+                slice_start = time.monotonic()
         if not self._is_switched and not self._closes:
             raise EngineGone("the stream of events ended")
 
@@ -262,8 +262,8 @@ class Bridge:
         match command:
             case commands.TurnSubmit(text=text) | commands.TurnSteer(text=text):
                 await self.caught_up.wait()
-                taken = text in self.state.list_prompts_after(before)
-                return commands.Ack(session=self.state.session_id, seq=self.state.seq) if taken else None
+                is_received = text in self.state.list_prompts_after(before)
+                return commands.Ack(session=self.state.session_id, seq=self.state.seq) if is_received else None
             case commands.TurnInterrupt():
                 return commands.Ack(session=self.state.session_id, seq=self.state.seq)
             case (
@@ -317,21 +317,21 @@ class Bridge:
         client, session = self._client, self.state.session_id
         if client is None or self._is_whole:
             return False
-        whole = ViewState(session_id=session)
-        since = time.monotonic()
+        full_state = ViewState(session_id=session)
+        slice_start = time.monotonic()
         try:
             async for envelope in client.events(session):
-                show_event(whole, envelope)
-                if whole.seq >= self.state.seq:
+                show_event(full_state, envelope)
+                if full_state.seq >= self.state.seq:
                     break
-                if time.monotonic() - since > TIME_SLICE:
+                if time.monotonic() - slice_start > TIME_SLICE:
                     await asyncio.sleep(0)
-                    since = time.monotonic()
+                    slice_start = time.monotonic()
         except EngineGone:
             return False
-        if session != self.state.session_id or whole.seq < self.state.seq:
+        if session != self.state.session_id or full_state.seq < self.state.seq:
             return False
-        self.state, self._is_whole = whole, True
+        self.state, self._is_whole = full_state, True
         self._listener.handle_session_opened()
         return True
 

@@ -24,7 +24,7 @@ def format_keys(keys: str) -> str:
 
 def format_first_key(name: str, keymap: Mapping[str, str]) -> str:
     """Format the first key of a binding, by id, for people."""
-    keys = keymap.get(name) or next(each.keys for each in KEYS if each.id == name)
+    keys = keymap.get(name) or next(key.keys for key in KEYS if key.id == name)
     return format_keys(keys.partition(",")[0])
 
 
@@ -35,25 +35,25 @@ def get_keymap(app: object) -> Mapping[str, str]:
 
 def insert_keys(text: str, keymap: Mapping[str, str]) -> str:
     """Replace the id of a key in braces (`{review.accept} accepts`) by the first key that does it."""
-    return re.sub(r"\{(\w+\.\w+)\}", lambda found: format_first_key(found[1], keymap), text)
+    return re.sub(r"\{(\w+\.\w+)\}", lambda match: format_first_key(match[1], keymap), text)
 
 
 def get_bindings(*scopes: str, priority: bool = False, names: Collection[str] = ()) -> list[BindingType]:
     """Return the bindings of scopes, for a class's `BINDINGS`. `priority`: before the widget's own keys; `names`: only
     those with these ids."""
     return [
-        Binding(each.keys, each.action, each.label, False, None, priority or each.has_priority, each.tooltip, each.id)
-        for each in KEYS
-        if each.scope in scopes and (not names or each.id in names)
+        Binding(key.keys, key.action, key.label, False, None, priority or key.has_priority, key.tooltip, key.id)
+        for key in KEYS
+        if key.scope in scopes and (not names or key.id in names)
     ]
 
 
 def select_known_keys(keymap: Mapping[str, str]) -> dict[str, str]:
     """Return the part of a user's keymap that speaks of keys that there are."""
-    known = {each.id for each in KEYS}
-    return {name: keys for name, keys in keymap.items() if name in known and keys.strip()}
+    known_names = {key.id for key in KEYS}
+    return {name: keys for name, keys in keymap.items() if name in known_names and keys.strip()}
 
 
 def group_by_scope() -> dict[str, list[Key]]:
     """Return the keys of each scope, in the order of `SCOPE_TITLES`."""
-    return {scope: [each for each in KEYS if each.scope == scope] for scope in SCOPE_TITLES}
+    return {scope: [key for key in KEYS if key.scope == scope] for scope in SCOPE_TITLES}

@@ -27,8 +27,8 @@ def format_exit_summary(state: ViewState, directory: Path, *, goes_on: bool = Fa
     waiting = state.pending_hunk_count
     if state.is_private:
         review = format_command_line(["review"])
-        kept = f" What waits for your review is, without the conversation: {review}"
-        return f"Private: nothing of the conversation was kept.{kept if state.is_pending_kept else ''}\n"
+        review_note = f" What waits for your review is, without the conversation: {review}"
+        return f"Private: nothing of the conversation was kept.{review_note if state.is_pending_kept else ''}\n"
     if not (state.turn_numbers or waiting):
         return ""
     if state.loss:
@@ -55,30 +55,30 @@ def format_way_back(state: ViewState, directory: Path, session: str = "") -> str
     its id alone, from everywhere."""
     if state.is_demo:
         return format_command_line(["--resume", session] if session else ["--demo", "-c"])
-    where = [] if _is_current_directory(directory) else [str(directory)]
-    return format_command_line([*where, *(["--resume", session] if session else ["-c"])])
+    directory_arguments = [] if _is_current_directory(directory) else [str(directory)]
+    return format_command_line([*directory_arguments, *(["--resume", session] if session else ["-c"])])
 
 
 def format_command_line(arguments: Sequence[str]) -> str:
     """Format the line for a shell that starts this program once more, in the way in which it was started."""
-    words, called = shlex.join(arguments), Path(sys.argv[0])
-    if called.name in {"", "-c", "-m"}:  # another program has imported this one
-        called = Path("agent-tui")
-    if called.suffix != ".py":
-        return f"{shlex.quote(_find_name(called))} {words}"
+    words, program = shlex.join(arguments), Path(sys.argv[0])
+    if program.name in {"", "-c", "-m"}:  # another program has imported this one
+        program = Path("agent-tui")
+    if program.suffix != ".py":
+        return f"{shlex.quote(_find_name(program))} {words}"
     if start := os.environ.get(MAKE_VARIABLE, ""):
         is_plain = not set(words) & set('"$`\\!')
         return f'{start} ARGS="{words}"' if is_plain else f"{start} ARGS={shlex.quote(words.replace('$', '$$'))}"
-    return f"{shlex.join([_find_name(Path(sys.executable)), str(called)])} {words}"
+    return f"{shlex.join([_find_name(Path(sys.executable)), str(program)])} {words}"
 
 
 def _find_name(program: Path) -> str:
     """Return the name of a program where the shell finds this one by it, else its path."""
     import shutil
 
-    found = shutil.which(program.name)
+    installed_path = shutil.which(program.name)
     try:
-        return program.name if found and program.samefile(found) else str(program)
+        return program.name if installed_path and program.samefile(installed_path) else str(program)
     except OSError:
         return str(program)
 
@@ -93,10 +93,10 @@ def describe_part(above: str) -> str:
 
 def format_pending_notice(sessions: Sequence[SessionInfo], current: str) -> str:
     """Format one sentence that says where to look; "" = nothing waits. Sessions open in another window are left out."""
-    waiting = [each for each in sessions if each.pending and each.id != current and not each.locked]
+    waiting = [session for session in sessions if session.pending and session.id != current and not session.locked]
     if not waiting:
         return ""
-    count = sum(each.pending for each in waiting)
+    count = sum(session.pending for session in waiting)
     files = "1 changed file waits" if count == 1 else f"{count} changed files wait"
     if len(waiting) > 1:
         return f"{files} for your review in {len(waiting)} other sessions: /sessions shows them."

@@ -57,7 +57,11 @@ def _count_todos(state: ViewState) -> str:
 
 def _count_judged(state: ViewState) -> str:
     hypotheses = state.debug.hypotheses
-    return f"{sum(each.state != 'open' for each in hypotheses.values())}/{len(hypotheses)}" if hypotheses else ""
+    return (
+        f"{sum(hypothesis.state != 'open' for hypothesis in hypotheses.values())}/{len(hypotheses)}"
+        if hypotheses
+        else ""
+    )
 
 
 def _count_working(state: ViewState) -> str:
@@ -66,7 +70,7 @@ def _count_working(state: ViewState) -> str:
 
 
 def _count_background(state: ViewState) -> str:
-    working = sum(each.state in {"queued", "running", "waiting"} for each in state.background)
+    working = sum(agent.state in {"queued", "running", "waiting"} for agent in state.background)
     return str(working) if working else ""
 
 

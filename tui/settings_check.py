@@ -28,11 +28,11 @@ def check_interface(
 
         if read_pygments_style(syntax) is None:
             yield ("ui", "syntax"), f"Pygments has no style {syntax!r}", "Such as monokai, nord or friendly."
-    ids = {each.id for each in KEYS}
+    ids = {known_key.id for known_key in KEYS}
     for name, keys in keymap.items():
         if name not in ids:
-            near = difflib.get_close_matches(name, ids, n=3, cutoff=0.5)
-            hint = f"Did you mean {' or '.join(near)}?" if near else "docs/keys.md lists the ids."
+            suggestions = difflib.get_close_matches(name, ids, n=3, cutoff=0.5)
+            hint = f"Did you mean {' or '.join(suggestions)}?" if suggestions else "docs/keys.md lists the ids."
             yield ("ui", "keymap", name), "there is no such key", hint
         for key in _split(keys):
             if not is_key(key):
@@ -46,15 +46,21 @@ def _check_theme(theme: str, directory: Path | None) -> Iterator[Doubt]:
     from tui.themes.building import FAMILIES, build_themes
     from tui.themes.files import read_theme_files
 
-    known = {**BUILTIN_THEMES, **{each.name: each for each in build_themes()}}
-    own = read_theme_files(directory, known) if directory is not None else None
-    for problem in own.problems if own is not None else ():
+    base_themes = {**BUILTIN_THEMES, **{family_theme.name: family_theme for family_theme in build_themes()}}
+    theme_files = read_theme_files(directory, base_themes) if directory is not None else None
+    for problem in theme_files.problems if theme_files is not None else ():
         yield ("ui", "theme"), problem.rstrip("."), "docs/terminals.md says what a theme holds."
-    names = sorted({*FAMILIES, *known, *(each.name for each in (own.themes if own is not None else ()))})
+    names = sorted(
+        {
+            *FAMILIES,
+            *base_themes,
+            *(own_theme.name for own_theme in (theme_files.themes if theme_files is not None else ())),
+        }
+    )
     if theme and theme not in names:
-        near = difflib.get_close_matches(theme, names, n=3, cutoff=0.5)
-        meant = f"Did you mean {' or '.join(near)}? " if near else ""
-        yield ("ui", "theme"), f"there is no theme {theme!r}", f"{meant}Valid: {', '.join(names)}."
+        suggestions = difflib.get_close_matches(theme, names, n=3, cutoff=0.5)
+        hint = f"Did you mean {' or '.join(suggestions)}? " if suggestions else ""
+        yield ("ui", "theme"), f"there is no theme {theme!r}", f"{hint}Valid: {', '.join(names)}."
 
 
 def is_key(name: str) -> bool:
@@ -64,7 +70,7 @@ def is_key(name: str) -> bool:
     *modifiers, key = name.split("+") if name != "+" else ["+"]
     if not set(modifiers) <= _MODIFIERS:
         return False
-    if len(key) == 1 or key in {*(each.value for each in Keys), *KEY_NAME_REPLACEMENTS.values()}:
+    if len(key) == 1 or key in {*(known_key.value for known_key in Keys), *KEY_NAME_REPLACEMENTS.values()}:
         return True
     try:
         unicodedata.lookup(key.replace("_", " "))
@@ -75,22 +81,22 @@ def is_key(name: str) -> bool:
 
 def _find_clashes(keymap: Mapping[str, str]) -> Iterator[Doubt]:
     """Iterate over the keys that the user gave to two actions of one place, or took from one that works everywhere."""
-    bound = {each.id: _split(keymap.get(each.id) or each.keys) for each in KEYS}
-    told: set[frozenset[str]] = set()
-    for mine in (each for each in KEYS if each.id in keymap):
+    keys_by_id = {key.id: _split(keymap.get(key.id) or key.keys) for key in KEYS}
+    reported_pairs: set[frozenset[str]] = set()
+    for own_key in (key for key in KEYS if key.id in keymap):
         for other in KEYS:
-            pair = frozenset((mine.id, other.id))
-            both = sorted({*bound[mine.id]} & {*bound[other.id]})
-            if len(pair) < 2 or pair in told or not both or not _meet(mine, other):
+            pair = frozenset((own_key.id, other.id))
+            both = sorted({*keys_by_id[own_key.id]} & {*keys_by_id[other.id]})
+            if len(pair) < 2 or pair in reported_pairs or not both or not _meet(own_key, other):
                 continue
-            told.add(pair)
+            reported_pairs.add(pair)
             does = f"{', '.join(both)} does {other.id} ({other.label.rstrip('…')}) as well"
-            reason = f"{does}; in “{SCOPE_TITLES[mine.scope]}” one of them wins"
-            yield ("ui", "keymap", mine.id), reason, f'Give one of them another key: "{other.id}" = "…".'
+            reason = f"{does}; in “{SCOPE_TITLES[own_key.scope]}” one of them wins"
+            yield ("ui", "keymap", own_key.id), reason, f'Give one of them another key: "{other.id}" = "…".'
 
 
-def _meet(mine: Key, other: Key) -> bool:
-    return mine.scope == other.scope or any(each.scope == "app" and each.has_priority for each in (mine, other))
+def _meet(own_key: Key, other: Key) -> bool:
+    return own_key.scope == other.scope or any(key.scope == "app" and key.has_priority for key in (own_key, other))
 
 
 def _split(keys: str) -> list[str]:

@@ -103,13 +103,13 @@ _BY_WORD: Final = {each.word: each for each in SLASH_COMMANDS}
 
 def parse_slash_command(text: str) -> tuple[SlashCommand, str] | None:
     """Parse a prompt as `(command, argument)`; None when it is not one of ours."""
-    called = text.strip()
-    if not text.startswith("/") or not (words := called[1:].split(maxsplit=1)):
+    prompt = text.strip()
+    if not text.startswith("/") or not (words := prompt[1:].split(maxsplit=1)):
         return None
-    found = _BY_WORD.get(words[0])
-    if found is None or ("\n" in called and not found.takes_prompt):
+    command = _BY_WORD.get(words[0])
+    if command is None or ("\n" in prompt and not command.takes_prompt):
         return None
-    return found, words[1] if len(words) > 1 else ""
+    return command, words[1] if len(words) > 1 else ""
 
 
 def parse_alias(text: str) -> tuple[SlashCommand, str] | None:
@@ -118,23 +118,23 @@ def parse_alias(text: str) -> tuple[SlashCommand, str] | None:
     A name that stands for a command with its argument takes none of its own: nothing that was typed is dropped.
     """
     word, _, rest = text.strip().removeprefix("/").partition(" ")
-    meant, _, argument = ALIASES.get(word, "").partition(" ")
-    if not text.startswith("/") or not meant or (argument and rest.strip()):
+    target, _, argument = ALIASES.get(word, "").partition(" ")
+    if not text.startswith("/") or not target or (argument and rest.strip()):
         return None
-    return parse_slash_command(f"/{meant} {argument or rest}".rstrip())
+    return parse_slash_command(f"/{target} {argument or rest}".rstrip())
 
 
-def find_action(way: str) -> str:
+def find_action(reference: str) -> str:
     """Return the action of a command of the screen (`/context`), or of a key by its id (`app.review`)."""
-    if way.startswith("/"):
-        return next(f"{each.action}('')" for each in SLASH_COMMANDS if f"/{each.word}" == way)
-    return next(each.action for each in KEYS if each.id == way)
+    if reference.startswith("/"):
+        return next(f"{command.action}('')" for command in SLASH_COMMANDS if f"/{command.word}" == reference)
+    return next(key.action for key in KEYS if key.id == reference)
 
 
 def is_called(text: str, names: Collection[str]) -> bool:
     """True if a prompt calls a command of the user's own of these names; a scope may stand before its name."""
-    found = _COMMAND_WORD.match(text)
-    word = found.group(1) if found else ""
+    match = _COMMAND_WORD.match(text)
+    word = match.group(1) if match else ""
     return word in names or (word.startswith(_SCOPES) and word.partition(":")[2] in names)
 
 
@@ -144,39 +144,49 @@ def describe_unknown_command(text: str) -> str:
 
     A path is a prompt, and so is what begins with a space. What a server has, the engine knows.
     """
-    found = _COMMAND_WORD.match(text)
-    if found is None or found.group(1).startswith("mcp__"):
+    match = _COMMAND_WORD.match(text)
+    if match is None or match.group(1).startswith("mcp__"):
         return ""
-    if "\n" in text.strip() or parse_slash_command(text) or parse_alias(text) or os.path.lexists(found.group()):
+    if "\n" in text.strip() or parse_slash_command(text) or parse_alias(text) or os.path.lexists(match.group()):
         return ""
     import difflib
 
-    word = found.group(1).lower()
+    word = match.group(1).lower()
     if advice := ADVICE.get(word):
-        return f"There is no {found.group()} here. {advice}"
-    if meant := ALIASES.get(word):
-        return f"{found.group()} is /{meant}, without words behind it. Switch first, then send them."
-    near = difflib.get_close_matches(word, [*_BY_WORD, *ALIASES], n=3, cutoff=0.6)
-    told = f"Did you mean {' or '.join(f'/{word}' for word in near)}?" if near else "/help lists the commands."
-    return f"{found.group()} is no command. {told} To send it as it is, put a space before it."
+        return f"There is no {match.group()} here. {advice}"
+    if target := ALIASES.get(word):
+        return f"{match.group()} is /{target}, without words behind it. Switch first, then send them."
+    suggestions = difflib.get_close_matches(word, [*_BY_WORD, *ALIASES], n=3, cutoff=0.6)
+    suggestion = (
+        f"Did you mean {' or '.join(f'/{word}' for word in suggestions)}?"
+        if suggestions
+        else "/help lists the commands."
+    )
+    return f"{match.group()} is no command. {suggestion} To send it as it is, put a space before it."
 
 
-def find_completions(pattern: str, own: Sequence[PromptCommand] = ()) -> list[tuple[str, str]]:
+def find_completions(pattern: str, own_commands: Sequence[PromptCommand] = ()) -> list[tuple[str, str]]:
     """Return `(word, explanation)` of the commands that begin with `pattern`: those of the screen, then the user's,
     then those whose own name does, behind a scope or a plug-in, then those that have it in them (`shell`), then what
     others call ours.
 
     One of the user's that a command of the screen covers is called with its scope before its name.
     """
-    words = {each.word for each in SLASH_COMMANDS}
-    found = [(each.word, _explain(each.label, each.argument)) for each in SLASH_COMMANDS]
-    for each in own:
-        name = f"{each.scope}:{each.name}" if each.name in words else each.name
-        found.append((name, f"[{each.scope} {each.kind}] {_explain(each.description, each.hint)}"))
-    ranked = [(_rank_word(each[0], pattern), each) for each in found]
-    fitting = [each for rank in range(_UNFIT) for own, each in ranked if own == rank]
-    taken = {word for word, _ in found}
-    others = sorted(word for word in ALIASES if pattern and word.startswith(pattern) and word not in taken)
+    words = {command.word for command in SLASH_COMMANDS}
+    completions = [(command.word, _explain(command.label, command.argument)) for command in SLASH_COMMANDS]
+    for prompt_command in own_commands:
+        name = f"{prompt_command.scope}:{prompt_command.name}" if prompt_command.name in words else prompt_command.name
+        completions.append(
+            (
+                name,
+                f"[{prompt_command.scope} {prompt_command.kind}]"
+                f" {_explain(prompt_command.description, prompt_command.hint)}",
+            )
+        )
+    ranking = [(_rank_word(completion[0], pattern), completion) for completion in completions]
+    fitting = [completion for rank in range(_UNFIT) for word_rank, completion in ranking if word_rank == rank]
+    known_words = {word for word, _ in completions}
+    others = sorted(word for word in ALIASES if pattern and word.startswith(pattern) and word not in known_words)
     return [*fitting, *((word, _explain_alias(ALIASES[word])) for word in others)]
 
 
@@ -193,12 +203,12 @@ def _explain(label: str, argument: str) -> str:
     return f"{label}  ({argument})" if argument else label
 
 
-def _explain_alias(meant: str) -> str:
-    word, _, argument = meant.partition(" ")
-    return f"= /{meant} · {_BY_WORD[word].label if not argument else 'Switch the mode'}"
+def _explain_alias(target: str) -> str:
+    word, _, argument = target.partition(" ")
+    return f"= /{target} · {_BY_WORD[word].label if not argument else 'Switch the mode'}"
 
 
-def can_run_as_is(typed: str, word: str) -> bool:
+def can_run_as_is(text: str, word: str) -> bool:
     """True if a completed command can run as it is: it takes no argument, or it was written out."""
-    meant, _, argument = ALIASES.get(word, word).partition(" ")
-    return typed.strip() == f"/{word}" or bool(argument) or not getattr(_BY_WORD.get(meant), "argument", "needed")
+    target, _, argument = ALIASES.get(word, word).partition(" ")
+    return text.strip() == f"/{word}" or bool(argument) or not getattr(_BY_WORD.get(target), "argument", "needed")

@@ -40,8 +40,8 @@ def expose_text(text: str, *, keeps_blanks: bool = False) -> str:
     be kept for a reader of Markdown. Texts that differ are drawn differently."""
     if text.isascii() and text.isprintable() and text[-1:] != " ":
         return text
-    shown = exposure.expose_text(text)
-    return shown if keeps_blanks else "\n".join(map(exposure.expose_blanks, shown.split("\n")))
+    exposed_text = exposure.expose_text(text)
+    return exposed_text if keeps_blanks else "\n".join(map(exposure.expose_blanks, exposed_text.split("\n")))
 
 
 def expose_line(text: str, width: int = 400, *, is_strict: bool = False) -> str:
@@ -56,22 +56,22 @@ def expose_content(text: str, style: str = "") -> Content:
     return Content.styled(expose_text(shorten_lines(text)), style)
 
 
-def restore_blanks(shown: str, start: int, end: int) -> str:
+def restore_blanks(line: str, start: int, end: int) -> str:
     """Return the characters [start, end) of an exposed line as they are copied: with its tabs and blanks."""
-    if TAB_SIGN not in shown and BLANK_SIGN not in shown:
-        return shown[start:end]
-    copied, at = list[str](), start
-    while at < min(end, len(shown)):
-        is_tab = shown[at] == TAB_SIGN
-        copied.append("\t" if is_tab else " " if shown[at] == BLANK_SIGN else shown[at])
-        at = at + TAB_SIZE - at % TAB_SIZE if is_tab else at + 1
-    return "".join(copied)
+    if TAB_SIGN not in line and BLANK_SIGN not in line:
+        return line[start:end]
+    characters, position = list[str](), start
+    while position < min(end, len(line)):
+        is_tab = line[position] == TAB_SIGN
+        characters.append("\t" if is_tab else " " if line[position] == BLANK_SIGN else line[position])
+        position = position + TAB_SIZE - position % TAB_SIZE if is_tab else position + 1
+    return "".join(characters)
 
 
-def find_exposed(shown: str) -> Iterator[tuple[int, int, bool]]:
+def find_exposed(line: str) -> Iterator[tuple[int, int, bool]]:
     """Yield the places [start, end) of an exposed line that stand for something else; True for tabs and blanks."""
-    if not shown.isascii():
-        for match in _EXPOSED.finditer(shown):
+    if not line.isascii():
+        for match in _EXPOSED.finditer(line):
             yield match.start(), match.end(), match[0] in {TAB_SIGN, BLANK_SIGN}
 
 

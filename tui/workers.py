@@ -29,5 +29,5 @@ def start_worker(
     `exclusive`: replaces other workers of that group. An exception ends the program, unless `exit_on_error` is False
     and it is shown in the worker's place.
     """
-    begun: Any = partial(work, *args)
-    return node.run_worker(begun, name=group, group=group, exclusive=exclusive, exit_on_error=exit_on_error)
+    task: Any = partial(work, *args)
+    return node.run_worker(task, name=group, group=group, exclusive=exclusive, exit_on_error=exit_on_error)

@@ -98,10 +98,10 @@ class Connection:
         """Take bytes from the other side, in whatever pieces they come."""
         *lines, rest = data.split(b"\n")
         for line in lines:
-            whole, self._held = bytes(self._held) + line, bytearray()
-            skipped, self._skips = self._skips, False
-            if not skipped and whole.strip():
-                self._take_line(whole)
+            full_line, self._held = bytes(self._held) + line, bytearray()
+            is_skipped, self._skips = self._skips, False
+            if not is_skipped and full_line.strip():
+                self._take_line(full_line)
         self._held += rest
         if len(self._held) > MAX_LINE:
             self._held, self._skips = bytearray(), True
@@ -109,46 +109,46 @@ class Connection:
 
     def _take_line(self, line: bytes) -> None:
         try:
-            said = decode_json(line)
+            message = decode_json(line)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            said = None
-        if not isinstance(said, dict) or not ({"method", "result", "error"} & said.keys()):
+            message = None
+        if not isinstance(message, dict) or not ({"method", "result", "error"} & message.keys()):
             self._note_garbage(line)
             return
-        if "method" not in said:
-            self._take_answer(said)
-        elif "id" in said:
-            self._start_answer(said["id"], str(said["method"]), _read_params(said))
-        elif said["method"] == "$/cancel_request":
-            self._cancel_answer(_read_params(said).get("requestId"))
+        if "method" not in message:
+            self._take_answer(message)
+        elif "id" in message:
+            self._start_answer(message["id"], str(message["method"]), _read_params(message))
+        elif message["method"] == "$/cancel_request":
+            self._cancel_answer(_read_params(message).get("requestId"))
         else:
-            self._handler.notice(str(said["method"]), _read_params(said))
+            self._handler.notice(str(message["method"]), _read_params(message))
 
     def _note_garbage(self, line: bytes) -> None:
         self.garbage = (self.garbage + line.decode("utf-8", "replace") + "\n")[:MAX_GARBAGE]
         if line.lstrip().startswith(b"{"):
             self._refuse(None, PARSE_ERROR, "a line is not a message of JSON-RPC")
 
-    def _take_answer(self, said: Mapping[str, Any]) -> None:
-        number = said.get("id")
+    def _take_answer(self, response: Mapping[str, Any]) -> None:
+        number = response.get("id")
         if not isinstance(number, int):
             return
         waiting = self._waiting.get(number)
         if waiting is None or waiting.done():
-            self._take_late(number, said)
+            self._take_late(number, response)
             return
-        if (error := said.get("error")) is None:
-            waiting.set_result(said.get("result"))
+        if (error := response.get("error")) is None:
+            waiting.set_result(response.get("result"))
             return
-        told = error if isinstance(error, dict) else {"message": str(error)}
-        code = told.get("code")
+        error_fields = error if isinstance(error, dict) else {"message": str(error)}
+        code = error_fields.get("code")
         code = code if isinstance(code, int) else INTERNAL_ERROR
-        waiting.set_exception(AcpError(_describe_error(told), number=code, data=told.get("data")))
+        waiting.set_exception(AcpError(_describe_error(error_fields), number=code, data=error_fields.get("data")))
 
-    def _take_late(self, number: int, said: Mapping[str, Any]) -> None:
+    def _take_late(self, number: int, response: Mapping[str, Any]) -> None:
         on_late = self._late.pop(number, None)
-        if on_late is not None and said.get("error") is None:
-            on_late(said.get("result"))
+        if on_late is not None and response.get("error") is None:
+            on_late(response.get("result"))
 
     def _start_answer(self, identity: Any, method: str, params: Mapping[str, Any]) -> None:
         task = self._tasks.start(self._answer(identity, method, params), name=f"answer to {method}")
@@ -195,13 +195,13 @@ class Connection:
         self._tasks.request_cancel()
 
 
-def _read_params(said: Mapping[str, Any]) -> Mapping[str, Any]:
-    params = said.get("params")
+def _read_params(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    params = message.get("params")
     return params if isinstance(params, dict) else {}
 
 
-def _describe_error(told: Mapping[str, Any]) -> str:
+def _describe_error(error_fields: Mapping[str, Any]) -> str:
     """Return the message of an error with what its data says more."""
-    message, data = str(told.get("message") or "an error without a message"), told.get("data")
-    more = data.get("details") or data.get("message") if isinstance(data, dict) else data
-    return f"{message}: {more}" if isinstance(more, str) and more and more not in message else message
+    message, data = str(error_fields.get("message") or "an error without a message"), error_fields.get("data")
+    details = data.get("details") or data.get("message") if isinstance(data, dict) else data
+    return f"{message}: {details}" if isinstance(details, str) and details and details not in message else message

@@ -34,7 +34,7 @@ def read_pdf_facts(data: bytes, *, text: bool = False) -> PdfFacts:
     """Return the facts of a PDF. Slow; never raises: what can't be found out is left at its default."""
     command = [sys.executable, "-I", str(_READER), str(MAX_TEXT_CHARS if text else 0)]
     try:
-        done = subprocess.run(command, input=data, capture_output=True, timeout=TIMEOUT_SECONDS, check=False)
-        return decode_json(done.stdout, PdfFacts)
+        result = subprocess.run(command, input=data, capture_output=True, timeout=TIMEOUT_SECONDS, check=False)
+        return decode_json(result.stdout, PdfFacts)
     except (OSError, subprocess.SubprocessError, msgspec.MsgspecError):
         return PdfFacts()

@@ -24,7 +24,7 @@ def _limit_resources() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
 
 
-def read_facts(data: bytes, wanted: int) -> dict[str, Any]:
+def read_facts(data: bytes, max_chars: int) -> dict[str, Any]:
     """Return the facts of `PdfFacts`, as far as they can be found."""
     pypdf = importlib.import_module("pypdf")
     try:
@@ -37,14 +37,14 @@ def read_facts(data: bytes, wanted: int) -> dict[str, Any]:
     except Exception as problem:  # a parser's errors are of any class
         return {"damaged": f"{str(problem).strip() or type(problem).__name__}."[:200]}
     parts: list[str] = []
-    for number, page in enumerate(reader.pages if wanted else (), 1):
+    for number, page in enumerate(reader.pages if max_chars else (), 1):
         try:
             parts.append(f"--- page {number} ---\n{page.extract_text()}")
         except Exception:  # one page that can't be read does not take the others with it
             parts.append(f"--- page {number}: it can't be read ---")
-        if sum(map(len, parts)) > wanted:
+        if sum(map(len, parts)) > max_chars:
             break
-    return {"pages": pages, "text": "\n".join(parts)[:wanted]}
+    return {"pages": pages, "text": "\n".join(parts)[:max_chars]}
 
 
 if __name__ == "__main__":

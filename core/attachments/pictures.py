@@ -49,56 +49,56 @@ class FittedPicture(Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
-def fit_picture(data: bytes, media_type: str, what: str, longest: int) -> FittedPicture:
+def fit_picture(data: bytes, media_type: str, label: str, longest: int) -> FittedPicture:
     """Fit a picture for sending. Raises `AttachmentRefused`; `what` names the file in it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of oddities in what is about to be thrown away
-            return _fit_decoded(data, media_type, what, longest)
+            return _fit_decoded(data, media_type, label, longest)
     except AttachmentRefused:
         raise
     except MemoryError:
-        raise AttachmentRefused(f"{what} needs more memory than there is.", hint="Make it smaller first.") from None
+        raise AttachmentRefused(f"{label} needs more memory than there is.", hint="Make it smaller first.") from None
     except Exception as problem:  # a decoder's errors are of any class
-        raise _build_refusal(media_type, what, problem) from problem
+        raise _build_refusal(media_type, label, problem) from problem
 
 
-def _build_refusal(media_type: str, what: str, problem: Exception) -> AttachmentRefused:
+def _build_refusal(media_type: str, label: str, problem: Exception) -> AttachmentRefused:
     from PIL import Image, UnidentifiedImageError
 
     if isinstance(problem, Image.DecompressionBombError):
-        return _build_size_error(what, "")
+        return _build_size_error(label, "")
     kind = media_type.rpartition("/")[2].removeprefix("x-").upper()
     if isinstance(problem, UnidentifiedImageError) and media_type not in SENDABLE_FORMATS:
         return AttachmentRefused(
-            f"{what} is a {kind} picture, which can't be read here.", hint="Save it as PNG or JPEG first."
+            f"{label} is a {kind} picture, which can't be read here.", hint="Save it as PNG or JPEG first."
         )
     detail = str(problem).strip().splitlines()
-    said = f" ({detail[0][:120]})" if detail and "BytesIO" not in detail[0] else ""
-    return AttachmentRefused(f"{what} is a damaged {kind} picture{said}.", hint="Save it anew, or take it again.")
+    suffix = f" ({detail[0][:120]})" if detail and "BytesIO" not in detail[0] else ""
+    return AttachmentRefused(f"{label} is a damaged {kind} picture{suffix}.", hint="Save it anew, or take it again.")
 
 
-def _fit_decoded(data: bytes, media_type: str, what: str, longest: int) -> FittedPicture:
+def _fit_decoded(data: bytes, media_type: str, label: str, longest: int) -> FittedPicture:
     from PIL import Image
 
     with _open_picture(data, media_type) as picture:
-        _check_size(picture, what)
+        _check_size(picture, label)
         before = picture.size
         picture.draft("RGB" if picture.mode == "RGB" else None, (longest, longest))  # a JPEG need not be decoded whole
         picture.load()
-        turned = picture.getexif().get(_ORIENTATION, 1) not in {0, 1}
+        is_rotated = picture.getexif().get(_ORIENTATION, 1) not in {0, 1}
         small = max(picture.size) <= longest and len(data) <= MAX_BYTES
-        if small and not turned and media_type in SENDABLE_FORMATS and _is_clean(picture):
+        if small and not is_rotated and media_type in SENDABLE_FORMATS and _is_clean(picture):
             return FittedPicture(data=data, media_type=media_type, width=picture.width, height=picture.height)
-        animated = media_type != "image/jpeg" and getattr(picture, "is_animated", False)
+        is_animated = media_type != "image/jpeg" and getattr(picture, "is_animated", False)
         flat = _convert_to_plain(picture)
         if max(flat.size) > longest:
             flat.thumbnail((longest, longest), Image.Resampling.LANCZOS)
-        flat = _turn_upright(flat, picture) if turned else flat
-        encoded, kind = _encode_picture(flat, photo=media_type == "image/jpeg", what=what)
-        scaled = f"scaled down from {before[0]}×{before[1]}" if max(before) > longest else ""
-        note = ", ".join(filter(None, (scaled, "its first frame" if animated else "")))
-        return FittedPicture(data=encoded, media_type=kind, width=flat.width, height=flat.height, note=note)
+        flat = _turn_upright(flat, picture) if is_rotated else flat
+        encoded_bytes, kind = _encode_picture(flat, photo=media_type == "image/jpeg", label=label)
+        scale_note = f"scaled down from {before[0]}×{before[1]}" if max(before) > longest else ""
+        note = ", ".join(filter(None, (scale_note, "its first frame" if is_animated else "")))
+        return FittedPicture(data=encoded_bytes, media_type=kind, width=flat.width, height=flat.height, note=note)
 
 
 def _open_picture(data: bytes, media_type: str) -> Image.Image:
@@ -112,17 +112,17 @@ def _open_picture(data: bytes, media_type: str) -> Image.Image:
     return Image.open(io.BytesIO(data), formats=[decoder])
 
 
-def _check_size(picture: Image.Image, what: str) -> None:
+def _check_size(picture: Image.Image, label: str) -> None:
     width, height = picture.size
     if width < 1 or height < 1:
-        raise AttachmentRefused(f"{what} has no pixels.", hint="Attach another file.")
+        raise AttachmentRefused(f"{label} has no pixels.", hint="Attach another file.")
     if width * height > MAX_PIXELS or max(width, height) > MAX_EXTENT:
-        raise _build_size_error(what, f" {width:,}×{height:,}")
+        raise _build_size_error(label, f" {width:,}×{height:,}")
 
 
-def _build_size_error(what: str, extent: str) -> AttachmentRefused:
+def _build_size_error(label: str, extent: str) -> AttachmentRefused:
     return AttachmentRefused(
-        f"{what} has too many pixels{extent and f' ({extent.strip()})'}: at most {MAX_PIXELS // 1_000_000} million.",
+        f"{label} has too many pixels{extent and f' ({extent.strip()})'}: at most {MAX_PIXELS // 1_000_000} million.",
         hint="Cut out the part that matters, or scale it down first.",
     )
 
@@ -138,15 +138,15 @@ def _turn_upright(plain: Image.Image, source: Image.Image) -> Image.Image:
 
 def _is_clean(picture: Image.Image) -> bool:
     """True if there is one picture in it, and no metadata of place or camera."""
-    told = _METADATA_KEYS & picture.info.keys()
-    return not told and not picture.getexif() and not getattr(picture, "is_animated", False)
+    metadata_keys = _METADATA_KEYS & picture.info.keys()
+    return not metadata_keys and not picture.getexif() and not getattr(picture, "is_animated", False)
 
 
 def _convert_to_plain(picture: Image.Image) -> Image.Image:
     has_alpha = picture.mode in {"RGBA", "LA", "PA", "La", "RGBa"} or "transparency" in picture.info
     mode = "RGBA" if has_alpha else "L" if picture.mode in {"1", "L"} else "RGB"
     if picture.mode.startswith("I;16") or picture.mode in {"I", "F"}:
-        low, high = (float(each) for each in picture.convert("F").getextrema())  # type: ignore[arg-type]
+        low, high = (float(extremum) for extremum in picture.convert("F").getextrema())  # type: ignore[arg-type]
         span = (high - low) or 1.0
         picture = picture.convert("F").point(lambda value: (value - low) * (255.0 / span)).convert("L")
         mode = "L"
@@ -156,20 +156,20 @@ def _convert_to_plain(picture: Image.Image) -> Image.Image:
     return plain
 
 
-def _encode_picture(picture: Image.Image, *, photo: bool, what: str) -> tuple[bytes, str]:
+def _encode_picture(picture: Image.Image, *, photo: bool, label: str) -> tuple[bytes, str]:
     """Encode as PNG if that is small enough; photographs and large pictures as JPEG (WebP where parts are clear)."""
     if not photo:
-        found = io.BytesIO()
-        picture.save(found, "PNG")
-        if found.tell() <= MAX_BYTES:
-            return found.getvalue(), "image/png"
+        buffer = io.BytesIO()
+        picture.save(buffer, "PNG")
+        if buffer.tell() <= MAX_BYTES:
+            return buffer.getvalue(), "image/png"
     name, kind = ("WEBP", "image/webp") if picture.mode == "RGBA" else ("JPEG", "image/jpeg")
     for quality in _QUALITIES:
-        found = io.BytesIO()
-        picture.save(found, name, quality=quality)
-        if found.tell() <= MAX_BYTES:
-            return found.getvalue(), kind
-    raise AttachmentRefused(f"{what} can't be made small enough to be sent.", hint="Scale it down first.")
+        buffer = io.BytesIO()
+        picture.save(buffer, name, quality=quality)
+        if buffer.tell() <= MAX_BYTES:
+            return buffer.getvalue(), kind
+    raise AttachmentRefused(f"{label} can't be made small enough to be sent.", hint="Scale it down first.")
 
 
 def render_preview(data: bytes, columns: int, rows: int) -> tuple[str, ...]:
@@ -190,16 +190,17 @@ def _render_cells(data: bytes, columns: int, rows: int) -> tuple[str, ...]:
         _check_size(picture, "It")
         plain = _convert_to_plain(picture)
     ground = Image.new("RGBA", plain.size, (128, 128, 128, 255))
-    seen = Image.alpha_composite(ground, plain.convert("RGBA")).convert("RGB")
-    seen.thumbnail((columns, rows * 2), Image.Resampling.BILINEAR)
-    width, height = seen.width, seen.height + seen.height % 2
+    preview = Image.alpha_composite(ground, plain.convert("RGBA")).convert("RGB")
+    preview.thumbnail((columns, rows * 2), Image.Resampling.BILINEAR)
+    width, height = preview.width, preview.height + preview.height % 2
     even = Image.new("RGB", (width, height))
-    even.paste(seen, (0, 0))
+    even.paste(preview, (0, 0))
     pixels = even.tobytes().hex()
     line = width * 6
     return tuple(
         "".join(
-            pixels[top + at : top + at + 6] + pixels[top + line + at : top + line + at + 6] for at in range(0, line, 6)
+            pixels[top + offset : top + offset + 6] + pixels[top + line + offset : top + line + offset + 6]
+            for offset in range(0, line, 6)
         )
         for top in range(0, height * line, 2 * line)
     )

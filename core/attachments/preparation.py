@@ -33,20 +33,20 @@ def prepare_attachment(data: bytes, name: str = "", *, longest: int = MAX_SIDE_P
 
     Raises `AttachmentRefused` for what is no picture and no PDF, and for what is damaged or too large.
     """
-    what = name or "The file"
+    label = name or "The file"
     if not data:
-        raise AttachmentRefused(f"{what} is empty.", hint="Attach another file.")
+        raise AttachmentRefused(f"{label} is empty.", hint="Attach another file.")
     if len(data) > MAX_INPUT_BYTES:
         raise AttachmentRefused(
-            f"{what} has {format_size(len(data))}; at most {format_size(MAX_INPUT_BYTES)} can be attached.",
+            f"{label} has {format_size(len(data))}; at most {format_size(MAX_INPUT_BYTES)} can be attached.",
             hint="Make it smaller first.",
         )
     media_type = detect_media_type(data)
     if not media_type:
-        raise AttachmentRefused(f"{what} is neither a picture nor a PDF.", hint=f"{SUPPORTED_TYPES}.")
+        raise AttachmentRefused(f"{label} is neither a picture nor a PDF.", hint=f"{SUPPORTED_TYPES}.")
     if media_type == PDF_MEDIA_TYPE:
         return _prepare_pdf(data, name)
-    fit = fit_picture(data, media_type, what, longest)
+    fit = fit_picture(data, media_type, label, longest)
     attachment = Attachment(
         digest=hashlib.sha256(fit.data).hexdigest(),
         media_type=fit.media_type,
@@ -59,17 +59,17 @@ def prepare_attachment(data: bytes, name: str = "", *, longest: int = MAX_SIDE_P
 
 
 def _prepare_pdf(data: bytes, name: str) -> PreparedAttachment:
-    what = name or "The PDF"
+    label = name or "The PDF"
     if len(data) > MAX_PDF_BYTES:
         raise AttachmentRefused(
-            f"{what} has {format_size(len(data))}; at most {format_size(MAX_PDF_BYTES)} of PDF can be sent.",
+            f"{label} has {format_size(len(data))}; at most {format_size(MAX_PDF_BYTES)} of PDF can be sent.",
             hint="Split it, and attach the part that matters.",
         )
     facts = read_pdf_facts(data)
     if facts.encrypted:
-        raise AttachmentRefused(f"{what} is encrypted: no model can read it.", hint="Save it without a password.")
+        raise AttachmentRefused(f"{label} is encrypted: no model can read it.", hint="Save it without a password.")
     if facts.damaged:
-        raise AttachmentRefused(f"{what} is damaged: {facts.damaged}", hint="Open it in a viewer and save it anew.")
+        raise AttachmentRefused(f"{label} is damaged: {facts.damaged}", hint="Open it in a viewer and save it anew.")
     attachment = Attachment(
         digest=hashlib.sha256(data).hexdigest(), media_type=PDF_MEDIA_TYPE, name=name, size=len(data), pages=facts.pages
     )

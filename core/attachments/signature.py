@@ -33,8 +33,8 @@ _BMP_HEADERS: Final = frozenset({12, 40, 52, 56, 64, 108, 124})  # sizes that a 
 
 def detect_media_type(data: bytes) -> str:
     """Detect the media type of a picture or a PDF, "" for anything else. The first `SNIFF_BYTES` are enough."""
-    if found := next((kind for signature, kind in _SIGNATURES if data.startswith(signature)), ""):
-        return found
+    if media_type := next((kind for signature, kind in _SIGNATURES if data.startswith(signature)), ""):
+        return media_type
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     if data[4:8] == b"ftyp":

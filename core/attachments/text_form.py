@@ -16,10 +16,10 @@ TOKENS_PER_PAGE: Final = 2_300
 BYTES_PER_PAGE: Final = 50_000  # of a PDF whose pages could not be counted
 
 
-def format_placeholder(attachment: Attachment, why: str = "") -> str:
+def format_placeholder(attachment: Attachment, explanation: str = "") -> str:
     """Format one line of text; `why`: the reason, "" = the model takes none of its kind."""
     kind = "PDFs" if attachment.media_type == PDF_MEDIA_TYPE else "pictures"
-    reason = why or f"this model takes no {kind}"
+    reason = explanation or f"this model takes no {kind}"
     name = f" {attachment.name}" if attachment.name else ""
     return f"[{classify_attachment(attachment)}{name}, {describe_attachment(attachment)}: not shown, {reason}]"
 

@@ -48,6 +48,6 @@ async def delete_agent(store: AgentStore, agent: BackgroundAgent) -> None:
     if agent.state not in ENDED and agent.state != "queued":
         raise CommandRejected(f"the agent is {agent.state}.", hint="Stop it first.", code="agent_runs")
     await store.delete(agent.id)
-    place = get_agent_dir(agent.id)
-    if await asyncio.to_thread(place.exists):
-        await asyncio.to_thread(remove_tree, place)
+    agent_dir = get_agent_dir(agent.id)
+    if await asyncio.to_thread(agent_dir.exists):
+        await asyncio.to_thread(remove_tree, agent_dir)

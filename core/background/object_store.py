@@ -124,8 +124,8 @@ class ObjectStore:
         import obstore
 
         with self._explaining():
-            found = await obstore.get_async(store, f"{agent}/{path}")
-            return bytes(await found.bytes_async())
+            result = await obstore.get_async(store, f"{agent}/{path}")
+            return bytes(await result.bytes_async())
 
     async def delete(self, agent: str) -> None:
         """Delete all files of an agent."""
@@ -133,8 +133,8 @@ class ObjectStore:
         import obstore
 
         with self._explaining():
-            async for found in obstore.list(store, prefix=agent):
-                await obstore.delete_async(store, [each["path"] for each in found])
+            async for batch in obstore.list(store, prefix=agent):
+                await obstore.delete_async(store, [entry["path"] for entry in batch])
 
     def _open(self) -> S3Store:
         if self._store is None:
@@ -178,31 +178,31 @@ class ObjectStore:
 
     def _explain(self, problem: Exception) -> StoreUnavailable | StateError:
         """Return what to say of an error of the library, whose own text quotes requests and answers at length."""
-        said, place = str(problem), self._address.place
-        found = _CODE.search(said)
-        code = found[1] if found else ""
+        message, location = str(problem), self._address.place
+        match = _CODE.search(message)
+        code = match[1] if match else ""
         if code == "NoSuchBucket":
             hint = "Create it, or correct background.blobs."
             return StoreUnavailable(f"The object store has no bucket {self._address.bucket!r}.", hint=hint)
-        if _REFUSED.search(said):
-            hint = f"Check the credentials of AWS: they have to list, read, write and delete in {place}."
-            return StoreUnavailable(f"The object store refuses access to {place}: {code or 'forbidden'}.", hint=hint)
+        if _REFUSED.search(message):
+            hint = f"Check the credentials of AWS: they have to list, read, write and delete in {location}."
+            return StoreUnavailable(f"The object store refuses access to {location}: {code or 'forbidden'}.", hint=hint)
         if code in _ELSEWHERE:
             hint = "Name its region in background.blobs: ?region=NAME."
             return StoreUnavailable(f"The bucket {self._address.bucket!r} is in another region.", hint=hint)
         if isinstance(problem, FileNotFoundError):
-            return StateError(f"A file of this agent is not in {place} any more.", code="file_missing")
+            return StateError(f"A file of this agent is not in {location} any more.", code="file_missing")
         if code:
-            return StoreUnavailable(f"The object store failed at {place}: {code}.", hint="Its own log says more.")
-        where = self._address.endpoint or "AWS"
+            return StoreUnavailable(f"The object store failed at {location}: {code}.", hint="Its own log says more.")
+        endpoint = self._address.endpoint or "AWS"
         hint = "See that it runs, and that the endpoint in background.blobs is right."
-        return StoreUnavailable(f"The object store can't be reached at {where}.", hint=hint)
+        return StoreUnavailable(f"The object store can't be reached at {endpoint}.", hint=hint)
 
 
 def _read_profile() -> dict[str, str]:
     """Return the profile that `AWS_PROFILE` names, of both files of AWS. Raises `ConfigError`."""
     name = os.environ.get("AWS_PROFILE") or "default"
-    found: dict[str, str] = {}
+    profile: dict[str, str] = {}
     for variable, usual, section in (
         ("AWS_CONFIG_FILE", "config", name if name == "default" else f"profile {name}"),
         ("AWS_SHARED_CREDENTIALS_FILE", "credentials", name),
@@ -214,8 +214,8 @@ def _read_profile() -> dict[str, str]:
         except (ProfileUnreadable, OSError, UnicodeDecodeError):  # whose texts quote lines of the file
             raise ConfigError(f"{path} can't be read as a file of profiles of AWS.") from None
         if profiles.has_section(section):
-            found |= profiles[section]
-    return found
+            profile |= profiles[section]
+    return profile
 
 
 def _read_profile_credential() -> S3Credential:

@@ -27,12 +27,12 @@ def get_agents_dir() -> Path:
 
 def make_agents_dir() -> Path:
     """Make that directory, for the user alone. Raises `StateError`."""
-    place = get_agents_dir()
+    agents_dir = get_agents_dir()
     try:
-        make_private_directory(place)
+        make_private_directory(agents_dir)
     except OSError as problem:
-        raise StateError(f"the directory {place} can't be made: {problem.strerror}.") from problem
-    return place
+        raise StateError(f"the directory {agents_dir} can't be made: {problem.strerror}.") from problem
+    return agents_dir
 
 
 def get_agent_dir(name: str) -> Path:
@@ -42,20 +42,20 @@ def get_agent_dir(name: str) -> Path:
     return get_agents_dir() / name
 
 
-def resolve_database(given: str = "", configured: str = "") -> str:
+def resolve_database(requested_address: str = "", configured_address: str = "") -> str:
     """Return the address of the team's database: the one given, that of the environment, the configured one; "" = the
     agents are kept on this machine. Raises `ConfigError`."""
-    found = given or os.environ.get(DATABASE_VARIABLE, "").strip() or configured
-    if found and not found.startswith(("postgresql://", "postgres://")):
+    address = requested_address or os.environ.get(DATABASE_VARIABLE, "").strip() or configured_address
+    if address and not address.startswith(("postgresql://", "postgres://")):
         hint = "It looks like postgresql://user@host/database."
-        raise ConfigError(f"{found.partition('://')[0]!r} is no address of a PostgreSQL database.", hint=hint)
-    return found
+        raise ConfigError(f"{address.partition('://')[0]!r} is no address of a PostgreSQL database.", hint=hint)
+    return address
 
 
-def resolve_blobs(configured: str = "") -> str:
+def resolve_blobs(configured_address: str = "") -> str:
     """Return the address of the team's object store: that of the environment, the configured one; "" = files are kept
     in the database."""
-    return os.environ.get(BLOBS_VARIABLE, "").strip() or configured
+    return os.environ.get(BLOBS_VARIABLE, "").strip() or configured_address
 
 
 def open_store(database: str = "", *, blobs: str = "", lease: float = 30.0) -> AgentStore:
@@ -71,8 +71,8 @@ def open_store(database: str = "", *, blobs: str = "", lease: float = 30.0) -> A
     return PostgresStore(database, lease=lease, objects=ObjectStore(parse_address(blobs)) if blobs else None)
 
 
-def open_configured_store(configured: BackgroundSettings, *, database: str = "", lease: float = 30.0) -> AgentStore:
+def open_configured_store(settings: BackgroundSettings, *, database: str = "", lease: float = 30.0) -> AgentStore:
     """Return the store that the settings and the environment name. `database`: a given address, which outweighs both;
     `lease`: as in `PostgresStore`. Raises `ConfigError`."""
-    address = resolve_database(database, configured.database)
-    return open_store(address, blobs=resolve_blobs(configured.blobs), lease=lease)
+    address = resolve_database(database, settings.database)
+    return open_store(address, blobs=resolve_blobs(settings.blobs), lease=lease)

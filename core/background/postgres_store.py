@@ -76,8 +76,8 @@ class PostgresStore:
         try:
             await self._execute(_SCHEMA + SCHEMA)
             queue = await self._open_queue()
-            found = await self._execute("SELECT to_regclass('procrastinate_jobs')")
-            if found[0][0] is None:
+            rows = await self._execute("SELECT to_regclass('procrastinate_jobs')")
+            if rows[0][0] is None:
                 await queue.schema_manager.apply_schema_async()
         finally:
             await self._execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
@@ -143,11 +143,11 @@ class PostgresStore:
 
     async def list_agents(self) -> list[BackgroundAgent]:
         rows = await self._execute("SELECT id, record FROM agent_tui_agents ORDER BY id DESC")
-        listed = (decode_listed_agent(name, bytes(record)) for name, record in rows)
-        return [agent for agent in listed if agent is not None]
+        agents = (decode_listed_agent(name, bytes(record)) for name, record in rows)
+        return [agent for agent in agents if agent is not None]
 
     async def update(self, agent: BackgroundAgent, changes: Mapping[str, Any]) -> BackgroundAgent | None:
-        return await self._change(agent.id, changes, only_if=lambda known: known.attempt == agent.attempt)
+        return await self._change(agent.id, changes, only_if=lambda stored_agent: stored_agent.attempt == agent.attempt)
 
     async def _change(
         self, name: str, changes: Mapping[str, Any], *, only_if: Callable[[BackgroundAgent], bool]
@@ -156,22 +156,22 @@ class PostgresStore:
         there is none of whom `only_if` holds. The row is compared with the very bytes that were read."""
         attempt: int | None = None
         while (row := await self._read_row(name)) is not None:
-            known = decode_agent(row)
-            if not only_if(known) or (attempt is not None and known.attempt != attempt):
+            stored_agent = decode_agent(row)
+            if not only_if(stored_agent) or (attempt is not None and stored_agent.attempt != attempt):
                 return None
-            attempt, changed = known.attempt, replace(known, **changes)
+            attempt, changed_agent = stored_agent.attempt, replace(stored_agent, **changes)
             rows = await self._execute(
                 "UPDATE agent_tui_agents SET state = %s, attempt = %s, record = %s, seen = now()"
                 " WHERE id = %s AND record = %s RETURNING id",
-                (changed.state, changed.attempt, msgspec.json.encode(changed), name, row),
+                (changed_agent.state, changed_agent.attempt, msgspec.json.encode(changed_agent), name, row),
             )
             if rows:
                 await self._notify(name)
-                return changed
+                return changed_agent
         return None
 
     async def change_state(self, name: str, changes: Mapping[str, Any], *, only_in: frozenset[str]) -> bool:
-        return await self._change(name, changes, only_if=lambda known: known.state in only_in) is not None
+        return await self._change(name, changes, only_if=lambda stored_agent: stored_agent.state in only_in) is not None
 
     async def delete(self, name: str) -> None:
         await self._sessions.delete(name)
@@ -203,8 +203,8 @@ class PostgresStore:
         yield ""
         while True:
             with contextlib.suppress(StoreUnavailable):
-                async with contextlib.aclosing(self._listen()) as heard:
-                    async for name in heard:
+                async with contextlib.aclosing(self._listen()) as names:
+                    async for name in names:
                         yield name
             yield ""
             await pause(RECONNECT_SECONDS)
@@ -217,8 +217,8 @@ class PostgresStore:
             await connection.execute(f"LISTEN {CHANNEL}")
             while True:
                 yield ""
-                async for heard in connection.notifies(timeout=FALLBACK_SECONDS, stop_after=1):
-                    yield heard.payload
+                async for notification in connection.notifies(timeout=FALLBACK_SECONDS, stop_after=1):
+                    yield notification.payload
         except psycopg.Error as problem:
             raise StoreUnavailable(f"The database did not answer: {problem}.") from None
         finally:
@@ -253,9 +253,9 @@ class PostgresStore:
 
     async def _defer(self, name: str, seconds: float = 0.0) -> None:
         queue = await self._open_queue()
-        at = datetime.now(UTC) + timedelta(seconds=seconds) if seconds else None
+        schedule_time = datetime.now(UTC) + timedelta(seconds=seconds) if seconds else None
         try:
-            await queue.configure_task("agent_tui.run", schedule_at=at, queue=QUEUE).defer_async(agent=name)
+            await queue.configure_task("agent_tui.run", schedule_at=schedule_time, queue=QUEUE).defer_async(agent=name)
         except Exception as problem:  # as above
             raise StoreUnavailable(f"The agent could not be queued: {problem}.") from None
         await self._notify(name)
@@ -284,16 +284,16 @@ class PostgresStore:
                     await self._serve(worker, concurrency, take)
                 await pause(RECONNECT_SECONDS)
         finally:
-            held = tuple(busy)
+            busy_names = tuple(busy)
             await running.cancel()
-            for name in held:
+            for name in busy_names:
                 with contextlib.suppress(StoreUnavailable):  # then it is taken up when its lease is over
                     await self._release(name, worker)
 
     async def _release(self, name: str, worker: str) -> None:
         """Queue an agent again that this worker has not brought to its end."""
         changes = {"state": "queued", "worker": "", "waits_for": ""}
-        is_ours = lambda known: known.worker == worker and known.state in {"running", "waiting"}  # noqa: E731
+        is_ours = lambda stored_agent: stored_agent.worker == worker and stored_agent.state in {"running", "waiting"}  # noqa: E731
         if await self._change(name, changes, only_if=is_ours) is not None:
             await self._defer(name)
 
@@ -336,16 +336,16 @@ class PostgresStore:
             "SELECT record, seen < now() - make_interval(secs => %s) FROM agent_tui_agents WHERE id = %s",
             (self._lease, name),
         )
-        known = decode_agent(bytes(rows[0][0])) if rows else None
-        if known is None or known.state in ENDED:
+        stored_agent = decode_agent(bytes(rows[0][0])) if rows else None
+        if stored_agent is None or stored_agent.state in ENDED:
             return None
-        if known.state != "queued" and not rows[0][1]:
+        if stored_agent.state != "queued" and not rows[0][1]:
             await self._defer(name, self._lease)
             return None
-        changes = {"state": "running", "worker": worker, "attempt": known.attempt + 1, "ended": 0}
-        changes["started"] = known.started or now_ms()
-        seen = (known.attempt, known.state)
-        return await self._change(name, changes, only_if=lambda now: (now.attempt, now.state) == seen)
+        changes = {"state": "running", "worker": worker, "attempt": stored_agent.attempt + 1, "ended": 0}
+        changes["started"] = stored_agent.started or now_ms()
+        expected_state = (stored_agent.attempt, stored_agent.state)
+        return await self._change(name, changes, only_if=lambda now: (now.attempt, now.state) == expected_state)
 
     async def _hold(self, agent: BackgroundAgent, run: Work) -> None:
         """Run an agent, and renew its lease meanwhile."""

@@ -37,17 +37,17 @@ async def pull_agent(store: AgentStore, agent: BackgroundAgent, workspace: Path)
         )
     if not agent.session:
         raise CommandRejected("the agent did not begin: there is nothing to pull.", code="nothing_to_pull")
-    place = get_agent_dir(agent.id)
-    home = place / "sessions"
-    worked_in = Path(agent.request.workspace_path) if agent.request.workspace_path else place / "project"
+    agent_dir = get_agent_dir(agent.id)
+    home = agent_dir / "sessions"
+    worked_in = Path(agent.request.workspace_path) if agent.request.workspace_path else agent_dir / "project"
     source = SessionStore(worked_in, home)
     if store.keeps_sessions:
         await download_session(store, agent, source)
     target = SessionStore(workspace)
     name = await import_session(source.get_path(agent.session), target)
-    here = agent.request.workspace_path == str(target.workspace)
+    is_same_workspace = agent.request.workspace_path == str(target.workspace)
     await asyncio.to_thread(
-        _copy_layers, source.get_path(name), target.get_path(name), target.workspace, git_only=not here
+        _copy_layers, source.get_path(name), target.get_path(name), target.workspace, git_only=not is_same_workspace
     )
     await store.change_state(agent.id, {"pulled": True}, only_in=ENDED)
     return name
@@ -89,8 +89,8 @@ def _read_bases(
 ) -> Iterator[tuple[str, FileState]]:
     """Yield what a workspace has where layers have a file, since it is not what the agent's commands found there."""
     places = ((upper, get_place(upper, top)) for upper in layers.place.glob("*/upper") for top in tops)
-    for upper, place in places:
-        for above, _, names in os.walk(place):
+    for upper, directory in places:
+        for above, _, names in os.walk(directory):
             for name in names:
                 path = (Path(above) / name).relative_to(upper).as_posix()
                 state, data = workspace.read_state(path)
@@ -101,10 +101,10 @@ def _read_bases(
 def _link_tops(source: Path, target: Path, tops: Iterable[str]) -> None:
     target.mkdir(mode=0o755, parents=True)
     for path in tops:
-        place = get_place(source, path)
-        if os.path.lexists(place):
+        source_path = get_place(source, path)
+        if os.path.lexists(source_path):
             get_place(target, path).parent.mkdir(parents=True, exist_ok=True)
-            if place.is_dir() and not place.is_symlink():
-                link_tree(place, get_place(target, path))
+            if source_path.is_dir() and not source_path.is_symlink():
+                link_tree(source_path, get_place(target, path))
             else:
-                link_entry(place, get_place(target, path))
+                link_entry(source_path, get_place(target, path))

@@ -100,8 +100,8 @@ def decode_listed_agent(name: str, record: bytes) -> BackgroundAgent | None:
     try:
         return decode_agent(record)
     except StateError as problem:
-        lost = AgentRequest(task_description="(its record can't be read)")
-        return BackgroundAgent(id=name, request=lost, state="failed", message=str(problem)) if is_id(name) else None
+        request = AgentRequest(task_description="(its record can't be read)")
+        return BackgroundAgent(id=name, request=request, state="failed", message=str(problem)) if is_id(name) else None
 
 
 def decode_messages(rows: Iterable[tuple[int, bytes]]) -> list[AgentMessage]:
@@ -119,7 +119,7 @@ def build_agent(request: AgentRequest) -> BackgroundAgent:
         raise CommandRejected("the task is empty.", code="task_empty")
     if len(request.task_description) > MAX_TASK:
         raise CommandRejected(f"the task is longer than {MAX_TASK:,} characters.", code="task_too_long")
-    if request.mode not in {each.value for each in Mode}:
+    if request.mode not in {mode.value for mode in Mode}:
         raise CommandRejected(f"there is no mode {request.mode!r}.", hint=", ".join(Mode), code="mode_unknown")
     if bool(request.workspace_path) == bool(request.repository_url):
         raise CommandRejected("name either a workspace or a repository.", code="workspace_unclear")

@@ -57,14 +57,14 @@ async def clone_repository(url: str, branch: str, target: Path) -> None:
     git = shutil.which("git")
     if git is None:
         raise CloneFailed("git is not installed.")
-    chosen = ("--branch", branch, "--single-branch") if branch else ()
+    branch_options = ("--branch", branch, "--single-branch") if branch else ()
     environment = {
         name: value
         for name, value in os.environ.items()
         if name in {"HOME", "PATH", "LANG", "SSH_AUTH_SOCK", "TMPDIR", "USER"} or name.startswith("XDG_")
     }
     process = await asyncio.create_subprocess_exec(
-        *(git, *GIT_OPTIONS, "clone", "--quiet", "--no-recurse-submodules", *chosen, "--", url, str(target)),
+        *(git, *GIT_OPTIONS, "clone", "--quiet", "--no-recurse-submodules", *branch_options, "--", url, str(target)),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
@@ -72,7 +72,7 @@ async def clone_repository(url: str, branch: str, target: Path) -> None:
     )
     try:
         async with asyncio.timeout(CLONE_SECONDS):
-            _, said = await process.communicate()
+            _, error_output = await process.communicate()
     except (TimeoutError, asyncio.CancelledError) as problem:
         process.kill()
         await process.wait()
@@ -82,7 +82,7 @@ async def clone_repository(url: str, branch: str, target: Path) -> None:
         raise CloneFailed(f"{url} was not cloned in {CLONE_SECONDS:.0f} s.") from None
     if process.returncode:
         _remove(target)
-        lines = [line.strip() for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
+        lines = [line.strip() for line in error_output.decode("utf-8", "replace").splitlines() if line.strip()]
         raise CloneFailed(f"{url} can't be cloned: {lines[-1] if lines else 'git did not say why'}.")
 
 

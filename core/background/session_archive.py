@@ -43,9 +43,9 @@ class SessionUpload:
         self._offset = 0
         self._lock = asyncio.Lock()
 
-    async def begin(self, known: int) -> None:
+    async def begin(self, offset: int) -> None:
         """Go on behind what the store has of the log, in bytes."""
-        self._offset = known
+        self._offset = offset
 
     async def sync(self, agent: BackgroundAgent) -> bool:
         """Upload what is new. False: another worker has taken the agent up."""
@@ -77,8 +77,8 @@ def _list_files(session: Path) -> list[str]:
     paths = [path.name for path in session.glob("prefix*.json")]
     for name in _KEPT:
         for above, _, names in os.walk(session / name):
-            place = Path(above).relative_to(session)
-            paths += [(place / each).as_posix() for each in names]
+            directory = Path(above).relative_to(session)
+            paths += [(directory / filename).as_posix() for filename in names]
     sizes = {path: (session / path).lstat() for path in paths if _is_kept_path(path)}
     return [path for path, stats in sizes.items() if stat.S_ISREG(stats.st_mode) and stats.st_size <= MAX_FILE]
 
@@ -95,31 +95,31 @@ async def download_session(store: AgentStore, agent: BackgroundAgent, target: Se
     """Let an agent's session be on this machine as the store has it; return the bytes of its log there. What was left
     here of an attempt that others have gone on from is replaced. Raises `StateError`."""
     log = await store.read_log(agent.id)
-    place = target.get_path(agent.session)
-    if log and await asyncio.to_thread(_read_log, place) != log:
-        await asyncio.to_thread(_clear, place)
-        await _fill(place, log, store.read_files(agent.id))
+    session_path = target.get_path(agent.session)
+    if log and await asyncio.to_thread(_read_log, session_path) != log:
+        await asyncio.to_thread(_clear, session_path)
+        await _fill(session_path, log, store.read_files(agent.id))
     return len(log)
 
 
-def _read_log(place: Path) -> bytes:
+def _read_log(session_path: Path) -> bytes:
     try:
-        return (place / "log.jsonl").read_bytes()
+        return (session_path / "log.jsonl").read_bytes()
     except OSError:
         return b""
 
 
-def _clear(place: Path) -> None:
-    if place.is_symlink():
-        place.unlink()
-    elif place.exists():
-        remove_tree(place)
+def _clear(session_path: Path) -> None:
+    if session_path.is_symlink():
+        session_path.unlink()
+    elif session_path.exists():
+        remove_tree(session_path)
 
 
-async def _fill(place: Path, log: bytes, files: AsyncIterator[tuple[str, bytes]]) -> None:
+async def _fill(session_path: Path, log: bytes, files: AsyncIterator[tuple[str, bytes]]) -> None:
     """Write a session, its log last. All is opened from the descriptor of its directory and through no link."""
     try:
-        directory = await asyncio.to_thread(_open_session, place)
+        directory = await asyncio.to_thread(_open_session, session_path)
         try:
             async for path, data in files:
                 if not _is_kept_path(path):
@@ -129,15 +129,15 @@ async def _fill(place: Path, log: bytes, files: AsyncIterator[tuple[str, bytes]]
         finally:
             os.close(directory)
     except OSError as problem:
-        raise StateError(f"The session can't be written to {place}: {problem.strerror}.") from problem
+        raise StateError(f"The session can't be written to {session_path}: {problem.strerror}.") from problem
 
 
-def _open_session(place: Path) -> int:
+def _open_session(session_path: Path) -> int:
     """Open the directory of a session with those below it, made if need be; a link in its place is an error."""
-    make_private_directory(place.parent)
+    make_private_directory(session_path.parent)
     with suppress(FileExistsError):
-        place.mkdir(mode=0o700)
-    directory = os.open(place, DIRECTORY | os.O_NOFOLLOW)
+        session_path.mkdir(mode=0o700)
+    directory = os.open(session_path, DIRECTORY | os.O_NOFOLLOW)
     for name in _KEPT:
         os.close(_open_directory(directory, name))
     return directory
@@ -171,8 +171,8 @@ def _open_directory(session: int, path: str) -> int:
 async def import_session(source: Path, target: SessionStore) -> str:
     """Copy a session into the store of a workspace, as one of that workspace; return its id. Raises `StateError`: it is
     there already, or can't be read or written."""
-    place = target.get_path(source.name)
-    if (place / "log.jsonl").exists():
+    session_path = target.get_path(source.name)
+    if (session_path / "log.jsonl").exists():
         raise StateError(f"the session {source.name} is in this workspace already.", code="session_exists")
     try:
         lines = await asyncio.to_thread(_read_whole_lines, source / "log.jsonl", 0)
@@ -182,10 +182,10 @@ async def import_session(source: Path, target: SessionStore) -> str:
     envelope = decode_record(first)
     if envelope is None or not isinstance(envelope.event, SessionStarted):
         raise StateError(f"the log of {source.name} does not begin as one of a session.")
-    started = replace(envelope.event, workspace=str(target.workspace))
+    start_event = replace(envelope.event, workspace=str(target.workspace))
     if not target.sessions_path.exists():
         target.create().close()
-    await _fill(place, encode_record(replace(envelope, event=started)) + rest, _read_files(source))
+    await _fill(session_path, encode_record(replace(envelope, event=start_event)) + rest, _read_files(source))
     return source.name
 
 

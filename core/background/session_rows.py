@@ -41,13 +41,13 @@ class SessionRows:
 
     async def read_log(self, name: str) -> bytes:
         rows = await self._execute("SELECT start, data FROM agent_tui_log WHERE agent = %s ORDER BY start", (name,))
-        found = bytearray()
+        log = bytearray()
         for start, data in rows:
-            if start > len(found):
+            if start > len(log):
                 break  # what follows a gap was never whole
-            del found[start:]
-            found += bytes(data)
-        return bytes(found)
+            del log[start:]
+            log += bytes(data)
+        return bytes(log)
 
     async def keep_file(self, name: str, path: str, data: bytes) -> None:
         if self._objects is None:
@@ -69,16 +69,16 @@ class SessionRows:
         rows = await self._execute("SELECT path FROM agent_tui_files WHERE agent = %s ORDER BY path", (name,))
         for (path,) in rows:
             query = "SELECT data FROM agent_tui_files WHERE agent = %s AND path = %s"
-            found = await self._execute(query, (name, path))
-            if found:
-                yield path, bytes(found[0][0])
-        for path, place in await self._list_objects(name):
-            yield path, await self._require_objects(place).read(name, path)
+            file_rows = await self._execute(query, (name, path))
+            if file_rows:
+                yield path, bytes(file_rows[0][0])
+        for path, location in await self._list_objects(name):
+            yield path, await self._require_objects(location).read(name, path)
 
     async def delete(self, name: str) -> None:
         """Delete all of a session; the rows go last, so that what could not be deleted can be tried again."""
-        for _, place in (await self._list_objects(name))[:1]:
-            self._require_objects(place)
+        for _, location in (await self._list_objects(name))[:1]:
+            self._require_objects(location)
         if self._objects is not None:
             await self._objects.delete(name)
         for table in ("log", "files", "objects"):
@@ -87,8 +87,8 @@ class SessionRows:
     async def _list_objects(self, name: str) -> list[tuple[Any, ...]]:
         return await self._execute("SELECT path, place FROM agent_tui_objects WHERE agent = %s ORDER BY path", (name,))
 
-    def _require_objects(self, place: str) -> ObjectStore:
+    def _require_objects(self, location: str) -> ObjectStore:
         if self._objects is None:
-            hint = f"Set background.blobs to it: {place}?endpoint=…&region=…"
-            raise ConfigError(f"Files of this agent are in {place}, and no object store is configured.", hint=hint)
+            hint = f"Set background.blobs to it: {location}?endpoint=…&region=…"
+            raise ConfigError(f"Files of this agent are in {location}, and no object store is configured.", hint=hint)
         return self._objects

@@ -92,26 +92,26 @@ class SqliteStore:
 
     async def list_agents(self) -> list[BackgroundAgent]:
         rows = await self._run(lambda db: db.execute("SELECT id, record FROM agents ORDER BY id DESC").fetchall())
-        listed = (decode_listed_agent(str(name), bytes(record)) for name, record in rows)
-        return [agent for agent in listed if agent is not None]
+        agents = (decode_listed_agent(str(name), bytes(record)) for name, record in rows)
+        return [agent for agent in agents if agent is not None]
 
     async def update(self, agent: BackgroundAgent, changes: Mapping[str, Any]) -> BackgroundAgent | None:
         def work(db: sqlite3.Connection) -> BackgroundAgent | None:
-            known = _load(db, agent.id)
-            if known is None or known.attempt != agent.attempt:
+            stored_agent = _load(db, agent.id)
+            if stored_agent is None or stored_agent.attempt != agent.attempt:
                 return None
-            return _save(db, replace(known, **changes))
+            return _save(db, replace(stored_agent, **changes))
 
-        changed = await self._run(work)
+        changed_agent = await self._run(work)
         self._wake()
-        return changed
+        return changed_agent
 
     async def change_state(self, name: str, changes: Mapping[str, Any], *, only_in: frozenset[str]) -> bool:
         def work(db: sqlite3.Connection) -> bool:
-            known = _load(db, name)
-            if known is None or known.state not in only_in:
+            stored_agent = _load(db, name)
+            if stored_agent is None or stored_agent.state not in only_in:
                 return False
-            _save(db, replace(known, **changes))
+            _save(db, replace(stored_agent, **changes))
             return True
 
         is_changed = await self._run(work)
@@ -130,8 +130,8 @@ class SqliteStore:
         await self.change_state(name, {"state": "queued", "ended": 0, "pulled": False}, only_in=ENDED)
 
     async def post(self, name: str, command: Mapping[str, Any]) -> None:
-        encoded = msgspec.json.encode(command)
-        await self._run(lambda db: db.execute("INSERT INTO messages (agent, command) VALUES (?, ?)", (name, encoded)))
+        payload = msgspec.json.encode(command)
+        await self._run(lambda db: db.execute("INSERT INTO messages (agent, command) VALUES (?, ?)", (name, payload)))
         self._wake()
 
     async def take_messages(self, name: str, after: int) -> list[AgentMessage]:
@@ -234,10 +234,10 @@ def _save(db: sqlite3.Connection, agent: BackgroundAgent) -> BackgroundAgent:
 def _claim(db: sqlite3.Connection, worker: str) -> BackgroundAgent | None:
     for name, record in db.execute("SELECT id, record FROM agents WHERE state = 'queued' ORDER BY id").fetchall():
         if (agent := _read_or_end(db, name, record)) is not None:
-            taken = replace(
+            claimed_agent = replace(
                 agent, state="running", worker=worker, attempt=agent.attempt + 1, started=agent.started or now_ms()
             )
-            return _save(db, replace(taken, ended=0))
+            return _save(db, replace(claimed_agent, ended=0))
     return None
 
 

@@ -80,10 +80,10 @@ class AgentStore(Protocol):
 
 async def require(store: AgentStore, name: str) -> BackgroundAgent:
     """Return an agent by its id, or the beginning of it that names one. Raises `CommandRejected`."""
-    if (found := await store.find(name)) is not None:
-        return found
-    alike = [each for each in await store.list_agents() if name and each.id.startswith(name)]
-    if len(alike) == 1:
-        return alike[0]
-    why = "several agents begin so" if alike else "there is no background agent of this id"
-    raise CommandRejected(f"{name!r}: {why}.", hint="agent-tui agents list", code="agent_unknown")
+    if (agent := await store.find(name)) is not None:
+        return agent
+    candidates = [candidate for candidate in await store.list_agents() if name and candidate.id.startswith(name)]
+    if len(candidates) == 1:
+        return candidates[0]
+    reason = "several agents begin so" if candidates else "there is no background agent of this id"
+    raise CommandRejected(f"{name!r}: {reason}.", hint="agent-tui agents list", code="agent_unknown")

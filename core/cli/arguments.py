@@ -247,9 +247,9 @@ def build_main_parser() -> Parser:
     project.add_argument("words", nargs="*", metavar="DIR", help="the directory to open (default: the current one)")
     _add_session_options(parser)
     add_print_options(parser)
-    about = parser.add_argument_group("about")
-    about.add_argument("-h", "--help", action="help", help="show this help and leave")
-    about.add_argument("--version", action="version", version=f"agent-tui {__version__}", help="show the version")
+    about_group = parser.add_argument_group("about")
+    about_group.add_argument("-h", "--help", action="help", help="show this help and leave")
+    about_group.add_argument("--version", action="version", version=f"agent-tui {__version__}", help="show the version")
     parser.add_argument("--probe", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--engine", action="store_true", help=argparse.SUPPRESS)
     return parser
@@ -294,15 +294,17 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_resume_options(group: argparse._ArgumentGroup) -> None:
-    which = group.add_mutually_exclusive_group()
-    which.add_argument(
+    exclusive_group = group.add_mutually_exclusive_group()
+    exclusive_group.add_argument(
         "-c",
         "--continue",
         dest="continue_last",
         action="store_true",
         help="go on with the last session, the screen with the last that is no run of -p",
     )
-    which.add_argument("--resume", metavar="ID", type=parse_session_id, help="go on with the session of this id")
+    exclusive_group.add_argument(
+        "--resume", metavar="ID", type=parse_session_id, help="go on with the session of this id"
+    )
     group.add_argument("--at", metavar="PLACE", help="with -c or --resume: go to what a search has found")
 
 
@@ -312,37 +314,37 @@ def _add_limit_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--max-tokens", type=parse_count, metavar="N", help="end a turn after N tokens")
 
 
-def _find_front(said: argparse.Namespace, parser: Parser) -> tuple[Front, list[str]]:
-    words: list[str] = said.words
-    if said.engine:
+def _find_front(args: argparse.Namespace, parser: Parser) -> tuple[Front, list[str]]:
+    words: list[str] = args.words
+    if args.engine:
         return "engine", words
     if words and words[0] == DOCTOR:
-        if any(value not in (None, False) for name, value in vars(said).items() if name not in {"words", "probe"}):
+        if any(value not in (None, False) for name, value in vars(args).items() if name not in {"words", "probe"}):
             parser.error(f"{words[0]} takes no options; write ./{words[0]} for a directory of that name")
         return "doctor", words[1:]
     if words and words[0] in SUBCOMMANDS and not Path(words[0]).is_dir():
         parser.error(f"{words[0]} is a command, which stands first: agent-tui {words[0]} --help says what it takes")
-    return ("screen" if said.prompt is None else "print"), words
+    return ("screen" if args.prompt is None else "print"), words
 
 
-def _check_together(front: Front, said: argparse.Namespace, parser: Parser) -> None:
+def _check_together(front: Front, args: argparse.Namespace, parser: Parser) -> None:
     for name in PRINT_OPTIONS:
-        if front != "print" and getattr(said, name) is not None:
+        if front != "print" and getattr(args, name) is not None:
             parser.error(f"--{name.replace('_', '-')} only goes with -p")
-    if said.probe and front != "doctor":
+    if args.probe and front != "doctor":
         parser.error("--probe only goes with doctor")
-    check_print_options(said, parser)
-    if said.at and (front != "screen" or not (said.continue_last or said.resume)):
+    check_print_options(args, parser)
+    if args.at and (front != "screen" or not (args.continue_last or args.resume)):
         parser.error("--at goes with -c or --resume, on the screen")
-    if said.demo and front == "print":
+    if args.demo and front == "print":
         parser.error("--demo shows the screen; it does not go with -p")
-    if said.demo and said.resume:
+    if args.demo and args.resume:
         parser.error("--resume ID goes on with a demo as well; leave --demo out")
-    if said.private and (said.continue_last or said.resume):
+    if args.private and (args.continue_last or args.resume):
         parser.error("a private session leaves nothing to go on with: leave out --private, or -c and --resume")
-    if said.demo and said.model:
+    if args.demo and args.model:
         parser.error("--demo brings its own scripted model; leave --model out")
-    if front == "print" and not said.prompt.strip() and (sys.stdin is None or sys.stdin.isatty()):
+    if front == "print" and not args.prompt.strip() and (sys.stdin is None or sys.stdin.isatty()):
         parser.error('-p needs a prompt: agent-tui -p "your question", or pipe it in')
 
 
@@ -351,21 +353,25 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Arguments:
     `ExitCode.USAGE` with a message on stderr for anything wrong."""
     if argv and argv[0] in SUBCOMMANDS:
         subcommand: Arguments = import_module(locate_subcommand(argv[0])).parse(argv[1:])
-        told: Any = {"program": tuple(program)} if "program" in {each.name for each in fields(subcommand)} else {}
-        return replace(subcommand, **told)
+        overrides: Any = (
+            {"program": tuple(program)} if "program" in {field.name for field in fields(subcommand)} else {}
+        )
+        return replace(subcommand, **overrides)
     parser = build_main_parser()
-    said = parser.parse_intermixed_args(argv)
-    front, words = _find_front(said, parser)
-    _check_together(front, said, parser)
+    args = parser.parse_intermixed_args(argv)
+    front, words = _find_front(args, parser)
+    _check_together(front, args, parser)
     directory = parse_directory(words, parser)
     if front == DOCTOR:
-        found: Arguments = import_module("core.cli.doctor").build_arguments(directory, said)
-        return found
-    given = vars(said)
-    session: dict[str, Any] = {each.name: given[each.name] for each in fields(SessionArguments) if each.name in given}
-    session |= {"directory": directory, "allow": tuple(said.allow or ())}
+        doctor_arguments: Arguments = import_module("core.cli.doctor").build_arguments(directory, args)
+        return doctor_arguments
+    values = vars(args)
+    session: dict[str, Any] = {
+        field.name: values[field.name] for field in fields(SessionArguments) if field.name in values
+    }
+    session |= {"directory": directory, "allow": tuple(args.allow or ())}
     if front == "engine":
         return EngineArguments(**session, program=tuple(program))
     if front == "screen":
-        return ScreenArguments(**session, demo=said.demo, place=said.at or "", program=tuple(program))
-    return PrintArguments(**session, **collect_print_values(said))
+        return ScreenArguments(**session, demo=args.demo, place=args.at or "", program=tuple(program))
+    return PrintArguments(**session, **collect_print_values(args))

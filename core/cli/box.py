@@ -101,17 +101,17 @@ def parse(argv: Sequence[str]) -> BoxArguments:
     parser.add_argument("--keep", action="store_true", help="let what it changes wait for a review")
     if argv and argv[0] != "run" and argv[0] not in {"-h", "--help"}:
         parser.error(f"the only thing to do with the box is run; usage: {BOX_USAGE}")
-    said = parser.parse_intermixed_args([each for each in argv[:1] if each != "run"] + list(argv[1:]))
-    if len(said.words) != 2 or not said.words[1].strip():
+    args = parser.parse_intermixed_args([word for word in argv[:1] if word != "run"] + list(argv[1:]))
+    if len(args.words) != 2 or not args.words[1].strip():
         parser.error("expected a directory and one command in quotes, such as: agent-tui box run . 'make test'")
     return BoxArguments(
-        directory=parse_directory(said.words[:1], parser),
-        command=said.words[1],
-        mode=said.mode,
-        tier=said.tier,
-        timeout=said.timeout,
-        keep=said.keep,
-        report=Path(said.report).absolute() if said.report else None,
+        directory=parse_directory(args.words[:1], parser),
+        command=args.words[1],
+        mode=args.mode,
+        tier=args.tier,
+        timeout=args.timeout,
+        keep=args.keep,
+        report=Path(args.report).absolute() if args.report else None,
     )
 
 
@@ -124,11 +124,11 @@ class _BoxRun:
     def __init__(self, arguments: BoxArguments) -> None:
         self._arguments = arguments
         self._out, self._errors = _Out(sys.stdout), _Out(sys.stderr)
-        wanted = Tier(arguments.tier) if arguments.tier else None
-        self._boxes = SharedBox(wanted=wanted)
+        tier = Tier(arguments.tier) if arguments.tier else None
+        self._boxes = SharedBox(required_tier=tier)
         private = False if arguments.keep else None
-        said = EngineOptions(mode=arguments.mode, interactive=False, watch=False, preload=False, private=private)
-        self._engine = Engine(arguments.directory, options=said, boxes=self._boxes)
+        options = EngineOptions(mode=arguments.mode, interactive=False, watch=False, preload=False, private=private)
+        self._engine = Engine(arguments.directory, options=options, boxes=self._boxes)
 
     async def go(self) -> int:
         try:
@@ -140,9 +140,9 @@ class _BoxRun:
 
     async def _go(self) -> int:
         if await self._boxes.find() is None:
-            found = self._boxes.build_event()
-            why = f": {found.reason.rstrip('.')}." if found.reason else "."
-            return _not_run(f"no box here{why} {found.cure}".rstrip())
+            event = self._boxes.build_event()
+            reason = f": {event.reason.rstrip('.')}." if event.reason else "."
+            return _not_run(f"no box here{reason} {event.cure}".rstrip())
         session = await self._open()
         if isinstance(session, cmd.Reject):
             return _not_run(f"{session.message} {session.hint}".rstrip())
@@ -154,31 +154,31 @@ class _BoxRun:
 
     async def _open(self) -> cmd.Reply:
         store = SessionStore(self._arguments.directory)
-        known = find_kept_session(store) if self._arguments.keep else ""
+        session_id = find_kept_session(store) if self._arguments.keep else ""
         mode = self._arguments.mode
-        if not known:
-            opened = await self._engine.submit(cmd.SessionOpen(mode=mode))
-            if self._arguments.keep and isinstance(opened, cmd.Ack):
-                rename = cmd.SessionRename(session=opened.session, title="Commands in the box")
+        if not session_id:
+            open_reply = await self._engine.submit(cmd.SessionOpen(mode=mode))
+            if self._arguments.keep and isinstance(open_reply, cmd.Ack):
+                rename = cmd.SessionRename(session=open_reply.session, title="Commands in the box")
                 await self._engine.submit(rename)
-                (store.path / POINTER).write_text(opened.session, encoding="ascii")
-            return opened
-        resumed = await self._engine.submit(cmd.SessionResume(session=known))
-        if isinstance(resumed, cmd.Ack):
-            await self._engine.submit(cmd.ModeSet(session=known, mode=mode))
-        return resumed
+                (store.path / POINTER).write_text(open_reply.session, encoding="ascii")
+            return open_reply
+        resume_reply = await self._engine.submit(cmd.SessionResume(session=session_id))
+        if isinstance(resume_reply, cmd.Ack):
+            await self._engine.submit(cmd.ModeSet(session=session_id, mode=mode))
+        return resume_reply
 
     async def _run(self, session: str) -> int:
         terminal = self._engine.terminal(session)
-        recorded: dict[str, ev.EffectsRecorded] = {}
+        effects_by_call: dict[str, ev.EffectsRecorded] = {}
 
         def take_in(envelope: ev.Envelope) -> None:
             if isinstance(envelope.event, ev.EffectsRecorded):
-                recorded[envelope.event.call] = envelope.event
+                effects_by_call[envelope.event.call] = envelope.event
 
         view = SessionView(self._engine, session, take_in)
         await view.settle()
-        known, bulks = dict(view.state.changes), view.state.review.bulks
+        known_changes, bulks = dict(view.state.changes), view.state.review.bulks
         order = CommandRequest(
             command=self._arguments.command,
             origin=Origin(call=new_id("user"), tool="user_command", command=self._arguments.command),
@@ -202,16 +202,16 @@ class _BoxRun:
                 loop.remove_signal_handler(number)
         await view.settle()
         await view.close()
-        if (effects := recorded.get(order.origin.call)) is None:
+        if (effects := effects_by_call.get(order.origin.call)) is None:
             raise AgentTuiError("The box did not tell what the command did.")
-        self._report(result, _list_news(known, bulks, view.state, effects))
+        self._report(result, _list_news(known_changes, bulks, view.state, effects))
         return _status(result)
 
     def _report(self, result: CommandResult, effects: list[str]) -> None:
         self._out.finish()
         self._errors.finish()
-        found = self._boxes.build_event()
-        lines = [f"{'box':<11}{found.tier}{f' ({_one_line(found.reason)})' if found.reason else ''}"]
+        event = self._boxes.build_event()
+        lines = [f"{'box':<11}{event.tier}{f' ({_one_line(event.reason)})' if event.reason else ''}"]
         if result.ended != "exited":
             lines.append(f"{'ended':<11}{_ENDS.get(result.ended, result.ended)} ({result.duration_ms / 1000:.1f} s)")
         lines += [f"{'note':<11}{_one_line(note)}" for note in result.notes]
@@ -240,17 +240,17 @@ def find_kept_session(store: SessionStore) -> str:
 
 
 def _list_news(
-    known: Mapping[str, Change], bulks: Sequence[Bulk], state: SessionState, effects: ev.EffectsRecorded
+    known_changes: Mapping[str, Change], bulks: Sequence[Bulk], state: SessionState, effects: ev.EffectsRecorded
 ) -> list[str]:
     """Return a line for each thing that the command did; `known` and `bulks` were pending before it."""
     if effects.discarded:
         return ["discarded  all that it changed", *(f"{'note':<11}{_one_line(note)}" for note in effects.notes)]
     lines: list[str] = []
     for change in list_changes(state.changes):
-        before = known.get(change.path)
+        before = known_changes.get(change.path)
         if before is None or before.pending != change.pending:
             lines += _lines(change, before)
-    undone = sorted(set(known) - set(state.changes))
+    undone = sorted(set(known_changes) - set(state.changes))
     lines += [f"{'undone':<11}{_name(path)} (as it is in the project)" for path in undone]
     lines += [bulk_line(bulk, _name(bulk.root)) for bulk in state.review.bulks if bulk not in bulks]
     return lines + [f"{'dropped':<11}{_one_line(note)}" for note in effects.notes]
@@ -261,20 +261,20 @@ def _lines(change: Change, before: Change | None) -> list[str]:
     remarks = ["again"] if before is not None else []
     remarks += ["protected"] if change.protected else []
     remarks += [f"conflict: {_one_line(change.conflict)}"] if change.conflict else []
-    more = f" ({'; '.join(remarks)})" if remarks else ""
+    suffix = f" ({'; '.join(remarks)})" if remarks else ""
     name = _name(change.path)
-    told = f"{_name(change.renamed_from)} -> {name}" if change.renamed_from else name
-    lines = [f"{words[change.operation]:<11}{told}{more}"] if change.operation in words else []
+    label = f"{_name(change.renamed_from)} -> {name}" if change.renamed_from else name
+    lines = [f"{words[change.operation]:<11}{label}{suffix}"] if change.operation in words else []
     if change.operation in {"mode", "edit"} and change.base.mode != change.pending.mode:
         lines.append(f"{'mode':<11}{name} {change.base.mode:04o} -> {change.pending.mode:04o}")
-    return lines or [f"{'edited':<11}{name}{more}"]
+    return lines or [f"{'edited':<11}{name}{suffix}"]
 
 
 def bulk_line(bulk: Bulk, name: str) -> str:
     """`generated  node_modules (1,203 files, 34.1 MB)`; `name`: its root as it is shown."""
-    gone = f", {bulk.deleted:,} deleted" if bulk.deleted else ""
+    deletions = f", {bulk.deleted:,} deleted" if bulk.deleted else ""
     stale = f"; may be stale: {_one_line(bulk.stale)}" if bulk.stale else ""
-    return f"{bulk.kind:<11}{name} ({bulk.files:,} files, {bulk.bytes / 1e6:.1f} MB{gone}{stale})"
+    return f"{bulk.kind:<11}{name} ({bulk.files:,} files, {bulk.bytes / 1e6:.1f} MB{deletions}{stale})"
 
 
 def _name(path: str) -> str:
@@ -334,8 +334,8 @@ class _Out:
             os.close(nowhere)
 
 
-def _not_run(why: str) -> int:
-    sys.stderr.write(f"agent-tui: not run: {to_one_line(why)}\n")
+def _not_run(reason: str) -> int:
+    sys.stderr.write(f"agent-tui: not run: {to_one_line(reason)}\n")
     return NOT_RUN
 
 

@@ -63,9 +63,9 @@ class DoctorArguments(Arguments):
     probe: bool = False
 
 
-def build_arguments(directory: Path, said: argparse.Namespace) -> DoctorArguments:
+def build_arguments(directory: Path, args: argparse.Namespace) -> DoctorArguments:
     """Return the arguments of a main command line whose first word was `doctor`."""
-    return DoctorArguments(directory=directory, probe=said.probe)
+    return DoctorArguments(directory=directory, probe=args.probe)
 
 
 def run(arguments: DoctorArguments, *, clipboard: Callable[[], str] | None = None) -> int:
@@ -106,27 +106,27 @@ class _Check:
         yield "packages", ", ".join(f"{name} {_version(name)}" for name in _SHOWN)
         yield "ripgrep", self._report_trials(find_program)
         yield "git", shutil.which("git") or "none: the model is not told which files have changed"
-        if ignored := list_ignored():
-            yield "not used", f"{', '.join(ignored)}: they lead into the project"
+        if ignored_names := list_ignored():
+            yield "not used", f"{', '.join(ignored_names)}: they lead into the project"
         if self.clipboard is not None:
             yield "clipboard", self.clipboard()
         yield "workspace", self._report_trials(self._workspace)
         yield "state", self._report_trials(self._state)
         settings = self._load_settings()
-        own = get_config_dir() / FILE_NAME
-        yield "config", f"{own}{'' if own.is_file() else ' (none: the defaults hold)'}"
+        config_path = get_config_dir() / FILE_NAME
+        yield "config", f"{config_path}{'' if config_path.is_file() else ' (none: the defaults hold)'}"
         if (self._directory / PROJECT_FILE).is_file():
             is_trusted = TrustStore(self._directory.resolve()).is_given()
             yield "project", f"{PROJECT_FILE.as_posix()} ({HEARD if is_trusted else UNHEARD})"
-        yield from _rows("commands", _containment(asyncio.run(_tiers(probe=self._probe)), probed=self._probe))
+        yield from _rows("commands", _containment(asyncio.run(_tiers(probe=self._probe)), is_probed=self._probe))
         yield from _rows("servers", _describe_servers(self._directory, settings))
         yield "search", _describe_search(settings)
         yield "browser", _describe_browser(settings)
         yield "hooks", self._report_trials(self._count_hooks)
         yield from _rows("agents", _describe_agents(settings))
-        found = asyncio.run(_models(settings))
-        yield from _table(found)
-        yield "model", _describe_choice(found)
+        answer = asyncio.run(_models(settings))
+        yield from _table(answer)
+        yield "model", _describe_choice(answer)
 
     def _report_trials(self, find: Callable[[], object]) -> str:
         try:
@@ -159,20 +159,20 @@ class _Check:
         workspace = Workspace(self._directory)
         trust = TrustStore(workspace.root)
         table = load_hooks(workspace, trust.load_files().is_trusted if trust.is_given() else None)
-        self.notes += [f"{each.source}: {each.message}" for each in table.problems]
-        held = f", {len(table.held)} more of the project wait for your trust" if table.held else ""
-        return f"{len(table.hooks) or 'none'}{held}"
+        self.notes += [f"{problem.source}: {problem.message}" for problem in table.problems]
+        suffix = f", {len(table.held)} more of the project wait for your trust" if table.held else ""
+        return f"{len(table.hooks) or 'none'}{suffix}"
 
     def _load_settings(self) -> Settings:
-        loaded = LoadedSettings(settings=Settings())
+        loaded_settings = LoadedSettings(settings=Settings())
         try:
             trust = TrustStore(self._directory.resolve())
-            trusted = trust.is_given()
-            loaded = load_with_notices(self._directory if trusted else None, trust.load_files().is_trusted)
+            is_trusted = trust.is_given()
+            loaded_settings = load_with_notices(self._directory if is_trusted else None, trust.load_files().is_trusted)
         except AgentTuiError as problem:
             self.problems.append(problem.format_with_hint())
-        self.notes += loaded.notices
-        return loaded.settings
+        self.notes += loaded_settings.notices
+        return loaded_settings.settings
 
 
 async def _tiers(*, probe: bool) -> TierReport:
@@ -182,22 +182,22 @@ async def _tiers(*, probe: bool) -> TierReport:
     state = get_state_dir()
     if probe and state.is_dir():
         return await find_tier(state, try_all=True)
-    known = None if probe else load_cached_report(state)
-    if known is not None:
-        return known
-    with tempfile.TemporaryDirectory() as place:
-        return await find_tier(Path(place), try_all=probe)
+    cached_report = None if probe else load_cached_report(state)
+    if cached_report is not None:
+        return cached_report
+    with tempfile.TemporaryDirectory() as directory:
+        return await find_tier(Path(directory), try_all=probe)
 
 
-def _containment(found: TierReport, *, probed: bool) -> Iterator[str]:
+def _containment(report: TierReport, *, is_probed: bool) -> Iterator[str]:
     """The tier in force, then what is to be said of each that was tried."""
-    yield f"{found.tier.value}: {_MEANINGS[found.tier]}"
-    for each in found.reasons:
-        if not each.ok:
-            error = f" [{each.errno}]" if each.errno not in each.reason else ""
-            yield " ".join(filter(None, (f"not {each.tier.value}: {each.reason.rstrip('.')}{error}.", each.cure)))
-        elif probed:
-            yield f"{each.tier.value} held all attempts: {', '.join(item.name for item in each.items)}"
+    yield f"{report.tier.value}: {_MEANINGS[report.tier]}"
+    for trial in report.reasons:
+        if not trial.ok:
+            error = f" [{trial.errno}]" if trial.errno not in trial.reason else ""
+            yield " ".join(filter(None, (f"not {trial.tier.value}: {trial.reason.rstrip('.')}{error}.", trial.cure)))
+        elif is_probed:
+            yield f"{trial.tier.value} held all attempts: {', '.join(item.name for item in trial.items)}"
 
 
 def _describe_servers(directory: Path, settings: Settings) -> Iterator[str]:
@@ -217,10 +217,10 @@ def _describe_servers(directory: Path, settings: Settings) -> Iterator[str]:
         exists=lambda path: (directory / path).exists(),
         search_path=os.environ.get("PATH", ""),
     )
-    found = {spec.name: (spec, program) for spec in finder.specs if (program := finder.find_program(spec))}
-    for name, (spec, program) in found.items():
+    servers = {spec.name: (spec, program) for spec in finder.specs if (program := finder.find_program(spec))}
+    for name, (spec, program) in servers.items():
         yield f"{name} for {', '.join(spec.languages)}: {program}"
-    if not found:
+    if not servers:
         yield "none found: what an edit breaks is told by tests and linters only (ty, gopls, rust-analyzer, … on PATH)"
 
 
@@ -229,8 +229,8 @@ def _describe_search(settings: Settings) -> str:
     search = settings.web.search
     if not settings.web.enabled:
         return "none: the web is switched off (web.enabled)"
-    if why := search.explain_absence():
-        return f"none: {why} ([web.search] in {FILE_NAME})"
+    if reason := search.explain_absence():
+        return f"none: {reason} ([web.search] in {FILE_NAME})"
     return " ".join(filter(None, (search.provider, search.base_url and f"at {redact(search.base_url)}")))
 
 
@@ -280,16 +280,20 @@ async def _models(settings: Settings) -> ModelsAnswer:
     return await discover_models(settings)
 
 
-def _table(found: ModelsAnswer) -> Iterator[tuple[str, str]]:
+def _table(answer: ModelsAnswer) -> Iterator[tuple[str, str]]:
     rows = [
-        (status.id, _standing(status, found), status.key or ("-" if status.local else "no key"), status.base_url)
-        for status in found.providers
+        (status.id, _standing(status, answer), status.key or ("-" if status.local else "no key"), status.base_url)
+        for status in answer.providers
         if status.key or status.local or status.problem or status.id in ("anthropic", "openai")
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     yield from _rows("providers", (_format_cells(row, widths) for row in rows))
-    shown = {row[0] for row in rows}
-    if others := [f"{each.id} ({_describe_missing_key(each.id)})" for each in found.providers if each.id not in shown]:
+    visible_ids = {row[0] for row in rows}
+    if others := [
+        f"{provider.id} ({_describe_missing_key(provider.id)})"
+        for provider in answer.providers
+        if provider.id not in visible_ids
+    ]:
         yield "", f"not set up: {', '.join(others)}"
 
 
@@ -299,27 +303,27 @@ def _format_cells(row: tuple[str, ...], widths: list[int]) -> str:
 
 def _describe_repository(root: Path) -> str:
     try:
-        found = find_believed_repository(root)
+        repository = find_believed_repository(root)
     except (GitFailed, OSError) as problem:
         return f" (git can't be asked: {problem})"
-    if found is None:
-        named = os.path.lexists(root / ".git")
-        return " (.git is no repository that knows this directory)" if named else " (no git repository)"
-    return "" if found.root == root else f" (part of the repository {found.root})"
+    if repository is None:
+        has_git_file = os.path.lexists(root / ".git")
+        return " (.git is no repository that knows this directory)" if has_git_file else " (no git repository)"
+    return "" if repository.root == root else f" (part of the repository {repository.root})"
 
 
-def _describe_choice(found: ModelsAnswer) -> str:
-    if found.default:
-        return f"{found.default} ({found.reason})"
-    if found.models:
+def _describe_choice(answer: ModelsAnswer) -> str:
+    if answer.default:
+        return f"{answer.default} ({answer.reason})"
+    if answer.models:
         return "none yet: choose one of those that were found with /model, or name it with --model"
     return "none: set a key, start a local model server, or try agent-tui --demo"
 
 
-def _standing(status: ProviderStatus, found: ModelsAnswer) -> str:
+def _standing(status: ProviderStatus, answer: ModelsAnswer) -> str:
     from core.providers.catalog.listing import NOT_LISTENING
 
-    count = sum(model.id.startswith(f"{status.id}/") for model in found.models)
+    count = sum(model.id.startswith(f"{status.id}/") for model in answer.models)
     if status.problem == NOT_LISTENING and status.local:
         return "not running"
     if status.problem:
@@ -332,5 +336,5 @@ def _standing(status: ProviderStatus, found: ModelsAnswer) -> str:
 def _describe_missing_key(provider: str) -> str:
     from core.providers.catalog.presets import KNOWN
 
-    known = KNOWN.get(provider)
-    return f"set {known.key_variable}" if known is not None and known.key_variable else "not configured"
+    preset = KNOWN.get(provider)
+    return f"set {preset.key_variable}" if preset is not None and preset.key_variable else "not configured"

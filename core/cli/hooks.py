@@ -66,14 +66,14 @@ def parse(argv: Sequence[str]) -> HooksArguments:
     parser.add_argument("words", nargs="*", metavar="WORD", help="list, or test and the name of an event; a directory")
     parser.add_argument("--file", metavar="INPUT.json", default="", help="fields of the event")
     parser.add_argument("--json", action="store_true", help="the list, as JSON")
-    said = parser.parse_intermixed_args(argv)
-    words, event = list(said.words), ""
-    what = words.pop(0) if words[:1] in (["list"], ["test"]) else "list"
-    if what == "test":
+    args = parser.parse_intermixed_args(argv)
+    words, event = list(args.words), ""
+    action = words.pop(0) if words[:1] in (["list"], ["test"]) else "list"
+    if action == "test":
         event = words.pop(0) if words else ""
         if event not in EVENTS_BY_NAME:
             parser.error(f"test takes an event: {', '.join(HookEvent)}")
-    return HooksArguments(directory=parse_directory(words, parser), event=event, file=said.file, json=said.json)
+    return HooksArguments(directory=parse_directory(words, parser), event=event, file=args.file, json=args.json)
 
 
 def run(arguments: HooksArguments) -> int:
@@ -95,8 +95,8 @@ def run(arguments: HooksArguments) -> int:
         return ExitCode.DONE
     sys.stdout.write("".join(f"{line}\n" for line in format_hooks(rows, table)))
     if table.held:
-        why = "have changed since you trusted it" if is_trusted else "belong to a project that you do not trust yet"
-        sys.stdout.write(f"Hooks marked - do not run: they {why}.\n")
+        reason = "have changed since you trusted it" if is_trusted else "belong to a project that you do not trust yet"
+        sys.stdout.write(f"Hooks marked - do not run: they {reason}.\n")
     return ExitCode.DONE
 
 
@@ -106,9 +106,9 @@ def format_hooks(rows: Sequence[HookRow], table: HookTable) -> Iterator[str]:
         yield "There are no hooks here."
     for row in rows:
         notes = [f"{row.timeout:g} s", *(["fails closed"] if row.fails_closed else []), to_one_line(row.source)]
-        which = f" [{to_one_line(row.matcher)}]" if row.matcher else ""
+        matcher_label = f" [{to_one_line(row.matcher)}]" if row.matcher else ""
         mark = "-" if row.trust == "held" else " "
-        yield f"{mark} {row.event}{which}  {expose_line(row.command)}  ({', '.join(notes)})"
+        yield f"{mark} {row.event}{matcher_label}  {expose_line(row.command)}  ({', '.join(notes)})"
     for problem in table.problems:
         yield f"  ! {to_one_line(problem.source)}: {to_one_line(problem.message)}"
 
@@ -121,10 +121,10 @@ def _read_fields(name: str) -> dict[str, Any]:
     else:
         with Path(name).open("rb") as file:
             data = file.read(MAX_INPUT)
-    found = decode_json(data)
-    if not isinstance(found, dict):
+    fields = decode_json(data)
+    if not isinstance(fields, dict):
         raise msgspec.DecodeError("it is no object")
-    return found
+    return fields
 
 
 def _list_subjects(fields: Mapping[str, Any]) -> tuple[str, ...]:
@@ -133,35 +133,35 @@ def _list_subjects(fields: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _list_texts(fields: Mapping[str, Any]) -> list[str]:
-    given = fields.get("tool_input")
-    both = {**fields, **given} if isinstance(given, dict) else fields
+    tool_input = fields.get("tool_input")
+    both = {**fields, **tool_input} if isinstance(tool_input, dict) else fields
     return [value for name in ("command", "file_path", "path") if isinstance(value := both.get(name), str)]
 
 
 async def _test(directory: Path, table: HookTable, event: HookEvent, fields: Mapping[str, Any]) -> int:
     hooks = [hook for hook in table.hooks if hook.event is event]
-    chosen = select_hooks(hooks, _list_subjects(fields), _list_texts(fields))
+    matching_hooks = select_hooks(hooks, _list_subjects(fields), _list_texts(fields))
     for hook in table.held:
         if hook.event is event:
             sys.stdout.write(f"not run, as nobody trusts it yet: {expose_line(hook.command)}\n")
-    if not chosen:
+    if not matching_hooks:
         sys.stdout.write(f"No hook runs at {event}{f' for {_list_subjects(fields)[0]}' if fields else ''}.\n")
         return ExitCode.DONE
     options = EngineOptions(interactive=False, watch=False, preload=False, private=True)
     engine = Engine(directory, options=options)
     try:
-        opened = await engine.submit(cmd.SessionOpen())
-        if isinstance(opened, cmd.Reject):
-            raise AgentTuiError(opened.message, hint=opened.hint)
-        host = engine.terminal(opened.session).host
-        runner, scene = HookRunner(host, lambda: False, lambda _: ""), _build_scene(opened.session, host.workspace)
+        reply = await engine.submit(cmd.SessionOpen())
+        if isinstance(reply, cmd.Reject):
+            raise AgentTuiError(reply.message, hint=reply.hint)
+        host = engine.terminal(reply.session).host
+        runner, scene = HookRunner(host, lambda: False, lambda _: ""), _build_scene(reply.session, host.workspace)
         is_refused = False
-        for hook in chosen:
+        for hook in matching_hooks:
             stdin = encode_payload(build_payload(hook, scene, fields))
-            found = await runner.run(hook, stdin)
-            answer = read_answer(hook, found)
+            hook_run = await runner.run(hook, stdin)
+            answer = read_answer(hook, hook_run)
             is_refused = is_refused or answer.permission == "deny"
-            sys.stdout.write("".join(f"{line}\n" for line in _format_test(hook, stdin, found, answer)))
+            sys.stdout.write("".join(f"{line}\n" for line in _format_test(hook, stdin, hook_run, answer)))
         return ExitCode.FAILED if is_refused else ExitCode.DONE
     finally:
         await engine.close()
@@ -171,17 +171,17 @@ def _build_scene(session: str, workspace: Workspace) -> HookScene:
     return HookScene(session=session, root=workspace.root, turn="turn_test", model="none/test")
 
 
-def _format_test(hook: Hook, stdin: bytes, found: HookRun, answer: HookAnswer) -> Iterator[str]:
+def _format_test(hook: Hook, stdin: bytes, hook_run: HookRun, answer: HookAnswer) -> Iterator[str]:
     yield f"{hook.event}  {expose_line(hook.command)}  ({to_one_line(hook.source)})"
     yield f"  stdin   {stdin.decode('utf-8', 'replace').strip()[:MAX_SHOWN]}"
-    code = "none" if found.exit_code is None else found.exit_code
-    yield f"  exit    {code} after {found.duration_ms} ms"
-    for name, text in (("stdout", found.stdout), ("stderr", found.stderr)):
+    code = "none" if hook_run.exit_code is None else hook_run.exit_code
+    yield f"  exit    {code} after {hook_run.duration_ms} ms"
+    for name, text in (("stdout", hook_run.stdout), ("stderr", hook_run.stderr)):
         for line in strip_escapes(text[:MAX_SHOWN]).splitlines():
             yield f"  {name}  {to_one_line(line)}"
-    said = [
+    answer_parts = [
         f"{name} {to_one_line(str(value))[:MAX_SHOWN]}"
         for name in ("permission", "reason", "message", "context", "followup", "changed_input", "output", "failure")
         if (value := getattr(answer, name))
     ]
-    yield f"  answer  {'; '.join(said) or 'nothing: it goes on'}"
+    yield f"  answer  {'; '.join(answer_parts) or 'nothing: it goes on'}"

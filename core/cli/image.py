@@ -59,11 +59,11 @@ def run(_: ImageArguments) -> int:
 
 def save_picture(source: BinaryIO, folder: Path) -> Path:
     """Save the picture and return its path. `ConfigError` when it can't be written."""
-    made = prepare_attachment(read_input(source, MAX_INPUT_BYTES + 1), "standard input")
-    suffix = made.attachment.media_type.rpartition("/")[2].replace("jpeg", "jpg")
-    path = folder / f"{made.attachment.digest[:16]}.{suffix}"
+    prepared_attachment = prepare_attachment(read_input(source, MAX_INPUT_BYTES + 1), "standard input")
+    suffix = prepared_attachment.attachment.media_type.rpartition("/")[2].replace("jpeg", "jpg")
+    path = folder / f"{prepared_attachment.attachment.digest[:16]}.{suffix}"
     try:
-        write_private(path, made.data)
+        write_private(path, prepared_attachment.data)
     except OSError as problem:
         raise ConfigError(f"{path} can't be written: {problem.strerror}.", hint="Make room there.") from None
     sweep(folder, older_than=time.time() - KEPT)
@@ -72,7 +72,7 @@ def save_picture(source: BinaryIO, folder: Path) -> Path:
 
 def sweep(folder: Path, *, older_than: float) -> None:
     """Remove what was last written before a moment (seconds since the epoch)."""
-    for each in folder.iterdir():
+    for path in folder.iterdir():
         with suppress(OSError):
-            if each.lstat().st_mtime < older_than:
-                each.unlink()
+            if path.lstat().st_mtime < older_than:
+                path.unlink()

@@ -74,8 +74,8 @@ def parse(argv: Sequence[str]) -> IndexArguments:
     parser.add_argument("words", nargs="*", metavar="ACTION", help="status (default), build, search QUERY, clear; DIR")
     parser.add_argument("--json", action="store_true", help="places or status as JSON")
     parser.add_argument("--limit", type=parse_count, metavar="N", help="the places to print: 10, with --json 50")
-    said = parser.parse_intermixed_args(argv)
-    words: list[str] = said.words
+    args = parser.parse_intermixed_args(argv)
+    words: list[str] = args.words
     action: Action = "status"
     if words and words[0] in get_args(Action):
         action, words = words[0], words[1:]  # type: ignore[assignment]  # it is one of them
@@ -84,12 +84,12 @@ def parse(argv: Sequence[str]) -> IndexArguments:
         if not words or not words[0].strip():
             parser.error('search needs a question: agent-tui index search "where is the price rounded"')
         query, words = words[0], words[1:]
-    if said.limit is not None and action != "search":
+    if args.limit is not None and action != "search":
         parser.error("--limit only goes with search")
-    if said.json and action not in ("search", "status"):
+    if args.json and action not in ("search", "status"):
         parser.error("--json only goes with search and status")
     directory = parse_directory(words, parser)
-    return IndexArguments(directory=directory, action=action, query=query, json=said.json, limit=said.limit)
+    return IndexArguments(directory=directory, action=action, query=query, json=args.json, limit=args.limit)
 
 
 def run(arguments: IndexArguments) -> int:
@@ -130,9 +130,11 @@ def _show_status(database: Path, arguments: IndexArguments) -> None:
         sys.stdout.write(f"{status.problem[:1].upper()}{status.problem[1:]} Build it: agent-tui index build\n")
         return
     parts = (database, database.with_name(f"{database.name}-wal"))  # what was written last lies in the log
-    size = sum(each.stat().st_size for each in parts if each.exists()) / 1_000_000
-    told = "".join(f"{to_one_line(model)}: {known:,} of these chunks\n" for model, known in models.items())
-    sys.stdout.write(f"{_describe(status)}\n{told}{display_name(str(database))} ({size:.1f} MB)\n")
+    size = sum(path.stat().st_size for path in parts if path.exists()) / 1_000_000
+    model_lines = "".join(
+        f"{to_one_line(model)}: {chunk_count:,} of these chunks\n" for model, chunk_count in models.items()
+    )
+    sys.stdout.write(f"{_describe(status)}\n{model_lines}{display_name(str(database))} ({size:.1f} MB)\n")
 
 
 def _describe(status: IndexStatus) -> str:
@@ -230,15 +232,15 @@ def _search_and_print(database: Path, arguments: IndexArguments) -> None:
     text = read_input(sys.stdin.buffer).decode("utf-8", "replace") if arguments.query == "-" else arguments.query
     limit = arguments.limit or (_LISTED if arguments.json else _SHOWN)
     try:
-        found = _search(database, arguments.directory, text, limit)
+        hits = _search(database, arguments.directory, text, limit)
     except IndexFailed as failure:
         if failure.code != DAMAGED:
             raise
         _say(f"{failure.message} It is made anew")
         report_damage(database)
         _bring_up_to_date(arguments.directory, database)
-        found = _search(database, arguments.directory, text, limit)
-    sys.stdout.write(_format_json(found) if arguments.json else _format_text(found))
+        hits = _search(database, arguments.directory, text, limit)
+    sys.stdout.write(_format_json(hits) if arguments.json else _format_text(hits))
 
 
 def _search(database: Path, directory: Path, text: str, limit: int) -> list[SearchHit]:
@@ -276,18 +278,18 @@ def _compare_by_route(request: SearchRequest, store: Path, directory: Path) -> S
     return replace(request, model=model, vectors=vectors)
 
 
-def _format_json(found: Sequence[SearchHit]) -> str:
+def _format_json(hits: Sequence[SearchHit]) -> str:
     rows = [
-        {"path": each.path, "start": each.start, "end": each.end, "symbol": each.symbol, "score": round(each.score, 6)}
-        for each in found
+        {"path": hit.path, "start": hit.start, "end": hit.end, "symbol": hit.symbol, "score": round(hit.score, 6)}
+        for hit in hits
     ]
     return fit_json(msgspec.json.encode(rows).decode(), sys.stdout) + "\n"
 
 
-def _format_text(found: Sequence[SearchHit]) -> str:
-    if not found:
+def _format_text(hits: Sequence[SearchHit]) -> str:
+    if not hits:
         return "Nothing was found.\n"
     return "".join(
-        f"{display_name(each.path)}:{each.start}-{each.end}{'  ' + to_one_line(each.symbol) if each.symbol else ''}\n"
-        for each in found
+        f"{display_name(hit.path)}:{hit.start}-{hit.end}{'  ' + to_one_line(hit.symbol) if hit.symbol else ''}\n"
+        for hit in hits
     )

@@ -46,13 +46,13 @@ def parse(argv: Sequence[str]) -> MemoryArguments:
     verdict.add_argument("--accept", metavar="ID", help="keep a note that was proposed")
     verdict.add_argument("--reject", metavar="ID", help="drop a note")
     parser.add_argument("--json", action="store_true", help="the notes, as JSON")
-    said = parser.parse_intermixed_args(argv)
+    args = parser.parse_intermixed_args(argv)
     return MemoryArguments(
-        directory=parse_directory(said.words, parser),
-        add=said.add or "",
-        accept=said.accept or "",
-        reject=said.reject or "",
-        json=said.json,
+        directory=parse_directory(args.words, parser),
+        add=args.add or "",
+        accept=args.accept or "",
+        reject=args.reject or "",
+        json=args.json,
     )
 
 
@@ -68,6 +68,6 @@ def run(arguments: MemoryArguments) -> int:
     elif arguments.json:
         write_json(msgspec.json.format(msgspec.json.encode(notes.load()), indent=2))
     else:
-        rows = [f"{' ' if each.is_kept else '?'} {each.id}  {to_one_line(each.text)}" for each in notes.load()]
+        rows = [f"{' ' if note.is_kept else '?'} {note.id}  {to_one_line(note.text)}" for note in notes.load()]
         sys.stdout.write("\n".join(rows or [NONE]) + "\n")
     return ExitCode.DONE

@@ -45,16 +45,16 @@ def parse(argv: Sequence[str]) -> ModelsArguments:
     parser.add_argument(
         "--output-format", choices=("text", "json"), default="text", metavar="FORMAT", help="text, json"
     )
-    said = parser.parse_intermixed_args(argv)
-    as_json = said.json or said.output_format == "json"
-    return ModelsArguments(directory=parse_directory(said.words, parser), json=as_json)
+    args = parser.parse_intermixed_args(argv)
+    as_json = args.json or args.output_format == "json"
+    return ModelsArguments(directory=parse_directory(args.words, parser), json=as_json)
 
 
 def run(arguments: ModelsArguments) -> int:
     """Print the table, or as JSON all that is in it."""
     settings = load_settings()
-    chosen = asyncio.run(find_default_model(settings))
-    table = build_route_table(settings, ModelAccess(), None, chosen.id)
+    default_model = asyncio.run(find_default_model(settings))
+    table = build_route_table(settings, ModelAccess(), None, default_model.id)
     if arguments.json:
         write_json(msgspec.json.format(msgspec.json.encode(table.rows), indent=2))
         return ExitCode.DONE
@@ -63,7 +63,7 @@ def run(arguments: ModelsArguments) -> int:
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
         sys.stdout.write(to_one_line("  ".join((*cells, row[-1])).rstrip()) + "\n")
-    if not chosen.id:
+    if not default_model.id:
         sys.stdout.write("\nNo model is chosen: agent-tui doctor says what was found.\n")
     return ExitCode.DONE
 

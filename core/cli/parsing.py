@@ -100,15 +100,15 @@ class Parser(argparse.ArgumentParser):
 
     is_described: ClassVar[bool] = False
 
-    def parse_known_args(self, *given: Any, **named: Any) -> Any:
+    def parse_known_args(self, *args: Any, **kwargs: Any) -> Any:
         """Parse, unless the parser itself is wanted."""
         self._stop_if_described()
-        return super().parse_known_args(*given, **named)
+        return super().parse_known_args(*args, **kwargs)
 
-    def parse_known_intermixed_args(self, *given: Any, **named: Any) -> Any:
+    def parse_known_intermixed_args(self, *args: Any, **kwargs: Any) -> Any:
         """Parse, unless the parser itself is wanted."""
         self._stop_if_described()
-        return super().parse_known_intermixed_args(*given, **named)
+        return super().parse_known_intermixed_args(*args, **kwargs)
 
     def _stop_if_described(self) -> None:
         if Parser.is_described:
@@ -150,8 +150,8 @@ def add_directory(parser: Parser) -> None:
 def parse_directory(words: list[str], parser: Parser) -> Path:
     """Return the absolute path of the directory that `words` name (none: the current one), or exit."""
     if len(words) > 1:
-        listed = " ".join(map(repr, words))
-        parser.error(f"one directory at most, got {len(words)}: {listed}; put a prompt after -p in quotes")
+        quoted_words = " ".join(map(repr, words))
+        parser.error(f"one directory at most, got {len(words)}: {quoted_words}; put a prompt after -p in quotes")
     if words and not words[0]:
         parser.error("the name of the directory is empty")
     hint = "; a prompt goes after -p" if parser.prog == "agent-tui" else ""
@@ -182,9 +182,9 @@ def parse_candidates(text: str) -> tuple[str, ...]:
     """The models that a prompt is tried with; see `commands.parse_candidates`."""
     from core.protocol import commands
 
-    models, most = commands.parse_candidates(text), commands.MAX_SUBAGENTS
-    if not 2 <= len(models) <= most:
-        raise argparse.ArgumentTypeError(f"from 2 to {most} can be compared: a number, or models with commas")
+    models, maximum = commands.parse_candidates(text), commands.MAX_SUBAGENTS
+    if not 2 <= len(models) <= maximum:
+        raise argparse.ArgumentTypeError(f"from 2 to {maximum} can be compared: a number, or models with commas")
     return models
 
 
@@ -233,18 +233,18 @@ def parse_tools(text: str) -> dict[str, ToolSettings]:
     from core.records import convert, decode_json
 
     try:
-        given = decode_json(text)
-        if isinstance(given, dict):
-            given = {name: _rename_keys(each) for name, each in given.items()}
-        return convert(given, dict[str, ToolSettings])
+        tables = decode_json(text)
+        if isinstance(tables, dict):
+            tables = {name: _rename_keys(table) for name, table in tables.items()}
+        return convert(tables, dict[str, ToolSettings])
     except (msgspec.DecodeError, RecursionError) as problem:
         example = """'{"run_terminal_cmd": {"enabled": false}}'"""
         raise argparse.ArgumentTypeError(f"{problem}; write tables of tools, such as {example}") from problem
 
 
 def _rename_keys(table: object) -> object:
-    own = {"allowedPaths": "allowed_paths", "requireApproval": "require_approval"}
-    return {own.get(key, key): value for key, value in table.items()} if isinstance(table, dict) else table
+    field_names = {"allowedPaths": "allowed_paths", "requireApproval": "require_approval"}
+    return {field_names.get(key, key): value for key, value in table.items()} if isinstance(table, dict) else table
 
 
 def parse_session_id(text: str) -> str:

@@ -41,46 +41,46 @@ def parse(argv: Sequence[str]) -> PermissionsArguments:
     parser = build_parser("agent-tui permissions", PERMISSIONS_USAGE, PERMISSIONS_TEXT)
     add_directory(parser)
     parser.add_argument("--remove", metavar="ID", help="an id, all, or trust")
-    said = parser.parse_intermixed_args(argv)
-    return PermissionsArguments(directory=parse_directory(said.words, parser), remove=said.remove or "")
+    args = parser.parse_intermixed_args(argv)
+    return PermissionsArguments(directory=parse_directory(args.words, parser), remove=args.remove or "")
 
 
 def run(arguments: PermissionsArguments) -> int:
     """List what holds, or forget an answer, or withdraw trust. Returns the exit code."""
     root = Workspace(arguments.directory).root
-    remembered, trust = SavedRules(root), TrustStore(root)
+    saved_rules, trust = SavedRules(root), TrustStore(root)
     if arguments.remove:
-        return _remove(arguments.remove, remembered, trust)
-    trusted = trust.is_given()
-    sys.stdout.write(f"{display_name(str(root))}: {'trusted' if trusted else 'not trusted'}\n")
-    if trusted and not trust.can_identify():
+        return _remove(arguments.remove, saved_rules, trust)
+    is_trusted = trust.is_given()
+    sys.stdout.write(f"{display_name(str(root))}: {'trusted' if is_trusted else 'not trusted'}\n")
+    if is_trusted and not trust.can_identify():
         sys.stdout.write(f"  {NO_BIRTH}\n")
     rules = load_with_notices(
-        root if trusted else None, trust.load_files().is_trusted
+        root if is_trusted else None, trust.load_files().is_trusted
     ).settings.permissions.parse_rules()
     for rule in rules:
         sys.stdout.write(f"  {rule.choice:<6}{display_name(str(rule))}   {display_name(rule.source)}\n")
-    for kept in remembered.load():
-        sys.stdout.write(f"  {line(kept)}   {kept.id}\n")
-    if not rules and not remembered.load():
+    for saved_rule in saved_rules.load():
+        sys.stdout.write(f"  {line(saved_rule)}   {saved_rule.id}\n")
+    if not rules and not saved_rules.load():
         sys.stdout.write(f"  {NONE}\n")
     return ExitCode.DONE
 
 
-def line(kept: SavedRule) -> str:
+def line(saved_rule: SavedRule) -> str:
     """One answer in words."""
-    if kept.rule:
-        return f"{kept.choice:<6}{display_name(kept.rule)}"
-    where = "" if kept.directory == "." else f" in {display_name(kept.directory)}"
-    return f"{kept.choice:<6}exactly {display_name(kept.shown)}{where}"
+    if saved_rule.rule:
+        return f"{saved_rule.choice:<6}{display_name(saved_rule.rule)}"
+    location = "" if saved_rule.directory == "." else f" in {display_name(saved_rule.directory)}"
+    return f"{saved_rule.choice:<6}exactly {display_name(saved_rule.shown)}{location}"
 
 
-def _remove(what: str, remembered: SavedRules, trust: TrustStore) -> int:
-    if what == "trust":
+def _remove(target: str, saved_rules: SavedRules, trust: TrustStore) -> int:
+    if target == "trust":
         trust.revoke()
         return ExitCode.DONE
-    wanted = [kept.id for kept in remembered.load()] if what == "all" else [what]
-    for identity in wanted:
-        if not remembered.remove(identity):
+    rule_ids = [saved_rule.id for saved_rule in saved_rules.load()] if target == "all" else [target]
+    for identity in rule_ids:
+        if not saved_rules.remove(identity):
             raise ConfigError(f"there is no answer {identity!r} here.", hint="agent-tui permissions lists them.")
     return ExitCode.DONE

@@ -86,19 +86,19 @@ def parse(argv: Sequence[str]) -> PlanArguments:
     parser.add_argument("--json", action="store_true", help="list and show: as JSON")
     parser.add_argument("--force", action="store_true", help="set: complete a todo that waits for others")
     parser.add_argument("-C", dest="directory", metavar="DIR", help="the project (default: the current directory)")
-    said = parser.parse_intermixed_args(argv)
-    action, words = said.action, tuple(said.words)
-    least, most, usage = PLAN_WORDS[action]
-    if not least <= len(words) <= most:
+    args = parser.parse_intermixed_args(argv)
+    action, words = args.action, tuple(args.words)
+    minimum, maximum, usage = PLAN_WORDS[action]
+    if not minimum <= len(words) <= maximum:
         parser.error(f"expected: agent-tui plan {usage}")
     if action == "set" and words[2] not in MARKS:
         parser.error(f"{words[2]!r} is no status; there are {', '.join(MARKS)}")
-    if said.json and action not in {"list", "show"}:
+    if args.json and action not in {"list", "show"}:
         parser.error("--json goes with list and show")
-    if said.force and words[2:] != ("completed",):
+    if args.force and words[2:] != ("completed",):
         parser.error("--force goes with set FILE TODO completed")
-    directory = parse_directory([said.directory] if said.directory else [], parser)
-    return PlanArguments(directory=directory, action=action, words=words, json=said.json, force=said.force)
+    directory = parse_directory([args.directory] if args.directory else [], parser)
+    return PlanArguments(directory=directory, action=action, words=words, json=args.json, force=args.force)
 
 
 def run(arguments: PlanArguments) -> int:
@@ -127,19 +127,19 @@ def _find_directory(workspace: Workspace) -> str:
 
 def find_plan(store: PlanStore, name: str) -> str:
     """The plan's path: a path, a file's name, the beginning of one, or "" for the only one."""
-    given = Path(name).expanduser()
-    if name and (len(given.parts) > 1 or given.is_file()):
-        return store.to_path(str(given.resolve()))
-    listed = store.list_plans()
-    known = [*(plan.path for plan in listed.plans), *(each.path for each in listed.broken)]
-    fitting = [path for path in known if path.rpartition("/")[2].startswith(name)]
+    name_path = Path(name).expanduser()
+    if name and (len(name_path.parts) > 1 or name_path.is_file()):
+        return store.to_path(str(name_path.resolve()))
+    listing = store.list_plans()
+    known_paths = [*(plan.path for plan in listing.plans), *(broken_plan.path for broken_plan in listing.broken)]
+    fitting = [path for path in known_paths if path.rpartition("/")[2].startswith(name)]
     exact = [path for path in fitting if path.rpartition("/")[2] in {name, f"{name}{PLAN_SUFFIX}"}]
     if len(exact or fitting) == 1:
         return (exact or fitting)[0]
-    shown = ", ".join(path.rpartition("/")[2] for path in sorted(fitting or known)) or "none"
-    what = f"{len(fitting)} plans" if fitting else "no plan"
-    wanted = f" begin with {name!r}" if name and fitting else f" is called {name!r}" if name else " here"
-    raise CommandRejected(f"{what}{wanted}.", hint=f"There are: {shown}.", code="plan_unknown")
+    names = ", ".join(path.rpartition("/")[2] for path in sorted(fitting or known_paths)) or "none"
+    subject = f"{len(fitting)} plans" if fitting else "no plan"
+    predicate = f" begin with {name!r}" if name and fitting else f" is called {name!r}" if name else " here"
+    raise CommandRejected(f"{subject}{predicate}.", hint=f"There are: {names}.", code="plan_unknown")
 
 
 def _list(store: PlanStore, *, json: bool) -> int:
@@ -151,16 +151,16 @@ def _list(store: PlanStore, *, json: bool) -> int:
         faults = list_problems(plan.todos)
         trouble = f"   {len(faults)} fault{'s' if len(faults) > 1 else ''}: agent-tui plan check" if faults else ""
         _write(f"{display_name(plan.path)}  {_progress(plan)}  {to_one_line(plan.name)}{trouble}")
-    for broken in listing.broken:
-        _write(f"broken: {to_one_line(broken.problem)}")
+    for broken_plan in listing.broken:
+        _write(f"broken: {to_one_line(broken_plan.problem)}")
     if not listing.plans and not listing.broken:
         _write(f"there is no plan in {display_name(store.place)}.")
     return ExitCode.DONE
 
 
 def _progress(plan: Plan) -> str:
-    done = sum(todo.status == "completed" for todo in plan.todos)
-    return f"{done}/{sum(todo.status != 'cancelled' for todo in plan.todos)}"
+    completed_count = sum(todo.status == "completed" for todo in plan.todos)
+    return f"{completed_count}/{sum(todo.status != 'cancelled' for todo in plan.todos)}"
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,25 +173,25 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _show(plan: Plan, *, json: bool) -> int:
-    waits, free = find_blockers(plan.todos), [todo.id for todo in find_ready(plan.todos)]
+    blockers, free = find_blockers(plan.todos), [todo.id for todo in find_ready(plan.todos)]
     if json:
-        shown = Shown(plan=plan, ready=tuple(free), blocked_by=waits, faults=list_problems(plan.todos))
-        _write(_json(shown))
+        report = Shown(plan=plan, ready=tuple(free), blocked_by=blockers, faults=list_problems(plan.todos))
+        _write(_json(report))
         return ExitCode.DONE
     _write(f"{to_one_line(plan.name)}  {_progress(plan)}\n{display_name(plan.path)}")
     if plan.overview:
         _write(expose_text(plan.overview).replace("\n", "\n  "))
     for todo in plan.todos:
-        _write(_row(todo, waits.get(todo.id, ()), is_ready=todo.id in free))
+        _write(_row(todo, blockers.get(todo.id, ()), is_ready=todo.id in free))
     if plan.body:
         _write(f"\n{expose_text(plan.body)}")
     return ExitCode.DONE
 
 
-def _row(todo: Todo, waits: tuple[str, ...], *, is_ready: bool) -> str:
-    more = f"  (waits for {', '.join(map(display_name, waits))})" if waits else "  (ready)" if is_ready else ""
+def _row(todo: Todo, blockers: tuple[str, ...], *, is_ready: bool) -> str:
+    suffix = f"  (waits for {', '.join(map(display_name, blockers))})" if blockers else "  (ready)" if is_ready else ""
     proof = f"\n        verify: {expose_line(todo.verify)}" if todo.verify else ""
-    return f"{MARKS[todo.status]} {display_name(todo.id)}: {to_one_line(todo.content)}{more}{proof}"
+    return f"{MARKS[todo.status]} {display_name(todo.id)}: {to_one_line(todo.content)}{suffix}{proof}"
 
 
 def _check(store: PlanStore, path: str) -> int:
@@ -207,7 +207,7 @@ def _check(store: PlanStore, path: str) -> int:
 def _set(arguments: PlanArguments, store: PlanStore, path: str) -> int:
     key, status = arguments.words[1], convert(arguments.words[2], TodoStatus)
     todos = store.load(path).todos
-    todo = next((each for each in todos if each.id == key), None)
+    todo = next((candidate for candidate in todos if candidate.id == key), None)
     check_not_blocked(todos, key, status, anyway=arguments.force)
     if todo is not None and status == "completed" != todo.status and todo.verify:
         asyncio.run(_complete_verified(arguments, path, todo))
@@ -225,27 +225,27 @@ async def _complete_verified(arguments: PlanArguments, path: str, todo: Todo) ->
     from core.protocol.events import ErrorRaised, PlanUpdated
     from core.transports.session_view import SessionView, require_ack
 
-    known, seen = session_to_review(arguments.directory), list[ErrorRaised | PlanUpdated]()
+    session_id, outcomes = session_to_review(arguments.directory), list[ErrorRaised | PlanUpdated]()
 
     def take_in(envelope: Envelope) -> None:
         if isinstance(envelope.event, ErrorRaised | PlanUpdated):
-            seen.append(envelope.event)
+            outcomes.append(envelope.event)
 
     engine = Engine(arguments.directory, options=EngineOptions(interactive=False, watch=False, preload=False))
     try:
-        opened = cmd.SessionResume(session=known) if known else cmd.SessionOpen(mode="plan")
-        session = require_ack(await engine.submit(opened)).session
+        open_command = cmd.SessionResume(session=session_id) if session_id else cmd.SessionOpen(mode="plan")
+        session = require_ack(await engine.submit(open_command)).session
         view = SessionView(engine, session, take_in)
         await view.settle()
-        seen.clear()
-        completed = cmd.TodoSet(session=session, plan=path, id=todo.id, status="completed", anyway=arguments.force)
-        require_ack(await engine.submit(completed))
-        await view.wait_until(lambda: bool(seen))
-        if not known:
+        outcomes.clear()
+        set_command = cmd.TodoSet(session=session, plan=path, id=todo.id, status="completed", anyway=arguments.force)
+        require_ack(await engine.submit(set_command))
+        await view.wait_until(lambda: bool(outcomes))
+        if not session_id:
             await engine.submit(cmd.SessionClose(session=session, discard=True))
     finally:
         await engine.close()
-    if isinstance(end := seen[-1], ErrorRaised):
+    if isinstance(end := outcomes[-1], ErrorRaised):
         raise CommandRejected(end.message, hint=end.hint, code=end.code)
 
 

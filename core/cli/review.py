@@ -102,29 +102,35 @@ def parse(argv: Sequence[str]) -> ReviewArguments:
     parser = build_parser("agent-tui review", REVIEW_USAGE, REVIEW_TEXT, REVIEW_CODES)
     add_directory(parser)
     parser.add_argument("--print", dest="print_only", action="store_true", help="print instead of opening the screen")
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--accept", nargs="+", metavar="PATH", help="write these to the project; `all`: what is plain")
-    which.add_argument("--reject", nargs="+", metavar="PATH", help="drop these; `all`: every change, but no bulk")
-    which.add_argument("--take", type=parse_count, metavar="N", help="have candidate N of the last session wait here")
-    which.add_argument("--findings", action="store_true", help="print what the last code review has found")
+    exclusive_group = parser.add_mutually_exclusive_group()
+    exclusive_group.add_argument(
+        "--accept", nargs="+", metavar="PATH", help="write these to the project; `all`: what is plain"
+    )
+    exclusive_group.add_argument(
+        "--reject", nargs="+", metavar="PATH", help="drop these; `all`: every change, but no bulk"
+    )
+    exclusive_group.add_argument(
+        "--take", type=parse_count, metavar="N", help="have candidate N of the last session wait here"
+    )
+    exclusive_group.add_argument("--findings", action="store_true", help="print what the last code review has found")
     parser.add_argument("--format", choices=("text", "github"), default="text", help="print as a diff, or as a review")
     parser.add_argument("--pr-diff", metavar="FILE", help="github: the diff of the pull request; - is standard input")
     parser.add_argument("--commit", metavar="SHA", help="github: the commit that is reviewed")
-    said = parser.parse_intermixed_args(argv)
-    is_github = said.format == "github"
-    if is_github != bool(said.pr_diff and said.commit) or (is_github and (said.accept or said.reject or said.take)):
+    args = parser.parse_intermixed_args(argv)
+    is_github = args.format == "github"
+    if is_github != bool(args.pr_diff and args.commit) or (is_github and (args.accept or args.reject or args.take)):
         parser.error("--format github takes --pr-diff FILE and --commit SHA, and prints only")
-    verdict: Literal["", "accept", "reject"] = "accept" if said.accept else "reject" if said.reject else ""
+    verdict: Literal["", "accept", "reject"] = "accept" if args.accept else "reject" if args.reject else ""
     return ReviewArguments(
-        directory=parse_directory(said.words, parser),
-        paths=tuple(said.accept or said.reject or ()),
+        directory=parse_directory(args.words, parser),
+        paths=tuple(args.accept or args.reject or ()),
         verdict=verdict,
-        print_only=said.print_only or bool(verdict) or said.take is not None or is_github or said.findings,
-        take=said.take,
-        format=said.format,
-        pull_diff=_read_diff(said.pr_diff, parser) if is_github else "",
-        commit=said.commit or "",
-        findings=said.findings,
+        print_only=args.print_only or bool(verdict) or args.take is not None or is_github or args.findings,
+        take=args.take,
+        format=args.format,
+        pull_diff=_read_diff(args.pr_diff, parser) if is_github else "",
+        commit=args.commit or "",
+        findings=args.findings,
     )
 
 
@@ -139,13 +145,13 @@ def _read_diff(name: str, parser: Parser) -> str:
 def session_to_review(directory: Path) -> str:
     """The session of `box run --keep`, else the last with something pending, else with ignored files; "" = none."""
     store = SessionStore(directory)
-    kept = find_kept_session(store)
-    listed = list_sessions(store, limit=_LOOKED_AT)
-    waiting = [each.id for each in listed if each.pending]
-    if kept and (kept in waiting or not waiting):
-        return kept
-    beside = [each.id for each in listed if each.kept]
-    return (waiting or beside or [""])[0]
+    box_session = find_kept_session(store)
+    sessions = list_sessions(store, limit=_LOOKED_AT)
+    waiting = [session.id for session in sessions if session.pending]
+    if box_session and (box_session in waiting or not waiting):
+        return box_session
+    other_ids = [session.id for session in sessions if session.kept]
+    return (waiting or other_ids or [""])[0]
 
 
 def run(arguments: ReviewArguments) -> int:
@@ -162,20 +168,20 @@ async def _go(arguments: ReviewArguments) -> int:
         raise CommandRejected(NO_FINDINGS, hint=REVIEW_HINT, code="no_code_review")
     if not session:
         sys.stdout.write("there is no session to take a candidate from.\n" if is_taking else NOTHING)
-        unknown = [each for each in arguments.paths if each != "all"]
+        unknown = [path for path in arguments.paths if path != "all"]
         for name in unknown:
             _say(format_unknown(name))
         return ExitCode.FAILED if is_taking else ExitCode.REFUSED if unknown else ExitCode.DONE
     options = EngineOptions(interactive=False, watch=False, preload=False, private=False)
     engine = await resume_session(arguments.directory, session, options)
-    heard: list[ev.AnyEvent] = []
-    view = SessionView(engine, session, lambda envelope: heard.append(envelope.event))
+    events: list[ev.AnyEvent] = []
+    view = SessionView(engine, session, lambda envelope: events.append(envelope.event))
     try:
         await view.settle()
         if arguments.take is not None:
-            return await _Taking(engine, view, heard).take(arguments.take)
+            return await _Taking(engine, view, events).take(arguments.take)
         if arguments.verdict:
-            return await _Verdicts(engine, view, arguments, heard).give()
+            return await _Verdicts(engine, view, arguments, events).give()
         if arguments.findings:
             _print_findings(view.state, arguments)
             return ExitCode.DONE
@@ -199,29 +205,29 @@ class _Taking:
 
     async def take(self, number: int) -> int:
         session = self._view.state.session_id
-        found = await self._engine.query(q.CandidatesQuery(session=session))
-        tried = found.candidates if isinstance(found, q.CandidatesAnswer) else ()
-        if not 1 <= number <= len(tried) or tried[number - 1].state != "ended":
-            able = [str(place) for place, each in enumerate(tried, 1) if each.state == "ended"]
-            hint = f"There are: {', '.join(able)}." if able else "`agent-tui -p PROMPT --best 3` makes some."
+        answer = await self._engine.query(q.CandidatesQuery(session=session))
+        candidates = answer.candidates if isinstance(answer, q.CandidatesAnswer) else ()
+        if not 1 <= number <= len(candidates) or candidates[number - 1].state != "ended":
+            numbers = [str(position) for position, candidate in enumerate(candidates, 1) if candidate.state == "ended"]
+            hint = f"There are: {', '.join(numbers)}." if numbers else "`agent-tui -p PROMPT --best 3` makes some."
             raise CommandRejected(f"there is no candidate {number} to take.", hint=hint, code="candidate_unknown")
-        chosen, since = tried[number - 1], len(self._heard)
-        if not chosen.changes:
-            raise CommandRejected(f"candidate {number} changed nothing.", hint=chosen.message, code="nothing_changed")
-        require_ack(await self._engine.submit(cmd.BestTake(session=session, picks=(cmd.CandidatePick(id=chosen.id),))))
+        choice, start = candidates[number - 1], len(self._heard)
+        if not choice.changes:
+            raise CommandRejected(f"candidate {number} changed nothing.", hint=choice.message, code="nothing_changed")
+        require_ack(await self._engine.submit(cmd.BestTake(session=session, picks=(cmd.CandidatePick(id=choice.id),))))
         await self._view.settle()
-        if (check := chosen.check) is not None:
-            await self._view.wait_until(lambda: any(_ends_check(check.command, each) for each in self._heard[since:]))
-        return self._report(self._heard[since:])
+        if (check := choice.check) is not None:
+            await self._view.wait_until(lambda: any(_ends_check(check.command, event) for event in self._heard[start:]))
+        return self._report(self._heard[start:])
 
-    def _report(self, heard: Sequence[ev.AnyEvent]) -> int:
-        left, has_failed = False, False
-        for event in heard:
+    def _report(self, events: Sequence[ev.AnyEvent]) -> int:
+        has_conflicts, has_failed = False, False
+        for event in events:
             match event:
                 case ev.SubagentMerged(paths=paths, conflicts=conflicts):
                     for path in paths:
                         _say(f"taken     {display_name(path)}{' (in conflict)' if path in conflicts else ''}")
-                    left = left or bool(conflicts)
+                    has_conflicts = has_conflicts or bool(conflicts)
                 case ev.CommandRan(command=command, exit_code=code):
                     _say(f"{'passed' if code == 0 else 'failed':<10}{to_one_line(command)}")
                 case ev.ErrorRaised(message=message):
@@ -229,7 +235,7 @@ class _Taking:
                     _say(f"agent-tui: {to_one_line(message)}")
                 case _:
                     pass
-        return ExitCode.FAILED if has_failed else ExitCode.REFUSED if left else ExitCode.DONE
+        return ExitCode.FAILED if has_failed else ExitCode.REFUSED if has_conflicts else ExitCode.DONE
 
 
 def _ends_check(command: str, event: ev.AnyEvent) -> bool:
@@ -261,7 +267,7 @@ class _Verdicts:
     async def give(self) -> int:
         state = self._view.state
         before, rows, bulks = dict(state.changes), list_changes(state.changes), state.review.bulks
-        since = len(self._heard)
+        start = len(self._heard)
         for command in self._commands(state):
             if isinstance(command, cmd.HunkResolve) and command.path in before.keys() - state.changes.keys():
                 continue  # it went with its rename
@@ -275,28 +281,32 @@ class _Verdicts:
                 )
             await self._view.settle()
         verb = "accepted" if self._arguments.verdict == "accept" else "rejected"
-        done = [format_change_path(each) for each in rows if not {each.path, each.renamed_from} & state.changes.keys()]
-        still = {each.root for each in state.review.bulks}
-        for path in sorted([*done, *(display_name(bulk.root) for bulk in bulks if bulk.root not in still)]):
+        resolved_paths = [
+            format_change_path(change)
+            for change in rows
+            if not {change.path, change.renamed_from} & state.changes.keys()
+        ]
+        still = {bulk.root for bulk in state.review.bulks}
+        for path in sorted([*resolved_paths, *(display_name(bulk.root) for bulk in bulks if bulk.root not in still)]):
             _say(f"{verb}  {path}")
-        wanted, errors = self._list_wanted(), collect_errors(self._heard[since:])
-        left = list_left(state.changes, tuple(wanted), errors, self._verdict)
+        targets, errors = self._list_wanted(), collect_errors(self._heard[start:])
+        leftovers = list_left(state.changes, tuple(targets), errors, self._verdict)
         for bulk in state.review.bulks:
-            if bulk.root in wanted or (bulk.needs_verdict and "all" in wanted):
-                left.append(
+            if bulk.root in targets or (bulk.needs_verdict and "all" in targets):
+                leftovers.append(
                     (display_name(bulk.root), errors.get(bulk.root) or await self._why_left(bulk) or AS_A_WHOLE)
                 )
-        for path, why in left:
-            _say(format_left(path, why))
-        if "" in errors and not any(errors[""] in why for _, why in left):
+        for path, reason in leftovers:
+            _say(format_left(path, reason))
+        if "" in errors and not any(errors[""] in reason for _, reason in leftovers):
             self._left += 1
             _say(f"agent-tui: {errors['']}")
-        return ExitCode.REFUSED if left or self._left else ExitCode.DONE
+        return ExitCode.REFUSED if leftovers or self._left else ExitCode.DONE
 
     async def _why_left(self, bulk: Bulk) -> str:
         if bulk.kind == "git" and self._arguments.verdict == "accept":
-            found = await self._engine.query(q.GitPreviewQuery(session=self._session, root=bulk.root))
-            return (found.preview.refused if isinstance(found, q.GitPreviewAnswer) else "") or bulk.conflict
+            answer = await self._engine.query(q.GitPreviewQuery(session=self._session, root=bulk.root))
+            return (answer.preview.refused if isinstance(answer, q.GitPreviewAnswer) else "") or bulk.conflict
         return bulk.conflict
 
     def _list_wanted(self) -> set[str]:
@@ -329,28 +339,28 @@ def _print_findings(state: SessionState, arguments: ReviewArguments) -> None:
     review = state.review.code_review
     if review is None:
         raise CommandRejected(NO_FINDINGS, hint=REVIEW_HINT, code="no_code_review")
-    found = [each for each in review.findings if review.get_standing(each.id).standing != "dismissed"]
+    findings = [finding for finding in review.findings if review.get_standing(finding.id).standing != "dismissed"]
     if arguments.format == "github":
-        body = build_findings_review(found, arguments.pull_diff, arguments.commit)
+        body = build_findings_review(findings, arguments.pull_diff, arguments.commit)
         write_json(json.dumps(body, ensure_ascii=False, indent=2))
         return
-    for each in found:
-        place = f"{display_name(each.path)}:{each.start}: " if each.path else ""
-        doubt = f" ({each.doubt})" if each.doubt else ""
-        sys.stdout.write(f"{place}{each.severity}: {to_one_line(each.title)}{doubt}\n")
+    for finding in findings:
+        location = f"{display_name(finding.path)}:{finding.start}: " if finding.path else ""
+        doubt = f" ({finding.doubt})" if finding.doubt else ""
+        sys.stdout.write(f"{location}{finding.severity}: {to_one_line(finding.title)}{doubt}\n")
 
 
 async def _print_github(engine: Client, state: SessionState, arguments: ReviewArguments) -> None:
     """Print the body of a review of the pull request; nothing if nothing waits."""
-    found = []
+    diffs = []
     for change in list_changes(state.changes):
         answer = await engine.query(q.DiffQuery(session=state.session_id, path=change.path, width=0))
         if isinstance(answer, q.DiffAnswer) and answer.diff is not None:
-            found.append(answer.diff)
-    if not found:
+            diffs.append(answer.diff)
+    if not diffs:
         _say(NOTHING)
         return
-    review = build_github_review(found, arguments.pull_diff, arguments.commit)
+    review = build_github_review(diffs, arguments.pull_diff, arguments.commit)
     write_json(json.dumps(review, ensure_ascii=False, indent=2))
 
 
@@ -363,7 +373,7 @@ async def _print(engine: Client, state: SessionState, blobs: BlobStore) -> None:
     if not state.changes and not any(bulk.needs_verdict for bulk in bulks):
         sys.stdout.write(f"# {NOTHING}")
     waiting = list_changes(state.changes)
-    sys.stdout.writelines(f"# {format_rename(each)}\n" for each in group_renames(waiting))
+    sys.stdout.writelines(f"# {format_rename(group)}\n" for group in group_renames(waiting))
     for change in waiting:
         path = change.path
         answer = await engine.query(q.DiffQuery(session=session, path=path, width=0))
@@ -374,8 +384,10 @@ async def _print(engine: Client, state: SessionState, blobs: BlobStore) -> None:
     for bulk in bulks:
         sys.stdout.write(f"# {bulk_line(bulk, display_name(bulk.root))}\n")
         if bulk.kind == "git":
-            shown = await engine.query(q.GitPreviewQuery(session=session, root=bulk.root))
-            for line in render_git_preview(shown.preview) if isinstance(shown, q.GitPreviewAnswer) else ():
+            preview_answer = await engine.query(q.GitPreviewQuery(session=session, root=bulk.root))
+            for line in (
+                render_git_preview(preview_answer.preview) if isinstance(preview_answer, q.GitPreviewAnswer) else ()
+            ):
                 sys.stdout.write(f"#   {to_one_line(line)}\n")
 
 

@@ -43,8 +43,8 @@ def parse(argv: Sequence[str]) -> RulesArguments:
     add_directory(parser)
     parser.add_argument("--for", dest="paths", action="append", metavar="FILE", help="a file that is worked on")
     parser.add_argument("--json", action="store_true", help="all of it, as JSON")
-    said = parser.parse_intermixed_args(argv)
-    return RulesArguments(directory=parse_directory(said.words, parser), paths=tuple(said.paths or ()), json=said.json)
+    args = parser.parse_intermixed_args(argv)
+    return RulesArguments(directory=parse_directory(args.words, parser), paths=tuple(args.paths or ()), json=args.json)
 
 
 def run(arguments: RulesArguments) -> int:
@@ -52,7 +52,7 @@ def run(arguments: RulesArguments) -> int:
     workspace = Workspace(arguments.directory)
     trust = TrustStore(workspace.root)
     is_trusted = trust.is_given()
-    paths = tuple(workspace.to_relative(_absolute(arguments.directory, each)) for each in arguments.paths)
+    paths = tuple(workspace.to_relative(_absolute(arguments.directory, path)) for path in arguments.paths)
     rows = list_rules(workspace, trust.load_files().is_trusted if is_trusted else None, paths)
     if arguments.json:
         write_json(msgspec.json.format(msgspec.json.encode(rows), indent=2))
@@ -65,8 +65,8 @@ def run(arguments: RulesArguments) -> int:
 
 def _absolute(directory: Path, path: str) -> str:
     """Return a path as the workspace takes it: what is named from the current directory may lie in the project."""
-    here = Path.cwd() / path
-    return str(here) if here.exists() and here.is_relative_to(directory) else path
+    local_path = Path.cwd() / path
+    return str(local_path) if local_path.exists() and local_path.is_relative_to(directory) else path
 
 
 def format_rules(rows: Sequence[LoadedRule]) -> list[str]:
@@ -76,9 +76,9 @@ def format_rules(rows: Sequence[LoadedRule]) -> list[str]:
     widths = (max(len(row.kind) for row in rows), max(len(to_one_line(row.path)) for row in rows))
     lines = []
     for row in rows:
-        place = str(row.position) if row.position else "-"
-        told = f"{place:>3}  {row.kind:<{widths[0]}}  {row.size:>6,}  {to_one_line(row.path):<{widths[1]}}  "
-        lines.append(f"{told}{to_one_line(row.reason)}".rstrip())
+        position = str(row.position) if row.position else "-"
+        prefix = f"{position:>3}  {row.kind:<{widths[0]}}  {row.size:>6,}  {to_one_line(row.path):<{widths[1]}}  "
+        lines.append(f"{prefix}{to_one_line(row.reason)}".rstrip())
         if row.note:
             lines.append(f"     ! {to_one_line(row.note)}")
     return lines

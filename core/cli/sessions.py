@@ -72,36 +72,36 @@ class SessionsArguments(Arguments):
 def parse(argv: Sequence[str]) -> SessionsArguments:
     """Check the words behind `agent-tui sessions`; exits as `core.cli.arguments.parse` does."""
     parser = _build_sessions_parser()
-    said = parser.parse_intermixed_args(argv)
-    words: list[str] = said.words
+    args = parser.parse_intermixed_args(argv)
+    words: list[str] = args.words
     action: Action = "list"
     if words and words[0] in get_args(Action):
         action, words = words[0], words[1:]  # type: ignore[assignment]  # it is one of them
-    _check_options(action, said, parser)
+    _check_options(action, args, parser)
     if action in {"list", "tree"}:
         return SessionsArguments(
-            directory=parse_directory(words, parser), action=action, json=said.json, runs=said.runs
+            directory=parse_directory(words, parser), action=action, json=args.json, runs=args.runs
         )
-    here = parse_directory([said.dir] if said.dir else [], parser)
+    directory = parse_directory([args.dir] if args.dir else [], parser)
     if action == "search":
         if not (looked_for := " ".join(words).strip()):
             parser.error("search takes the words to look for")
-        return SessionsArguments(directory=here, action=action, words=looked_for, json=said.json)
+        return SessionsArguments(directory=directory, action=action, words=looked_for, json=args.json)
     if not words or (action not in _TAKES and len(words) > 1):
         parser.error(f"{action} takes {_TAKES.get(action, 'the id of a session')}; agent-tui sessions lists them")
     title = " ".join(words[1:]).strip()
     if action == "rename" and not title:
         parser.error("rename takes the id of a session and its new title")
     return SessionsArguments(
-        directory=here,
+        directory=directory,
         action=action,
         session=_parse_id(words[0], parser),
         title=title,
-        tags=tuple(dict.fromkeys(_parse_tag(each, parser) for each in words[1:])) if action == "tag" else (),
-        format=said.format or "md",
-        output=said.output,
-        json=said.json,
-        force=said.force,
+        tags=tuple(dict.fromkeys(_parse_tag(word, parser) for word in words[1:])) if action == "tag" else (),
+        format=args.format or "md",
+        output=args.output,
+        json=args.json,
+        force=args.force,
     )
 
 
@@ -118,11 +118,11 @@ def _build_sessions_parser() -> Parser:
     return parser
 
 
-def _check_options(action: Action, said: argparse.Namespace, parser: Parser) -> None:
+def _check_options(action: Action, args: argparse.Namespace, parser: Parser) -> None:
     for name, owner in (("force", "delete"), ("runs", "list"), ("dir", "search"), ("format", "export")):
-        if getattr(said, name) and action != owner:
+        if getattr(args, name) and action != owner:
             parser.error(f"--{name} only goes with {owner}")
-    if said.output is not None and action != "export":
+    if args.output is not None and action != "export":
         parser.error("--output only goes with export")
 
 
@@ -135,7 +135,7 @@ def _parse_id(word: str, parser: Parser) -> str:
 
 def _parse_tag(word: str, parser: Parser) -> str:
     tag = word.removeprefix("#")
-    if not 0 < len(tag) <= 40 or any(each.isspace() or each in ",#" for each in tag):
+    if not 0 < len(tag) <= 40 or any(character.isspace() or character in ",#" for character in tag):
         parser.error(f"{word!r} is no tag: one word of at most 40 characters, without commas")
     return tag
 
@@ -149,34 +149,36 @@ def run(arguments: SessionsArguments) -> int:
 
 def _print_list(arguments: SessionsArguments) -> int:
     directory = arguments.directory
-    found = list_sessions(SessionStore(directory), limit=_MAX_LISTED)
-    running = frozenset(list_reachable()) if any(each.locked for each in found) else frozenset[str]()
+    sessions = list_sessions(SessionStore(directory), limit=_MAX_LISTED)
+    running = frozenset(list_reachable()) if any(session.locked for session in sessions) else frozenset[str]()
     if arguments.json:
-        _print_json([msgspec.to_builtins(each) | {"running": each.id in running} for each in found])
+        _print_json([msgspec.to_builtins(session) | {"running": session.id in running} for session in sessions])
         return ExitCode.DONE
-    if not found:
+    if not sessions:
         sys.stdout.write(f"No sessions of {display_name(str(directory))} yet. Start one: agent-tui\n")
         return ExitCode.DONE
-    listed, runs = (list(found), []) if arguments.runs else split_runs(found)
-    for line in format_table(listed[:_MAX_PRINTED], running) if listed else ():
+    visible_sessions, runs = (list(sessions), []) if arguments.runs else split_runs(sessions)
+    for line in format_table(visible_sessions[:_MAX_PRINTED], running) if visible_sessions else ():
         sys.stdout.write(f"{line}\n")
-    if len(listed) > _MAX_PRINTED:
-        sys.stdout.write(f"And {len(listed) - _MAX_PRINTED} earlier ones: agent-tui sessions --json\n")
+    if len(visible_sessions) > _MAX_PRINTED:
+        sys.stdout.write(f"And {len(visible_sessions) - _MAX_PRINTED} earlier ones: agent-tui sessions --json\n")
     if runs:
-        told = f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} of -p: agent-tui sessions --runs\n"
-        sys.stdout.write(f"And {told}" if listed else told)
-    if running.intersection(each.id for each in found):
+        runs_hint = f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} of -p: agent-tui sessions --runs\n"
+        sys.stdout.write(f"And {runs_hint}" if visible_sessions else runs_hint)
+    if running.intersection(session.id for session in sessions):
         sys.stdout.write("Show one that runs: agent-tui attach SESSION\n")
     sys.stdout.write("Go on with the last one: agent-tui -c; with another one: agent-tui --resume SESSION\n")
     return ExitCode.DONE
 
 
 def _print_tree(arguments: SessionsArguments) -> int:
-    found = list_sessions(SessionStore(arguments.directory), limit=_MAX_LISTED)
+    sessions = list_sessions(SessionStore(arguments.directory), limit=_MAX_LISTED)
     if arguments.json:
-        _print_json([{"id": each.id, "forkedFrom": each.forked_from} for each in found if each.forked_from])
+        _print_json(
+            [{"id": session.id, "forkedFrom": session.forked_from} for session in sessions if session.forked_from]
+        )
         return ExitCode.DONE
-    lines = format_tree(found)
+    lines = format_tree(sessions)
     sys.stdout.write("".join(f"{line}\n" for line in lines) or "No session here was forked: /fork makes one.\n")
     return ExitCode.DONE
 
@@ -200,12 +202,12 @@ def _print_json(value: object) -> None:
 
 def _find_store(arguments: SessionsArguments) -> SessionStore:
     """Find the store of a session: that of this directory, else of whichever project it is. Raises `StateError`."""
-    here = SessionStore(arguments.directory)
-    if here.has_session(arguments.session):
-        return here
+    store = SessionStore(arguments.directory)
+    if store.has_session(arguments.session):
+        return store
     workspace = find_workspace(arguments.session)
     if workspace is None:
-        here.open(arguments.session)  # which says that there is none
+        store.open(arguments.session)  # which says that there is none
     return SessionStore(workspace or arguments.directory)
 
 
@@ -215,14 +217,16 @@ def _print_session(arguments: SessionsArguments, store: SessionStore) -> int:
     state = SessionState(session_id=session)
     with suppress(StateError):
         read_log(store.get_path(session) / "log.jsonl", partial(apply_event, state, table=SHARED_STEPS))
-    pending = [f"{format_change_path(each)} (+{each.added} -{each.removed})" for each in list_changes(state.changes)]
+    pending = [
+        f"{format_change_path(change)} (+{change.added} -{change.removed})" for change in list_changes(state.changes)
+    ]
     prompts = [turn.prompt for turn in state.turns]
     if arguments.json:
         from core.transports.response import list_pending_bulks, list_pending_changes
 
-        told = {"workspace": str(store.workspace), "prompts": prompts, "plan": state.current_plan_path}
+        details = {"workspace": str(store.workspace), "prompts": prompts, "plan": state.current_plan_path}
         changes = msgspec.to_builtins((list_pending_changes(state), list_pending_bulks(state)))
-        _print_json(msgspec.to_builtins(info) | told | {"pendingChanges": changes[0], "pendingBulks": changes[1]})
+        _print_json(msgspec.to_builtins(info) | details | {"pendingChanges": changes[0], "pendingBulks": changes[1]})
         return ExitCode.DONE
     rows = {
         "session": info.id,
@@ -235,8 +239,8 @@ def _print_session(arguments: SessionsArguments, store: SessionStore) -> int:
         "plan": display_name(state.current_plan_path) or "-",
     }
     lines = [f"{name:<10} {value}" for name, value in rows.items()]
-    lines += [f"prompt {at:<3} {shorten(each)}" for at, each in enumerate(prompts, 1)]
-    lines += [f"waits      {to_one_line(each)}" for each in pending]
+    lines += [f"prompt {index:<3} {shorten(prompt)}" for index, prompt in enumerate(prompts, 1)]
+    lines += [f"waits      {to_one_line(description)}" for description in pending]
     sys.stdout.write("\n".join(lines) + "\n")
     return ExitCode.DONE
 
@@ -274,30 +278,30 @@ async def _change(store: SessionStore, command: cmd.SessionRename | cmd.SessionT
 def _export(arguments: SessionsArguments, store: SessionStore) -> int:
     from core.engine.export.documents import export_session, write_export
 
-    made = export_session(store.get_path(arguments.session), arguments.format)
+    answer = export_session(store.get_path(arguments.session), arguments.format)
     if arguments.output is None:
         if arguments.format == "html":  # it says itself that it is UTF-8
-            sys.stdout.buffer.write(made.text.encode())
+            sys.stdout.buffer.write(answer.text.encode())
         else:
-            sys.stdout.write(fit_json(made.text, sys.stdout) if arguments.format == "json" else made.text)
+            sys.stdout.write(fit_json(answer.text, sys.stdout) if arguments.format == "json" else answer.text)
         return ExitCode.DONE
-    written = write_export(made, arguments.output)
-    sys.stderr.write(f"Written: {display_name(str(written))}\n")
+    path = write_export(answer, arguments.output)
+    sys.stderr.write(f"Written: {display_name(str(path))}\n")
     return ExitCode.DONE
 
 
 def _delete(arguments: SessionsArguments, store: SessionStore) -> int:
     from core.engine.kept.changes import delete_session
 
-    delete_session(store, arguments.session, confirmed=arguments.force)
+    delete_session(store, arguments.session, is_confirmed=arguments.force)
     return _report(arguments, {"id": arguments.session, "deleted": True}, "Deleted")
 
 
-def _report(arguments: SessionsArguments, told: dict[str, object], done: str) -> int:
+def _report(arguments: SessionsArguments, payload: dict[str, object], label: str) -> int:
     if arguments.json:
-        _print_json(told)
+        _print_json(payload)
     else:
-        sys.stdout.write(f"{done}: {arguments.session}\n")
+        sys.stdout.write(f"{label}: {arguments.session}\n")
     return ExitCode.DONE
 
 

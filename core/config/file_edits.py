@@ -19,8 +19,8 @@ _BY_HAND: Final = "Change it in the file: agent-tui config edit."
 
 def set_value(text: str, path: Sequence[str], value: object) -> str:
     """Return a settings file with a key set; a missing table is added. Raises `ConfigError`."""
-    wanted = list(value) if isinstance(value, tuple) else value
-    return _check(text, _restore_line_ends(text, _edit(text, path, wanted)), path, wanted)
+    new_value = list(value) if isinstance(value, tuple) else value
+    return _check(text, _restore_line_ends(text, _edit(text, path, new_value)), path, new_value)
 
 
 def remove_value(text: str, path: Sequence[str]) -> str:
@@ -71,10 +71,10 @@ def _restore_line_ends(before: str, after: str) -> str:
 
 def _check(before: str, after: str, path: Sequence[str], value: object) -> str:
     """Return the new text if it says what it should. `value` None: the key is not there. Raises `ConfigError`."""
-    wanted = _change(parse_toml(before), path, value)
+    expected_table = _change(parse_toml(before), path, value)
     try:
         after.encode()
-        is_right = _drop_empty(parse_toml(after)) == _drop_empty(wanted)
+        is_right = _drop_empty(parse_toml(after)) == _drop_empty(expected_table)
     except (tomllib.TOMLDecodeError, UnicodeEncodeError):
         is_right = False
     if not is_right:

@@ -30,11 +30,11 @@ def load_with_notices(workspace_root: Path | None = None, is_trusted: TrustCheck
     """Load the settings like `load_settings`, with notices about ignored lines of the project's file. `is_trusted`:
     whether the bytes of that file may be interpreted. Raises `ConfigError`."""
     settings, _ = parse_settings(get_config_dir() / FILE_NAME, read_settings_bytes(get_config_dir() / FILE_NAME))
-    said = read_settings_bytes(workspace_root / PROJECT_FILE) if workspace_root is not None else None
-    if workspace_root is None or said is None or not is_trusted(PROJECT_FILE.as_posix(), said):
+    project_bytes = read_settings_bytes(workspace_root / PROJECT_FILE) if workspace_root is not None else None
+    if workspace_root is None or project_bytes is None or not is_trusted(PROJECT_FILE.as_posix(), project_bytes):
         return LoadedSettings(settings=settings)
-    theirs, table = parse_settings(workspace_root / PROJECT_FILE, said)
-    return narrow_settings(settings, theirs, table, PROJECT_FILE.as_posix())
+    project_settings, table = parse_settings(workspace_root / PROJECT_FILE, project_bytes)
+    return narrow_settings(settings, project_settings, table, PROJECT_FILE.as_posix())
 
 
 def parse_settings(path: Path, data: bytes | None) -> tuple[Settings, dict[str, Any]]:
@@ -68,8 +68,8 @@ def read_settings_bytes(path: Path) -> bytes | None:
     """Read a settings file; None: there is none. Raises `ConfigError`."""
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
                 raise ConfigError(
                     f"{path} is not a regular file of at most {MAX_BYTES // 1024} KiB.", hint="Move it out of the way."
                 )

@@ -22,8 +22,8 @@ _LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 @cache
 def list_pages() -> tuple[str, ...]:
     """Return the names of the pages that are there, in their order."""
-    found = (path.stem for path in _FOLDER.glob("*.md"))
-    return tuple(sorted(name for name in found if name not in DEVELOPER_PAGES))
+    names = (path.stem for path in _FOLDER.glob("*.md"))
+    return tuple(sorted(name for name in names if name not in DEVELOPER_PAGES))
 
 
 def read_page(name: str) -> str:
@@ -34,9 +34,9 @@ def read_page(name: str) -> str:
 def render_page(name: str) -> str:
     """Return a page for a terminal: no pictures, and of a link into the manual how it is opened there."""
 
-    def name_link(found: re.Match[str]) -> str:
-        page = found["target"].partition("#")[0].removesuffix(".md")
-        return f"`/help {page}`" if found["text"] == f"{page}.md" and page in list_pages() else found["text"]
+    def name_link(match: re.Match[str]) -> str:
+        page = match["target"].partition("#")[0].removesuffix(".md")
+        return f"`/help {page}`" if match["text"] == f"{page}.md" and page in list_pages() else match["text"]
 
     return _LOCAL_LINK.sub(name_link, _PICTURE.sub("", read_page(name)))
 
@@ -48,12 +48,12 @@ def read_title(name: str) -> str:
 
 def find_page(words: str) -> str:
     """Return the name of the page that `words` mean: its name, the beginning of it, or of its title; "" = none."""
-    wanted = "-".join(words.lower().lstrip("/").split())
-    if wanted in list_pages() or not wanted:
-        return wanted
-    starts = [name for name in list_pages() if name.startswith(wanted) or wanted.rstrip("s") == name.rstrip("s")]
-    titled = [name for name in list_pages() if wanted.replace("-", " ") in read_title(name).lower()]
-    return next(iter((*starts, *titled)), "")
+    slug = "-".join(words.lower().lstrip("/").split())
+    if slug in list_pages() or not slug:
+        return slug
+    starts = [name for name in list_pages() if name.startswith(slug) or slug.rstrip("s") == name.rstrip("s")]
+    title_matches = [name for name in list_pages() if slug.replace("-", " ") in read_title(name).lower()]
+    return next(iter((*starts, *title_matches)), "")
 
 
 @cache
@@ -61,6 +61,6 @@ def read_meanings() -> dict[str, str]:
     """Return what each setting means, by its key with NAME in it, without links."""
     page = read_page(_SETTINGS_PAGE).partition("\n## Settings\n")[2].partition("\n## ")[0]
     return {
-        re.sub(r"\b(JOB|MODE)\b", "NAME", found["key"]): _LINK.sub(r"\1", found["meaning"]).replace("\\|", "|")
-        for found in _ROW.finditer(page)
+        re.sub(r"\b(JOB|MODE)\b", "NAME", match["key"]): _LINK.sub(r"\1", match["meaning"]).replace("\\|", "|")
+        for match in _ROW.finditer(page)
     }

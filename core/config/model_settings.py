@@ -42,9 +42,9 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def compute_cost(self, usage: Usage) -> float:
         """Return US dollars for one call; the prompt's tokens include the cached ones."""
-        cached = self.input if self.cached is None else self.cached
+        cached_price = self.input if self.cached is None else self.cached
         fresh = usage.prompt_tokens - usage.cached_tokens
-        return (fresh * self.input + usage.cached_tokens * cached + usage.completion_tokens * self.output) / 1e6
+        return (fresh * self.input + usage.cached_tokens * cached_price + usage.completion_tokens * self.output) / 1e6
 
 
 class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

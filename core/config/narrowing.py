@@ -20,13 +20,13 @@ from core.workspace.plan_folder import is_inside_project
 _STRICTNESS = {"auto": 0, "confirm": 1, "human": 2}
 
 
-def _is_lower_limit(mine: float, theirs: float) -> bool:
-    return theirs > 0 and (mine == 0 or theirs < mine)
+def _is_lower_limit(user_value: float, project_value: float) -> bool:
+    return project_value > 0 and (user_value == 0 or project_value < user_value)
 
 
-def _is_own_directory(mine: str, theirs: str) -> bool:
+def _is_own_directory(user_value: str, project_value: str) -> bool:
     """True if plans may be written to the project's `theirs`: a place in it, where the user chose none."""
-    return mine == PlanSettings().directory and is_inside_project(theirs)
+    return user_value == PlanSettings().directory and is_inside_project(project_value)
 
 
 # Which keys of a project's file are heard, and when the project's value is narrower than the user's.
@@ -47,50 +47,60 @@ NARROWER: Mapping[tuple[str, str], Callable[[Any, Any], bool]] = {
 ADDED_KEYS = frozenset({("permissions", "ask"), ("permissions", "deny")})
 
 
-def narrow_settings(mine: Settings, theirs: Settings, table: Mapping[str, Any], name: str) -> LoadedSettings:
+def narrow_settings(
+    user_settings: Settings, project_settings: Settings, table: Mapping[str, Any], name: str
+) -> LoadedSettings:
     """Return the user's settings with the project's narrower values in them, and notices about the others."""
     notices: list[str] = []
     bounds: dict[tuple[str, str], Any] = {}
     for section, key in list_keys(table):
-        if section == "lsp" and theirs.lsp[key] == ServerSettings(enabled=False):  # a server can be switched off
-            own = mine.lsp.get(key, ServerSettings())
-            mine = msgspec.structs.replace(mine, lsp={**mine.lsp, key: msgspec.structs.replace(own, enabled=False)})
+        if section == "lsp" and project_settings.lsp[key] == ServerSettings(
+            enabled=False
+        ):  # a server can be switched off
+            server_settings = user_settings.lsp.get(key, ServerSettings())
+            user_settings = msgspec.structs.replace(
+                user_settings, lsp={**user_settings.lsp, key: msgspec.structs.replace(server_settings, enabled=False)}
+            )
             continue
         if section == "tools":
-            stricter = narrow_tool(mine.get_tool_settings(key), theirs.tools[key])
-            mine = msgspec.structs.replace(mine, tools={**mine.tools, key: stricter})
-            lax = [each for each, value in table[section][key].items() if value != getattr(stricter, each)]
-            notices += [_explain_laxer(name, f"tools.{key}.{each}") for each in lax]
+            stricter = narrow_tool(user_settings.get_tool_settings(key), project_settings.tools[key])
+            user_settings = msgspec.structs.replace(user_settings, tools={**user_settings.tools, key: stricter})
+            lax = [field for field, value in table[section][key].items() if value != getattr(stricter, field)]
+            notices += [_explain_laxer(name, f"tools.{key}.{field}") for field in lax]
             continue
-        holder = getattr(mine, section) if section else mine
-        offered = getattr(theirs, section) if section else theirs
+        holder = getattr(user_settings, section) if section else user_settings
+        project_section = getattr(project_settings, section) if section else project_settings
         narrower = NARROWER.get((section, key))
-        dotted = f"{section}.{key}" if section else key
+        dotted_key = f"{section}.{key}" if section else key
         if narrower is not None:
-            bounds[section, key] = getattr(offered, key)
+            bounds[section, key] = getattr(project_section, key)
         if (section, key) in ADDED_KEYS:
-            both = tuple(dict.fromkeys((*getattr(holder, key), *getattr(offered, key))))
-            mine = msgspec.structs.replace(mine, **{section: msgspec.structs.replace(holder, **{key: both})})
+            both = tuple(dict.fromkeys((*getattr(holder, key), *getattr(project_section, key))))
+            user_settings = msgspec.structs.replace(
+                user_settings, **{section: msgspec.structs.replace(holder, **{key: both})}
+            )
         elif narrower is None:
-            notices.append(f"{name}: `{dotted}` was ignored: only your own configuration can set it.")
-        elif narrower(getattr(holder, key), getattr(offered, key)):
-            changed = msgspec.structs.replace(holder, **{key: getattr(offered, key)})
-            mine = msgspec.structs.replace(mine, **{section: changed}) if section else changed
-        elif getattr(holder, key) != getattr(offered, key):
-            notices.append(_explain_laxer(name, dotted))
-    return LoadedSettings(settings=mine, notices=tuple(notices), bounds=bounds)
+            notices.append(f"{name}: `{dotted_key}` was ignored: only your own configuration can set it.")
+        elif narrower(getattr(holder, key), getattr(project_section, key)):
+            new_section = msgspec.structs.replace(holder, **{key: getattr(project_section, key)})
+            user_settings = msgspec.structs.replace(user_settings, **{section: new_section}) if section else new_section
+        elif getattr(holder, key) != getattr(project_section, key):
+            notices.append(_explain_laxer(name, dotted_key))
+    return LoadedSettings(settings=user_settings, notices=tuple(notices), bounds=bounds)
 
 
-def _explain_laxer(name: str, dotted: str) -> str:
-    if dotted == "plans.directory":
-        return f"{name}: `{dotted}` was ignored: a project names a place in it, and only where you name none yourself."
-    return f"{name}: `{dotted}` was ignored: a project can only make your settings stricter."
+def _explain_laxer(name: str, dotted_key: str) -> str:
+    if dotted_key == "plans.directory":
+        return (
+            f"{name}: `{dotted_key}` was ignored: a project names a place in it, and only where you name none yourself."
+        )
+    return f"{name}: `{dotted_key}` was ignored: a project can only make your settings stricter."
 
 
 def apply_bounds(settings: Settings, bounds: Mapping[tuple[str, str], Any]) -> Settings:
     """Return the settings as far as the project's bounds allow them."""
-    for (section, key), theirs in bounds.items():
+    for (section, key), bound in bounds.items():
         holder = getattr(settings, section) if section else settings
-        if section and NARROWER[section, key](getattr(holder, key), theirs):
-            settings = msgspec.structs.replace(settings, **{section: msgspec.structs.replace(holder, **{key: theirs})})
+        if section and NARROWER[section, key](getattr(holder, key), bound):
+            settings = msgspec.structs.replace(settings, **{section: msgspec.structs.replace(holder, **{key: bound})})
     return settings

@@ -41,5 +41,5 @@ def _list_lines(text: str) -> Iterator[tuple[int, list[str]]]:
             yield number, [*section, *_split_keys(assignment[1])]
 
 
-def _split_keys(dotted: str) -> list[str]:
-    return [part.strip("\"'") for part in _PART.findall(dotted)]
+def _split_keys(dotted_key: str) -> list[str]:
+    return [part.strip("\"'") for part in _PART.findall(dotted_key)]

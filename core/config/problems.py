@@ -27,22 +27,26 @@ def find_problems(path: Path, text: str, table: Mapping[str, Any]) -> Iterator[C
     """Iterate over all that is wrong with a file, whatever kind of mistake it is: what does not fit its type, and in
     the rest rules that are none and models that contradict each other."""
     misfits = list(find_misfits(table))
-    yield from (_explain_misfit(path, text, each) for each in misfits)
-    settings = convert(drop_values(table, {each.path for each in misfits}), Settings)
+    yield from (_explain_misfit(path, text, misfit) for misfit in misfits)
+    settings = convert(drop_values(table, {misfit.path for misfit in misfits}), Settings)
     yield from _find_invalid_rules(path, text, settings.permissions)
     yield from _find_conflicting_models(path, text, settings)
 
 
 def merge_errors(problems: Sequence[ConfigError]) -> ConfigError:
     """Merge errors into one, one a line."""
-    return problems[0] if len(problems) == 1 else ConfigError("\n".join(each.format_with_hint() for each in problems))
+    return (
+        problems[0]
+        if len(problems) == 1
+        else ConfigError("\n".join(problem.format_with_hint() for problem in problems))
+    )
 
 
 def explain_key(path: Path, text: str, key: KeyPath, reason: str, *, hint: str = "", line: int = 0) -> ConfigError:
     """Return the error of one key, with the place where it stands. `line` 0: it is looked for."""
     line = line or find_line(text, key)
-    place = f"{path}, line {line}" if line else str(path)
-    return ConfigError(f"{place}: `{'.'.join(key)}`: {reason.rstrip('.')}.", hint=hint)
+    location = f"{path}, line {line}" if line else str(path)
+    return ConfigError(f"{location}: `{'.'.join(key)}`: {reason.rstrip('.')}.", hint=hint)
 
 
 def _explain_misfit(path: Path, text: str, misfit: Misfit) -> ConfigError:
@@ -50,9 +54,9 @@ def _explain_misfit(path: Path, text: str, misfit: Misfit) -> ConfigError:
         valid = describe_valid_values(misfit.path)
         return explain_key(path, text, misfit.path, misfit.reason, hint=f"Valid: {valid}." if valid else "")
     keys = list_valid_keys(misfit.path[:-1])
-    near = difflib.get_close_matches(misfit.path[-1], keys, n=1, cutoff=0.7)
-    meant = f"Did you mean `{near[0]}`? " if near else ""
-    return explain_key(path, text, misfit.path, misfit.reason, hint=f"{meant}Valid here: {', '.join(keys)}.")
+    close_matches = difflib.get_close_matches(misfit.path[-1], keys, n=1, cutoff=0.7)
+    suggestion = f"Did you mean `{close_matches[0]}`? " if close_matches else ""
+    return explain_key(path, text, misfit.path, misfit.reason, hint=f"{suggestion}Valid here: {', '.join(keys)}.")
 
 
 def _find_invalid_rules(path: Path, text: str, permissions: PermissionSettings) -> Iterator[ConfigError]:

@@ -82,7 +82,7 @@ def find_record(kind: Any) -> type[Struct] | None:
     if isinstance(plain, type) and issubclass(plain, Struct):
         return plain
     options = get_args(plain) if get_origin(plain) in {Union, UnionType} else ()
-    return next((found for each in options if (found := find_record(each)) is not None), None)
+    return next((record for option in options if (record := find_record(option)) is not None), None)
 
 
 def is_table_of_names(kind: Any) -> bool:
@@ -97,24 +97,24 @@ def find_misfits(value: Any, kind: Any = Settings, path: KeyPath = ()) -> Iterat
         yield from _find_misfits_of_record(value, record, path)
     elif isinstance(value, Mapping) and is_table_of_names(kind):
         of_key, of_value = get_args(strip_annotation(kind))
-        for key, each in value.items():
+        for key, nested_value in value.items():
             yield from _check_value(key, of_key, (*path, key))
-            yield from find_misfits(each, of_value, (*path, key))
+            yield from find_misfits(nested_value, of_value, (*path, key))
     else:
         yield from _check_value(value, kind, path)
 
 
 def _find_misfits_of_record(table: Mapping[str, Any], record: type[Struct], path: KeyPath) -> Iterator[Misfit]:
-    fields = {each.encode_name: each for each in msgspec.structs.fields(record)}
-    found: list[Misfit] = []
+    fields = {field.encode_name: field for field in msgspec.structs.fields(record)}
+    misfits: list[Misfit] = []
     for key, value in table.items():
-        here = (*path, key)
-        found += find_misfits(value, fields[key].type, here) if key in fields else [Misfit(here, UNKNOWN)]
-    missing = [name for name, each in fields.items() if each.required and name not in table]
-    found += [Misfit(path, f"`{name}` is missing") for name in missing]
-    if not found and hasattr(record, "__post_init__"):  # what its parts do not show
-        found += _check_value(table, record, path)
-    yield from found
+        key_path = (*path, key)
+        misfits += find_misfits(value, fields[key].type, key_path) if key in fields else [Misfit(key_path, UNKNOWN)]
+    missing = [name for name, field in fields.items() if field.required and name not in table]
+    misfits += [Misfit(path, f"`{name}` is missing") for name in missing]
+    if not misfits and hasattr(record, "__post_init__"):  # what its parts do not show
+        misfits += _check_value(table, record, path)
+    yield from misfits
 
 
 def _check_value(value: object, kind: Any, path: KeyPath) -> Iterator[Misfit]:
@@ -138,34 +138,34 @@ def drop_values(table: Mapping[str, Any], paths: set[KeyPath], path: KeyPath = (
 
 def list_keys(table: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return (section, key) of everything that a file sets; a key outside of any table has the section ""."""
-    tables = {each.encode_name for each in msgspec.structs.fields(Settings) if each.default_factory is dict}
-    tables |= {each.encode_name for each in msgspec.structs.fields(Settings) if isinstance(each.default, Struct)}
-    found: list[tuple[str, str]] = []
+    tables = {field.encode_name for field in msgspec.structs.fields(Settings) if field.default_factory is dict}
+    tables |= {field.encode_name for field in msgspec.structs.fields(Settings) if isinstance(field.default, Struct)}
+    keys: list[tuple[str, str]] = []
     for name, value in table.items():
-        found += [(name, key) for key in value] if isinstance(value, dict) and name in tables else [("", name)]
-    return found
+        keys += [(name, key) for key in value] if isinstance(value, dict) and name in tables else [("", name)]
+    return keys
 
 
 def list_settings(record: type[Struct] = Settings, path: KeyPath = ()) -> Iterator[Setting]:
     """Iterate over all settings; those of tables that the user names stand once, below NAME."""
     for field in msgspec.structs.fields(record):
-        here, inner = (*path, field.encode_name), find_record(field.type)
+        key_path, inner = (*path, field.encode_name), find_record(field.type)
         default = field.default_factory() if callable(field.default_factory) else field.default
-        named = get_args(strip_annotation(field.type))[1] if is_table_of_names(field.type) else None
-        if named is not None and (of_names := find_record(named)) is not None:
-            yield from list_settings(of_names, (*here, NAME))
+        value_kind = get_args(strip_annotation(field.type))[1] if is_table_of_names(field.type) else None
+        if value_kind is not None and (of_names := find_record(value_kind)) is not None:
+            yield from list_settings(of_names, (*key_path, NAME))
         elif inner is not None and default is not None:
-            yield from list_settings(inner, here)
+            yield from list_settings(inner, key_path)
         else:
-            yield Setting(here, field.type, default)
+            yield Setting(key_path, field.type, default)
 
 
 def find_setting(path: KeyPath) -> Setting | None:
     """Return the setting that a path leads to, with the names that the user gave in it; None if it leads to none."""
-    for each in list_settings():
-        pairs = zip(each.path, path, strict=False)
-        if len(each.path) == len(path) and all(mine in (said, NAME) for mine, said in pairs):
-            return each._replace(path=path)
+    for setting in list_settings():
+        pairs = zip(setting.path, path, strict=False)
+        if len(setting.path) == len(path) and all(segment in (name, NAME) for segment, name in pairs):
+            return setting._replace(path=path)
     return None
 
 
@@ -175,18 +175,18 @@ def list_valid_keys(path: KeyPath) -> tuple[str, ...]:
     for key in path:
         record = find_record(kind)
         if record is not None:
-            kind = next((each.type for each in msgspec.structs.fields(record) if each.encode_name == key), None)
+            kind = next((field.type for field in msgspec.structs.fields(record) if field.encode_name == key), None)
         else:
             kind = get_args(strip_annotation(kind))[1] if is_table_of_names(kind) else None
-    found = find_record(kind) if kind is not None else None
-    return found.__struct_fields__ if found is not None else ()
+    table_record = find_record(kind) if kind is not None else None
+    return table_record.__struct_fields__ if table_record is not None else ()
 
 
 def describe_valid_values(path: KeyPath) -> str:
     """Describe what may stand at a path, or in the setting that it lies in; "" = nothing is known of it."""
     for length in range(len(path), 0, -1):
-        if (found := find_setting(path[:length])) is not None:
-            return _EXAMPLES.get(make_general(found.path)) or _describe_kind(found.kind)
+        if (setting := find_setting(path[:length])) is not None:
+            return _EXAMPLES.get(make_general(setting.path)) or _describe_kind(setting.kind)
     return ""
 
 
@@ -211,11 +211,11 @@ def list_choices(kind: Any) -> tuple[str, ...]:
     """Return the words that a value is one of, () = it is none of a few. The empty word is the default's."""
     plain = strip_annotation(kind)
     if isinstance(plain, type) and issubclass(plain, Enum):
-        return tuple(str(each.value) for each in plain)
+        return tuple(str(member.value) for member in plain)
     if get_origin(plain) is Literal:
-        return tuple(str(each) for each in get_args(plain) if each != "")
+        return tuple(str(choice) for choice in get_args(plain) if choice != "")
     if get_origin(plain) in {Union, UnionType}:
-        return tuple(word for each in get_args(plain) for word in list_choices(each))
+        return tuple(word for option in get_args(plain) for word in list_choices(option))
     return ()
 
 
@@ -232,9 +232,9 @@ def _describe_kind(kind: Any) -> str:
 
 
 def _describe_bounds(kind: Any) -> str:
-    told = [each for each in get_args(kind)[1:] if isinstance(each, Meta)] if get_origin(kind) is Annotated else []
-    low = next((each.ge for each in told if each.ge is not None), None)
-    high = next((each.le for each in told if each.le is not None), None)
+    metas = [arg for arg in get_args(kind)[1:] if isinstance(arg, Meta)] if get_origin(kind) is Annotated else []
+    low = next((meta.ge for meta in metas if meta.ge is not None), None)
+    high = next((meta.le for meta in metas if meta.le is not None), None)
     if low is not None and high is not None:
         return f" from {low:g} to {high:g}"
     return f" of at least {low:g}" if low is not None else ""

@@ -227,32 +227,34 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def resolve_route(self, job: ModelJob) -> RouteSettings:
         """Return the settings of a job, from the table or the short key. No model: that of the conversation."""
-        found: RouteSettings = getattr(self.routes, job)
+        route: RouteSettings = getattr(self.routes, job)
         short: str = getattr(self, SHORT_KEYS[job]) if job in SHORT_KEYS else ""
-        return found if found.model else replace(found, model=short)
+        return route if route.model else replace(route, model=short)
 
     def get_mode_settings(self, name: str) -> ModeSettings:
         """Return the settings of a mode, by its name."""
-        found: ModeSettings = getattr(self.modes, name)
-        return found
+        mode_settings: ModeSettings = getattr(self.modes, name)
+        return mode_settings
 
     def get_tool_settings(self, name: str, mode: str = "") -> ToolSettings:
         """Return the settings of a tool, by its own name, in a mode ("" = in any)."""
-        own = self.get_mode_settings(mode).tools if mode else {}
-        return find_tool_settings(name, (self.tools, own))
+        mode_tools = self.get_mode_settings(mode).tools if mode else {}
+        return find_tool_settings(name, (self.tools, mode_tools))
 
     def list_tool_keys(self) -> dict[str, str]:
         """Return the names of the tools that are spoken of, each with the key of its table."""
-        own = {name: f"tools.{name}" for name in self.tools}
+        tool_keys = {name: f"tools.{name}" for name in self.tools}
         for mode in Mode:
-            own |= {
-                name: f"modes.{mode}.tools.{name}" for name in self.get_mode_settings(mode).tools if name not in own
+            tool_keys |= {
+                name: f"modes.{mode}.tools.{name}"
+                for name in self.get_mode_settings(mode).tools
+                if name not in tool_keys
             }
-        return own
+        return tool_keys
 
     def list_disabled_tools(self) -> frozenset[str]:
         """Return the names of the tools that may not be called."""
-        return frozenset(name for name, each in self.tools.items() if not each.enabled)
+        return frozenset(name for name, tool in self.tools.items() if not tool.enabled)
 
     def list_model_parts(self) -> tuple[object, ...]:
         """Return all that the connections to models are made by."""

@@ -14,43 +14,47 @@ from core.protocol.tools import ToolSettings
 _WILD: Final = frozenset("*?[")
 
 
-def narrow_tool(mine: ToolSettings, theirs: ToolSettings) -> ToolSettings:
+def narrow_tool(settings: ToolSettings, other: ToolSettings) -> ToolSettings:
     """Return what both allow. Paths that have nothing in common leave the tool switched off."""
-    both = bool(mine.allowed_paths and theirs.allowed_paths)
-    paths = _intersect(mine.allowed_paths, theirs.allowed_paths) if both else mine.allowed_paths or theirs.allowed_paths
+    both = bool(settings.allowed_paths and other.allowed_paths)
+    paths = (
+        _intersect(settings.allowed_paths, other.allowed_paths)
+        if both
+        else settings.allowed_paths or other.allowed_paths
+    )
     return ToolSettings(
-        enabled=mine.enabled and theirs.enabled and not (both and not paths),
-        scope="changed" if "changed" in {mine.scope, theirs.scope} else "workspace",
+        enabled=settings.enabled and other.enabled and not (both and not paths),
+        scope="changed" if "changed" in {settings.scope, other.scope} else "workspace",
         allowed_paths=paths,
-        require_approval=mine.require_approval or theirs.require_approval,
+        require_approval=settings.require_approval or other.require_approval,
     )
 
 
 def find_tool_settings(name: str, tables: Sequence[Mapping[str, ToolSettings]]) -> ToolSettings:
     """Return what all of these tables allow a tool."""
-    found = ToolSettings()
+    tool_settings = ToolSettings()
     for table in tables:
         if name in table:
-            found = narrow_tool(found, table[name])
-    return found
+            tool_settings = narrow_tool(tool_settings, table[name])
+    return tool_settings
 
 
-def _intersect(mine: Sequence[str], theirs: Sequence[str]) -> tuple[str, ...]:
+def _intersect(paths: Sequence[str], other_paths: Sequence[str]) -> tuple[str, ...]:
     """Return the entries of either that lie within the other's."""
-    inner = [each for each in mine if is_path_allowed(each.rstrip("/"), theirs, with_parents=False)]
-    inner += [each for each in theirs if is_path_allowed(each.rstrip("/"), mine, with_parents=False)]
+    inner = [path for path in paths if is_path_allowed(path.rstrip("/"), other_paths, with_parents=False)]
+    inner += [path for path in other_paths if is_path_allowed(path.rstrip("/"), paths, with_parents=False)]
     return tuple(dict.fromkeys(inner))
 
 
-def is_path_allowed(path: str, allowed: Collection[str], *, with_parents: bool = True) -> bool:
+def is_path_allowed(path: str, allowed_paths: Collection[str], *, with_parents: bool = True) -> bool:
     """Return True if a workspace-relative path is one of `allowed`, or below one. `with_parents`: so is a directory
     above one, since its list leads there."""
-    return any(_matches(path, each, with_parents=with_parents) for each in allowed)
+    return any(_matches(path, entry, with_parents=with_parents) for entry in allowed_paths)
 
 
 def _matches(path: str, entry: str, *, with_parents: bool) -> bool:
-    wanted = entry.removeprefix("./").rstrip("/")
-    if wanted in {"", ".", path} or path.startswith(f"{wanted}/") or fnmatchcase(path, wanted):
+    pattern = entry.removeprefix("./").rstrip("/")
+    if pattern in {"", ".", path} or path.startswith(f"{pattern}/") or fnmatchcase(path, pattern):
         return True
-    literal = next((wanted[:at] for at, letter in enumerate(wanted) if letter in _WILD), wanted)
+    literal = next((pattern[:index] for index, letter in enumerate(pattern) if letter in _WILD), pattern)
     return with_parents and (path == "." or literal.startswith(f"{path}/"))

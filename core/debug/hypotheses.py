@@ -25,32 +25,32 @@ def check_hypotheses(hypotheses: Sequence[Hypothesis]) -> None:
             f"{MIN_HYPOTHESES} to {MAX_HYPOTHESES} hypotheses are needed; these are {len(hypotheses)}.",
             hint="Think of causes that differ: wrong input, wrong state, wrong order, wrong assumption.",
         )
-    for each in hypotheses:
-        if _ID.fullmatch(each.id) is None:
-            raise ToolInputInvalid(f"{each.id!r} is no id.", hint="Use H1, H2, ….")
-        if not each.statement.strip():
-            raise ToolInputInvalid(f"{each.id} says nothing.", hint="Say in one sentence what may be the cause.")
-    statements = [" ".join(each.statement.casefold().split()) for each in hypotheses]
-    for what, values in (("id", [each.id for each in hypotheses]), ("statement", statements)):
-        doubled = [value for value, count in Counter(values).items() if count > 1]
-        if doubled:
-            raise ToolInputInvalid(f"Two hypotheses have the {what} {doubled[0]!r}.", hint="They have to differ.")
+    for hypothesis in hypotheses:
+        if _ID.fullmatch(hypothesis.id) is None:
+            raise ToolInputInvalid(f"{hypothesis.id!r} is no id.", hint="Use H1, H2, ….")
+        if not hypothesis.statement.strip():
+            raise ToolInputInvalid(f"{hypothesis.id} says nothing.", hint="Say in one sentence what may be the cause.")
+    statements = [" ".join(hypothesis.statement.casefold().split()) for hypothesis in hypotheses]
+    for label, values in (("id", [hypothesis.id for hypothesis in hypotheses]), ("statement", statements)):
+        duplicates = [value for value, count in Counter(values).items() if count > 1]
+        if duplicates:
+            raise ToolInputInvalid(f"Two hypotheses have the {label} {duplicates[0]!r}.", hint="They have to differ.")
 
 
 def find_hypothesis(hypotheses: Sequence[Hypothesis], name: str) -> Hypothesis:
     """Find the hypothesis of that id. Raises `ToolInputInvalid` that names those that there are."""
-    found = next((each for each in hypotheses if each.id == name), None)
-    if found is None:
-        names = ", ".join(each.id for each in hypotheses)
+    hypothesis = next((candidate for candidate in hypotheses if candidate.id == name), None)
+    if hypothesis is None:
+        names = ", ".join(candidate.id for candidate in hypotheses)
         raise ToolInputInvalid(
             f"There is no hypothesis {name!r}.", hint=f"There are {names}." if names else "Set them first."
         )
-    return found
+    return hypothesis
 
 
 def resolve_evidence(evidence: Sequence[str], logs: Mapping[str, Sequence[ProbeRecord]]) -> tuple[Evidence, ...]:
     """Resolve what `run:line` names stand for. Raises `ToolInputInvalid` for a line that was not logged."""
-    return tuple(_resolve_line(each, logs) for each in dict.fromkeys(evidence))
+    return tuple(_resolve_line(reference, logs) for reference in dict.fromkeys(evidence))
 
 
 def _resolve_line(name: str, logs: Mapping[str, Sequence[ProbeRecord]]) -> Evidence:

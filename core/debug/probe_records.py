@@ -39,22 +39,22 @@ class ParsedLog(Struct, frozen=True, kw_only=True):
     left_out: int = 0
 
 
-def read_log(chunks: Iterable[bytes], run: str, session: str = "", *, most: int = MAX_RECORDS) -> ParsedLog:
+def read_log(chunks: Iterable[bytes], run: str, session: str = "", *, limit: int = MAX_RECORDS) -> ParsedLog:
     """Read all that was written in one run, whatever ids the lines name; a line of any length takes little memory."""
     records: list[ProbeRecord] = []
-    broken = left = 0
+    broken_count = omitted_count = 0
     for raw, is_cut in _iterate_raw_lines(chunks):
         if not raw.strip():
             continue
-        if len(records) >= most:
-            left += 1
+        if len(records) >= limit:
+            omitted_count += 1
             continue
         record = parse_record(raw, cut=is_cut)
         if record is None:
-            broken += 1
+            broken_count += 1
         else:
             records.append(replace(record, line=len(records) + 1, run_id=run, session_id=session))
-    return ParsedLog(records=tuple(records), broken=broken, left_out=left)
+    return ParsedLog(records=tuple(records), broken=broken_count, left_out=omitted_count)
 
 
 def parse_record(raw: bytes, *, cut: bool = False) -> ProbeRecord | None:
@@ -73,15 +73,15 @@ def parse_record(raw: bytes, *, cut: bool = False) -> ProbeRecord | None:
 
 def _build_record(value: dict[str, Any]) -> ProbeRecord:
     data = value.get("data")
-    shown = "" if data is None else _replace_surrogates(_encode_data(data))
+    data_text = "" if data is None else _replace_surrogates(_encode_data(data))
     return ProbeRecord(
         line=0,
         hypothesis_id=_clip_text(value.get("hypothesisId"), 80),
         location=_clip_text(value.get("location"), MAX_TEXT_LENGTH),
         message=_clip_text(value.get("message"), MAX_TEXT_LENGTH),
-        data=shown[:MAX_DATA_LENGTH],
+        data=data_text[:MAX_DATA_LENGTH],
         timestamp=_parse_milliseconds(value.get("timestamp")),
-        cut=len(shown) > MAX_DATA_LENGTH,
+        cut=len(data_text) > MAX_DATA_LENGTH,
     )
 
 
@@ -115,22 +115,22 @@ def _parse_milliseconds(value: object) -> int:
 
 def _iterate_raw_lines(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
     """Yield lines of at most `MAX_LINE_BYTES` bytes, and True if something of them was cut off."""
-    held, is_cut = b"", False
+    buffer, is_cut = b"", False
     for chunk in chunks:
         for start in range(0, len(chunk), _PIECE):
-            *whole, rest = chunk[start : start + _PIECE].split(b"\n")
-            for line in whole:
-                held, is_cut = _extend_line(held, line, is_cut)
-                yield held, is_cut
-                held, is_cut = b"", False
-            held, is_cut = _extend_line(held, rest, is_cut)
-    if held:
-        yield held, is_cut
+            *lines, rest = chunk[start : start + _PIECE].split(b"\n")
+            for line in lines:
+                buffer, is_cut = _extend_line(buffer, line, is_cut)
+                yield buffer, is_cut
+                buffer, is_cut = b"", False
+            buffer, is_cut = _extend_line(buffer, rest, is_cut)
+    if buffer:
+        yield buffer, is_cut
 
 
-def _extend_line(held: bytes, piece: bytes, is_cut: bool) -> tuple[bytes, bool]:
-    room = MAX_LINE_BYTES - len(held)
-    return held + piece[:room], is_cut or len(piece) > room
+def _extend_line(buffer: bytes, piece: bytes, is_cut: bool) -> tuple[bytes, bool]:
+    room = MAX_LINE_BYTES - len(buffer)
+    return buffer + piece[:room], is_cut or len(piece) > room
 
 
 def encode_records(records: Iterable[ProbeRecord]) -> bytes:
@@ -146,6 +146,6 @@ def decode_records(data: bytes) -> tuple[ProbeRecord, ...]:
 def format_record(record: ProbeRecord) -> str:
     """Format one record in one line, as it is shown and cited."""
     who = f"[{record.hypothesis_id}] " if record.hypothesis_id else ""
-    where = f"{record.location}: " if record.location else ""
+    location = f"{record.location}: " if record.location else ""
     data = f" {record.data}" if record.data else ""
-    return " ".join(f"{who}{where}{record.message}{data}{' […]' if record.cut else ''}".split())
+    return " ".join(f"{who}{location}{record.message}{data}{' […]' if record.cut else ''}".split())

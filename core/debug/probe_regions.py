@@ -84,22 +84,24 @@ def locate_probe(text: str, probe: Probe) -> int | None:
     bodies = [trim_ending(line) for line in split_whole_lines(text)]
     gaps = range(len(bodies) + 1)
     for fits in (_fits_between, _fits_below, _fits_above):
-        found = [gap for gap in gaps if fits(bodies, gap, probe)]
-        if found:
-            return min(found, key=lambda gap: abs(gap + 1 - probe.line)) + 1
+        candidates = [gap for gap in gaps if fits(bodies, gap, probe)]
+        if candidates:
+            return min(candidates, key=lambda gap: abs(gap + 1 - probe.line)) + 1
     return None
 
 
 def anchor_probe(text: str, probe: Probe) -> Probe:
     """Return the probe with the lines that it stands between. Raises `ToolInputInvalid` for one that is not there."""
     bodies = [trim_ending(line) for line in split_whole_lines(text)]
-    at = probe.line - 1
-    if not 0 <= at <= len(bodies):
+    index = probe.line - 1
+    if not 0 <= index <= len(bodies):
         raise ToolInputInvalid(
             f"{probe.path} has {len(bodies)} lines; a probe can't stand before line {probe.line}.",
             hint="Read the file, and give the line before which the probe is to run.",
         )
-    return replace(probe, above=bodies[at - 1] if at else None, below=bodies[at] if at < len(bodies) else None)
+    return replace(
+        probe, above=bodies[index - 1] if index else None, below=bodies[index] if index < len(bodies) else None
+    )
 
 
 def insert_probes(text: str, probes: Sequence[Probe], run: str = "") -> ProbedText:
@@ -110,40 +112,42 @@ def insert_probes(text: str, probes: Sequence[Probe], run: str = "") -> ProbedTe
     if _ANY.search(text) is not None:
         raise ToolInputInvalid("The file holds marks of probes that are not ours to move.", hint="Take them out first.")
     lines = split_whole_lines(text)
-    at: defaultdict[int, list[Probe]] = defaultdict(list)
-    lost = []
+    probes_by_gap: defaultdict[int, list[Probe]] = defaultdict(list)
+    lost_ids = []
     for probe in probes:
-        found = locate_probe(text, probe)
-        if found is None:
-            lost.append(probe.id)
+        line_number = locate_probe(text, probe)
+        if line_number is None:
+            lost_ids.append(probe.id)
         else:
-            at[found - 1].append(probe)
+            probes_by_gap[line_number - 1].append(probe)
     pieces: list[str] = []
     for gap in range(len(lines) + 1):
-        for probe in at.get(gap, ()):
+        for probe in probes_by_gap.get(gap, ()):
             pieces.append(_render_region(lines, gap, probe, run, "".join(pieces[-1:])))
         if gap < len(lines):
             pieces.append(lines[gap])
-    return ProbedText(text="".join(pieces), lost=tuple(lost))
+    return ProbedText(text="".join(pieces), lost=tuple(lost_ids))
 
 
 def remove_probes(text: str) -> str:
     """Remove every region: the text is what `insert_probes` was given."""
     if REGION_NAME not in text:
         return text
-    kept: list[str] = []
+    remaining_lines: list[str] = []
     lines = split_whole_lines(text)
-    at = 0
-    while at < len(lines):
-        end = _find_region_end(lines, at)
+    index = 0
+    while index < len(lines):
+        end = _find_region_end(lines, index)
         if end is None:
-            kept.append(lines[at])
-            at += 1
+            remaining_lines.append(lines[index])
+            index += 1
             continue
-        if lines[end] == trim_ending(lines[end]) and kept:  # it was laid after a last line that had no ending
-            kept[-1] = trim_ending(kept[-1])
-        at = end + 1
-    return "".join(kept)
+        if (
+            lines[end] == trim_ending(lines[end]) and remaining_lines
+        ):  # it was laid after a last line that had no ending
+            remaining_lines[-1] = trim_ending(remaining_lines[-1])
+        index = end + 1
+    return "".join(remaining_lines)
 
 
 def check_probe_code(path: str, code: str) -> None:
@@ -192,16 +196,16 @@ def _find_indent(lines: Sequence[str], gap: int) -> str:
 
 
 def _find_ending(lines: Sequence[str], gap: int) -> str:
-    near = [*lines[gap : gap + 1], *reversed(lines[:gap])]
-    return next((line[len(trim_ending(line)) :] for line in near if line != trim_ending(line)), "\n")
+    nearby_lines = [*lines[gap : gap + 1], *reversed(lines[:gap])]
+    return next((line[len(trim_ending(line)) :] for line in nearby_lines if line != trim_ending(line)), "\n")
 
 
-def _find_region_end(lines: Sequence[str], at: int) -> int | None:
+def _find_region_end(lines: Sequence[str], start: int) -> int | None:
     """Find where the region that begins in a line ends; None: none begins there, or it has no end."""
-    opening = _OPEN.search(lines[at])
-    if opening is None or _CLOSE.search(lines[at]) is not None:
+    opening = _OPEN.search(lines[start])
+    if opening is None or _CLOSE.search(lines[start]) is not None:
         return None
-    for number in range(at + 1, len(lines)):
+    for number in range(start + 1, len(lines)):
         closing = _CLOSE.search(lines[number])
         if closing is not None and closing["id"] == opening["id"]:
             return number
@@ -222,7 +226,7 @@ def _fits_below(bodies: Sequence[str], gap: int, probe: Probe) -> bool:
 
 def group_by_path(probes: Iterable[Probe]) -> dict[str, list[Probe]]:
     """Group the probes by file, in order."""
-    found: defaultdict[str, list[Probe]] = defaultdict(list)
+    probes_by_path: defaultdict[str, list[Probe]] = defaultdict(list)
     for probe in probes:
-        found[probe.path].append(probe)
-    return found
+        probes_by_path[probe.path].append(probe)
+    return probes_by_path

@@ -16,15 +16,15 @@ def filter_records(
     records: Iterable[ProbeRecord], *, hypothesis: str = "", words: Sequence[str] = ()
 ) -> tuple[ProbeRecord, ...]:
     """Filter those of a hypothesis ("" = of any) in which all the words stand, whatever their case."""
-    wanted = [word.casefold() for word in words]
+    search_words = [word.casefold() for word in words]
     return tuple(
-        record for record in records if hypothesis in {"", record.hypothesis_id} and _has_words(record, wanted)
+        record for record in records if hypothesis in {"", record.hypothesis_id} and _has_words(record, search_words)
     )
 
 
-def _has_words(record: ProbeRecord, wanted: Sequence[str]) -> bool:
+def _has_words(record: ProbeRecord, search_words: Sequence[str]) -> bool:
     text = f"{record.location} {record.message} {record.data}".casefold()
-    return all(word in text for word in wanted)
+    return all(word in text for word in search_words)
 
 
 def count_records(records: Iterable[ProbeRecord]) -> dict[str, int]:
@@ -40,22 +40,24 @@ def compare_runs(first: Sequence[ProbeRecord], second: Sequence[ProbeRecord]) ->
     return tuple(_compare_place(key, one.get(key, ()), other.get(key, ())) for key in keys)
 
 
-def narrow_place(place: ComparedLocation, most: int) -> ComparedLocation:
+def narrow_place(location: ComparedLocation, limit: int) -> ComparedLocation:
     """Return the place with at most so many records of each side, from the first difference on."""
-    pairs = zip(place.first, place.second, strict=False)
+    pairs = zip(location.first, location.second, strict=False)
     same = sum(1 for _ in takewhile(lambda pair: _content_of(pair[0]) == _content_of(pair[1]), pairs))
-    begin = max(0, min(same, max(len(place.first), len(place.second)) - most))
-    return replace(place, first=place.first[begin : begin + most], second=place.second[begin : begin + most])
+    begin = max(0, min(same, max(len(location.first), len(location.second)) - limit))
+    return replace(location, first=location.first[begin : begin + limit], second=location.second[begin : begin + limit])
 
 
 _Key = tuple[str, str, str]
 
 
 def _group_records(records: Iterable[ProbeRecord]) -> dict[_Key, tuple[ProbeRecord, ...]]:
-    found: defaultdict[_Key, list[ProbeRecord]] = defaultdict(list)
-    for each in records:
-        found[each.hypothesis_id, each.location, "" if each.location == OUTPUT else each.message].append(each)
-    return {key: tuple(group) for key, group in found.items()}
+    groups: defaultdict[_Key, list[ProbeRecord]] = defaultdict(list)
+    for record in records:
+        groups[record.hypothesis_id, record.location, "" if record.location == OUTPUT else record.message].append(
+            record
+        )
+    return {key: tuple(group) for key, group in groups.items()}
 
 
 def _content_of(record: ProbeRecord) -> tuple[str, str]:

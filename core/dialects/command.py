@@ -89,7 +89,7 @@ class ShellBlockReader(Struct, eq=False):
             if self._inner.is_closed_by(line):
                 self._close_block()
             else:
-                self._close_block(line, closed=False)
+                self._close_block(line, is_closed=False)
         elif self._waiting:
             self._on_text("".join(self._waiting))
 
@@ -143,29 +143,29 @@ class ShellBlockReader(Struct, eq=False):
         if len(line) > MAX_FENCE_LINE:
             return False
         fence = parse_opening_fence(line)
-        if fence is None and (found := _FENCE_AT_END.fullmatch(line)):
-            fence = Fence(found["mark"], 0, found["info"])
+        if fence is None and (match := _FENCE_AT_END.fullmatch(line)):
+            fence = Fence(match["mark"], 0, match["info"])
         if fence is None or fence.info.lower() not in SHELLS:
             return False
         self._inner = fence
         return True
 
-    def _close_block(self, last: str = "", *, closed: bool = True) -> None:
+    def _close_block(self, last: str = "", *, is_closed: bool = True) -> None:
         assert self._inner is not None
         lines = [*self._lines, dedent_line(last, self._inner.indent)] if last else self._lines
         text = "\n".join(line.removesuffix("\r") for line in lines).strip()
-        self._on_block(ShellBlock(shell=self._inner.info.lower(), command=text, is_closed=closed))
+        self._on_block(ShellBlock(shell=self._inner.info.lower(), command=text, is_closed=is_closed))
         self._inner = None
         self._lines = []
 
 
 def find_shell_blocks(text: str) -> list[ShellBlock]:
     """Find every shell block of an answer, in order."""
-    found: list[ShellBlock] = []
-    reader = ShellBlockReader(lambda _: None, found.append)
+    blocks: list[ShellBlock] = []
+    reader = ShellBlockReader(lambda _: None, blocks.append)
     reader.feed(text)
     reader.finish()
-    return found
+    return blocks
 
 
 def parse_command(text: str) -> str:

@@ -128,18 +128,20 @@ def flatten_history(messages: Sequence[Message], format_call: FormatCall) -> tup
     Roles alternate, as strict servers demand. `written` formats a call as text, for what was said in another
     dialect. An answer whose text is not what the model wrote is no longer the one that came over the wire.
     """
-    found: list[Message] = []
+    flat_messages: list[Message] = []
     for message in messages:
         match message:
             case UserMessage(content=content, attachments=shown) | ToolMessage(content=content, attachments=shown):
-                _append_alternating(found, UserMessage(content=content, attachments=shown))
+                _append_alternating(flat_messages, UserMessage(content=content, attachments=shown))
             case AssistantMessage():
-                said = _format_answer(message, format_call)
-                if said.strip():
-                    as_it_came = said == message.content and not any(call.wire_id for call in message.tool_calls)
+                answer = _format_answer(message, format_call)
+                if answer.strip():
+                    as_it_came = answer == message.content and not any(call.wire_id for call in message.tool_calls)
                     wire = message.wire if as_it_came else None
-                    _append_alternating(found, replace(message, content=said, tool_calls=(), in_text=(), wire=wire))
-    return tuple(found)
+                    _append_alternating(
+                        flat_messages, replace(message, content=answer, tool_calls=(), in_text=(), wire=wire)
+                    )
+    return tuple(flat_messages)
 
 
 def _format_answer(message: AssistantMessage, format_call: FormatCall) -> str:
@@ -149,13 +151,13 @@ def _format_answer(message: AssistantMessage, format_call: FormatCall) -> str:
     return "\n".join(filter(None, (message.content, *map(format_call, calls))))
 
 
-def _append_alternating(found: list[Message], message: UserMessage | AssistantMessage) -> None:
-    last = found[-1] if found else None
+def _append_alternating(messages: list[Message], message: UserMessage | AssistantMessage) -> None:
+    last = messages[-1] if messages else None
     if isinstance(last, UserMessage | AssistantMessage) and type(last) is type(message):
-        joined = replace(last, content=f"{last.content}\n\n{message.content}")
-        if isinstance(joined, UserMessage) and isinstance(message, UserMessage):
-            found[-1] = replace(joined, attachments=(*joined.attachments, *message.attachments))
+        merged_message = replace(last, content=f"{last.content}\n\n{message.content}")
+        if isinstance(merged_message, UserMessage) and isinstance(message, UserMessage):
+            messages[-1] = replace(merged_message, attachments=(*merged_message.attachments, *message.attachments))
         else:
-            found[-1] = replace(joined, wire=None)
+            messages[-1] = replace(merged_message, wire=None)
     else:
-        found.append(message)
+        messages.append(message)

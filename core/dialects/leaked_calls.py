@@ -96,7 +96,7 @@ class Leak(Struct, frozen=True, kw_only=True):
 
 def find_leak(text: str) -> Leak | None:
     """Return the calls that an answer ends with, or else the first that stand in it; None: there are none."""
-    found: list[Leak] = []
+    leaks: list[Leak] = []
     read = 0
     end_of_all = max((end.end() for end in _ENDS.finditer(text)), default=0)
     for marker in _find_markers(text):
@@ -108,57 +108,57 @@ def find_leak(text: str) -> Leak | None:
             leak = Leak(calls=tuple(calls), is_last=is_last, is_sure=marker["sure"] is not None)
             if is_last:
                 return leak
-            found.append(leak)
+            leaks.append(leak)
             read = end
-        elif begun := _read_begun(text, marker, end_of_all):
-            found.append(begun)
-    last = (each for each in found if each.is_last)
-    return next(last, found[0] if found else None)
+        elif partial_leak := _read_begun(text, marker, end_of_all):
+            leaks.append(partial_leak)
+    last = (candidate for candidate in leaks if candidate.is_last)
+    return next(last, leaks[0] if leaks else None)
 
 
 def read_calls(text: str, start: int = 0) -> tuple[list[LeakedCall], int]:
     """Return the calls that stand at a place one behind the other, and where they end."""
     calls: list[LeakedCall] = []
-    at = _skip(text, start)
-    while at < len(text):
-        more, end = _read_form(text, at)
-        if not more:
+    position = _skip(text, start)
+    while position < len(text):
+        leaked_calls, end = _read_form(text, position)
+        if not leaked_calls:
             break
-        calls += more
-        at = _skip(text, end)
-    return calls, at
+        calls += leaked_calls
+        position = _skip(text, end)
+    return calls, position
 
 
-def _skip(text: str, at: int) -> int:
-    skipped = _SKIPPED.match(text, at)
-    return skipped.end() if skipped else at
+def _skip(text: str, position: int) -> int:
+    match = _SKIPPED.match(text, position)
+    return match.end() if match else position
 
 
 def _find_markers(text: str) -> Iterator[re.Match[str]]:
     """The markers that stand where a call may begin: outside of what is shown."""
     fence: Fence | None = None
-    at, markers = 0, deque(_MARKER.finditer(text))
+    line_start, markers = 0, deque(_MARKER.finditer(text))
     for line in text.split("\n") if markers else ():
         before, fence = fence, track_fence(fence, line)
-        own = []
-        while markers and markers[0].start() <= at + len(line):
-            own.append(markers.popleft())
-        if own and before is None and fence is None and not _QUOTED.match(line):
-            shown = [each.span() for each in _SHOWN.finditer(line)]
-            for marker in own:
-                place = marker.start() - at
+        line_markers = []
+        while markers and markers[0].start() <= line_start + len(line):
+            line_markers.append(markers.popleft())
+        if line_markers and before is None and fence is None and not _QUOTED.match(line):
+            spans = [match.span() for match in _SHOWN.finditer(line)]
+            for marker in line_markers:
+                column = marker.start() - line_start
                 is_inner = marker["bare"] is not None and _stands_behind_tag(text, marker.start())
-                is_shown = is_inner or any(first <= place < last for first, last in shown)
-                if not is_shown and _may_begin(marker, line[:place]):
+                is_shown = is_inner or any(first <= column < last for first, last in spans)
+                if not is_shown and _may_begin(marker, line[:column]):
                     yield marker
-        at += len(line) + 1
+        line_start += len(line) + 1
 
 
-def _stands_behind_tag(text: str, place: int) -> bool:
+def _stands_behind_tag(text: str, position: int) -> bool:
     """Return True if the last thing before a place, but for white space, ends a tag."""
-    while place and text[place - 1].isspace():
-        place -= 1
-    return text[place - 1 : place] == ">"
+    while position and text[position - 1].isspace():
+        position -= 1
+    return text[position - 1 : position] == ">"
 
 
 def _may_begin(marker: re.Match[str], above: str) -> bool:
@@ -176,8 +176,8 @@ def _read_begun(text: str, marker: re.Match[str], end_of_all: int) -> Leak | Non
         return None
     if end_of_all > start and _skip(text, end_of_all) < len(text):
         return None
-    begun = _BEGUN.search(text, start, start + _NEAR)
-    name = next(filter(None, begun.groups()), "") if begun else ""
+    match = _BEGUN.search(text, start, start + _NEAR)
+    name = next(filter(None, match.groups()), "") if match else ""
     is_sure = marker["sure"] is not None and _PLAUSIBLE.match(text, marker.end()) is not None
     if not name and not is_sure:
         return None
@@ -185,20 +185,20 @@ def _read_begun(text: str, marker: re.Match[str], end_of_all: int) -> Leak | Non
     return Leak(calls=(call,), is_whole=False, is_sure=is_sure)
 
 
-def _read_form(text: str, at: int) -> tuple[list[LeakedCall], int]:
+def _read_form(text: str, position: int) -> tuple[list[LeakedCall], int]:
     """The calls in the one form that stands at a place, and its end; no calls: there is none."""
     for form, pair in ((_FUNCTION, _PARAMETER), (_INVOKE, _INVOKED), (_PAIRED, _PAIR)):
-        if block := form.match(text, at):
-            given = _read_pairs(block["body"], pair)
-            return ([_build_call(block["name"], given)] if given is not None else []), block.end()
-    if text[at] in "{[":
-        return _read_json(text, at)
-    if named := _NAMED.match(text, at):
-        value, end = _read_value(text, named.end())
+        if block := form.match(text, position):
+            arguments = _read_pairs(block["body"], pair)
+            return ([_build_call(block["name"], arguments)] if arguments is not None else []), block.end()
+    if text[position] in "{[":
+        return _read_json(text, position)
+    if match := _NAMED.match(text, position):
+        value, end = _read_value(text, match.end())
         fence = _FENCE_END.match(text, end)
         if isinstance(value, dict):
-            return [_build_call(named["name"], value)], fence.end() if fence else end
-    return [], at
+            return [_build_call(match["name"], value)], fence.end() if fence else end
+    return [], position
 
 
 def _read_pairs(body: str, pair: re.Pattern[str]) -> dict[str, Any] | None:
@@ -206,23 +206,23 @@ def _read_pairs(body: str, pair: re.Pattern[str]) -> dict[str, Any] | None:
     if body.lstrip().startswith("{"):
         value = _parse(settle_arguments(body.strip()))
         return value if isinstance(value, dict) else None
-    given: dict[str, Any] = {}
-    at = 0
-    while argument := pair.match(body, at):
+    arguments: dict[str, Any] = {}
+    position = 0
+    while argument := pair.match(body, position):
         key, value = argument["key"].strip(), argument["value"]
-        if key in given:
+        if key in arguments:
             return None
-        given[key] = _parse(value) if argument.groupdict().get("text") == "false" else value
-        at = argument.end()
-    return given if not body[at:].strip() else None
+        arguments[key] = _parse(value) if argument.groupdict().get("text") == "false" else value
+        position = argument.end()
+    return arguments if not body[position:].strip() else None
 
 
-def _read_json(text: str, at: int) -> tuple[list[LeakedCall], int]:
-    value, end = _read_value(text, at)
-    listed = value if isinstance(value, list) else [value]
-    calls = [_read_table(each) for each in listed]
-    whole = [each for each in calls if each is not None]
-    return (whole, end) if whole and len(whole) == len(calls) else ([], at)
+def _read_json(text: str, position: int) -> tuple[list[LeakedCall], int]:
+    value, end = _read_value(text, position)
+    values = value if isinstance(value, list) else [value]
+    calls = [_read_table(entry) for entry in values]
+    valid_calls = [call for call in calls if call is not None]
+    return (valid_calls, end) if valid_calls and len(valid_calls) == len(calls) else ([], position)
 
 
 def _read_table(value: Any) -> LeakedCall | None:
@@ -236,22 +236,22 @@ def _read_table(value: Any) -> LeakedCall | None:
     key = next((key for key in _ARGUMENTS if key in value), "")
     if not name or not key or len(value.keys() - _OTHER_KEYS) != 2:
         return None
-    given = value[key] if value[key] is not None else {}
-    if isinstance(given, str):
-        given = _parse(settle_arguments(given))
-    return _build_call(name, given) if isinstance(given, dict) else None
+    arguments = value[key] if value[key] is not None else {}
+    if isinstance(arguments, str):
+        arguments = _parse(settle_arguments(arguments))
+    return _build_call(name, arguments) if isinstance(arguments, dict) else None
 
 
-def _build_call(name: str, given: Mapping[str, Any]) -> LeakedCall:
-    return LeakedCall(extract_call_name(name), json.dumps(given, ensure_ascii=False))
+def _build_call(name: str, arguments: Mapping[str, Any]) -> LeakedCall:
+    return LeakedCall(extract_call_name(name), json.dumps(arguments, ensure_ascii=False))
 
 
-def _read_value(text: str, at: int) -> tuple[Any, int]:
+def _read_value(text: str, position: int) -> tuple[Any, int]:
     """The JSON value at a place, and its end; None: there is none. Raw line ends in its texts are taken."""
     try:
-        return parse_json_part(json.JSONDecoder(strict=False), text, at)
+        return parse_json_part(json.JSONDecoder(strict=False), text, position)
     except ValueError:
-        return None, at
+        return None, position
 
 
 def _parse(text: str) -> Any:

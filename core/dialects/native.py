@@ -39,7 +39,7 @@ class NativeDialect(Dialect):
 
     def convert_history(self, messages: Sequence[Message]) -> tuple[Message, ...]:
         """Return it as it stands; calls written in another dialect are function calls like the others."""
-        found: list[Message] = []
+        converted_messages: list[Message] = []
         in_text: set[str] = set()
         results: list[str] = []
         for message in messages:
@@ -47,17 +47,17 @@ class NativeDialect(Dialect):
                 results.append(message.content)  # after the results of function calls, which have to follow these
                 continue
             if results and not isinstance(message, ToolMessage):
-                found.append(_build_results_message(results))
+                converted_messages.append(_build_results_message(results))
                 results = []
             if isinstance(message, AssistantMessage) and message.in_text:
                 in_text.update(message.in_text)
                 calls = tuple(call for call in message.tool_calls if call.id not in in_text)
-                found.append(replace(message, tool_calls=calls, in_text=()))
+                converted_messages.append(replace(message, tool_calls=calls, in_text=()))
             elif isinstance(message, AssistantMessage) and message.dialect and message.tool_calls:
-                found.append(_strip_call_text(message))
+                converted_messages.append(_strip_call_text(message))
             else:
-                found.append(message)
-        return (*found, _build_results_message(results)) if results else tuple(found)
+                converted_messages.append(message)
+        return (*converted_messages, _build_results_message(results)) if results else tuple(converted_messages)
 
     def format_result(self, result: CallResult) -> str:
         return result.content
@@ -70,7 +70,7 @@ def _build_results_message(results: Sequence[str]) -> UserMessage:
 
 def _strip_call_text(message: AssistantMessage) -> AssistantMessage:
     listener: AnswerParser = CommandParser() if message.dialect == "command" else TagParser()
-    heard = [*listener.feed(message.content), *listener.finish()]
+    parts = [*listener.feed(message.content), *listener.finish()]
     return replace(
-        message, content="".join(each.text for each in heard if isinstance(each, AnswerText)).strip(), wire=None
+        message, content="".join(part.text for part in parts if isinstance(part, AnswerText)).strip(), wire=None
     )

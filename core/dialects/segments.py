@@ -73,7 +73,7 @@ class Segmenter(Struct, eq=False):
         """End the text: what was held back is decided, an open fence ends here."""
         if self._held:
             self._end_line(last=True)
-        self._end_segment(closed=self._fence is None)
+        self._end_segment(is_closed=self._fence is None)
         self._fence = None
         return self._take_events()
 
@@ -100,10 +100,10 @@ class Segmenter(Struct, eq=False):
 
     def _release_line(self) -> None:
         """Let what was held flow on, and the rest of the line: it is no fence."""
-        held, self._held, self._is_passing = self._held, "", True
+        text, self._held, self._is_passing = self._held, "", True
         if self._fence:
-            held = dedent_line(held, self._fence.indent)
-        self._emit_text(held)
+            text = dedent_line(text, self._fence.indent)
+        self._emit_text(text)
 
     def _end_line(self, *, last: bool = False) -> None:
         if not self._is_passing and self._held and len(self._held) <= MAX_FENCE_LINE and self._read_fence():
@@ -122,12 +122,12 @@ class Segmenter(Struct, eq=False):
             self._end_segment()
             self._fence = None
             return True
-        opened = OPENING_FENCE.fullmatch(self._held)
-        if opened is None:
+        match = OPENING_FENCE.fullmatch(self._held)
+        if match is None:
             return False
-        self._emit_text(opened["lead"].rstrip() and opened["lead"])
+        self._emit_text(match["lead"].rstrip() and match["lead"])
         self._end_segment()
-        self._fence = build_fence(opened)
+        self._fence = build_fence(match)
         self._start_segment(_parse_info(self._fence.info))
         return True
 
@@ -162,10 +162,10 @@ class Segmenter(Struct, eq=False):
         else:
             self._pending.append(text)
 
-    def _start_segment(self, started: SegmentStarted) -> None:
+    def _start_segment(self, event: SegmentStarted) -> None:
         self._is_open = True
         self._spaces.clear()
-        self._events.append(started)
+        self._events.append(event)
 
     def _flush(self) -> None:
         if self._pending:
@@ -174,19 +174,19 @@ class Segmenter(Struct, eq=False):
             self._content.append(text)
             self._events.append(SegmentDelta(text))
 
-    def _end_segment(self, *, closed: bool = True) -> None:
+    def _end_segment(self, *, is_closed: bool = True) -> None:
         self._flush()
         self._spaces.clear()
         if self._is_open:
-            self._events.append(SegmentFinished("".join(self._content), closed))
+            self._events.append(SegmentFinished("".join(self._content), is_closed))
         self._content.clear()
         self._is_open = False
 
 
 def _parse_info(info: str) -> SegmentStarted:
-    found = _REFERENCE.fullmatch(info)
-    if found and 1 <= int(found["start"]) <= int(found["end"]):
-        path = found["path"].strip()
-        return SegmentStarted("code_reference", "", info, path, int(found["start"]), int(found["end"]))
+    match = _REFERENCE.fullmatch(info)
+    if match and 1 <= int(match["start"]) <= int(match["end"]):
+        path = match["path"].strip()
+        return SegmentStarted("code_reference", "", info, path, int(match["start"]), int(match["end"]))
     language = _LANGUAGE.match(info)
     return SegmentStarted("code_block", language[0] if language else "", info)

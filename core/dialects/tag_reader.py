@@ -66,15 +66,15 @@ class _OpenBlock:
             self._shorten_line()
         return None
 
-    def build_block(self, *, closed: bool) -> TaggedBlock:
+    def build_block(self, *, is_closed: bool) -> TaggedBlock:
         body = "".join((*self.parts, self.line))
-        return TaggedBlock(tag=self.tag, attributes=self.attributes, body=body, is_closed=closed)
+        return TaggedBlock(tag=self.tag, attributes=self.attributes, body=body, is_closed=is_closed)
 
     def _find_close(self) -> str | None:
-        at = self.line.find(self.closing)
-        if at < 0:
+        position = self.line.find(self.closing)
+        if position < 0:
             return None
-        before, after = self.line[:at], self.line[at + len(self.closing) :]
+        before, after = self.line[:position], self.line[position + len(self.closing) :]
         if self.is_guarded and not (not self.is_long and _REPLACE.fullmatch(before.removeprefix("\n"))):
             return None
         if self.closing == PATCH_FRAME[1] and before != "\n":
@@ -123,7 +123,7 @@ class TagReader(Struct, eq=False):
         self._read("", last=True)
         self._flush_text()
         if self._body is not None:
-            self._on_block(self._body.build_block(closed=False))
+            self._on_block(self._body.build_block(is_closed=False))
             self._body = None
 
     def _read(self, text: str, *, last: bool) -> None:
@@ -135,42 +135,42 @@ class TagReader(Struct, eq=False):
                 continue
             rest = self._body.feed(rest)
             if rest is not None:
-                self._on_block(self._body.build_block(closed=True))
+                self._on_block(self._body.build_block(is_closed=True))
                 self._body = None
 
     def _read_text(self, text: str, *, last: bool) -> str:
         """Read text up to the next tag that opens a block; returns what follows it ("" = all was read or is held)."""
-        at = 0
-        while found := _STOPS.search(text, at):
-            self._add_text(text[at : found.start()])
-            at = found.start()
-            match text[at]:
+        position = 0
+        while stop := _STOPS.search(text, position):
+            self._add_text(text[position : stop.start()])
+            position = stop.start()
+            match text[position]:
                 case "\n":
                     self._end_line()
-                    at += 1
+                    position += 1
                 case "`":
-                    end = self._read_ticks(text, at, last=last)
-                    if end == at:
-                        self._held = text[at:]
+                    end = self._read_ticks(text, position, last=last)
+                    if end == position:
+                        self._held = text[position:]
                         return ""
-                    at = end
+                    position = end
                 case sign:
-                    end = (self._read_angle if sign == "<" else self._read_star)(text, at, last=last)
-                    if end == at:
-                        self._held = text[at:]
+                    end = (self._read_angle if sign == "<" else self._read_star)(text, position, last=last)
+                    if end == position:
+                        self._held = text[position:]
                         return ""
-                    at = end
+                    position = end
                     if self._body is not None:
-                        return text[at:]
-        self._add_text(text[at:])
+                        return text[position:]
+        self._add_text(text[position:])
         return ""
 
-    def _read_ticks(self, text: str, at: int, *, last: bool) -> int:
+    def _read_ticks(self, text: str, position: int, *, last: bool) -> int:
         """Read a run of backticks, which opens or closes code within its line. Returns its end; `at`: it may go on."""
-        run = _TICKS.match(text, at)
+        run = _TICKS.match(text, position)
         assert run is not None
         if run.end() == len(text) and not last:
-            return at
+            return position
         if not self._open_ticks:
             self._open_ticks = len(run[0])
         elif self._open_ticks == len(run[0]):
@@ -178,28 +178,28 @@ class TagReader(Struct, eq=False):
         self._add_text(run[0])
         return run.end()
 
-    def _read_angle(self, text: str, at: int, *, last: bool) -> int:
+    def _read_angle(self, text: str, position: int, *, last: bool) -> int:
         """Read what a `<` begins. Returns where to go on; `at`: it may still become a tag."""
         if not self._fence and not self._open_ticks:
-            if tag := _TAG.match(text, at):
+            if tag := _TAG.match(text, position):
                 self._open_tag(tag["name"], tag["rest"])
                 return tag.end()
-            if not last and _may_become_tag(text[at : at + _LONGEST_TAG + 1]):
-                return at
+            if not last and _may_become_tag(text[position : position + _LONGEST_TAG + 1]):
+                return position
         self._add_text("<")
-        return at + 1
+        return position + 1
 
-    def _read_star(self, text: str, at: int, *, last: bool) -> int:
+    def _read_star(self, text: str, position: int, *, last: bool) -> int:
         """Read the `*` that may begin a patch, at the start of a line. Returns as `_read_angle`."""
         begin = PATCH_FRAME[0]
         if not self._line and not self._fence:
-            if text.startswith(begin, at):
+            if text.startswith(begin, position):
                 self._open_tag(begin, "")
-                return at + len(begin)
-            if not last and begin.startswith(text[at : at + len(begin)]):
-                return at
+                return position + len(begin)
+            if not last and begin.startswith(text[position : position + len(begin)]):
+                return position
         self._add_text("*")
-        return at + 1
+        return position + 1
 
     def _open_tag(self, name: str, rest: str) -> None:
         if name in FRAME_TAGS:
@@ -209,7 +209,7 @@ class TagReader(Struct, eq=False):
         is_empty = rest.rstrip().endswith("/")
         self._body = _OpenBlock(name, parse_attributes(rest.rstrip().removesuffix("/") if is_empty else rest))
         if is_empty:
-            self._on_block(self._body.build_block(closed=True))
+            self._on_block(self._body.build_block(is_closed=True))
             self._body = None
 
     def _add_text(self, text: str) -> None:

@@ -91,12 +91,12 @@ def _parse_function(code: str) -> _TagCall | None:
             case _:
                 return None
         order = _FUNCTIONS[name]
-        named = {each.arg: each.value for each in call.keywords if each.arg}
-        values = {**dict(zip(order, call.args, strict=False)), **named}
+        keyword_values = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+        values = {**dict(zip(order, call.args, strict=False)), **keyword_values}
         if len(values) != len(call.args) + len(call.keywords):
             return None
-        given = {key: ast.literal_eval(value) for key, value in values.items()}
-        arguments = encode_arguments({key: value for key, value in given.items() if value is not None})
+        literals = {key: ast.literal_eval(value) for key, value in values.items()}
+        arguments = encode_arguments({key: value for key, value in literals.items() if value is not None})
     except (SyntaxError, ValueError, TypeError, KeyError, RecursionError, MemoryError, SystemError):
         return None
     return _TagCall(name=name, arguments=arguments)
@@ -117,9 +117,9 @@ def _parse_edit(block: TaggedBlock) -> _TagCall:
     if form.frame is not None and block.tag == form.frame[0]:
         return _TagCall(name=tool.name, arguments=encode_arguments({form.body: block.body.join(form.frame)}))
     path = next((block.attributes[name] for name in _PATH_ATTRIBUTES if block.attributes.get(name)), "")
-    given = {name: block.attributes[name] for name in form.numbers if name in block.attributes}
-    numbers = {name: int(text) for name, text in given.items() if _NUMBER.fullmatch(text)}
-    wrong = [f"{name} is {text!r}, not a whole number." for name, text in given.items() if name not in numbers]
+    number_texts = {name: block.attributes[name] for name in form.numbers if name in block.attributes}
+    numbers = {name: int(text) for name, text in number_texts.items() if _NUMBER.fullmatch(text)}
+    wrong = [f"{name} is {text!r}, not a whole number." for name, text in number_texts.items() if name not in numbers]
     body = block.body.strip("\n") if form.trim == "both" else block.body
     arguments = {
         **({form.path: path} if form.path else {}),
@@ -137,16 +137,18 @@ def _parse_tool_call(block: TaggedBlock) -> _TagCall:
     """Parse the Hermes form, `{"name": …, "arguments": {…}}`, or the one call in the words of another template."""
     try:
         call = parse_json(block.body)
-        name, given = call["name"], call.get("arguments", call.get("parameters", {}))
+        name, call_arguments = call["name"], call.get("arguments", call.get("parameters", {}))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        call = name = given = None
-        calls, end = read_calls(whole := f"<tool_call>{block.body}</tool_call>")
-        if len(calls) == 1 and end == len(whole) and parse_json(calls[0].arguments):
+        call = name = call_arguments = None
+        calls, end = read_calls(tagged_text := f"<tool_call>{block.body}</tool_call>")
+        if len(calls) == 1 and end == len(tagged_text) and parse_json(calls[0].arguments):
             return _TagCall(name=calls[0].name, arguments=calls[0].arguments)
     if not isinstance(name, str) or not name:
         problem = 'A <tool_call> holds one JSON object: {"name": "the tool", "arguments": {…}}. It was not run.'
         return _TagCall(name="tool_call", arguments=encode_arguments({"raw": block.body.strip()}), problem=problem)
-    return _TagCall(name=name, arguments=given if isinstance(given, str) else encode_arguments(given))
+    return _TagCall(
+        name=name, arguments=call_arguments if isinstance(call_arguments, str) else encode_arguments(call_arguments)
+    )
 
 
 _CALL_PARSERS: Final[Mapping[str, Callable[[TaggedBlock], _TagCall]]] = {
@@ -203,19 +205,19 @@ class TagParser(AnswerParser):
             self._parts.append(CallStarted(self._count, _TOOLS_BY_TAG[tag]))
 
     def _finish_call(self, block: TaggedBlock) -> None:
-        asked = (
+        call = (
             _parse_terminal_call(block.body, self._job, goes_on=self._goes_on)
             if block.tag == "execute_bash"
             else _CALL_PARSERS.get(block.tag, _parse_edit)(block)
         )
         if block.tag not in _TOOLS_BY_TAG:
-            self._parts.append(CallStarted(self._count, asked.name))
+            self._parts.append(CallStarted(self._count, call.name))
         self._parts.append(
             CallFinished(
                 index=self._count,
-                name=asked.name,
-                arguments=asked.arguments,
-                problem=self._find_objection(block) or asked.problem,
+                name=call.name,
+                arguments=call.arguments,
+                problem=self._find_objection(block) or call.problem,
             )
         )
         self._count += 1
@@ -289,5 +291,7 @@ def _build_command_call(text: str, *, goes_on: bool) -> _TagCall:
         problem = _IDLE.format("read")
     elif text.lower() == INTERRUPT:
         problem = _IDLE.format("interrupt")
-    more: dict[str, object] = {"is_background": True, "timeout": COMMAND_WAIT} if goes_on else {}
-    return _TagCall(name="run_terminal_cmd", arguments=encode_arguments({"command": text, **more}), problem=problem)
+    extra_arguments: dict[str, object] = {"is_background": True, "timeout": COMMAND_WAIT} if goes_on else {}
+    return _TagCall(
+        name="run_terminal_cmd", arguments=encode_arguments({"command": text, **extra_arguments}), problem=problem
+    )

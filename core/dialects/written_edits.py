@@ -161,10 +161,10 @@ class WrittenEditParser(AnswerParser):
 
     def _release_held(self) -> None:
         """Pass on what was held back as text. A fence that it opened stays open."""
-        held, self._held = self._held, None
-        assert held is not None
-        self._text.append("".join(held.lines))
-        self._fence = held.fence if not held.is_sure else None
+        held_text, self._held = self._held, None
+        assert held_text is not None
+        self._text.append("".join(held_text.lines))
+        self._fence = held_text.fence if not held_text.is_sure else None
 
     def _end_line(self, end: str) -> None:
         line, passing = self._line, self._is_passing
@@ -199,47 +199,47 @@ class WrittenEditParser(AnswerParser):
         return True
 
     def _add_line(self, line: str, end: str) -> None:
-        held = self._held
-        assert held is not None
-        held.lines.append(line + end)
-        if not held.is_sure:
-            self._decide_fence(held, line)
-        elif held.fence is not None:
-            self._add_fenced(held, held.fence, line)
-        elif held.closing:
+        held_text = self._held
+        assert held_text is not None
+        held_text.lines.append(line + end)
+        if not held_text.is_sure:
+            self._decide_fence(held_text, line)
+        elif held_text.fence is not None:
+            self._add_fenced(held_text, held_text.fence, line)
+        elif held_text.closing:
             self._try_tagged(line)
         elif _REPLACE.fullmatch(line):
-            self._resolve_candidate(_build_block_edit(held.name, "".join(held.lines)))
+            self._resolve_candidate(_build_block_edit(held_text.name, "".join(held_text.lines)))
 
-    def _add_fenced(self, held: _HeldText, fence: Fence, line: str) -> None:
+    def _add_fenced(self, held_text: _HeldText, fence: Fence, line: str) -> None:
         """Read a line of a fenced edit. A bare fence within a patch closes it only if no row of the patch follows."""
-        if held.closed and line.strip():
+        if held_text.closed and line.strip():
             if not line.startswith(_PATCH_ROWS) and not fence.is_closed_by(line):
-                self._close_fence(held)
+                self._close_fence(held_text)
                 return
-            held.closed = 0
+            held_text.closed = 0
         if fence.is_closed_by(line):
-            held.closed = len(held.lines)
-            if _is_whole(held.lines[1:-1]):
-                self._close_fence(held)
+            held_text.closed = len(held_text.lines)
+            if _is_whole(held_text.lines[1:-1]):
+                self._close_fence(held_text)
 
-    def _close_fence(self, held: _HeldText) -> None:
+    def _close_fence(self, held_text: _HeldText) -> None:
         """End a fenced edit where its fence closed, and read what came after it."""
-        rest, held.lines = held.lines[held.closed :], held.lines[: held.closed]
-        self._resolve_candidate(_parse_fenced(held))
+        rest, held_text.lines = held_text.lines[held_text.closed :], held_text.lines[: held_text.closed]
+        self._resolve_candidate(_parse_fenced(held_text))
         for row in rest:
             self._line = row.removesuffix("\n")
             self._end_line(row[len(self._line) :])
 
-    def _decide_fence(self, held: _HeldText, line: str) -> None:
-        assert held.fence is not None
-        patchy = held.fence.info.lower() in _PATCH_INFOS
-        named = bool(held.name or _parse_fence_path(held.fence))
+    def _decide_fence(self, held_text: _HeldText, line: str) -> None:
+        assert held_text.fence is not None
+        patchy = held_text.fence.info.lower() in _PATCH_INFOS
+        has_path = bool(held_text.name or _parse_fence_path(held_text.fence))
         if (patchy and (line.rstrip() == PATCH_FRAME[0] or _DIFF.fullmatch(line))) or (
-            named and _SEARCH.fullmatch(line)
+            has_path and _SEARCH.fullmatch(line)
         ):
-            held.is_sure = True
-        elif held.fence.is_closed_by(line):
+            held_text.is_sure = True
+        elif held_text.fence.is_closed_by(line):
             self._release_held()
             self._fence = None
         elif line.strip():
@@ -247,17 +247,17 @@ class WrittenEditParser(AnswerParser):
 
     def _try_tagged(self, line: str) -> None:
         """Try whether a line ends a tagged edit or a patch: the reader of tags knows what counts as its end."""
-        held = self._held
-        assert held is not None
-        if held.closing in line and (found := _parse_tagged("".join(held.lines))):
-            self._resolve_candidate(found)
+        held_text = self._held
+        assert held_text is not None
+        if held_text.closing in line and (written_edit := _parse_tagged("".join(held_text.lines))):
+            self._resolve_candidate(written_edit)
 
     def _resolve_candidate(self, candidate: WrittenEdit | None) -> None:
-        held = self._held
-        assert held is not None
+        held_text = self._held
+        assert held_text is not None
         self._held = None
         if candidate is None or not self.accepts(candidate):
-            self._text.append("".join(held.lines))
+            self._text.append("".join(held_text.lines))
             return
         self._flush_text()
         self._parts.append(CallStarted(self._count, candidate.tool))
@@ -272,35 +272,35 @@ def _is_common_prefix(start: str, line: str) -> bool:
 def _parse_tagged(text: str) -> WrittenEdit | None:
     """Parse the one complete edit that the text is; None if it is more, less or something else."""
     listener = TagParser()
-    heard = [*listener.feed(text), *listener.finish()]
-    calls = [each for each in heard if isinstance(each, CallFinished)]
-    if len(calls) != 1 or calls[0].problem or any(isinstance(each, AnswerText) and each.text.strip() for each in heard):
+    parts = [*listener.feed(text), *listener.finish()]
+    calls = [part for part in parts if isinstance(part, CallFinished)]
+    if len(calls) != 1 or calls[0].problem or any(isinstance(part, AnswerText) and part.text.strip() for part in parts):
         return None
     return WrittenEdit(tool=calls[0].name, arguments=calls[0].arguments)
 
 
-def _parse_fenced(held: _HeldText) -> WrittenEdit | None:
-    assert held.fence is not None
-    body = "".join(held.lines[1:-1])
-    first = next((line for line in held.lines[1:-1] if line.strip()), "").rstrip()
+def _parse_fenced(held_text: _HeldText) -> WrittenEdit | None:
+    assert held_text.fence is not None
+    body = "".join(held_text.lines[1:-1])
+    first = next((line for line in held_text.lines[1:-1] if line.strip()), "").rstrip()
     if _SEARCH.fullmatch(first):
-        return _build_block_edit(_parse_fence_path(held.fence) or held.name, body, fenced=True)
-    if _is_open_patch(held.lines[1:-1]):
+        return _build_block_edit(_parse_fence_path(held_text.fence) or held_text.name, body, is_fenced=True)
+    if _is_open_patch(held_text.lines[1:-1]):
         return None
     return WrittenEdit(tool=PATCH.name, arguments=encode_arguments({"input": body}), is_fenced=True)
 
 
 def _is_open_patch(lines: Sequence[str]) -> bool:
     """True if a patch begins in the lines and does not end."""
-    begun, ended = (sum(line.rstrip() == frame for line in lines) for frame in PATCH_FRAME)
-    return begun > ended
+    start_count, end_count = (sum(line.rstrip() == frame for line in lines) for frame in PATCH_FRAME)
+    return start_count > end_count
 
 
 def _is_whole(lines: Sequence[str]) -> bool:
     """True if a patch has ended, or the last hunk of a diff has as many rows as its header says."""
     if any(line.rstrip() in PATCH_FRAME for line in lines):
         return not _is_open_patch(lines)
-    headers = [at for at, line in enumerate(lines) if line.startswith("@@")]
+    headers = [index for index, line in enumerate(lines) if line.startswith("@@")]
     counts = _RANGE.match(lines[headers[-1]]) if headers else None
     if counts is None:
         return not headers
@@ -309,9 +309,9 @@ def _is_whole(lines: Sequence[str]) -> bool:
     return old >= int(counts[1] or 1) and new >= int(counts[2] or 1)
 
 
-def _build_block_edit(name: str, body: str, *, fenced: bool = False) -> WrittenEdit:
+def _build_block_edit(name: str, body: str, *, is_fenced: bool = False) -> WrittenEdit:
     return WrittenEdit(
-        tool=BLOCKS.name, arguments=encode_arguments({"file_path": name, "diff": body}), is_fenced=fenced
+        tool=BLOCKS.name, arguments=encode_arguments({"file_path": name, "diff": body}), is_fenced=is_fenced
     )
 
 

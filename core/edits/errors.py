@@ -44,9 +44,9 @@ def format_part(kind: str, number: int, count: int) -> str:
 class UndecidedEdit(EditError):
     """A draft that has no one meaning for its file; whoever understands it can still make it into an edit."""
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, reason: str) -> None:
         super().__init__(
-            f"The edit does not tell how it fits the file: {why}.",
+            f"The edit does not tell how it fits the file: {reason}.",
             hint="Nothing was changed. Put a line of the file before and after each change, mark every part that you "
             "leave out with ... existing code ..., or use search_replace.",
         )

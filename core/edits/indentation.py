@@ -26,7 +26,7 @@ def deduce_shift(pairs: Sequence[tuple[str, str]], sample: Iterable[str]) -> Shi
     `pairs` are (given line, file line), none of them blank; `sample` are further given lines, which show the width
     of a level. The answer takes a whole line and returns it re-indented; blank lines stay as they are.
     """
-    indents = [(extract_indent(given), extract_indent(present)) for given, present in pairs]
+    indents = [(extract_indent(draft_line), extract_indent(present)) for draft_line, present in pairs]
     if not indents:
         return None
     rule = _deduce_added(indents) or _deduce_cut(indents) or _deduce_restyled(indents, sample)
@@ -51,24 +51,24 @@ def _lift_to_lines(rule: Shift) -> Shift:
 
 def _deduce_added(indents: Sequence[tuple[str, str]]) -> Shift | None:
     """Deduce what is added before each, which may be nothing."""
-    given, present = indents[0]
-    prefix = present[: max(0, len(present) - len(given))]
-    same = all(prefix + given == present for given, present in indents)
+    draft_indent, present = indents[0]
+    prefix = present[: max(0, len(present) - len(draft_indent))]
+    same = all(prefix + draft_indent == present for draft_indent, present in indents)
     return (lambda indent: prefix + indent) if same else None
 
 
 def _deduce_cut(indents: Sequence[tuple[str, str]]) -> Shift | None:
-    given, present = indents[0]
-    prefix = given[: len(given) - len(present)]
-    if not prefix or not all(prefix + present == given for given, present in indents):
+    draft_indent, present = indents[0]
+    prefix = draft_indent[: len(draft_indent) - len(present)]
+    if not prefix or not all(prefix + present == draft_indent for draft_indent, present in indents):
         return None
     return lambda indent: indent[len(prefix) :] if indent.startswith(prefix) else ""
 
 
 def _deduce_restyled(indents: Sequence[tuple[str, str]], sample: Iterable[str]) -> Shift | None:
     """Deduce tabs for spaces, spaces for tabs, or another width; spaces of continuation lines are carried over."""
-    sampled = [extract_indent(line) for line in sample if line.strip()]
-    given_units = _find_units([given for given, _ in indents] + sampled)
+    sample_indents = [extract_indent(line) for line in sample if line.strip()]
+    given_units = _find_units([draft_indent for draft_indent, _ in indents] + sample_indents)
     present_units = _find_units([present for _, present in indents])
     rules = [
         (abs(delta), given_unit, present_unit, delta)
@@ -92,7 +92,7 @@ def _find_units(indents: Sequence[str]) -> list[str]:
         return ["\t"]
     width = gcd(*(len(indent) for indent in indents))
     widths = [width, *_WIDTHS] if width > 1 else list(_WIDTHS)
-    return [" " * each for each in dict.fromkeys(widths)]
+    return [" " * size for size in dict.fromkeys(widths)]
 
 
 def _split_levels(indent: str, unit: str) -> tuple[int, int] | None:
@@ -106,9 +106,9 @@ def _split_levels(indent: str, unit: str) -> tuple[int, int] | None:
 
 def _find_delta(indents: Sequence[tuple[str, str]], given_unit: str, present_unit: str) -> int | None:
     deltas = set()
-    for given, present in indents:
-        wanted, there = _split_levels(given, given_unit), _split_levels(present, present_unit)
-        if wanted is None or there is None or wanted[1] != there[1]:
+    for draft_indent, present in indents:
+        draft_levels, file_levels = _split_levels(draft_indent, given_unit), _split_levels(present, present_unit)
+        if draft_levels is None or file_levels is None or draft_levels[1] != file_levels[1]:
             return None
-        deltas.add(there[0] - wanted[0])
+        deltas.add(file_levels[0] - draft_levels[0])
     return deltas.pop() if len(deltas) == 1 else None

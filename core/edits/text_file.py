@@ -49,10 +49,10 @@ class TextFile(Struct, frozen=True, kw_only=True):
         """Encode `text` in this file's encoding, with its BOM. Raises `EditError` if a byte can't be put back, or a
         character has no place in the encoding."""
         if self.raw:
-            restored = restore_bytes(self.raw, text)
+            restored_text = restore_bytes(self.raw, text)
             if not self.bom:
-                _refuse_second_encoding(self.raw, restored)
-            return self.bom + restored.encode("utf-8", "surrogateescape")
+                _refuse_second_encoding(self.raw, restored_text)
+            return self.bom + restored_text.encode("utf-8", "surrogateescape")
         if not self.name:
             return self.bom + text.encode(self.encoding)
         try:
@@ -79,8 +79,8 @@ class TextFile(Struct, frozen=True, kw_only=True):
 def _find_difference(text: str, codec: str, other: str) -> str | None:
     """Return the first character that two encodings write in different bytes; one that only one of them has is none."""
     for sign in dict.fromkeys(text):
-        written = sign.encode(other, "ignore")
-        if written and written != sign.encode(codec, "ignore"):
+        other_bytes = sign.encode(other, "ignore")
+        if other_bytes and other_bytes != sign.encode(codec, "ignore"):
             return sign
     return None
 
@@ -89,15 +89,15 @@ def _refuse_second_encoding(raw: str, text: str) -> None:
     """Raise for new text beyond ASCII in a file of which most that is beyond ASCII is in an encoding not known."""
     if not is_in_unknown_encoding(raw.encode("utf-8", "surrogateescape")):
         return
-    own = Counter(sign for sign in raw if not sign.isascii())
-    new = Counter(sign for sign in text if not sign.isascii() and sign != REPLACEMENT) - own
+    old_counts = Counter(sign for sign in raw if not sign.isascii())
+    new = Counter(sign for sign in text if not sign.isascii() and sign != REPLACEMENT) - old_counts
     if sign := next((sign for sign in new if not find_bytes(sign)), ""):
         raise _build_no_place_error(sign, "is in no UTF-8, and in which encoding it is can't be told")
 
 
-def _build_no_place_error(sign: str, why: str) -> EditError:
+def _build_no_place_error(sign: str, reason: str) -> EditError:
     return EditError(
-        f"{sign} (U+{ord(sign):04X}) can't be written: the file {why}.",
+        f"{sign} (U+{ord(sign):04X}) can't be written: the file {reason}.",
         hint="Nothing was changed. Say it without this character (an escape of the language, plain letters), or ask "
         "the user whether the file is to be converted to UTF-8.",
     )
@@ -107,14 +107,14 @@ def detect_binary(data: bytes) -> str:
     """Name what a binary file is; "" for text. A NUL in the first 8 kB makes a file binary (UTF-16 has a BOM)."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return ""
-    named = next((kind for magic, kind in _MAGIC if data.startswith(magic)), "")
-    return named or ("binary data" if b"\0" in data[:SNIFF] else "")
+    magic_name = next((kind for magic, kind in _MAGIC if data.startswith(magic)), "")
+    return magic_name or ("binary data" if b"\0" in data[:SNIFF] else "")
 
 
-def decode_text(data: bytes, declared: str = "") -> TextFile | None:
+def decode_text(data: bytes, declared_encoding: str = "") -> TextFile | None:
     """Decode a file; None for bytes that are no text in any encoding known here. `declared`: the encoding that the
     project says it has, which counts where the bytes agree and are no UTF-8."""
-    bom, encoding = next((each for each in _BOMS if data.startswith(each[0])), (b"", "utf-8"))
+    bom, encoding = next((candidate for candidate in _BOMS if data.startswith(candidate[0])), (b"", "utf-8"))
     rest = data[len(bom) :]
     if encoding != "utf-8":
         try:
@@ -123,8 +123,8 @@ def decode_text(data: bytes, declared: str = "") -> TextFile | None:
             return None
     if detect_binary(rest):
         return None
-    if not bom and (found := find_encoding(rest, declared)) is not None:
-        return TextFile(text=rest.decode(found.codec), encoding=found.codec, twins=found.twins)
+    if not bom and (text_encoding := find_encoding(rest, declared_encoding)) is not None:
+        return TextFile(text=rest.decode(text_encoding.codec), encoding=text_encoding.codec, twins=text_encoding.twins)
     raw = rest.decode("utf-8", "surrogateescape")
     text = mask_bytes(raw)
     return TextFile(text=text, bom=bom, raw=raw if text != raw else "")

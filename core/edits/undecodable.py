@@ -36,26 +36,28 @@ def restore_bytes(raw: str, text: str) -> str:
     old, new = split_whole_lines(mask_bytes(raw)), split_whole_lines(text)
     bytes_of = split_whole_lines(raw)
     head, tail = count_shared_ends(old, new)
-    out = bytes_of[:head]
+    output = bytes_of[:head]
     middle = old[head : len(old) - tail], new[head : len(new) - tail]
     for tag, first, last, start, stop in SequenceMatcher(None, *middle, autojunk=False).get_opcodes():
-        kept = bytes_of[head + first : head + last]
-        out += kept if tag == "equal" else [_restore_changed("".join(kept), "".join(middle[1][start:stop]))]
-    return "".join([*out, *bytes_of[len(old) - tail :]])
+        raw_lines = bytes_of[head + first : head + last]
+        output += (
+            raw_lines if tag == "equal" else [_restore_changed("".join(raw_lines), "".join(middle[1][start:stop]))]
+        )
+    return "".join([*output, *bytes_of[len(old) - tail :]])
 
 
 def _restore_changed(raw: str, text: str) -> str:
     if REPLACEMENT not in text:
         return text
-    known = _MARK.findall(raw)
-    if len(set(known)) == 1 and len(known) >= text.count(REPLACEMENT):
-        return text.replace(REPLACEMENT, known[0])
-    out, unknown = list(text), {run.start(): run.end() for run in _RUN.finditer(text)}
-    for at, start, size in SequenceMatcher(None, mask_bytes(raw), text, autojunk=False).get_matching_blocks():
-        run, shift = text[start : start + size], at - start
+    marks = _MARK.findall(raw)
+    if len(set(marks)) == 1 and len(marks) >= text.count(REPLACEMENT):
+        return text.replace(REPLACEMENT, marks[0])
+    characters, unknown = list(text), {run.start(): run.end() for run in _RUN.finditer(text)}
+    for raw_start, start, size in SequenceMatcher(None, mask_bytes(raw), text, autojunk=False).get_matching_blocks():
+        run, shift = text[start : start + size], raw_start - start
         for first, last in list(unknown.items()):
             if start <= first and last <= start + size and _is_whole(raw, run, shift, first, last):
-                out[first:last] = raw[shift + first : shift + last]
+                characters[first:last] = raw[shift + first : shift + last]
                 del unknown[first]
     if unknown:
         raise EditError(
@@ -63,14 +65,14 @@ def _restore_changed(raw: str, text: str) -> str:
             hint=f"Nothing was changed. Leave lines with {REPLACEMENT} out of the edit, or repeat what stands around "
             "them as it is; write no new one.",
         )
-    return "".join(out)
+    return "".join(characters)
 
 
 def _is_whole(raw: str, run: str, shift: int, first: int, last: int) -> bool:
     """True if the marks [first, last) are all that stand together in `raw`, with words around them that name one
     place."""
-    around = sum(not each.isspace() and each != REPLACEMENT for each in run)
+    around = sum(not character.isspace() and character != REPLACEMENT for character in run)
     before, after = raw[shift + first - 1 : shift + first], raw[shift + last : shift + last + 1]
-    found = re.finditer(f"(?={re.escape(run)})", mask_bytes(raw))
-    places = {raw[each.start() : each.start() + len(run)] for each in found}
+    matches = re.finditer(f"(?={re.escape(run)})", mask_bytes(raw))
+    places = {raw[match.start() : match.start() + len(run)] for match in matches}
     return around >= _CONTEXT and len(places) <= 1 and not _MARK.match(before) and not _MARK.match(after)

@@ -75,7 +75,7 @@ class Engine:
         self._options = options or EngineOptions()
         self._models = models or ModelAccess()
         tier = self._options.tier
-        self._boxes = boxes or SharedBox(wanted=Tier(tier) if tier else None)
+        self._boxes = boxes or SharedBox(required_tier=Tier(tier) if tier else None)
         self._tasks = TaskOwner()
         self._source: QuerySource | None = None
         self._sessions: dict[str, Session] = {}
@@ -140,24 +140,24 @@ class Engine:
             workspace = Workspace(self._directory)
             trust = ProjectTrust(workspace, for_now=self._options.trust)
             trust.set_callback(partial(asyncio.get_running_loop().call_soon_threadsafe, self._on_trusted_files_changed))
-            settings = apply_limit_options(loaded := trust.load_settings(), self._options)
+            settings = apply_limit_options(loaded_settings := trust.load_settings(), self._options)
             store = self._privacy.open_store(workspace.root, settings, self._options.home)
-            place = self._privacy.choose_index_directory(store, self._options.home)
+            index_directory = self._privacy.choose_index_directory(store, self._options.home)
             services = EngineServices(
                 workspace=workspace,
                 settings=settings,
-                bounds=loaded.bounds,
+                bounds=loaded_settings.bounds,
                 models=self._models,
                 boxes=self._boxes,
                 store=store,
                 trust=trust,
                 files=FileList(workspace.root),
-                index=ProjectIndex(workspace.root, place, self._announce, enabled=settings.index.enabled),
+                index=ProjectIndex(workspace.root, index_directory, self._announce, is_enabled=settings.index.enabled),
                 background=BackgroundLink(lambda: services.settings, self._options.program, self._announce),
                 options=self._options,
             )
-            doubts = [f"{each.message} {each.hint}".rstrip() for each in find_doubts(settings, read_user_text())]
-            services.notices = [*loaded.notices, *self._privacy.list_notices(), *doubts]
+            doubts = [f"{doubt.message} {doubt.hint}".rstrip() for doubt in find_doubts(settings, read_user_text())]
+            services.notices = [*loaded_settings.notices, *self._privacy.list_notices(), *doubts]
             prune_abandoned(services)
             if (
                 self._options.home is None and not self._privacy.is_on
@@ -173,8 +173,8 @@ class Engine:
         self._directory, self._source = directory, None
         self._stop_watching()
 
-    def _apply_settings(self, services: EngineServices, loaded: LoadedSettings) -> None:
-        services.settings, services.bounds = apply_limit_options(loaded, self._options), loaded.bounds
+    def _apply_settings(self, services: EngineServices, loaded_settings: LoadedSettings) -> None:
+        services.settings, services.bounds = apply_limit_options(loaded_settings, self._options), loaded_settings.bounds
         for session in self._sessions.values():
             session.services.settings, session.services.bounds = services.settings, services.bounds
             announce_limits(session)
@@ -197,8 +197,8 @@ class Engine:
 
     def _find_session(self, session: str, *, subagents: bool = False) -> Session:
         """Return an open session. Raises `CommandRejected` if there is none; `subagents`: look among theirs, too."""
-        if (found := self._sessions.get(session)) is not None:
-            return found
+        if (open_session := self._sessions.get(session)) is not None:
+            return open_session
         for parent in self._sessions.values() if subagents else ():
             if session in parent.subagents:
                 return parent.subagents[session]
@@ -216,7 +216,7 @@ class Engine:
         if command.demo:
             self._switch_directory(demo.create_project())
         services = self._load().services
-        started = SessionStarted(
+        start_event = SessionStarted(
             workspace=str(services.workspace.root),
             mode=command.mode if command.mode != "agent" else self._options.mode or services.settings.mode.value,
             model=await self._choose_model(command, services),
@@ -227,7 +227,7 @@ class Engine:
         )
 
         def create(directory: SessionDirectory) -> Session:
-            session = create_session(directory, services, started)
+            session = create_session(directory, services, start_event)
             if effort := command.effort or self._options.effort:
                 session.emit(EffortChanged(effort=effort))
             return session
@@ -263,16 +263,16 @@ class Engine:
 
     async def _fork_session(self, command: cmd.SessionFork) -> cmd.Ack:
         source, store = self._find_session(command.session), self._load().services.store
-        at = find_checkpoint(source, command.at) if command.at else None
+        checkpoint = find_checkpoint(source, command.at) if command.at else None
         await source.tasks.wait_idle()
         check_idle(source)
 
-        return self._register(fill_directory(store.create(), partial(fork_session, source, at)))
+        return self._register(fill_directory(store.create(), partial(fork_session, source, checkpoint)))
 
     async def _keep_pending(self, command: cmd.PendingKeep) -> cmd.Ack:
-        kept = await keep_pending(self._sessions, command.session, self._load().services)
-        await kept.close()
-        return _ack(kept)
+        session = await keep_pending(self._sessions, command.session, self._load().services)
+        await session.close()
+        return _ack(session)
 
     def _register(self, session: Session) -> cmd.Ack:
         self._sessions[session.id] = session
@@ -280,7 +280,7 @@ class Engine:
         session.outward[Access.SPAWN] = agents.open
         session.offers.append(Offer("available_agents", agents.describe))
         services = session.services
-        opened = _ack(session)  # whoever follows from here on sees the notices
+        ack = _ack(session)  # whoever follows from here on sees the notices
         for notice in services.notices:
             session.emit(Notice(level="warning", message=notice))
         services.notices.clear()
@@ -298,7 +298,7 @@ class Engine:
             services.background.begin()
         elif self._options.preload and not self._options.watch:
             services.index.start_soon(None)
-        return opened
+        return ack
 
     def _announce(self, event: LossyEvent) -> None:
         for session in self._sessions.values():
@@ -307,9 +307,9 @@ class Engine:
     async def _announce_box(self, session: Session) -> None:
         """Find the box while the user still types, and report its tier when that is news."""
         await self._boxes.find()
-        found = self._boxes.build_event()
-        if session.id in self._sessions and session.state.tier != found.tier:
-            session.emit_outside_turn(found)
+        event = self._boxes.build_event()
+        if session.id in self._sessions and session.state.tier != event.tier:
+            session.emit_outside_turn(event)
 
     async def _close_session(self, command: cmd.SessionClose) -> cmd.Ack:
         session = self._find_session(command.session)
@@ -324,8 +324,8 @@ class Engine:
     def _announce_trust(self, session: Session) -> None:
         """Ask about trust where the user can answer, else say what is not read."""
         trust = session.services.trust
-        if (stated := self._build_trust_event(trust)) is not None:
-            session.emit(stated)
+        if (trust_event := self._build_trust_event(trust)) is not None:
+            session.emit(trust_event)
         elif trust.trusted and session.state.trust_state != "trusted":
             session.emit(trust.build_answer())
 
@@ -333,8 +333,8 @@ class Engine:
         """Ask in every open session: files that speak for the project differ from those that were trusted."""
         if self._source is not None:
             for session in self._sessions.values():
-                if (stated := self._build_trust_event(self._source.services.trust)) is not None:
-                    session.emit_outside_turn(stated)
+                if (trust_event := self._build_trust_event(self._source.services.trust)) is not None:
+                    session.emit_outside_turn(trust_event)
 
     def _build_trust_event(self, trust: ProjectTrust) -> TrustStated | Notice | None:
         return trust.build_question() if self._options.interactive else trust.build_notice()
@@ -342,12 +342,12 @@ class Engine:
     async def _set_trust(self, command: cmd.TrustSet) -> cmd.Ack:
         session, services = self._find_session(command.session), self._load().services
         trust = services.trust
-        loaded = await asyncio.to_thread(trust.decide, command.trusted)
-        self._apply_settings(services, loaded)
-        for each in self._sessions.values():
-            each.emit_outside_turn(trust.build_answer())
-            on_trust_changed(each)
-        for notice in loaded.notices:
+        loaded_settings = await asyncio.to_thread(trust.decide, command.trusted)
+        self._apply_settings(services, loaded_settings)
+        for open_session in self._sessions.values():
+            open_session.emit_outside_turn(trust.build_answer())
+            on_trust_changed(open_session)
+        for notice in loaded_settings.notices:
             session.emit_outside_turn(Notice(level="warning", message=notice))
         return _ack(session)
 
@@ -403,8 +403,8 @@ class Engine:
         while self._sessions:
             _, session = self._sessions.popitem()
             await session.close()
-        for each in list(self._closing):
-            await each.tasks.wait_idle()
+        for closing_session in list(self._closing):
+            await closing_session.tasks.wait_idle()
         if self._source is not None:
             await self._source.services.close()
         await self._boxes.close()

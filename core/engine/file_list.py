@@ -39,9 +39,9 @@ class FileList:
     async def find(self, pattern: str, *, limit: int, directories: bool, extra: Sequence[str]) -> tuple[str, ...]:
         """Return the best matches of `pattern`, best first. `extra`: files that are not on disk yet."""
         files = await self._load()
-        known = dict.fromkeys([*files, *extra])
-        above = sorted(f"{each}/" for each in collect_directories(known)) if directories else ()
-        return await asyncio.to_thread(_rank, [*known, *above], pattern, limit)
+        paths = dict.fromkeys([*files, *extra])
+        above = sorted(f"{directory}/" for directory in collect_directories(paths)) if directories else ()
+        return await asyncio.to_thread(_rank, [*paths, *above], pattern, limit)
 
     async def load_names(self) -> ProjectNames:
         """Return the files by what they are called."""
@@ -71,67 +71,69 @@ def _list_files(root: Path) -> list[str]:
         command += [UNRULED] if has_unusual_rules(str(root)) else []
     except ToolFailed:
         return _walk_files(root)
-    done = subprocess.run(
+    result = subprocess.run(
         command, cwd=root, env=BARE, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
     )
-    names = done.stdout.split(b"\0")[:MAX_FILES]
+    names = result.stdout.split(b"\0")[:MAX_FILES]
     return sorted(from_os_name(name.removeprefix(b"./")) for name in names if name)
 
 
 def _walk_files(root: Path) -> list[str]:
     """List without ripgrep and without ignore rules: better too many names than none."""
-    found: list[str] = []
+    paths: list[str] = []
     waiting = [""]
-    while waiting and len(found) < MAX_FILES:
+    while waiting and len(paths) < MAX_FILES:
         above = waiting.pop()
         with suppress(OSError), os.scandir(root / above) as entries:
-            for each in entries:
-                if not each.is_dir(follow_symlinks=False):
-                    found.append(above + each.name)
-                elif each.name not in _SKIPPED_DIRECTORIES:
-                    waiting.append(f"{above}{each.name}/")
-    return sorted(from_os_name(os.fsencode(each)) for each in found[:MAX_FILES])
+            for entry in entries:
+                if not entry.is_dir(follow_symlinks=False):
+                    paths.append(above + entry.name)
+                elif entry.name not in _SKIPPED_DIRECTORIES:
+                    waiting.append(f"{above}{entry.name}/")
+    return sorted(from_os_name(os.fsencode(path)) for path in paths[:MAX_FILES])
 
 
 def _rank(paths: list[str], pattern: str, limit: int) -> tuple[str, ...]:
     """Rank the paths that hold a pattern, then those that have its letters in this order, then names that are near."""
-    wanted = pattern.strip().lower()
-    if not wanted:
+    needle = pattern.strip().lower()
+    if not needle:
         return tuple(sorted(paths, key=lambda path: (path.count("/"), path))[:limit])
-    found = sorted((path for path in paths if wanted in path.lower()), key=lambda path: _rank_key(path, wanted))[:limit]
-    if len(found) < limit:
-        known = set(found)
-        found += [path for path in _find_by_letters(paths, wanted, 2 * limit) if path not in known]
-    return tuple(found[:limit])
+    matches = sorted((path for path in paths if needle in path.lower()), key=lambda path: _rank_key(path, needle))[
+        :limit
+    ]
+    if len(matches) < limit:
+        known_paths = set(matches)
+        matches += [path for path in _find_by_letters(paths, needle, 2 * limit) if path not in known_paths]
+    return tuple(matches[:limit])
 
 
-def _rank_key(path: str, wanted: str) -> tuple[int, bool, int, str]:
+def _rank_key(path: str, needle: str) -> tuple[int, bool, int, str]:
     """Sort key: names equal to the pattern first, then those that begin with it, hold it, or lie below it; of these a
     file before a directory."""
     name = _get_name(path).lower()
-    places = (name == wanted, name.startswith(wanted), wanted in name)
+    places = (name == needle, name.startswith(needle), needle in name)
     return (places.index(True) if any(places) else len(places), path.endswith("/"), len(path), path)
 
 
-def _find_by_letters(paths: list[str], wanted: str, limit: int) -> list[str]:
+def _find_by_letters(paths: list[str], needle: str, limit: int) -> list[str]:
     """Find paths with the letters in their order: in the name before anywhere else, and the closer together, the
     better. Where there are none, the letters may be wrong, too."""
-    letters = re.compile(".*?".join(map(re.escape, wanted)))
-    ranked = []
+    letters = re.compile(".*?".join(map(re.escape, needle)))
+    candidates = []
     for path in paths:
-        lowered = path.lower()
-        if letters.search(lowered):
-            name = _get_name(lowered)
-            ranked.append((*_measure_letters(letters, name, lowered), path.endswith("/"), len(path), path))
-    best = heapq.nsmallest(limit, ranked)
-    return [path for *_, path in best] or find_nearest_names(wanted, paths, limit=limit)
+        lowercase_path = path.lower()
+        if letters.search(lowercase_path):
+            name = _get_name(lowercase_path)
+            candidates.append((*_measure_letters(letters, name, lowercase_path), path.endswith("/"), len(path), path))
+    best = heapq.nsmallest(limit, candidates)
+    return [path for *_, path in best] or find_nearest_names(needle, paths, limit=limit)
 
 
 def _measure_letters(letters: re.Pattern[str], name: str, path: str) -> tuple[bool, bool, int]:
     """Return whether letters stand elsewhere than in the name, whether they begin within a word, and how far apart."""
     text = name if letters.search(name) else path
-    places = (found for at in range(len(text)) if (found := letters.match(text, at)))
-    best = min(places, key=lambda found: found.end() - found.start())
+    places = (match for index in range(len(text)) if (match := letters.match(text, index)))
+    best = min(places, key=lambda match: match.end() - match.start())
     starts_word = best.start() == 0 or not text[best.start() - 1].isalnum()
     return text is path, not starts_word, best.end() - best.start()
 

@@ -60,7 +60,7 @@ class FileWatcher:
     def _watch_tree(self) -> None:
         from watchfiles import watch
 
-        seen = watch(
+        batches = watch(
             *self._list_directories(),
             watch_filter=None,
             debounce=DEBOUNCE_MS,
@@ -74,23 +74,23 @@ class FileWatcher:
         if self.ready.is_set():  # nobody watched while the tree was listed again
             self._report(())
         self.ready.set()
-        for changes in seen:
-            paths, grown = self._filter_changes({path for _, path in changes})
+        for changes in batches:
+            paths, has_directory = self._filter_changes({path for _, path in changes})
             if paths:
                 self._report(tuple(sorted(paths)) if len(paths) <= MAX_NAMED else ())
-            if grown:
+            if has_directory:
                 return
 
     def _filter_changes(self, absolute: set[str]) -> tuple[set[str], bool]:
         """Return the changed paths that are not ignored, and whether a directory is among them."""
-        paths, grown = set(), False
-        for each in absolute:
-            rel = os.path.relpath(each, self._workspace.root)
-            is_dir = Path(each).is_dir()
+        paths, has_directory = set(), False
+        for path in absolute:
+            rel = os.path.relpath(path, self._workspace.root)
+            is_dir = Path(path).is_dir()
             if rel != "." and not is_temporary_name(Path(rel).name) and not self._ignore.is_ignored(rel, is_dir):
                 paths.add(rel)
-                grown = grown or is_dir
-        return paths, grown
+                has_directory = has_directory or is_dir
+        return paths, has_directory
 
     def _report(self, paths: tuple[str, ...]) -> None:
         if self._loop is not None and not self._stop.is_set():
@@ -100,16 +100,16 @@ class FileWatcher:
                 self._stop.set()
 
     def _list_directories(self) -> list[str]:
-        root, found = self._workspace.root, [""]
-        for directory in found:  # which grows meanwhile
+        root, directories = self._workspace.root, [""]
+        for directory in directories:  # which grows meanwhile
             for name in self._list_children(root / directory):
                 below = f"{directory}/{name}" if directory else name
                 if not self._ignore.is_ignored(below, True):
-                    found.append(below)
-            if len(found) > MAX_DIRECTORIES:
+                    directories.append(below)
+            if len(directories) > MAX_DIRECTORIES:
                 break
-        self.is_partial = len(found) > MAX_DIRECTORIES
-        return [str(root / each) for each in found[:MAX_DIRECTORIES]]
+        self.is_partial = len(directories) > MAX_DIRECTORIES
+        return [str(root / path) for path in directories[:MAX_DIRECTORIES]]
 
     def _list_children(self, directory: Path) -> list[str]:
         if self._stop.is_set():

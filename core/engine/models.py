@@ -63,6 +63,6 @@ class ModelAccess(Struct, frozen=True, kw_only=True):
     preload: Callable[[str], None] = _preload
     default: Callable[[Settings], Awaitable[str]] = _choose_default
 
-    def resolve_window(self, model: str, settings: Settings, able: Capabilities) -> int:
+    def resolve_window(self, model: str, settings: Settings, capabilities: Capabilities) -> int:
         """Return the window of a model in tokens: the configured one, the reported one, or the listed one."""
-        return settings.context.window or able.context_window or self.window(model)
+        return settings.context.window or capabilities.context_window or self.window(model)

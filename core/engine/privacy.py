@@ -40,8 +40,8 @@ ON_DISK: Final = "There is no place in memory for this private session: it lies 
 class Privacy:
     """The privacy of one engine. `wanted`: the command line's choice, None = the configuration decides."""
 
-    def __init__(self, wanted: bool | None) -> None:
-        self._wanted = wanted
+    def __init__(self, is_private: bool | None) -> None:
+        self._wanted = is_private
         self._place: PrivateDirectory | None = None
 
     @property
@@ -78,41 +78,41 @@ class Privacy:
 
     def close(self) -> None:
         """Remove everything. Safe to call twice."""
-        place, self._place = self._place, None
-        if place is not None:
+        private_directory, self._place = self._place, None
+        if private_directory is not None:
             tempfile.tempdir = None
             crash_reports.set_enabled(True)
-            _forget_layer_places(place.path)
-            place.remove()
+            _forget_layer_places(private_directory.path)
+            private_directory.remove()
 
 
-def _forget_layer_places(place: Path) -> None:
-    for layers in place.glob("workspaces/*/sessions/**/layers"):
+def _forget_layer_places(directory: Path) -> None:
+    for layers in directory.glob("workspaces/*/sessions/**/layers"):
         remove_location(layers)
 
 
 def prune_abandoned(services: EngineServices) -> None:
     """Remove what killed private engines left, after finishing or undoing a write that was cut off."""
-    for place in find_abandoned():
-        for journal in place.glob("workspaces/*/sessions/*/journal.jsonl"):
+    for directory in find_abandoned():
+        for journal in directory.glob("workspaces/*/sessions/*/journal.jsonl"):
             with suppress(AgentTuiError, OSError, StopIteration):
                 if journal.stat().st_size:
                     _recover_promotion(journal.parent, services)
-        _forget_layer_places(place)
+        _forget_layer_places(directory)
         with suppress(OSError):
-            remove_tree(place)
+            remove_tree(directory)
 
 
 def _recover_promotion(session: Path, services: EngineServices) -> None:
     directory = SessionDirectory(session)
     with directory.log_path.open("rb") as file:
         first = decode_record(file.readline().rstrip(b"\n"))
-    started = first.event if first is not None else None
-    if not isinstance(started, SessionStarted):
+    event = first.event if first is not None else None
+    if not isinstance(event, SessionStarted):
         return
-    workspace = Workspace(Path(started.workspace))
-    there = replace(services, workspace=workspace, trust=ProjectTrust(workspace, for_now=True))
-    resume_session(directory, there).remove()
+    workspace = Workspace(Path(event.workspace))
+    engine_services = replace(services, workspace=workspace, trust=ProjectTrust(workspace, for_now=True))
+    resume_session(directory, engine_services).remove()
 
 
 async def keep_pending(sessions: Mapping[str, Session], name: str, services: EngineServices) -> Session:
@@ -121,11 +121,11 @@ async def keep_pending(sessions: Mapping[str, Session], name: str, services: Eng
         await session.tasks.wait_idle()
         await session.stop_turn()
         return _copy_pending(session, services)
-    closed = resume_session(services.store.open(name), services)
+    closed_session = resume_session(services.store.open(name), services)
     try:
-        return _copy_pending(closed, services)
+        return _copy_pending(closed_session, services)
     finally:
-        closed.remove()
+        closed_session.remove()
 
 
 def _copy_pending(source: Session, services: EngineServices) -> Session:
@@ -139,24 +139,24 @@ def _copy_pending(source: Session, services: EngineServices) -> Session:
         )
     directory = SessionStore(services.workspace.root).create()
     first = SessionStarted(workspace=str(services.workspace.root), mode="agent", model="", title=PENDING_TITLE)
-    kept = create_session(directory, services, first)
-    left = [change.path for change in waiting if not _copy_change(source, change, kept)]
-    left += [bulk.root for bulk in source.review.bulks if bulk.needs_verdict]
-    if left:
-        message = f"Not kept from the private session: {', '.join(left)}."
-        kept.emit(Notice(level="warning", message=message, hint="Links and what is decided as a whole went with it."))
-    return kept
+    target = create_session(directory, services, first)
+    lost_paths = [change.path for change in waiting if not _copy_change(source, change, target)]
+    lost_paths += [bulk.root for bulk in source.review.bulks if bulk.needs_verdict]
+    if lost_paths:
+        message = f"Not kept from the private session: {', '.join(lost_paths)}."
+        target.emit(Notice(level="warning", message=message, hint="Links and what is decided as a whole went with it."))
+    return target
 
 
-def _copy_change(source: Session, change: Change, kept: Session) -> bool:
+def _copy_change(source: Session, change: Change, target: Session) -> bool:
     """Propose a change in the other session by its content alone. False if it can't be."""
     if change.pending.kind == "symlink":
         return False
     try:
         if change.pending.kind == "absent":
-            kept.shadow.delete(change.path)
+            target.shadow.delete(change.path)
         else:
-            kept.shadow.edit(change.path, source.shadow.blobs.get(change.pending.blob), None, change.pending.mode)
+            target.shadow.edit(change.path, source.shadow.blobs.get(change.pending.blob), None, change.pending.mode)
     except AgentTuiError:
         return False
     return True

@@ -58,8 +58,8 @@ class SurveyPart(NamedTuple):
 
 def parse_init(prompt: str) -> str | None:
     """Return what the user wants of the file, "" = nothing special; None: the prompt is no `/init`."""
-    found = _COMMAND.fullmatch(prompt.strip())
-    return (found[1] or "").strip() if found else None
+    match = _COMMAND.fullmatch(prompt.strip())
+    return (match[1] or "").strip() if match else None
 
 
 async def render_init(session: Session, wish: str) -> str:
@@ -72,28 +72,28 @@ async def render_init(session: Session, wish: str) -> str:
     reader = build_session_reader(session)
     await session.services.index.wait_ready(INDEX_SECONDS)
     parts = [*await _count_languages(session), *await asyncio.to_thread(_survey_files, reader)]
-    drawn = await session.services.index.build_repo_map(MAP_TOKENS, (), partial(may_show, reader))
-    parts += [SurveyPart("map", drawn)] if drawn else []
+    repo_map = await session.services.index.build_repo_map(MAP_TOKENS, (), partial(may_show, reader))
+    parts += [SurveyPart("map", repo_map)] if repo_map else []
     others = await asyncio.to_thread(_list_others, reader)
     return render("init", there_is=_is_there(reader, TARGET), wish=wish, others=others, parts=parts)
 
 
 async def _count_languages(session: Session) -> list[SurveyPart]:
     try:
-        found = await session.services.index.read(IndexReader.count_languages)
+        counts = await session.services.index.read(IndexReader.count_languages)
     except IndexFailed:
         return []
-    rows = [f"{language}: {count:,}" for language, count in found[:MAX_LANGUAGES]]
+    rows = [f"{language}: {count:,}" for language, count in counts[:MAX_LANGUAGES]]
     return [SurveyPart("files_by_language", "\n".join(rows))] if rows else []
 
 
 def _survey_files(reader: Reader) -> list[SurveyPart]:
     """Say what commands the project has, and which files tell more."""
     names = _list_names(reader, ".")
-    told = [f"{name}: {', '.join(found)}" for name in names if (found := _find_commands(reader, name))]
+    lines = [f"{name}: {', '.join(commands)}" for name in names if (commands := _find_commands(reader, name))]
     first = [name for name in names if _READ_FIRST.fullmatch(name)]
     first += [f"{folder}/{name}" for folder in _WORKFLOWS for name in _list_names(reader, folder)]
-    parts = [SurveyPart("commands", "\n".join(told))] if told else []
+    parts = [SurveyPart("commands", "\n".join(lines))] if lines else []
     return [*parts, SurveyPart("files_that_tell", "\n".join(first[:MAX_NAMED]))] if first else parts
 
 
@@ -104,7 +104,7 @@ def _find_commands(reader: Reader, name: str) -> list[str]:
         return []
     try:
         text = reader.read_bytes(name, _MAX_READ).decode("utf-8", "replace")
-        return list(dict.fromkeys(_flatten(each) for each in find(text)))[:MAX_NAMED]
+        return list(dict.fromkeys(_flatten(command) for command in find(text)))[:MAX_NAMED]
     except (PathRefused, ValueError):  # a file that can't be read or parsed: the agent sees for itself
         return []
 
@@ -116,8 +116,8 @@ def _find_scripts(text: str) -> Iterator[str]:
 
 
 def _find_tools(text: str) -> Iterator[str]:
-    found = parse_toml(text)
-    project, tools = found.get("project"), found.get("tool")
+    document = parse_toml(text)
+    project, tools = document.get("project"), document.get("tool")
     if isinstance(project, dict):
         yield from (
             f"{group}: {' '.join(project[group])}" for group in ("scripts", "optional-dependencies") if group in project
@@ -144,10 +144,10 @@ def _list_others(reader: Reader) -> list[str]:
 def _list_names(reader: Reader, directory: str) -> list[str]:
     """List the files of a directory; none if it is not there, or may not be looked into."""
     try:
-        found = reader.list_dir(directory) if directory == "." or reader.stat(directory) is not None else ()
+        entries = reader.list_dir(directory) if directory == "." or reader.stat(directory) is not None else ()
     except PathRefused:
         return []
-    return [each.name for each in found if each.kind == "file"]
+    return [entry.name for entry in entries if entry.kind == "file"]
 
 
 def _is_there(reader: Reader, path: str) -> bool:

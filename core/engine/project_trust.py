@@ -42,8 +42,8 @@ CONFIGURATION_PATH = PROJECT_FILE.as_posix()
 
 def explain_programs(programs: Sequence[str]) -> str:
     """Return why a commit needs trust in the project, for what `list_programs` found."""
-    more = [f"{len(programs) - _MOST_NAMED} more"] if len(programs) > _MOST_NAMED else []
-    return _MAY_RUN.format(", ".join([*map(to_one_line, programs[:_MOST_NAMED]), *more]))
+    remainder = [f"{len(programs) - _MOST_NAMED} more"] if len(programs) > _MOST_NAMED else []
+    return _MAY_RUN.format(", ".join([*map(to_one_line, programs[:_MOST_NAMED]), *remainder]))
 
 
 class ProjectTrust:
@@ -121,36 +121,36 @@ class ProjectTrust:
         )
         return is_own or self.voices.is_known(path)
 
-    def decide(self, trusted: bool) -> LoadedSettings:
+    def decide(self, is_trusted: bool) -> LoadedSettings:
         """Apply the user's answer (a yes is saved) and return the settings that hold then. Raises `ConfigError`,
         `StateError`, with nothing changed."""
         if self.trusted and self.voices.untrusted:
-            return self._decide_on_changes(trusted)
-        loaded = load_with_notices(self._root if trusted else None)
-        if trusted:
+            return self._decide_on_changes(is_trusted)
+        loaded_settings = load_with_notices(self._root if is_trusted else None)
+        if is_trusted:
             files = {path: hash_content(data) for path, data in self._iter_trusted_files()}
             self._trust.grant(files, self._describe_hooks())
         else:
             self._trust.revoke()
-        self.trusted = trusted
+        self.trusted = is_trusted
         self.voices = self._load_voices()
         self.voices.on_untrusted = self._callback or self.voices.on_untrusted
-        return loaded
+        return loaded_settings
 
-    def _decide_on_changes(self, trusted: bool) -> LoadedSettings:
+    def _decide_on_changes(self, is_trusted: bool) -> LoadedSettings:
         """Decide on changed files; after a no the project stays trusted, and they stay unread."""
-        asked = dict(self.voices.untrusted)
-        if not trusted:
+        digests = dict(self.voices.untrusted)
+        if not is_trusted:
             self.voices.defer()
             return self.load_settings()
-        loaded = load_with_notices(
-            self._root, lambda path, data: hash_content(data) == asked.get(path) or self.voices.is_trusted(path, data)
+        loaded_settings = load_with_notices(
+            self._root, lambda path, data: hash_content(data) == digests.get(path) or self.voices.is_trusted(path, data)
         )
-        lines = self._describe_hooks(*asked)
-        self.voices.trust(asked)
+        lines = self._describe_hooks(*digests)
+        self.voices.trust(digests)
         if lines and self._trust.is_given():
             self._trust.grant({}, lines)
-        return loaded
+        return loaded_settings
 
     def observe(self, event: FileWritten) -> None:
         """Trust what the user accepted in the review: it is no change from outside. Hooks are asked about all the same:
@@ -166,16 +166,16 @@ class ProjectTrust:
             yield CONFIGURATION_PATH, data
         for file in self._list_hooks():
             yield file.hooks[0].source, render_for_trust(file, self._workspace)
-        found: dict[str, bytes] = {}
+        contents: dict[str, bytes] = {}
 
         def record(path: str, data: bytes) -> bool:
-            found[path] = data
+            contents[path] = data
             return True
 
-        load_rule_files(self._workspace, record, near=iter_places_of_rules(self._workspace))
+        load_rule_files(self._workspace, record, nearby_paths=iter_places_of_rules(self._workspace))
         read_project_extensions(self._workspace, record)
         show_project_files(self._workspace, record)
-        yield from found.items()
+        yield from contents.items()
 
     def _read_file(self, path: str) -> bytes | None:
         """Read what a file says to the agent, None = nothing. Of one with hooks that is what they run."""
@@ -205,9 +205,9 @@ class ProjectTrust:
         """Return the question to the user; None = the project is trusted or has nothing to trust."""
         directory = str(self._root)
         if self.trusted and self.voices.untrusted:
-            changed = tuple(sorted(self.voices.untrusted))
-            hooks = describe_changed_hooks(self._trust.load_hooks(), self._describe_hooks(*changed))
-            return TrustStated(state="asked", directory=directory, changed=changed, hooks=hooks)
+            changed_paths = tuple(sorted(self.voices.untrusted))
+            hooks = describe_changed_hooks(self._trust.load_hooks(), self._describe_hooks(*changed_paths))
+            return TrustStated(state="asked", directory=directory, changed=changed_paths, hooks=hooks)
         if self.trusted or is_empty_directory(self._root):
             return None
         hooks = describe_hooks(self._list_hooks())
@@ -224,19 +224,21 @@ class ProjectTrust:
             return Notice(level="warning", message=self._problem)
         if self.trusted and self.voices.untrusted:
             names = ", ".join(sorted(self.voices.untrusted))
-            told = f"Changed since you trusted this project, so not read: {names}."
-            return Notice(level="warning", message=told, hint=TRUST_HINT)
-        held = self._find_held()
-        if self.trusted or set(held) <= {".git"}:  # without git the agent misses little, and that in every repository
+            message = f"Changed since you trusted this project, so not read: {names}."
+            return Notice(level="warning", message=message, hint=TRUST_HINT)
+        unread_names = self._find_held()
+        if self.trusted or set(unread_names) <= {
+            ".git"
+        }:  # without git the agent misses little, and that in every repository
             return None
-        told = f"This project is not trusted: {', '.join(held)} not read."
-        return Notice(level="warning", message=told, hint=TRUST_HINT)
+        message = f"This project is not trusted: {', '.join(unread_names)} not read."
+        return Notice(level="warning", message=message, hint=TRUST_HINT)
 
 
 def read_project_extensions(workspace: Workspace, is_trusted: TrustCheck) -> None:
     """Show every file that an extension of the project is made of to a check."""
     places = find_extension_places(workspace, is_trusted)
-    folders = [each for each in places.folders if each.scope == "project"]
+    folders = [folder for folder in places.folders if folder.scope == "project"]
     load_agents(folders)
     load_skills(folders)
     load_commands(folders)

@@ -56,8 +56,8 @@ def load_prompt_commands(workspace: Workspace, is_trusted: TrustCheck | None) ->
 def parse_call(text: str) -> tuple[str, str] | None:
     """Return the name and the arguments of a prompt that calls a command; None: it is an ordinary one, as is one that
     begins with a space."""
-    found = _CALL.fullmatch(text.rstrip())
-    return (found[1], (found[2] or "").strip()) if found else None
+    match = _CALL.fullmatch(text.rstrip())
+    return (match[1], (match[2] or "").strip()) if match else None
 
 
 def calls_server(text: str) -> bool:
@@ -77,8 +77,8 @@ async def find_called(session: Session, text: str) -> tuple[Skill | CommandFile,
     """Find the skill or command that a prompt calls, with its arguments; None: it is an ordinary prompt."""
     if (call := parse_call(text)) is None:
         return None
-    found = (await load_for_session(session)).find(call[0])
-    return None if found is None else (found, call[1])
+    command = (await load_for_session(session)).find(call[0])
+    return None if command is None else (command, call[1])
 
 
 async def expand_prompt(session: Session, text: str) -> ExpandedPrompt | None:
@@ -86,21 +86,21 @@ async def expand_prompt(session: Session, text: str) -> ExpandedPrompt | None:
     if calls_server(text):
         name, words = parse_call(text) or ("", "")
         return ExpandedPrompt(text=await expand_server_prompt(session, name, words), words=words)
-    if (called := await find_called(session, text)) is None:
+    if (call := await find_called(session, text)) is None:
         return None
-    found, arguments = called
+    command, arguments = call
     permissions = session.call_permissions
     permissions.is_trusted = session.services.trust.trusted
     try:
-        if isinstance(found, Skill):
-            opened = await render_skill(permissions, found, arguments, by_user=True)
-            return ExpandedPrompt(text=opened.text, words=arguments, opened=opened)
-        parts = render_command_parts(found, arguments, session)
-        words = "".join(each.text for each in parts if not each.is_command)
+        if isinstance(command, Skill):
+            activation = await render_skill(permissions, command, arguments, by_user=True)
+            return ExpandedPrompt(text=activation.text, words=arguments, opened=activation)
+        parts = render_command_parts(command, arguments, session)
+        words = "".join(part.text for part in parts if not part.is_command)
         return ExpandedPrompt(text=await fill_commands(permissions, parts), words=words)
     except ToolFailed as problem:
-        told = f"/{found.name} was not sent. {problem.message}"
-        raise CommandRejected(told, hint=f"It is {found.path}.", code="command_failed") from problem
+        message = f"/{command.name} was not sent. {problem.message}"
+        raise CommandRejected(message, hint=f"It is {command.path}.", code="command_failed") from problem
 
 
 def render_command_parts(
@@ -110,11 +110,11 @@ def render_command_parts(
     variables = {}
     if session is not None:
         variables = {"CLAUDE_PROJECT_DIR": str(session.workspace.root), "CLAUDE_SESSION_ID": session.id}
-    given = PromptArguments(
+    prompt_arguments = PromptArguments(
         text=arguments,
         names=command.arguments,
         variables=variables,
         dialect=command.dialect,
         takes_numbers=True,
     )
-    return render_parts(command.body, given)
+    return render_parts(command.body, prompt_arguments)

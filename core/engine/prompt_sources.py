@@ -31,13 +31,13 @@ MAP_TOKENS: Final = 1_000  # of the map of the project
 
 async def open_sources(session: Session, reader: Reader | None = None) -> ContextSources:
     """Open the sources of a session's prompts; `reader`: the one of its turn."""
-    services, own = session.services, reader or build_session_reader(session)
-    beside = OpenSession(
+    services, session_reader = session.services, reader or build_session_reader(session)
+    open_session = OpenSession(
         state=session.state,
         shadow=session.shadow,
         store=services.store,
         plans=session.plans.store,
-        may_show=partial(may_show, own),
+        may_show=partial(may_show, session_reader),
         hears=services.trust.is_readable if services.trust.trusted else None,
         list_agents=partial(list_agent_names, session),
         look_up_resource=partial(find_resource, session.server_access.servers),
@@ -45,21 +45,21 @@ async def open_sources(session: Session, reader: Reader | None = None) -> Contex
 
     async def build_map(paths: Sequence[str]) -> str:
         building = session.tasks.others.start(
-            services.index.build_repo_map(MAP_TOKENS, paths, beside.may_show), name="repo map"
+            services.index.build_repo_map(MAP_TOKENS, paths, open_session.may_show), name="repo map"
         )
         return await asyncio.shield(building)  # who does not wait for it has it in the next message
 
     async def list_names(prefix: str) -> Sequence[str]:
         try:
-            found = await services.index.read(lambda reader: reader.complete_symbols(prefix, MAX_NAMES))
+            symbol_places = await services.index.read(lambda reader: reader.complete_symbols(prefix, MAX_NAMES))
         except IndexFailed:
             return ()
-        return [each.symbol for each in found]
+        return [symbol_place.symbol for symbol_place in symbol_places]
 
     return ContextSources(
-        reader=own,
+        reader=session_reader,
         names=await services.files.load_names(),
-        session=beside,
+        session=open_session,
         find_places=services.index.find_symbols,
         build_map=build_map,
         list_names=list_names,
@@ -71,8 +71,10 @@ async def list_agent_names(session: Session) -> list[str]:
     """List the kinds of subagents that can start in a session."""
     trust = session.services.trust
     check = trust.is_readable if trust.trusted else None
-    found = await asyncio.to_thread(load_agent_types, session.workspace, check, session.tools, session.settings.browser)
-    return [each.name for each in found.types if not each.refusals]
+    agent_types = await asyncio.to_thread(
+        load_agent_types, session.workspace, check, session.tools, session.settings.browser
+    )
+    return [agent_type.name for agent_type in agent_types.types if not agent_type.refusals]
 
 
 def may_show(reader: Reader, path: str) -> bool:
@@ -105,12 +107,14 @@ async def render_steer_context(session: Session, items: Sequence[ContextItem]) -
     """Render what goes with a message to the running turn."""
     if not items:
         return SteerContext("")
-    sent = [each.content for each in session.state.messages if isinstance(each, UserMessage)]
-    found = await BlockWriter(await open_sources(session), sent).write(items)
+    sent_texts = [message.content for message in session.state.messages if isinstance(message, UserMessage)]
+    context_blocks = await BlockWriter(await open_sources(session), sent_texts).write(items)
     stand_ins = session.memory.stand_ins if session.memory is not None else {}
-    shown = await AttachmentSender(session.shadow.blobs, stand_ins, session.emit).attach_mentioned(found.pictures)
-    blocks = "\n".join((*found.blocks, *shown.blocks))
-    return SteerContext(f"{wrap_tag('attached_files', blocks)}\n" if blocks else "", shown.attachments)
+    mentioned_attachments = await AttachmentSender(session.shadow.blobs, stand_ins, session.emit).attach_mentioned(
+        context_blocks.pictures
+    )
+    blocks = "\n".join((*context_blocks.blocks, *mentioned_attachments.blocks))
+    return SteerContext(f"{wrap_tag('attached_files', blocks)}\n" if blocks else "", mentioned_attachments.attachments)
 
 
 async def find_prompt_items(
@@ -119,10 +123,10 @@ async def find_prompt_items(
     """Return what goes with a prompt. Raises `CommandRejected` for a mention that stands for nothing."""
     sources = await open_sources(session)
     shift = len(text) - len(command.text)  # labels were put first
-    pasted = tuple((start + shift, end + shift) for start, end in command.pasted)
-    found = await resolve_prompt(sources, text, pasted, command.excluded)
-    if found.problems:
-        first, *others = found.problems
-        more = f" And {len(others)} more: {', '.join(each.key for each in others)}." if others else ""
-        raise CommandRejected(f"{first.message}{more}", hint=first.hint, code="mention_unknown")
-    return found.items
+    pasted_ranges = tuple((start + shift, end + shift) for start, end in command.pasted)
+    answer = await resolve_prompt(sources, text, pasted_ranges, command.excluded)
+    if answer.problems:
+        first, *others = answer.problems
+        suffix = f" And {len(others)} more: {', '.join(problem.key for problem in others)}." if others else ""
+        raise CommandRejected(f"{first.message}{suffix}", hint=first.hint, code="mention_unknown")
+    return answer.items

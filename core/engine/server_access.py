@@ -60,17 +60,17 @@ class ServerCaller(Struct, eq=False):
         listener = CallListener(self._report_progress, self._ask, self._tell)
         tool, answer, effects = await self._servers.call(name, arguments, self._origin, listener)
         wishes = tool.definition.meta
-        rendered = await render_answer(answer, self._host.directory, self._origin.call, wishes, most=self.most)
-        if WARN_CHARS < rendered.length <= self.most:
-            said = f"{name} answered with {rendered.length:,} characters, about {rendered.length // 4:,} tokens."
-            self._host.emit(Notice(level="warning", message=said))
-        text = "\n".join(filter(None, (rendered.text, f"[{effects}]" if effects else "")))
+        rendering = await render_answer(answer, self._host.directory, self._origin.call, wishes, max_chars=self.most)
+        if WARN_CHARS < rendering.length <= self.most:
+            message = f"{name} answered with {rendering.length:,} characters, about {rendering.length // 4:,} tokens."
+            self._host.emit(Notice(level="warning", message=message))
+        text = "\n".join(filter(None, (rendering.text, f"[{effects}]" if effects else "")))
         return ToolOutcome(
             content=text,
-            summary=effects or f"{rendered.length:,} characters",
+            summary=effects or f"{rendering.length:,} characters",
             failed=answer.is_error is True,
-            spilled=rendered.spilled,
-            attachments=rendered.attachments,
+            spilled=rendering.spilled,
+            attachments=rendering.attachments,
         )
 
     async def read_resource(self, server: str, uri: str) -> ToolOutcome:
@@ -79,8 +79,8 @@ class ServerCaller(Struct, eq=False):
         if config is None:
             raise ToolFailed(f"There is no MCP server {server!r} any more.")
         answer = await self._servers.ask(config, partial(read_resource, uri=uri))
-        rendered = await render_answer(answer, self._host.directory, new_id("call"))
-        return ToolOutcome(content=rendered.text, spilled=rendered.spilled, attachments=rendered.attachments)
+        rendering = await render_answer(answer, self._host.directory, new_id("call"))
+        return ToolOutcome(content=rendering.text, spilled=rendering.spilled, attachments=rendering.attachments)
 
     async def find_host(self, server: str) -> str:
         self._lease.check()
@@ -89,16 +89,16 @@ class ServerCaller(Struct, eq=False):
     async def _ask(self, title: str, questions: tuple[Question, ...]) -> tuple[QuestionAnswer, ...] | None:
         if self._lease.is_over or not self._user.is_interactive:
             return None
-        asked = QuestionAsked(id=new_id("ask"), call=self._origin.call, questions=questions, title=title)
-        answered = await self._user.ask(asked)
-        return answered.answers if answered.by == "user" else None
+        question = QuestionAsked(id=new_id("ask"), call=self._origin.call, questions=questions, title=title)
+        reply = await self._user.ask(question)
+        return reply.answers if reply.by == "user" else None
 
     def _tell(self, text: str) -> None:
         self._host.emit(Notice(level="warning", message=text))
 
     async def describe_tools(self, query: str) -> str:
         self._lease.check()
-        return escape_tags("\n".join(each.describe(20_000) for each in await self._servers.search(query)))
+        return escape_tags("\n".join(tool.describe(20_000) for tool in await self._servers.search(query)))
 
     def _report_progress(self, progress: float, total: float | None, message: str | None) -> None:
         if self._lease.is_over:
@@ -121,26 +121,26 @@ class ServerAccess:
         """Let the session have the servers that its client brings, by name in the shape of a configuration file; those
         of before go. They run like the user's own. Returns why the others make none, a text each."""
         self.servers.given, problems = parse_entries(entries, source, is_project=False)
-        return tuple(f"{each.name}: {each.reason}" for each in problems)
+        return tuple(f"{problem.name}: {problem.reason}" for problem in problems)
 
-    def list_rows(self, told: str) -> list[ToolRow]:
+    def list_rows(self, offer_text: str) -> list[ToolRow]:
         """List the tools of the servers that run; `told`: what the model was told beside its list."""
-        return [_describe_tool(each, is_told=each.name in told) for each in self.servers.list_tools()]
+        return [_describe_tool(tool, is_told=tool.name in offer_text) for tool in self.servers.list_tools()]
 
     def _get_check(self) -> TrustCheck | None:
         return self._trust.is_readable if self._trust.trusted else None
 
     def _find(self, name: str) -> ToolType | None:
-        if name[:5] == "mcp__" and (why := self.servers.explain_off(name)):
-            raise ToolInputInvalid(f"Not run: {why}", hint="Nothing was changed. Do without it.", code="tool_off")
-        found = self.servers.find(name)
-        if found is None:
+        if name[:5] == "mcp__" and (reason := self.servers.explain_off(name)):
+            raise ToolInputInvalid(f"Not run: {reason}", hint="Nothing was changed. Do without it.", code="tool_off")
+        tool = self.servers.find(name)
+        if tool is None:
             return None
-        reads, asks = found.definition.is_reading, found.must_ask
-        target = f"{found.server}:{found.definition.name}"
-        host = self.servers.get_host(found.server)
-        own = self.servers.own is not None
-        return build_external_tool(found.name, target, reads=reads, asks=asks, where=host, own=own)
+        reads, asks = tool.definition.is_reading, tool.must_ask
+        target = f"{tool.server}:{tool.definition.name}"
+        host = self.servers.get_host(tool.server)
+        is_own = self.servers.own is not None
+        return build_external_tool(tool.name, target, reads=reads, asks=asks, remote_host=host, is_internal=is_own)
 
     def open_caller(self, origin: Origin, lease: CallLease) -> ServerCaller:
         """Open what one call of a server's tool may do."""
@@ -154,21 +154,21 @@ class ServerAccess:
 
         return Offer(OFFER_TAG, describe)
 
-    async def _ask(self, config: ServerConfig, shown: str) -> bool | None:
+    async def _ask(self, config: ServerConfig, description: str) -> bool | None:
         """Ask whether a server that the project names may run; None = there was no answer."""
         variables = ", ".join(config.list_variables())
-        given = f"\nIt is given your variables {variables}." if variables else ""
+        variables_note = f"\nIt is given your variables {variables}." if variables else ""
         question = Question(
             id="server",
-            text=f"{config.source} of this project names the MCP server {config.name!r}:\n\n{shown}\n{given}\n"
-            f"{REMOTE if config.is_remote else BOXED}",
+            text=f"{config.source} of this project names the MCP server {config.name!r}:\n\n{description}\n"
+            f"{variables_note}\n{REMOTE if config.is_remote else BOXED}",
             options=(Option(id="yes", label="Let it run in this project"), Option(id="no", label="Never")),
         )
-        answered = await self._user.ask(QuestionAsked(id=new_id("ask"), call="", questions=(question,)))
-        if not answered.answers:
+        reply = await self._user.ask(QuestionAsked(id=new_id("ask"), call="", questions=(question,)))
+        if not reply.answers:
             return None
-        said = (*answered.answers[0].options, answered.answers[0].text.strip().casefold())
-        return True if _YES.intersection(said) else False if _NO.intersection(said) else None
+        words = (*reply.answers[0].options, reply.answers[0].text.strip().casefold())
+        return True if _YES.intersection(words) else False if _NO.intersection(words) else None
 
 
 def _describe_tool(tool: OfferedTool, *, is_told: bool) -> ToolRow:

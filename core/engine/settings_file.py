@@ -41,8 +41,8 @@ _WRITABLE: Final = 0o222
 
 def save_settings(*, model: str = "", provider: str = "", base_url: str = "", theme: str = "") -> None:
     """Save the default model, a provider's address, the theme ("" = unchanged). Raises `ConfigError`, `StateError`."""
-    wanted = {("model",): model, ("providers", provider, "base_url"): base_url, ("ui", "theme"): theme}
-    changes = [(path, value) for path, value in wanted.items() if value]
+    values = {("model",): model, ("providers", provider, "base_url"): base_url, ("ui", "theme"): theme}
+    changes = [(path, value) for path, value in values.items() if value]
     _change_file(lambda text: reduce(lambda now, change: set_value(now, *change), changes, text))
 
 
@@ -100,8 +100,8 @@ def _apply(change: Callable[[str], str], path: Path, before: bytes | None) -> by
     try:
         parse_settings(path, after)
     except ConfigError as problem:  # its lines are those of a file that nobody sees
-        place = re.compile(rf"^{re.escape(str(path))}(, line \d+)?: ", re.MULTILINE)
-        raise ConfigError(place.sub("", problem.message), hint=problem.hint) from None
+        pattern = re.compile(rf"^{re.escape(str(path))}(, line \d+)?: ", re.MULTILINE)
+        raise ConfigError(pattern.sub("", problem.message), hint=problem.hint) from None
     return after
 
 
@@ -134,11 +134,11 @@ def save_provider(command: cmd.ProviderConfigure, settings: Settings) -> None:
             f"{command.provider!r} can't be the name of a provider.", hint="Use small letters, digits, - and _."
         )
     provider = ProviderSettings(base_url=command.base_url) if command.base_url else None
-    named = settings.providers | ({command.provider: provider} if provider is not None else {})
-    wanted = msgspec.structs.replace(settings, providers=named)
-    address = find_base_url(command.provider, wanted)
+    providers = settings.providers | ({command.provider: provider} if provider is not None else {})
+    new_settings = msgspec.structs.replace(settings, providers=providers)
+    address = find_base_url(command.provider, new_settings)
     if command.model:
-        split_model_id(command.model, wanted)
+        split_model_id(command.model, new_settings)
     if command.key:
         store_key(command.provider, command.key, base_url=address)
     save_settings(model=command.model, provider=command.provider, base_url=command.base_url)

@@ -43,31 +43,31 @@ class BoxSearchResult(Struct, frozen=True, kw_only=True):
 FindBox = Callable[[Tier | None], Awaitable[BoxSearchResult]]
 
 
-async def find_box(wanted: Tier | None, state: Path | None = None) -> BoxSearchResult:
+async def find_box(required_tier: Tier | None, state: Path | None = None) -> BoxSearchResult:
     """Find the strongest box here, or the tier `wanted`. `state`: its working directory, None = the default."""
     from core.sandbox.tiers.selection import open_box
 
-    box, report = await open_box(state or get_state_dir(), wanted=wanted)
+    box, report = await open_box(state or get_state_dir(), tier=required_tier)
     reason, cure = _explain_tier(report)
     return BoxSearchResult(box=box, tier=report.tier, reason=reason, cure=cure)
 
 
 def _explain_tier(report: TierReport) -> tuple[str, str]:
     """Return why the box is not of a stronger tier, and a remedy: those of the strongest tier that failed."""
-    for tried in report.reasons:
-        if tried.tier is report.tier:
+    for trial in report.reasons:
+        if trial.tier is report.tier:
             break
-        if not tried.ok:
-            return f"{tried.tier.value}: {tried.reason}", tried.cure
+        if not trial.ok:
+            return f"{trial.tier.value}: {trial.reason}", trial.cure
     return "", ""
 
 
 class SharedBox:
     """The engine's `BoxSource`. `wanted`: accept this tier only."""
 
-    def __init__(self, find: FindBox = find_box, *, wanted: Tier | None = None) -> None:
+    def __init__(self, find: FindBox = find_box, *, required_tier: Tier | None = None) -> None:
         self._find_box = find
-        self._wanted = wanted
+        self._wanted = required_tier
         self._search: asyncio.Task[BoxSearchResult] | None = None
         self._result = BoxSearchResult(box=None, tier=Tier.NONE)
         self.tier = Tier.NONE
@@ -80,8 +80,8 @@ class SharedBox:
     def describe(self) -> str:
         if self._result.box is None:
             return describe_containment()
-        how = TIER_NAMES.get(self.tier, self.tier.value)
-        return f"{self.tier.value}: held by {how}; what it changes waits for your review"
+        mechanism = TIER_NAMES.get(self.tier, self.tier.value)
+        return f"{self.tier.value}: held by {mechanism}; what it changes waits for your review"
 
     async def find(self) -> Box | None:
         if self._search is None or (self._search.done() and self._search.cancelled()):

@@ -105,7 +105,7 @@ class AgentDefinitions(Struct, frozen=True, kw_only=True):
     skipped: tuple[SkippedFile, ...] = ()
 
     def find(self, name: str) -> AgentDefinition | None:
-        return next((each for each in self.agents if each.name == name), None)
+        return next((agent for agent in self.agents if agent.name == name), None)
 
 
 def load_agent_definitions(workspace: Workspace, is_trusted: TrustCheck | None) -> AgentDefinitions:
@@ -115,22 +115,24 @@ def load_agent_definitions(workspace: Workspace, is_trusted: TrustCheck | None) 
 
 def load_agents(folders: Iterable[ExtensionFolder]) -> AgentDefinitions:
     """Load the definitions of these folders, the strongest first."""
-    agents, skipped = collect_extensions("agent", folders, lambda each: each.list_files("agents", ".md"), read_agent)
-    return AgentDefinitions(agents=agents, skipped=skipped)
+    agents, skipped_files = collect_extensions(
+        "agent", folders, lambda folder: folder.list_files("agents", ".md"), read_agent
+    )
+    return AgentDefinitions(agents=agents, skipped=skipped_files)
 
 
 def read_agent(folder: ExtensionFolder, path: str) -> AgentDefinition:
     """Read one definition. Raises `UnusableFile`, `PathRefused`."""
     text = folder.read_text(path)
-    shown = folder.show(path)
-    stem = shown.rpartition("/")[2].removesuffix(".md")
+    display_path = folder.show(path)
+    stem = display_path.rpartition("/")[2].removesuffix(".md")
     reader = _Reader(text)
     name = read_name(get_line(reader.values, "name") or stem, reader.problems)
     return AgentDefinition(
         name=folder.qualify(name),
         description=reader.read_description(),
         prompt=text.body,
-        path=shown,
+        path=display_path,
         scope=folder.scope,
         source=folder.plugin or folder.word,
         tools=reader.read_tools(),
@@ -158,10 +160,12 @@ class _Reader:
         self.values: FrontMatter
         self.values, unknown = sort_keys(text.front, _KEYS)
         for key in unknown:
-            said = describe_unknown_key(key, _KEYS)
+            problem = describe_unknown_key(key, _KEYS)
             target = self.refusals if looks_restricting(key) else self.problems
-            target.append(f"{said}, and it may narrow what the subagent can do" if target is self.refusals else said)
-        self.problems += [said for key, said in _UNUSED.items() if key in self.values]
+            target.append(
+                f"{problem}, and it may narrow what the subagent can do" if target is self.refusals else problem
+            )
+        self.problems += [note for key, note in _UNUSED.items() if key in self.values]
 
     def read_description(self) -> str:
         description = get_line(self.values, "description")
@@ -178,7 +182,7 @@ class _Reader:
         names = parse_names(self.values, "tools")
         if not names and value != "[]":
             self.refusals.append("`tools` says nothing: take the line away for all tools, or write [] for none")
-        return None if names == ("*",) or [each.lower() for each in names] == ["all"] else names
+        return None if names == ("*",) or [name.lower() for name in names] == ["all"] else names
 
     def read_listed(self, key: str) -> tuple[str, ...]:
         names = parse_names(self.values, key)
@@ -187,11 +191,11 @@ class _Reader:
         return names
 
     def read_model(self) -> dict[str, str]:
-        said = get_line(self.values, "model")
+        text = get_line(self.values, "model")
         effort = get_line(self.values, "effort").lower()
-        found = _MODEL.fullmatch(said)
-        model = found["id"].strip() if found else said
-        for option in (found["options"] or "").split(",") if found else ():
+        match = _MODEL.fullmatch(text)
+        model = match["id"].strip() if match else text
+        for option in (match["options"] or "").split(",") if match else ():
             name, _, value = option.partition("=")
             if name.strip() == "effort":
                 effort = effort or value.strip().lower()
@@ -210,10 +214,10 @@ class _Reader:
     def read_flag(self, key: str, problems: list[str]) -> bool:
         if key not in self.values:
             return False
-        found = parse_bool(self.values[key])
-        if found is None:
+        flag = parse_bool(self.values[key])
+        if flag is None:
             problems.append(f"`{key}` is neither true nor false")
-        return bool(found)
+        return bool(flag)
 
     def read_background(self) -> bool:
         is_wanted = self.read_flag("background", self.problems)

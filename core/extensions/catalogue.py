@@ -45,21 +45,21 @@ class SkillChoice(Struct, frozen=True, kw_only=True):
 
 def choose_skills(skills: Sequence[Skill], occasion: SkillOccasion) -> tuple[SkillChoice, ...]:
     """Decide on every skill for an occasion, in the order of the skills."""
-    hidden = {skill.name: reason for skill in skills if (reason := _find_hindrance(skill, occasion.paths))}
-    able = [skill for skill in skills if skill.name not in hidden]
-    chosen = _fill_budget(able, occasion)
+    hindrances = {skill.name: reason for skill in skills if (reason := _find_hindrance(skill, occasion.paths))}
+    usable_skills = [skill for skill in skills if skill.name not in hindrances]
+    offer_reasons = _fill_budget(usable_skills, occasion)
     room = MAX_NAMES
-    found = []
+    choices = []
     for skill in skills:
-        if reason := hidden.get(skill.name, ""):
-            found.append(SkillChoice(skill=skill, reason=reason))
-        elif skill.name in chosen:
-            found.append(SkillChoice(skill=skill, reason=chosen[skill.name], is_offered=True))
+        if reason := hindrances.get(skill.name, ""):
+            choices.append(SkillChoice(skill=skill, reason=reason))
+        elif skill.name in offer_reasons:
+            choices.append(SkillChoice(skill=skill, reason=offer_reasons[skill.name], is_offered=True))
         else:
             room -= len(skill.name) + 2
             reason = "all skills together are larger than the catalogue may be, and others fit your words better"
-            found.append(SkillChoice(skill=skill, reason=reason, is_named=room >= 0))
-    return tuple(found)
+            choices.append(SkillChoice(skill=skill, reason=reason, is_named=room >= 0))
+    return tuple(choices)
 
 
 def _find_hindrance(skill: Skill, paths: Sequence[str]) -> str:
@@ -79,36 +79,38 @@ def _fill_budget(skills: Sequence[Skill], occasion: SkillOccasion) -> dict[str, 
     """Return the names of those that fit, with the reason."""
     if sum(map(_measure, skills)) <= BUDGET:
         return {skill.name: "its name and description are told" for skill in skills}
-    ranked = rank_skills(skills, occasion.prompt)
+    ranking = rank_skills(skills, occasion.prompt)
     by_name = {skill.name: skill for skill in skills}
-    told = [by_name[name] for name in occasion.told if name in by_name]
-    is_enough = told and {each.name for each, score in ranked[:BEST] if score > 0} <= {each.name for each in told}
-    left, chosen = BUDGET, {}
-    for skill in told if is_enough else [each for each, _ in ranked]:
-        left -= _measure(skill)
-        if left < 0:
+    listed_skills = [by_name[name] for name in occasion.told if name in by_name]
+    is_enough = listed_skills and {ranked_skill.name for ranked_skill, score in ranking[:BEST] if score > 0} <= {
+        listed_skill.name for listed_skill in listed_skills
+    }
+    room, reasons = BUDGET, {}
+    for skill in listed_skills if is_enough else [ranked_skill for ranked_skill, _ in ranking]:
+        room -= _measure(skill)
+        if room < 0:
             break
-        chosen[skill.name] = "told, of more than there is room for: it fits your words"
-    return chosen
+        reasons[skill.name] = "told, of more than there is room for: it fits your words"
+    return reasons
 
 
 def rank_skills(skills: Sequence[Skill], words: str) -> list[tuple[Skill, float]]:
     """Rank skills for some words by BM25, the best first; those without any of them keep their order."""
-    texts = [Counter(_split(f"{each.name} {each.name} {each.description} {each.when_to_use}")) for each in skills]
+    texts = [Counter(_split(f"{skill.name} {skill.name} {skill.description} {skill.when_to_use}")) for skill in skills]
     average = sum(text.total() for text in texts) / max(len(texts), 1) or 1.0
     holding = Counter(word for text in texts for word in text)
-    wanted = set(_split(words))
+    query_words = set(_split(words))
 
     def measure_fit(text: Counter[str]) -> float:
         norm = _K1 * (1 - _B + _B * text.total() / average)
         score = 0.0
-        for word in wanted & text.keys():
+        for word in query_words & text.keys():
             rarity = math.log(1 + (len(texts) - holding[word] + 0.5) / (holding[word] + 0.5))
             score += rarity * text[word] * (_K1 + 1) / (text[word] + norm)
         return score
 
     scores = [measure_fit(text) for text in texts]
-    return sorted(zip(skills, scores, strict=True), key=lambda each: -each[1])
+    return sorted(zip(skills, scores, strict=True), key=lambda pair: -pair[1])
 
 
 def _split(text: str) -> list[str]:

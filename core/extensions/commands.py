@@ -46,8 +46,8 @@ class CommandSet(Struct, frozen=True, kw_only=True):
 
 def load_commands(folders: Iterable[ExtensionFolder]) -> CommandSet:
     """Load the commands of these folders, the strongest first."""
-    commands, skipped = collect_extensions("command", folders, _list_command_files, _read_command)
-    return CommandSet(commands=commands, skipped=skipped)
+    commands, skipped_files = collect_extensions("command", folders, _list_command_files, _read_command)
+    return CommandSet(commands=commands, skipped=skipped_files)
 
 
 def _list_command_files(folder: ExtensionFolder) -> list[str]:
@@ -74,7 +74,7 @@ def _read_command(folder: ExtensionFolder, path: str) -> CommandFile:
         dialect=_DIALECTS.get(folder.word, "claude"),
         group=above.partition("/")[2],
         argument_hint=get_line(values, "argument_hint"),
-        arguments=tuple(word for each in parse_names(values, "arguments") for word in each.split()),
+        arguments=tuple(word for entry in parse_names(values, "arguments") for word in entry.split()),
         problems=tuple(problems),
     )
 
@@ -88,8 +88,8 @@ def find_prompt_command(
 ) -> Skill | CommandFile | None:
     """Find what `/name` calls: a skill before a command; `project:name` and `user:name` look in one scope."""
     scope, _, short = name.partition(":")
-    rows: list[Skill | CommandFile] = [each for each in skills if each.is_user_invocable]
-    for each in (*rows, *commands):
-        if each.name == name or (scope == each.scope and each.name == short):
-            return each
+    rows: list[Skill | CommandFile] = [skill for skill in skills if skill.is_user_invocable]
+    for command in (*rows, *commands):
+        if command.name == name or (scope == command.scope and command.name == short):
+            return command
     return None

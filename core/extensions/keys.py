@@ -32,35 +32,35 @@ def sort_keys(front: FrontMatter, names: Mapping[str, str]) -> tuple[dict[str, s
 
     `names`: the name here by the usual spelling; `max-turns` is known where `maxTurns` is. Of two the first counts.
     """
-    own = {fold_key(key): name for key, name in names.items()}
-    found: dict[str, str | list[str]] = {}
+    names_by_key = {fold_key(key): name for key, name in names.items()}
+    values: dict[str, str | list[str]] = {}
     unknown = []
     for key, value in front.items():
-        if (name := own.get(fold_key(key))) is not None:
-            found.setdefault(name, value)
+        if (name := names_by_key.get(fold_key(key))) is not None:
+            values.setdefault(name, value)
         elif key.lower() not in SILENT_KEYS:
             unknown.append(key)
-    return found, unknown
+    return values, unknown
 
 
-def describe_unknown_key(key: str, known: Iterable[str]) -> str:
+def describe_unknown_key(key: str, known_keys: Iterable[str]) -> str:
     """Return what is said of a key that nobody knows, with the one that may have been meant."""
-    near = next(iter(find_nearest_names(key, known, limit=1)), "")
-    return f"nobody knows the key {key!r}{f': did you mean {near!r}?' if near else ''}"
+    suggestion = next(iter(find_nearest_names(key, known_keys, limit=1)), "")
+    return f"nobody knows the key {key!r}{f': did you mean {suggestion!r}?' if suggestion else ''}"
 
 
-def read_name(said: str, problems: list[str]) -> str:
+def read_name(name: str, problems: list[str]) -> str:
     """Return a name as it can be written in a prompt. Raises `UnusableFile`."""
-    if said.startswith("-") or ":" in said or len(said) > MAX_NAME:
-        told = f"at most {MAX_NAME} characters, no colon, no - in front"
-        raise UnusableFile(f"{said[:MAX_NAME]!r} is no name: {told}")
-    if not re.search(r"[^\w.-]", said):
-        return said
-    whole = re.sub(r"[^\w.-]+", "-", said).strip("-")
-    if not whole:
-        raise UnusableFile(f"{said!r} is no name")
-    problems.append(f"its name {said!r} can't be written in a prompt, so it is called {whole!r}")
-    return whole
+    if name.startswith("-") or ":" in name or len(name) > MAX_NAME:
+        requirements = f"at most {MAX_NAME} characters, no colon, no - in front"
+        raise UnusableFile(f"{name[:MAX_NAME]!r} is no name: {requirements}")
+    if not re.search(r"[^\w.-]", name):
+        return name
+    safe_name = re.sub(r"[^\w.-]+", "-", name).strip("-")
+    if not safe_name:
+        raise UnusableFile(f"{name!r} is no name")
+    problems.append(f"its name {name!r} can't be written in a prompt, so it is called {safe_name!r}")
+    return safe_name
 
 
 def looks_restricting(key: str) -> bool:
@@ -77,13 +77,13 @@ def parse_bool(value: str | list[str]) -> bool | None:
 def parse_names(front: FrontMatter, key: str) -> tuple[str, ...]:
     """Parse names from a string ("a, b"), a flow list ("[a, b]") or a list; commas within parentheses do not part."""
     value = front.get(key, "")
-    found = []
+    names = []
     for item in value if isinstance(value, list) else [value]:
         text = item.strip()
         if text.startswith("[") and text.endswith("]"):
             text = text[1:-1]
-        found += [unquote(part) for part in re.split(r",(?![^(]*\))", text)]
-    return tuple(dict.fromkeys(filter(None, found)))
+        names += [unquote(part) for part in re.split(r",(?![^(]*\))", text)]
+    return tuple(dict.fromkeys(filter(None, names)))
 
 
 def get_line(front: FrontMatter, key: str) -> str:

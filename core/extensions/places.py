@@ -96,8 +96,8 @@ class ExtensionFolder(Struct, frozen=True, eq=False):
 
     def read_unchecked(self, path: str) -> bytes:
         """Read the bytes of a file; whether they are trusted is for the caller to ask. Raises as `read` does."""
-        shown = self.show(path)
-        if may_be_secret(shown.rpartition("/")[2]):
+        display_path = self.show(path)
+        if may_be_secret(display_path.rpartition("/")[2]):
             raise UnusableFile("its name is one of files with secrets")
         try:
             data = self.place.read(path)
@@ -125,10 +125,10 @@ class ExtensionFolder(Struct, frozen=True, eq=False):
     def iter_folders(self, path: str) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Iterate over the folders from `path` down, with the names of the files in each; links are not followed in a
         project."""
-        waiting, seen = [(path, 0)], 0
-        while waiting and seen < MAX_FOLDERS:
+        waiting, folder_count = [(path, 0)], 0
+        while waiting and folder_count < MAX_FOLDERS:
             above, depth = waiting.pop(0)
-            seen += 1
+            folder_count += 1
             try:
                 names = self.place.list_names(above)
             except PathRefused:
@@ -136,30 +136,30 @@ class ExtensionFolder(Struct, frozen=True, eq=False):
             below = [f"{above}/{name}" for name, is_folder in names if is_folder and name not in _SKIPPED]
             yield above, tuple(sorted(name for name, is_folder in names if not is_folder))
             if depth < MAX_DEPTH:
-                waiting += [(each, depth + 1) for each in sorted(below)]
+                waiting += [(subfolder, depth + 1) for subfolder in sorted(below)]
 
     def list_files(self, kind: str, suffix: str) -> list[str]:
         """Return the paths of the files of a kind ("agents", "commands") that end so, sorted."""
-        found = []
-        for place in (self.join(kind), *self.further.get(kind, ())):
-            if place.endswith(suffix):
-                found.append(place)
+        paths = []
+        for path in (self.join(kind), *self.further.get(kind, ())):
+            if path.endswith(suffix):
+                paths.append(path)
             else:
-                found += [f"{above}/{name}" for above, names in self.iter_folders(place) for name in names]
-        return sorted({each for each in found if each.endswith(suffix)})
+                paths += [f"{above}/{name}" for above, names in self.iter_folders(path) for name in names]
+        return sorted({path for path in paths if path.endswith(suffix)})
 
 
 def list_extension_folders(workspace: Workspace, is_trusted: TrustCheck | None) -> list[ExtensionFolder]:
     """List the folders that are looked into, the strongest first. `is_trusted` None: nothing of the project."""
     folders: list[ExtensionFolder] = []
     if is_trusted is not None:
-        place = ProjectPlace(workspace)
-        for directory in reversed(list_directories_above(f"{place.here}/x" if place.here else "x")):
+        project_place = ProjectPlace(workspace)
+        for directory in reversed(list_directories_above(f"{project_place.here}/x" if project_place.here else "x")):
             paths = [(posixpath.join(directory, name), name) for name in FOLDERS]
-            folders += [ExtensionFolder(place, path, name, "project", is_trusted) for path, name in paths]
+            folders += [ExtensionFolder(project_place, path, name, "project", is_trusted) for path, name in paths]
     folders.append(ExtensionFolder(UserPlace(), "", OWN_FOLDER, "user"))
-    own = UserPlace(Path.home())
-    return folders + [ExtensionFolder(own, name, name, "user") for name in FOLDERS]
+    user_place = UserPlace(Path.home())
+    return folders + [ExtensionFolder(user_place, name, name, "user") for name in FOLDERS]
 
 
 class _Named(Protocol):
@@ -180,22 +180,24 @@ def collect_extensions(
     read: Callable[[ExtensionFolder, str], Extension],
 ) -> tuple[tuple[Extension, ...], tuple[SkippedFile, ...]]:
     """Read all of a kind, the strongest first; of one name the first counts. Returns also the files that make none."""
-    found: dict[str, Extension] = {}
-    skipped = []
+    extensions: dict[str, Extension] = {}
+    skipped_files = []
     for folder in folders:
         paths = list_paths(folder)
         if len(paths) > MAX_FILES:
-            skipped.append(folder.skip(kind, paths[MAX_FILES], f"only the first {MAX_FILES} files of a place are read"))
+            skipped_files.append(
+                folder.skip(kind, paths[MAX_FILES], f"only the first {MAX_FILES} files of a place are read")
+            )
         for path in paths[:MAX_FILES]:
             try:
-                each = read(folder, path)
-                if (first := found.setdefault(each.name, each)) is not each:
-                    raise UnusableFile(f"{first.path} is {each.name!r} already, and counts")
+                extension = read(folder, path)
+                if (first := extensions.setdefault(extension.name, extension)) is not extension:
+                    raise UnusableFile(f"{first.path} is {extension.name!r} already, and counts")
             except UnusableFile as reason:
-                skipped.append(folder.skip(kind, path, reason))
+                skipped_files.append(folder.skip(kind, path, reason))
             except PathRefused:  # gone meanwhile
                 continue
-    return tuple(found.values()), tuple(skipped)
+    return tuple(extensions.values()), tuple(skipped_files)
 
 
 def is_extension_path(path: str) -> bool:

@@ -88,13 +88,13 @@ def find_extension_places(workspace: Workspace, is_trusted: TrustCheck | None) -
     """
     folders = list_extension_folders(workspace, is_trusted)
     plugins = load_plugins(folders)
-    return ExtensionPlaces(folders=(*folders, *(each.folder for each in plugins.plugins)), plugins=plugins)
+    return ExtensionPlaces(folders=(*folders, *(plugin.folder for plugin in plugins.plugins)), plugins=plugins)
 
 
 def load_plugins(folders: Iterable[ExtensionFolder]) -> Plugins:
     """Load the plug-ins below these folders, the strongest first."""
-    plugins, skipped = collect_extensions("plugin", folders, _list_plugin_folders, _read_plugin)
-    return Plugins(plugins=plugins, skipped=skipped)
+    plugins, skipped_files = collect_extensions("plugin", folders, _list_plugin_folders, _read_plugin)
+    return Plugins(plugins=plugins, skipped=skipped_files)
 
 
 def _list_plugin_folders(folder: ExtensionFolder) -> list[str]:
@@ -114,16 +114,16 @@ def _read_plugin(folder: ExtensionFolder, path: str) -> Plugin:
     further = {}
     for kind in _KINDS:
         paths = _list_paths(manifest.get(kind), f"`{kind}`", problems)
-        further[kind] = tuple(posixpath.join(path, each) for each in paths)
-    own = ExtensionFolder(folder.place, path, folder.word, folder.scope, folder.is_trusted, name, further)
-    sources = tuple(_read_sources(own, manifest, file, problems))
+        further[kind] = tuple(posixpath.join(path, relative_path) for relative_path in paths)
+    plugin_folder = ExtensionFolder(folder.place, path, folder.word, folder.scope, folder.is_trusted, name, further)
+    sources = tuple(_read_sources(plugin_folder, manifest, file, problems))
     return Plugin(
         name=name,
         description=_get_text(manifest, "description"),
         version=_get_text(manifest, "version"),
         path=folder.show(path),
         scope=folder.scope,
-        folder=own,
+        folder=plugin_folder,
         sources=sources,
         problems=tuple(problems),
     )
@@ -151,42 +151,44 @@ def _get_text(manifest: dict[str, Any], key: str) -> str:
 
 def _list_paths(value: object, name: str, problems: list[str]) -> list[str]:
     """List the paths that a manifest names, from the plug-in's folder; what leads out of it is a problem."""
-    found = []
-    for each in value if isinstance(value, list) else [] if value is None else [value]:
-        plain = posixpath.normpath(each) if isinstance(each, str) and each.strip() else ""
+    paths = []
+    for entry in value if isinstance(value, list) else [] if value is None else [value]:
+        plain = posixpath.normpath(entry) if isinstance(entry, str) and entry.strip() else ""
         if not plain or plain == ".." or plain.startswith(("/", "~", "../")):
-            problems.append(f"{name} names {str(each)[:80]!r}, which is no path within the plug-in")
+            problems.append(f"{name} names {str(entry)[:80]!r}, which is no path within the plug-in")
         else:
-            found.append(plain)
-    return found
+            paths.append(plain)
+    return paths
 
 
 def _read_sources(
-    own: ExtensionFolder, manifest: dict[str, Any], file: str, problems: list[str]
+    plugin_folder: ExtensionFolder, manifest: dict[str, Any], file: str, problems: list[str]
 ) -> Iterator[PluginSource]:
     """Read the hooks and MCP servers: files, and what stands in the manifest itself."""
     for kind, key, default in _SOURCES:
         value = manifest.get(key)
-        held: list[tuple[str, bytes]] = []
+        contents: list[tuple[str, bytes]] = []
         if isinstance(value, dict):
-            shown = f"{file}#hooks" if kind == "hooks" else file
-            held.append((shown, msgspec.json.encode({key: value.get(key, value)})))
+            display_path = f"{file}#hooks" if kind == "hooks" else file
+            contents.append((display_path, msgspec.json.encode({key: value.get(key, value)})))
             value = None
         for name in dict.fromkeys([default, *_list_paths(value, f"`{key}`", problems)]):
-            path = own.join(name)
+            path = plugin_folder.join(name)
             try:
-                held.append((path, own.read_unchecked(path) if kind == "hooks" else own.read(path)))
+                contents.append(
+                    (path, plugin_folder.read_unchecked(path) if kind == "hooks" else plugin_folder.read(path))
+                )
             except UnusableFile as reason:
                 problems.append(f"{name} is not read: {reason}")
             except PathRefused:
                 if name != default:
                     problems.append(f"{name} is not there")
-        for path, data in held:
+        for path, data in contents:
             yield PluginSource(
-                plugin=own.plugin,
+                plugin=plugin_folder.plugin,
                 kind=kind,
-                path=own.show(path),
-                directory=own.show(own.path),
-                scope=own.scope,
+                path=plugin_folder.show(path),
+                directory=plugin_folder.show(plugin_folder.path),
+                scope=plugin_folder.scope,
                 data=data,
             )

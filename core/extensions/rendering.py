@@ -54,8 +54,8 @@ def split_arguments(text: str) -> list[str]:
 def render_parts(body: str, arguments: PromptArguments) -> tuple[PromptPart, ...]:
     """Return the parts of a text with its arguments in place. Arguments without a place come last."""
     if arguments.dialect == "plain":
-        said = f"{body}\n\n{arguments.text}" if arguments.text else body
-        return (PromptPart(said),)
+        full_text = f"{body}\n\n{arguments.text}" if arguments.text else body
+        return (PromptPart(full_text),)
     filler = _Filler(arguments)
     parts = [PromptPart(filler.fill(text), is_command) for text, is_command in _split_injections(body)]
     if arguments.text and not filler.has_used:
@@ -64,14 +64,14 @@ def render_parts(body: str, arguments: PromptArguments) -> tuple[PromptPart, ...
 
 
 def _split_injections(body: str) -> Iterator[tuple[str, bool]]:
-    at = 0
-    for found in _INJECTION.finditer(body):
-        if found.start() > at:
-            yield body[at : found.start()], False
-        yield (found["inline"] or found["block"] or "").strip(), True
-        at = found.end()
-    if body[at:]:
-        yield body[at:], False
+    offset = 0
+    for match in _INJECTION.finditer(body):
+        if match.start() > offset:
+            yield body[offset : match.start()], False
+        yield (match["inline"] or match["block"] or "").strip(), True
+        offset = match.end()
+    if body[offset:]:
+        yield body[offset:], False
 
 
 class _Filler:
@@ -86,24 +86,24 @@ class _Filler:
     def fill(self, text: str) -> str:
         return _PLACE.sub(self._replace, text)
 
-    def _replace(self, found: re.Match[str]) -> str:
-        given = self._given
-        if found.group() == "\\$":
+    def _replace(self, match: re.Match[str]) -> str:
+        arguments = self._given
+        if match.group() == "\\$":
             return "$"
-        if name := found["variable"]:
-            return given.variables.get(name, found.group())
-        index = self._find_index(found)
-        if index is None and found["name"] != "ARGUMENTS":
-            return found.group()
+        if name := match["variable"]:
+            return arguments.variables.get(name, match.group())
+        index = self._find_index(match)
+        if index is None and match["name"] != "ARGUMENTS":
+            return match.group()
         self.has_used = True
         if index is None:
-            return given.text
+            return arguments.text
         return self._words[index] if 0 <= index < len(self._words) else ""
 
-    def _find_index(self, found: re.Match[str]) -> int | None:
+    def _find_index(self, match: re.Match[str]) -> int | None:
         """Return which word a place is for, None = no single one."""
-        if found["name"] in self._given.names:
-            return list(self._given.names).index(found["name"])
-        if found["number"] and self._takes_numbers:
-            return int(found["number"]) - (self._given.dialect == "codex")
-        return int(found["index"]) if found["index"] else None
+        if match["name"] in self._given.names:
+            return list(self._given.names).index(match["name"])
+        if match["number"] and self._takes_numbers:
+            return int(match["number"]) - (self._given.dialect == "codex")
+        return int(match["index"]) if match["index"] else None

@@ -82,15 +82,15 @@ class Skill(Struct, frozen=True, kw_only=True):
     @property
     def directory(self) -> Path:
         """Its folder on disk; the user's own with links resolved."""
-        shown = Path(self.folder.show(self.place)).expanduser()
-        return shown.resolve() if isinstance(self.folder.place, UserPlace) else shown
+        path = Path(self.folder.show(self.place)).expanduser()
+        return path.resolve() if isinstance(self.folder.place, UserPlace) else path
 
     def list_variables(self) -> dict[str, str]:
         """Return the variables of its text that it gives itself, by name."""
-        found = {"CLAUDE_SKILL_DIR": str(self.directory)}
+        variables = {"CLAUDE_SKILL_DIR": str(self.directory)}
         if self.folder.plugin:
-            found["CLAUDE_PLUGIN_ROOT"] = str(Path(self.folder.show(self.folder.path)).expanduser())
-        return found
+            variables["CLAUDE_PLUGIN_ROOT"] = str(Path(self.folder.show(self.folder.path)).expanduser())
+        return variables
 
 
 class SkillSet(Struct, frozen=True, kw_only=True):
@@ -100,22 +100,22 @@ class SkillSet(Struct, frozen=True, kw_only=True):
     skipped: tuple[SkippedFile, ...] = ()
 
     def find(self, name: str) -> Skill | None:
-        return next((each for each in self.skills if each.name == name), None)
+        return next((skill for skill in self.skills if skill.name == name), None)
 
 
 def load_skills(folders: Iterable[ExtensionFolder]) -> SkillSet:
     """Load the skills of these folders, the strongest first."""
-    skills, skipped = collect_extensions("skill", folders, _list_skill_places, _read_skill)
-    return SkillSet(skills=skills, skipped=skipped)
+    skills, skipped_files = collect_extensions("skill", folders, _list_skill_places, _read_skill)
+    return SkillSet(skills=skills, skipped=skipped_files)
 
 
 def _list_skill_places(folder: ExtensionFolder) -> list[str]:
     """List the `SKILL.md` files; those below another one are files of that skill."""
-    found: list[str] = []
+    paths: list[str] = []
     for path in folder.list_files("skills", f"/{SKILL_FILE}"):
-        if not any(path.startswith(f"{each.rpartition('/')[0]}/") for each in found):
-            found.append(path)
-    return found
+        if not any(path.startswith(f"{skill_path.rpartition('/')[0]}/") for skill_path in paths):
+            paths.append(path)
+    return paths
 
 
 def _read_skill(folder: ExtensionFolder, path: str) -> Skill:
@@ -123,14 +123,14 @@ def _read_skill(folder: ExtensionFolder, path: str) -> Skill:
     values, unknown = sort_keys(text.front, PROMPT_KEYS)
     description = get_line(values, "description")
     if not description:
-        told = text.notes[-1] if text.notes and not text.front else "it has no description"
-        raise UnusableFile(f"{told}, so nobody knows when to use it")
+        reason = text.notes[-1] if text.notes and not text.front else "it has no description"
+        raise UnusableFile(f"{reason}, so nobody knows when to use it")
     problems = [*text.notes, *(describe_unknown_key(key, PROMPT_KEYS) for key in unknown), *_list_unused(values)]
-    own = path.rpartition("/")[0].rpartition("/")[2]
-    name = read_name(get_line(values, "name") or own, problems)
-    if name != own or not _STANDARD_NAME.fullmatch(name):
+    folder_name = path.rpartition("/")[0].rpartition("/")[2]
+    name = read_name(get_line(values, "name") or folder_name, problems)
+    if name != folder_name or not _STANDARD_NAME.fullmatch(name):
         standard = "lower-case letters, digits and single hyphens, and the folder's own"
-        problems.append(f"the name {name!r} is not as the standard wants it ({standard}: {own!r})")
+        problems.append(f"the name {name!r} is not as the standard wants it ({standard}: {folder_name!r})")
     if len(description) > MAX_DESCRIPTION:
         problems.append(f"its description is cut after {MAX_DESCRIPTION:,} characters")
     return Skill(
@@ -144,7 +144,7 @@ def _read_skill(folder: ExtensionFolder, path: str) -> Skill:
         folder=folder,
         when_to_use=get_line(values, "when_to_use")[:MAX_DESCRIPTION],
         argument_hint=get_line(values, "argument_hint"),
-        arguments=tuple(name for each in parse_names(values, "arguments") for name in each.split()),
+        arguments=tuple(name for entry in parse_names(values, "arguments") for name in entry.split()),
         globs=(*parse_patterns(values, "paths"), *parse_patterns(values, "globs")),
         is_manual=parse_bool(values.get("is_manual", "")) is True,
         is_user_invocable=parse_bool(values.get("is_user_invocable", "")) is not False,
@@ -161,8 +161,8 @@ def _list_unused(values: Mapping[str, object]) -> list[str]:
 def list_skill_files(skill: Skill) -> list[str]:
     """List the files beside its `SKILL.md`, from its folder, sorted; the first `MAX_LISTED_FILES`."""
     start = len(skill.place) + 1
-    found = [f"{above}/{name}"[start:] for above, names in skill.folder.iter_folders(skill.place) for name in names]
-    return sorted(each for each in found if each != SKILL_FILE)[:MAX_LISTED_FILES]
+    paths = [f"{above}/{name}"[start:] for above, names in skill.folder.iter_folders(skill.place) for name in names]
+    return sorted(path for path in paths if path != SKILL_FILE)[:MAX_LISTED_FILES]
 
 
 def read_skill_file(skill: Skill, name: str) -> bytes:

@@ -37,10 +37,10 @@ class SnippetSet(Struct, frozen=True, kw_only=True):
 
 def load_snippets(folders: Iterable[ExtensionFolder]) -> SnippetSet:
     """Load the snippets of these folders, the strongest first."""
-    snippets, skipped = collect_extensions(
+    snippets, skipped_files = collect_extensions(
         "snippet", folders, lambda folder: folder.list_files("snippets", ".md"), _read_snippet
     )
-    return SnippetSet(snippets=snippets, skipped=skipped)
+    return SnippetSet(snippets=snippets, skipped=skipped_files)
 
 
 def _read_snippet(folder: ExtensionFolder, path: str) -> SnippetFile:

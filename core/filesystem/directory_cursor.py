@@ -37,9 +37,9 @@ class DirectoryCursor:
 
     def close(self) -> None:
         """Close the descriptors. Safe to call twice."""
-        for each in {self._here, self._root} - {-1}:
+        for descriptor in {self._here, self._root} - {-1}:
             with suppress(OSError):
-                os.close(each)
+                os.close(descriptor)
         self._root = self._here = -1
 
     def open_at(self, path: bytes) -> int:
@@ -51,11 +51,11 @@ class DirectoryCursor:
             self._root = self._here = os.open(self._top, DIRECTORY)
             self._path = b""
         if path != self._path:
-            near = self._ascend_towards(path)
-            steps = path[len(self._path) :].lstrip(b"/").split(b"/") if near else []
-            if near and len(steps) <= _MAX_STEPS:
-                for each in filter(None, steps):
-                    self._move(os.open(each, _STEP_FLAGS, dir_fd=self._here), self._path + b"/" + each)
+            is_near = self._ascend_towards(path)
+            steps = path[len(self._path) :].lstrip(b"/").split(b"/") if is_near else []
+            if is_near and len(steps) <= _MAX_STEPS:
+                for step in filter(None, steps):
+                    self._move(os.open(step, _STEP_FLAGS, dir_fd=self._here), self._path + b"/" + step)
             else:
                 self._move(open_beneath(self._root, path, DIRECTORY), path)
         return self._here

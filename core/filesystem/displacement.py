@@ -9,12 +9,12 @@ from pathlib import Path
 def explain_displaced(descriptor: int, path: Path) -> str:
     """Return what became of the name of an open file, in words that go on from its path; "" = it still leads there."""
     try:
-        own = os.fstat(descriptor)
-        there = path.lstat()
+        open_stat = os.fstat(descriptor)
+        path_stat = path.lstat()
     except FileNotFoundError:
-        return "was removed" if own.st_nlink == 0 else "was moved away, or its directory was"
+        return "was removed" if open_stat.st_nlink == 0 else "was moved away, or its directory was"
     except OSError as error:
         return f"can't be reached any more ({error.strerror})"
-    if (own.st_dev, own.st_ino) != (there.st_dev, there.st_ino):
+    if (open_stat.st_dev, open_stat.st_ino) != (path_stat.st_dev, path_stat.st_ino):
         return "was replaced by another file"
     return ""

@@ -36,9 +36,9 @@ def open_beneath(top: int, path: bytes, flags: int, mode: int = 0) -> int:
 
 
 @contextmanager
-def open_parent(place: bytes) -> Iterator[tuple[int, bytes]]:
+def open_parent(path: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield the descriptor of the directory that an absolute path lies in, and the name in it. Raises OSError."""
-    above, _, name = place.rpartition(b"/")
+    above, _, name = path.rpartition(b"/")
     directory = os.open(above or b"/", DIRECTORY)
     try:
         yield directory, name
@@ -64,11 +64,11 @@ def _make_openat2() -> Opener | None:
     size = ctypes.c_size_t(ctypes.sizeof(How))
 
     def openat2(top: int, path: bytes, flags: int, mode: int) -> int:
-        how = How(flags, mode if flags & os.O_CREAT else 0, _BENEATH_WITHOUT_LINKS)
+        open_how = How(flags, mode if flags & os.O_CREAT else 0, _BENEATH_WITHOUT_LINKS)
         while True:
-            found = int(call(_OPENAT2, ctypes.c_int(top), ctypes.c_char_p(path), ctypes.byref(how), size))
-            if found >= 0:
-                return found
+            descriptor = int(call(_OPENAT2, ctypes.c_int(top), ctypes.c_char_p(path), ctypes.byref(open_how), size))
+            if descriptor >= 0:
+                return descriptor
             number = ctypes.get_errno()
             if number not in {errno.EINTR, errno.EAGAIN}:
                 raise OSError(number, os.strerror(number), path)
@@ -133,12 +133,12 @@ def resolve_links(top: int, root: bytes, path: bytes) -> bytes:
     plain = b"/".join(parts)
     if b".." not in parts and hasattr(os, "O_PATH"):  # one system call tells that all of it is there, and no link
         with suppress(OSError):
-            found = open_beneath(top, plain, os.O_PATH)
+            descriptor = open_beneath(top, plain, os.O_PATH)
             try:
-                if not stat.S_ISLNK(os.fstat(found).st_mode):
+                if not stat.S_ISLNK(os.fstat(descriptor).st_mode):
                     return plain
             finally:
-                os.close(found)
+                os.close(descriptor)
     return follow_links(root, path, lambda part: _read_link(top, part))
 
 
@@ -149,33 +149,35 @@ def follow_links(root: bytes, path: bytes, link_target: LinkTarget) -> bytes:
     FileNotFoundError if nothing is there, so that nothing below is asked for.
     """
     todo = split_components(path)[::-1]
-    done: list[bytes] = []
-    links = there = 0  # so many of the parts that are done are there, so that there can be a link in the last of them
+    resolved_parts: list[bytes] = []
+    links = existing_count = (
+        0  # so many of the parts that are done are there, so that there can be a link in the last of them
+    )
     while todo:
         part = todo.pop()
         if part == b"..":
-            if not done:
+            if not resolved_parts:
                 raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
-            done.pop()
-            there = min(there, len(done))
+            resolved_parts.pop()
+            existing_count = min(existing_count, len(resolved_parts))
             continue
         target = None
-        if there == len(done):
+        if existing_count == len(resolved_parts):
             with suppress(FileNotFoundError):
-                target = link_target(b"/".join((*done, part)))
-                there += 1
+                target = link_target(b"/".join((*resolved_parts, part)))
+                existing_count += 1
         if target is None:
-            done.append(part)
+            resolved_parts.append(part)
             continue
         links += 1
         if links > MAX_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
         if target.startswith(b"/"):
             target = _to_relative(root, target)
-            done.clear()
-        there = len(done)
+            resolved_parts.clear()
+        existing_count = len(resolved_parts)
         todo.extend(split_components(target)[::-1])
-    return b"/".join(done)
+    return b"/".join(resolved_parts)
 
 
 def _read_link(top: int, path: bytes) -> bytes | None:

@@ -49,4 +49,4 @@ def find_file_system_type(directory: Path) -> str:
 def _unescape(point: bytes) -> bytes:
     """Undo the kernel's escapes: space, tab, newline and backslash are three octal digits."""
     head, *rest = point.split(b"\\")
-    return head + b"".join(bytes((int(each[:3], 8),)) + each[3:] for each in rest)
+    return head + b"".join(bytes((int(part[:3], 8),)) + part[3:] for part in rest)

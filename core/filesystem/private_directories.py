@@ -15,8 +15,8 @@ def make_private_directory(path: Path) -> None:
     missing = [path]
     while not missing[-1].parent.exists():
         missing.append(missing[-1].parent)
-    for each in reversed(missing):
+    for directory in reversed(missing):
         with suppress(FileExistsError):
-            each.mkdir(mode=0o700)
+            directory.mkdir(mode=0o700)
     if not path.is_dir():
         raise NotADirectoryError(20, "Not a directory", str(path))

@@ -8,7 +8,7 @@ from pathlib import Path
 from core.errors import PathRefused
 
 
-def refuse_wide_root(root: Path, spelled: Path, state_dir: Path, config_dir: Path) -> None:
+def refuse_wide_root(root: Path, user_path: Path, state_dir: Path, config_dir: Path) -> None:
     """Raise `PathRefused` for a directory that is no single project. `root` is a real path, `spelled` the user's own.
 
     Settings count as inside if they are *named* below the root (by a `direnv` that sets `XDG_CONFIG_HOME`, for one):
@@ -18,19 +18,19 @@ def refuse_wide_root(root: Path, spelled: Path, state_dir: Path, config_dir: Pat
     home = Path.home().resolve()
     settings = Path(os.path.normpath(config_dir.absolute()))
     if root == Path(root.anchor):
-        what = "the root of the file system"
+        description = "the root of the file system"
     elif root == home or root in home.parents:
-        what = "your home directory" if root == home else "a directory above your home directory"
+        description = "your home directory" if root == home else "a directory above your home directory"
     elif root in state_dir.resolve().parents or root == state_dir.resolve():
-        what = "a directory that holds this program's own state"
-    elif settings.is_relative_to(root) or settings.is_relative_to(spelled.absolute()):
-        what = "a directory that holds this program's own settings"
+        description = "a directory that holds this program's own state"
+    elif settings.is_relative_to(root) or settings.is_relative_to(user_path.absolute()):
+        description = "a directory that holds this program's own settings"
     else:
         return
-    raise PathRefused(f"{root} is {what}, not a project.", hint=_suggest(what))
+    raise PathRefused(f"{root} is {description}, not a project.", hint=_suggest(description))
 
 
-def _suggest(what: str) -> str:
-    if what.endswith("settings"):
+def _suggest(description: str) -> str:
+    if description.endswith("settings"):
         return "Let AGENT_TUI_CONFIG_DIR or XDG_CONFIG_HOME name a place outside of the project."
     return "Start in a project's own directory, or name it."

@@ -74,9 +74,9 @@ class _Removal:
             return
         try:
             with os.scandir(directory) as entries:
-                found = [(os.fsencode(each.name), each.is_dir(follow_symlinks=False)) for each in entries]
-            for each, is_directory in found:
-                self._remove_entry(directory, each, is_directory, depth)
+                children = [(os.fsencode(entry.name), entry.is_dir(follow_symlinks=False)) for entry in entries]
+            for child, is_directory in children:
+                self._remove_entry(directory, child, is_directory, depth)
         finally:
             os.close(directory)
         self._try(lambda: os.rmdir(name, dir_fd=above))

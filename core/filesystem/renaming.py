@@ -55,9 +55,9 @@ def move_to_free_name(source: NameInDirectory, target: NameInDirectory) -> None:
     """
     if _rename_with_flag(source, target, _IF_FREE):
         return
-    (above, name), (directory, wanted) = source, target
+    (above, name), (directory, target_name) = source, target
     try:
-        os.link(name, wanted, src_dir_fd=above, dst_dir_fd=directory, follow_symlinks=False)
+        os.link(name, target_name, src_dir_fd=above, dst_dir_fd=directory, follow_symlinks=False)
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
@@ -65,11 +65,11 @@ def move_to_free_name(source: NameInDirectory, target: NameInDirectory) -> None:
         os.unlink(name, dir_fd=above)
         return
     try:
-        os.stat(wanted, dir_fd=directory, follow_symlinks=False)
+        os.stat(target_name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
-        os.rename(name, wanted, src_dir_fd=above, dst_dir_fd=directory)
+        os.rename(name, target_name, src_dir_fd=above, dst_dir_fd=directory)
     else:
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), wanted)
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target_name)
 
 
 def _rename_with_flag(one: NameInDirectory, other: NameInDirectory, flag: int) -> bool:
@@ -92,10 +92,10 @@ def _load_rename_call() -> RenameCall | None:
     import ctypes
 
     try:
-        found = getattr(ctypes.CDLL(None, use_errno=True), _CALL)
+        function = getattr(ctypes.CDLL(None, use_errno=True), _CALL)
     except (AttributeError, OSError):
         return None
-    found.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
-    found.restype = ctypes.c_int
-    call: RenameCall = found
+    function.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
+    function.restype = ctypes.c_int
+    call: RenameCall = function
     return call

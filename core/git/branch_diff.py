@@ -34,41 +34,41 @@ class BranchBase(Struct, frozen=True, kw_only=True):
 def find_base(root: Path) -> BranchBase | None:
     """Find where the branch of the worktree around `root` begins; None: there is no other branch to compare with. A
     main branch is compared with what it was pulled from. Raises `GitFailed`, also where there is no repository."""
-    with _open(root) as made:
-        return _find_base(made)
+    with _open(root) as repository:
+        return _find_base(repository)
 
 
 @contextmanager
 def _open(root: Path) -> Iterator[GitRepository]:
-    with open_repository(root, may_be_above=True) as made:
-        if made is None:
+    with open_repository(root, may_be_above=True) as repository:
+        if repository is None:
             raise GitFailed("this directory is in no git repository.")
-        yield made
+        yield repository
 
 
-def _find_base(made: GitRepository) -> BranchBase | None:
-    head = _run(made, "rev-parse", "--verify", "--quiet", "HEAD")
+def _find_base(repository: GitRepository) -> BranchBase | None:
+    head = _run(repository, "rev-parse", "--verify", "--quiet", "HEAD")
     if not head:
         raise GitFailed("the repository has no commit yet.")
-    return _find_fork(made, "HEAD", _run(made, "symbolic-ref", "--quiet", "--short", "HEAD"))
+    return _find_fork(repository, "HEAD", _run(repository, "symbolic-ref", "--quiet", "--short", "HEAD"))
 
 
-def _find_fork(made: GitRepository, tip: str, name: str) -> BranchBase | None:
+def _find_fork(repository: GitRepository, tip: str, name: str) -> BranchBase | None:
     """Find where the branch `name` with this tip left a main one that is not itself."""
     for main in _MAIN:
         if main == name:
             continue
-        commit = _run(made, "merge-base", tip, main)
+        commit = _run(repository, "merge-base", tip, main)
         if commit:
-            ahead = _run(made, "rev-list", "--count", f"{commit}..{tip}")
+            ahead = _run(repository, "rev-list", "--count", f"{commit}..{tip}")
             return BranchBase(main=main, commit=commit, ahead=int(ahead or 0))
     return None
 
 
-def _run(made: GitRepository, *arguments: str) -> str:
+def _run(repository: GitRepository, *arguments: str) -> str:
     """Return git's answer; "" when it has none, as for a name that does not exist."""
     try:
-        return made.run(*arguments, seconds=TIME_LIMIT).decode("utf-8", "replace").strip()
+        return repository.run(*arguments, seconds=TIME_LIMIT).decode("utf-8", "replace").strip()
     except GitFailed:
         return ""
 
@@ -81,23 +81,23 @@ def describe_branch(base: BranchBase) -> str:
 def render_branch_diff(root: Path, may_show: Callable[[str], bool]) -> str:
     """Render the commits of the branch and its difference, with what is not committed; bounded. `may_show`: whether the
     agent may read this path of the workspace. Raises `GitFailed`."""
-    with _open(root) as made:
-        base = _find_base(made)
+    with _open(root) as repository:
+        base = _find_base(repository)
         if base is None:
             return ""
-        log = _list_log(made, base.commit, "HEAD")
-        found = _compare(made, root, may_show, base.commit)
-    told = [
+        log = _list_log(repository, base.commit, "HEAD")
+        comparison = _compare(repository, root, may_show, base.commit)
+    lines = [
         f"{describe_branch(base)} ({base.commit[:12]})",
         log,
-        found.summary,
-        found.patch[:MAX_DIFF].decode("utf-8", "replace"),
+        comparison.summary,
+        comparison.patch[:MAX_DIFF].decode("utf-8", "replace"),
     ]
-    if len(found.patch) > MAX_DIFF:
-        told.append(f"… {len(found.patch) - MAX_DIFF:,} bytes more: see git diff {base.commit[:12]}")
-    if found.left_out:
-        told.append(f"… {found.left_out} more files, or such that are kept from you")
-    return "\n".join(filter(None, told)).rstrip()
+    if len(comparison.patch) > MAX_DIFF:
+        lines.append(f"… {len(comparison.patch) - MAX_DIFF:,} bytes more: see git diff {base.commit[:12]}")
+    if comparison.left_out:
+        lines.append(f"… {comparison.left_out} more files, or such that are kept from you")
+    return "\n".join(filter(None, lines)).rstrip()
 
 
 class _Comparison(Struct, frozen=True):
@@ -108,26 +108,26 @@ class _Comparison(Struct, frozen=True):
     left_out: int
 
 
-def _list_log(made: GitRepository, low: str, high: str) -> str:
-    return _run(made, "log", "--oneline", "--no-decorate", "--max-count=50", f"{low}..{high}")
+def _list_log(repository: GitRepository, low: str, high: str) -> str:
+    return _run(repository, "log", "--oneline", "--no-decorate", "--max-count=50", f"{low}..{high}")
 
 
-def _compare(made: GitRepository, root: Path, may_show: Callable[[str], bool], *revisions: str) -> _Comparison:
+def _compare(repository: GitRepository, root: Path, may_show: Callable[[str], bool], *revisions: str) -> _Comparison:
     """Compare a commit with another one, or with the files on the disk; paths are those of the workspace."""
-    below = _find_place(made, root)
+    below = _find_place(repository, root)
     compare = ("diff", *_SAFE, f"--relative={below}" if below else "--no-relative", *revisions)
-    named = made.run(*compare, "--name-only", "-z", seconds=TIME_LIMIT).decode("utf-8", "surrogateescape")
-    paths = [each for each in named.split("\0") if each]
-    shown = [each for each in paths if may_show(each)][:MAX_FILES]
-    limits = ("--", *(f":(top,literal){below}{each}" for each in shown))
-    summary = made.run(*compare, "--stat", *limits, seconds=TIME_LIMIT) if shown else b""
-    whole = made.run(*compare, *limits, seconds=TIME_LIMIT) if shown else b""
-    return _Comparison(summary.decode("utf-8", "replace"), whole, len(paths) - len(shown))
+    listing = repository.run(*compare, "--name-only", "-z", seconds=TIME_LIMIT).decode("utf-8", "surrogateescape")
+    paths = [path for path in listing.split("\0") if path]
+    visible_paths = [path for path in paths if may_show(path)][:MAX_FILES]
+    limits = ("--", *(f":(top,literal){below}{path}" for path in visible_paths))
+    summary = repository.run(*compare, "--stat", *limits, seconds=TIME_LIMIT) if visible_paths else b""
+    patch = repository.run(*compare, *limits, seconds=TIME_LIMIT) if visible_paths else b""
+    return _Comparison(summary.decode("utf-8", "replace"), patch, len(paths) - len(visible_paths))
 
 
-def _find_place(made: GitRepository, root: Path) -> str:
+def _find_place(repository: GitRepository, root: Path) -> str:
     """Return where the workspace lies in the worktree: "" or `directory/`."""
-    below = root.resolve().relative_to(made.root).as_posix()
+    below = root.resolve().relative_to(repository.root).as_posix()
     return "" if below == "." else f"{below}/"
 
 
@@ -142,57 +142,59 @@ class ReviewedDiff(Struct, frozen=True, kw_only=True):
     left_out: int = 0
 
 
-def read_reviewed_diff(root: Path, wanted: str, may_show: Callable[[str], bool]) -> ReviewedDiff:
+def read_reviewed_diff(root: Path, target: str, may_show: Callable[[str], bool]) -> ReviewedDiff:
     """Read the difference of `wanted`: a branch or a commit from where it left the main branch, `A..B`, or "": the
     current branch with what is not committed and new files. Raises `GitFailed`."""
-    with _open(root) as made:
-        low, high, subject = _find_sides(made, wanted)
-        found = _compare(made, root, may_show, *filter(None, (low, high)))
-        fresh, hidden = ("", 0) if high else _render_untracked(made, root, may_show)
-        log = _list_log(made, low, high or "HEAD") if _run(made, "cat-file", "-t", low) == "commit" else ""
-    patch = found.patch.decode("utf-8", "replace") + fresh
-    return ReviewedDiff(subject=subject, patch=patch, revision=high, log=log, left_out=found.left_out + hidden)
+    with _open(root) as repository:
+        low, high, subject = _find_sides(repository, target)
+        comparison = _compare(repository, root, may_show, *filter(None, (low, high)))
+        fresh, hidden_count = ("", 0) if high else _render_untracked(repository, root, may_show)
+        log = _list_log(repository, low, high or "HEAD") if _run(repository, "cat-file", "-t", low) == "commit" else ""
+    patch = comparison.patch.decode("utf-8", "replace") + fresh
+    return ReviewedDiff(
+        subject=subject, patch=patch, revision=high, log=log, left_out=comparison.left_out + hidden_count
+    )
 
 
-def _find_sides(made: GitRepository, wanted: str) -> tuple[str, str, str]:
+def _find_sides(repository: GitRepository, target: str) -> tuple[str, str, str]:
     """Find both sides, the right one "" for the files on the disk, and the words for them."""
-    current = _run(made, "symbolic-ref", "--quiet", "--short", "HEAD")
-    if ".." in wanted:
-        left, dots, right = re.split(r"(\.{2,3})", wanted, maxsplit=1)
-        low, high = _find_commit(made, left or "HEAD"), _find_commit(made, right or "HEAD")
-        return (_run(made, "merge-base", low, high) or low) if dots == "..." else low, high, wanted
-    if wanted in {"", current, "HEAD"}:
-        base = _find_base(made)
-        said = f"{current or 'HEAD'}: {describe_branch(base)}, and what is not committed" if base else ""
-        return (base.commit if base else "HEAD"), "", said or "what is not committed"
-    tip = _find_commit(made, wanted)
-    if wanted in _MAIN and (base_commit := _run(made, "merge-base", "HEAD", tip)):
-        return base_commit, "", f"{current or 'HEAD'} since {wanted}, and what is not committed"
-    base = _find_fork(made, tip, wanted)
+    current = _run(repository, "symbolic-ref", "--quiet", "--short", "HEAD")
+    if ".." in target:
+        left, dots, right = re.split(r"(\.{2,3})", target, maxsplit=1)
+        low, high = _find_commit(repository, left or "HEAD"), _find_commit(repository, right or "HEAD")
+        return (_run(repository, "merge-base", low, high) or low) if dots == "..." else low, high, target
+    if target in {"", current, "HEAD"}:
+        base = _find_base(repository)
+        subject = f"{current or 'HEAD'}: {describe_branch(base)}, and what is not committed" if base else ""
+        return (base.commit if base else "HEAD"), "", subject or "what is not committed"
+    tip = _find_commit(repository, target)
+    if target in _MAIN and (base_commit := _run(repository, "merge-base", "HEAD", tip)):
+        return base_commit, "", f"{current or 'HEAD'} since {target}, and what is not committed"
+    base = _find_fork(repository, tip, target)
     if base is not None and base.ahead:
-        return base.commit, tip, f"{wanted}: {describe_branch(base)}"
-    before = _run(made, "rev-parse", "--verify", "--quiet", f"{tip}^")
-    return before or _run(made, "hash-object", "-t", "tree", "--stdin"), tip, f"the commit {tip[:12]}"
+        return base.commit, tip, f"{target}: {describe_branch(base)}"
+    before = _run(repository, "rev-parse", "--verify", "--quiet", f"{tip}^")
+    return before or _run(repository, "hash-object", "-t", "tree", "--stdin"), tip, f"the commit {tip[:12]}"
 
 
-def _find_commit(made: GitRepository, name: str) -> str:
+def _find_commit(repository: GitRepository, name: str) -> str:
     """Return the commit of a name, also of a branch that only `origin` has. Raises `GitFailed`."""
     if _REVISION.fullmatch(name):
-        for each in (name, f"origin/{name}"):
-            if found := _run(made, "rev-parse", "--verify", "--quiet", f"{each}^{{commit}}"):
-                return found
+        for revision in (name, f"origin/{name}"):
+            if commit := _run(repository, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"):
+                return commit
     raise GitFailed(
         f"there is no branch or commit {name!r}.", hint="git branch -a lists the branches; git fetch gets new ones."
     )
 
 
-def _render_untracked(made: GitRepository, root: Path, may_show: Callable[[str], bool]) -> tuple[str, int]:
+def _render_untracked(repository: GitRepository, root: Path, may_show: Callable[[str], bool]) -> tuple[str, int]:
     """Render the files that git does not know yet as additions; return how many are not shown, too."""
-    below = _find_place(made, root)
-    listed = made.run("ls-files", "--others", "--exclude-standard", "-z", seconds=TIME_LIMIT * 3)
-    names = listed.decode("utf-8", "surrogateescape").split("\0")
-    paths = [each.removeprefix(below) for each in names if each and each.startswith(below)]
-    texts = {each: text for each in paths[:MAX_FILES] if may_show(each) and (text := _read_new(root / each))}
+    below = _find_place(repository, root)
+    listing = repository.run("ls-files", "--others", "--exclude-standard", "-z", seconds=TIME_LIMIT * 3)
+    names = listing.decode("utf-8", "surrogateescape").split("\0")
+    paths = [name.removeprefix(below) for name in names if name and name.startswith(below)]
+    texts = {path: text for path in paths[:MAX_FILES] if may_show(path) and (text := _read_new(root / path))}
     return "".join(_render_addition(path, text) for path, text in texts.items()), len(paths) - len(texts)
 
 

@@ -35,7 +35,7 @@ class RepositoryView(Struct, frozen=True, kw_only=True):
 
     def list_readable(self) -> tuple[Path, ...]:
         """Return all that is read outside of the workspace, outer places first."""
-        return tuple(each for each in (self.tree, self.directory) if each is not None)
+        return tuple(path for path in (self.tree, self.directory) if path is not None)
 
     def get_environment(self) -> dict[str, str]:
         """Return the variables that git needs: the workspace is a mount, and it would look for nothing above that. It

@@ -57,11 +57,11 @@ def register_git_credentials(directory: Path) -> None:
     """Let every mask know the credentials in the files of the repository of a directory, of its submodules and
     worktrees, in those of the user and in the files that these name. A file that can't be read has none."""
     paths = list(dict.fromkeys((*_list_users_files(), *_list_files(directory))))
-    most = len(paths) + _MAX_INCLUDES
+    limit = len(paths) + _MAX_INCLUDES
     for path in paths:  # the list grows while it is read: a file that is included includes others
         text = _read(path)
         register_credentials_of(text)
-        paths += [other for other in _find_named(text, path) if other not in paths][: most - len(paths)]
+        paths += [other for other in _find_named(text, path) if other not in paths][: limit - len(paths)]
     for name in _NETRC_FILES:
         for match in _NETRC.finditer(_read(Path(name).expanduser())):
             register_credential(match["value"])
@@ -71,8 +71,8 @@ def register_command_credentials(root: Path, directory: str, command: str) -> No
     """Let every mask know the credentials that a command may print: of the project's repository, and of those inside
     the project that the command starts in or names. `directory`: relative to `root`."""
     register_git_credentials(root)
-    for nested in find_nested_repositories(root, directory, command)[:MAX_SUBMODULES]:
-        register_git_credentials(root / nested)
+    for nested_repository in find_nested_repositories(root, directory, command)[:MAX_SUBMODULES]:
+        register_git_credentials(root / nested_repository)
 
 
 def register_credentials_of(text: str) -> None:
@@ -113,7 +113,7 @@ def _is_distinct(value: str) -> bool:
 
 
 def _looks_like_token(user: str) -> bool:
-    return len(user) >= _MIN_USER and any(each.isdigit() for each in user)
+    return len(user) >= _MIN_USER and any(character.isdigit() for character in user)
 
 
 def _split_header(value: str) -> set[str]:
@@ -132,8 +132,8 @@ def _list_users_files() -> Iterator[Path]:
     yield from (Path(name).expanduser() for name in _USERS_FILES)
     settings = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
     yield from (settings / name for name in _USERS_XDG_FILES)
-    if named := os.environ.get("GIT_CONFIG_GLOBAL"):
-        yield Path(named)
+    if global_config := os.environ.get("GIT_CONFIG_GLOBAL"):
+        yield Path(global_config)
 
 
 def _list_files(directory: Path) -> Iterator[Path]:
@@ -141,8 +141,8 @@ def _list_files(directory: Path) -> Iterator[Path]:
     if layout is None:
         return
     yield layout.root / ".gitmodules"
-    for place in dict.fromkeys((layout.common, layout.own, *_list_submodules(layout.common / "modules"))):
-        yield from (place / name for name in _OWN_FILES)
+    for git_directory in dict.fromkeys((layout.common, layout.own, *_list_submodules(layout.common / "modules"))):
+        yield from (git_directory / name for name in _OWN_FILES)
     for name in _list_names(layout.common / "worktrees"):
         yield layout.common / "worktrees" / name / "config.worktree"
 
@@ -159,20 +159,20 @@ def _list_submodules(top: Path) -> list[Path]:
     """Return git's directories of submodules, whose names may have slashes and which have submodules themselves."""
     places, waiting = list[Path](), [top]
     while waiting and len(places) < MAX_SUBMODULES:
-        here = waiting.pop(0)
-        names = _list_names(here)
+        directory = waiting.pop(0)
+        names = _list_names(directory)
         if "HEAD" in names:
-            places.append(here)
-            waiting += [here / "modules"] if "modules" in names else []
+            places.append(directory)
+            waiting += [directory / "modules"] if "modules" in names else []
         else:
-            waiting += [here / name for name in names][:MAX_SUBMODULES]
+            waiting += [directory / name for name in names][:MAX_SUBMODULES]
     return places
 
 
 def _list_names(directory: Path) -> list[str]:
     try:
         with os.scandir(directory) as entries:
-            return sorted(each.name for each in entries)
+            return sorted(entry.name for entry in entries)
     except OSError:
         return []
 

@@ -72,15 +72,15 @@ def find_object_types(repository: GitRepository, oids: Iterable[str]) -> dict[st
     names = list(dict.fromkeys(oids))
     if not names:
         return {}
-    asked = "".join(f"{each}^{{}}\n" for each in names).encode()
-    told = repository.run("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=asked).decode()
-    return dict(zip(names, (line.rpartition(" ")[2] for line in told.splitlines()), strict=True))
+    request = "".join(f"{name}^{{}}\n" for name in names).encode()
+    output = repository.run("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=request).decode()
+    return dict(zip(names, (line.rpartition(" ")[2] for line in output.splitlines()), strict=True))
 
 
-def list_commits(repository: GitRepository, wanted: Iterable[str], known: Iterable[str]) -> list[GitCommit]:
+def list_commits(repository: GitRepository, tips: Iterable[str], known_commits: Iterable[str]) -> list[GitCommit]:
     """Return the commits that lead to `wanted` and not to `known`, parents first."""
-    asked = "".join([*(f"{each}\n" for each in wanted), *(f"^{each}\n" for each in known)]).encode()
-    names = repository.run("rev-list", "--topo-order", "--reverse", "--stdin", stdin=asked, seconds=30.0).split()
+    request = "".join([*(f"{oid}\n" for oid in tips), *(f"^{oid}\n" for oid in known_commits)]).encode()
+    names = repository.run("rev-list", "--topo-order", "--reverse", "--stdin", stdin=request, seconds=30.0).split()
     return [read_commit(repository, name.decode()) for name in names]
 
 
@@ -88,18 +88,18 @@ def read_commit(repository: GitRepository, oid: str) -> GitCommit:
     """Read one commit, exact to the byte."""
     header, _, message = repository.run("cat-file", "commit", oid).partition(b"\n\n")
     tree, *rest = header.split(b"\n")
-    named = [*takewhile(lambda line: line.startswith(b"parent "), rest)]  # one that stands later is none to git
-    parents = [line.split()[1].decode() for line in named]
-    return GitCommit(oid, tree.split()[1].decode(), tuple(parents), b"\n".join(rest[len(named) :]), message)
+    parent_lines = [*takewhile(lambda line: line.startswith(b"parent "), rest)]  # one that stands later is none to git
+    parents = [line.split()[1].decode() for line in parent_lines]
+    return GitCommit(oid, tree.split()[1].decode(), tuple(parents), b"\n".join(rest[len(parent_lines) :]), message)
 
 
-def list_commit_changes(repository: GitRepository, of: GitCommit) -> list[GitEntry]:
+def list_commit_changes(repository: GitRepository, commit: GitCommit) -> list[GitEntry]:
     """Return what a commit changes: of a merge, what differs from all of its parents."""
-    if not of.parents:
-        return list_tree(repository, of.tree)
-    found = [diff_trees(repository, parent, of.oid) for parent in of.parents]
-    common = set.intersection(*({each.path for each in side} for side in found))
-    return [each for each in found[0] if each.path in common]
+    if not commit.parents:
+        return list_tree(repository, commit.tree)
+    diffs = [diff_trees(repository, parent, commit.oid) for parent in commit.parents]
+    common = set.intersection(*({entry.path for entry in side} for side in diffs))
+    return [entry for entry in diffs[0] if entry.path in common]
 
 
 def diff_trees(repository: GitRepository, old: str, new: str) -> list[GitEntry]:
@@ -107,45 +107,53 @@ def diff_trees(repository: GitRepository, old: str, new: str) -> list[GitEntry]:
     if not old:
         return list_tree(repository, new) if new else []
     fields = repository.run("diff-tree", "-r", "-z", "--no-renames", old, new, seconds=30.0).split(b"\0")
-    found = []
+    entries = []
     for facts, path in zip(fields[0:-1:2], fields[1::2], strict=True):
         old_mode, mode, before, after, _ = facts.decode().removeprefix(":").split(" ")
-        found.append(GitEntry(path, mode, after, old_mode, before))
-    return found
+        entries.append(GitEntry(path, mode, after, old_mode, before))
+    return entries
 
 
-def list_tree(repository: GitRepository, of: str) -> list[GitEntry]:
+def list_tree(repository: GitRepository, tree: str) -> list[GitEntry]:
     """Return every file of a tree."""
-    listed = _parse_listing(repository.run("ls-tree", "-r", "-z", of, seconds=30.0))
-    return [GitEntry(path, mode, oid) for path, (mode, _, oid) in listed]
+    listing = _parse_listing(repository.run("ls-tree", "-r", "-z", tree, seconds=30.0))
+    return [GitEntry(path, mode, oid) for path, (mode, _, oid) in listing]
 
 
 def list_index(repository: GitRepository) -> list[GitEntry]:
     """Return every entry of the index."""
-    listed = _parse_listing(repository.run("ls-files", "--stage", "-z", seconds=30.0))
-    return [GitEntry(path, mode, oid, stage=int(stage)) for path, (mode, oid, stage) in listed]
+    listing = _parse_listing(repository.run("ls-files", "--stage", "-z", seconds=30.0))
+    return [GitEntry(path, mode, oid, stage=int(stage)) for path, (mode, oid, stage) in listing]
 
 
-def _parse_listing(listed: bytes) -> Iterator[tuple[bytes, list[str]]]:
+def _parse_listing(listing: bytes) -> Iterator[tuple[bytes, list[str]]]:
     """Yield each path with the three words that git says of it."""
-    for each in listed.split(b"\0")[:-1]:
-        facts, _, path = each.partition(b"\t")
+    for record in listing.split(b"\0")[:-1]:
+        facts, _, path = record.partition(b"\t")
         yield path, facts.decode().split(" ")
 
 
 def update_index(repository: GitRepository, entries: Iterable[GitEntry], file: str = "") -> None:
     """Set entries of an index (mode `MISSING_MODE`: remove them): that of the repository, or the one in `file`."""
-    lines = b"".join(f"{each.mode} {each.oid}\t".encode() + each.path + b"\0" for each in entries)
-    more = {"GIT_INDEX_FILE": file} if file else {}
+    lines = b"".join(f"{entry.mode} {entry.oid}\t".encode() + entry.path + b"\0" for entry in entries)
+    variables = {"GIT_INDEX_FILE": file} if file else {}
     if lines:
         repository.run(
-            "update-index", "--add", "--remove", "--replace", "-z", "--index-info", stdin=lines, seconds=30.0, more=more
+            "update-index",
+            "--add",
+            "--remove",
+            "--replace",
+            "-z",
+            "--index-info",
+            stdin=lines,
+            seconds=30.0,
+            variables=variables,
         )
 
 
 def is_chain(commits: Sequence[GitCommit]) -> bool:
     """True if each commit has the one before as its only parent."""
-    return all(len(each.parents) < 2 for each in commits) and all(
+    return all(len(commit.parents) < 2 for commit in commits) and all(
         after.parents == (before.oid,) for before, after in pairwise(commits)
     )
 
@@ -157,33 +165,35 @@ def rebuild_commits(
 
     Author, dates and message are kept, a signature can't be. A commit that changes nothing then is left out.
     """
-    made: dict[str, str] = {}
+    new_oids: dict[str, str] = {}
     parent = chain[0].parents[0] if chain[0].parents else ""
-    for each in chain:
+    for commit in chain:
         entries = [
-            known for entry in list_commit_changes(repository, each) if (known := replace_entry(entry)) is not None
+            replacement
+            for entry in list_commit_changes(repository, commit)
+            if (replacement := replace_entry(entry)) is not None
         ]
         tree = _write_tree(repository, parent, entries)
         is_empty = tree == _write_tree(repository, parent, [])
-        had_content = each.tree != _write_tree(repository, each.parents[0] if each.parents else "", [])
+        had_content = commit.tree != _write_tree(repository, commit.parents[0] if commit.parents else "", [])
         if not (is_empty and had_content):
-            parent = _write_commit(repository, each, tree, parent)
-        made[each.oid] = parent
-    return made
+            parent = _write_commit(repository, commit, tree, parent)
+        new_oids[commit.oid] = parent
+    return new_oids
 
 
 def _write_tree(repository: GitRepository, parent: str, entries: Sequence[GitEntry]) -> str:
     file = str(repository.directory / "rebuilding")
-    more = {"GIT_INDEX_FILE": file}
-    repository.run("read-tree", *([parent] if parent else ["--empty"]), more=more, seconds=30.0)
+    variables = {"GIT_INDEX_FILE": file}
+    repository.run("read-tree", *([parent] if parent else ["--empty"]), variables=variables, seconds=30.0)
     update_index(repository, entries, file)
-    return repository.run("write-tree", more=more, seconds=30.0).decode().strip()
+    return repository.run("write-tree", variables=variables, seconds=30.0).decode().strip()
 
 
-def _write_commit(repository: GitRepository, of: GitCommit, tree: str, parent: str) -> str:
-    if tree == of.tree and of.parents == ((parent,) if parent else ()):
-        return of.oid
+def _write_commit(repository: GitRepository, commit: GitCommit, tree: str, parent: str) -> str:
+    if tree == commit.tree and commit.parents == ((parent,) if parent else ()):
+        return commit.oid
     parents = f"parent {parent}\n" if parent else ""
-    head = _SIGNATURE.sub(b"", of.head + b"\n").rstrip(b"\n")
-    data = f"tree {tree}\n{parents}".encode() + head + b"\n\n" + of.message
+    head = _SIGNATURE.sub(b"", commit.head + b"\n").rstrip(b"\n")
+    data = f"tree {tree}\n{parents}".encode() + head + b"\n\n" + commit.message
     return repository.run("hash-object", "-t", "commit", "-w", "--stdin", stdin=data).decode().strip()

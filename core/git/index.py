@@ -30,19 +30,19 @@ class TrackedPaths(Struct, frozen=True):
 
     def is_tracked(self, path: bytes) -> bool:
         """True if git tracks the file."""
-        at = bisect_left(self.paths, path)
-        return at < len(self.paths) and self.paths[at] == path
+        index = bisect_left(self.paths, path)
+        return index < len(self.paths) and self.paths[index] == path
 
     def has_tracked_below(self, directory: bytes) -> bool:
         """True if git tracks a file in or below the directory."""
         prefix = directory + b"/"
-        at = bisect_left(self.paths, prefix)
-        return at < len(self.paths) and self.paths[at].startswith(prefix)
+        index = bisect_left(self.paths, prefix)
+        return index < len(self.paths) and self.paths[index].startswith(prefix)
 
     def select_below(self, directory: bytes) -> TrackedPaths:
         """Return what is tracked below a directory, named from there."""
         prefix = directory + b"/"
-        first, end = (bisect_left(self.paths, bound) for bound in (prefix, directory + b"0"))  # "0" follows "/"
+        first, end = (bisect_left(self.paths, key) for key in (prefix, directory + b"0"))  # "0" follows "/"
         return TrackedPaths([path[len(prefix) :] for path in self.paths[first:end]], self.facts[first:end])
 
 
@@ -71,26 +71,30 @@ def knows_files_of(data: bytes, root: Path) -> bool:
     for oid in (20, 32):
         with suppress(IndexError, ValueError):
             first = islice(_iterate_entries(data, oid), _COMPARED)
-            return any(_is_status_of(data[at : at + _STAT], root, name) for at, _, name in first)
+            return any(_is_status_of(data[offset : offset + _STAT], root, name) for offset, _, name in first)
     return False
 
 
-def _is_status_of(cached: bytes, root: Path, name: bytes) -> bool:
-    seconds, nanoseconds, inode = unpack(">II12xI", cached[:24])
+def _is_status_of(status: bytes, root: Path, name: bytes) -> bool:
+    seconds, nanoseconds, inode = unpack(">II12xI", status[:24])
     try:
-        found = (root / os.fsdecode(name)).lstat()
+        file_stat = (root / os.fsdecode(name)).lstat()
     except OSError:
         return False
-    changed = divmod(found.st_ctime_ns, 1_000_000_000)
-    return inode != 0 and (seconds, nanoseconds, inode) == (changed[0] & _WORD, changed[1], found.st_ino & _WORD)
+    change_time = divmod(file_stat.st_ctime_ns, 1_000_000_000)
+    return inode != 0 and (seconds, nanoseconds, inode) == (
+        change_time[0] & _WORD,
+        change_time[1],
+        file_stat.st_ino & _WORD,
+    )
 
 
 def _parse_entries(data: bytes, oid: int) -> TrackedPaths:
     paths: list[bytes] = []
     facts: list[bytes] = []
-    for at, start, name in _iterate_entries(data, oid):
+    for offset, start, name in _iterate_entries(data, oid):
         paths.append(name)
-        facts.append(data[at + 24 : at + 28] + data[at + _STAT : start] + name)
+        facts.append(data[offset + 24 : offset + 28] + data[offset + _STAT : start] + name)
     if paths != sorted(paths):
         raise ValueError("not sorted")
     return TrackedPaths(paths, facts)
@@ -101,33 +105,33 @@ def _iterate_entries(data: bytes, oid: int) -> Iterator[tuple[int, int, bytes]]:
     version, count = int.from_bytes(data[4:8], "big"), int.from_bytes(data[8:12], "big")
     if data[:4] != b"DIRC" or version not in {2, 3, 4}:
         raise ValueError("no index")
-    at, name = _HEADER, b""
+    offset, name = _HEADER, b""
     for _ in range(count):
-        fixed = at + _STAT + oid
-        flags = int.from_bytes(data[fixed : fixed + 2], "big")
-        start = fixed + 2 + 2 * bool(flags & _EXTENDED)
+        flags_offset = offset + _STAT + oid
+        flags = int.from_bytes(data[flags_offset : flags_offset + 2], "big")
+        start = flags_offset + 2 + 2 * bool(flags & _EXTENDED)
         if version == 4:
-            dropped, start = _parse_offset(data, start)
+            dropped_count, start = _parse_offset(data, start)
             end = data.index(b"\0", start)
-            name = name[: len(name) - dropped] + data[start:end]
+            name = name[: len(name) - dropped_count] + data[start:end]
             following = end + 1
         else:
             end = data.index(b"\0", start)
             name = data[start:end]
-            following = at + ((end - at + 8) & ~7)
+            following = offset + ((end - offset + 8) & ~7)
         if not name or (flags & _NAME_LENGTH) != min(len(name), _NAME_LENGTH):
             raise ValueError("no index with names of this length")
-        yield at, start, name
-        at = following
+        yield offset, start, name
+        offset = following
 
 
-def _parse_offset(data: bytes, at: int) -> tuple[int, int]:
+def _parse_offset(data: bytes, offset: int) -> tuple[int, int]:
     """Parse the offset encoding of pack files; return the value and where it ends."""
-    value = data[at] & 0x7F
-    while data[at] & 0x80:
-        at += 1
-        value = ((value + 1) << 7) | (data[at] & 0x7F)
-    return value, at + 1
+    value = data[offset] & 0x7F
+    while data[offset] & 0x80:
+        offset += 1
+        value = ((value + 1) << 7) | (data[offset] & 0x7F)
+    return value, offset + 1
 
 
 class IndexEntry(Struct, frozen=True):
@@ -155,11 +159,15 @@ def read_entries(data: bytes, oid: int) -> list[IndexEntry]:
     """Return the entries of an index whose object names have `oid` bytes. Raises ValueError for a damaged one."""
     entries = []
     try:
-        for at, start, name in _iterate_entries(data, oid):
-            fixed = at + _STAT + oid
-            flags = int.from_bytes(data[fixed : fixed + 2], "big")
-            extended = int.from_bytes(data[fixed + 2 : start], "big")
-            entries.append(IndexEntry(name, data[at : at + _STAT], data[at + _STAT : fixed], flags, extended))
+        for offset, start, name in _iterate_entries(data, oid):
+            flags_offset = offset + _STAT + oid
+            flags = int.from_bytes(data[flags_offset : flags_offset + 2], "big")
+            extended_flags = int.from_bytes(data[flags_offset + 2 : start], "big")
+            entries.append(
+                IndexEntry(
+                    name, data[offset : offset + _STAT], data[offset + _STAT : flags_offset], flags, extended_flags
+                )
+            )
     except IndexError as error:
         raise ValueError("no index") from error
     return entries
@@ -171,22 +179,28 @@ def rebuild_index(now: list[IndexEntry], before: list[IndexEntry], oid: int) -> 
     Cached file status and the marks that keep git from looking at a file are those of `before`; there is no extension
     (a cached tree could name content that no entry has, a monitor or a shared index another file).
     """
-    known = {each.key: each for each in before}
-    entries = sorted((_restore_marks(each, known.get(each.key)) for each in now), key=lambda each: each.key)
-    version = 3 if any(each.extended for each in entries) else 2
+    previous_entries = {entry.key: entry for entry in before}
+    entries = sorted(
+        (_restore_marks(entry, previous_entries.get(entry.key)) for entry in now), key=lambda entry: entry.key
+    )
+    version = 3 if any(entry.extended for entry in entries) else 2
     body = b"DIRC" + version.to_bytes(4, "big") + len(entries).to_bytes(4, "big")
     body += b"".join(map(_format_entry, entries))
     return body + hashlib.new("sha256" if oid == 32 else "sha1", body, usedforsecurity=False).digest()
 
 
-def _restore_marks(entry: IndexEntry, known: IndexEntry | None) -> IndexEntry:
+def _restore_marks(entry: IndexEntry, previous_entry: IndexEntry | None) -> IndexEntry:
     status = bytes(24) + entry.status[_MODE] + bytes(12)
-    if known is not None and known.content == entry.content:
-        status = known.status
-    marks = (known.flags & _ASSUME_UNCHANGED, known.extended & _SKIP_WORKTREE) if known is not None else (0, 0)
-    extended = entry.extended & _INTENT_TO_ADD | marks[1]
-    flags = entry.flags & _STAGE | min(len(entry.name), _NAME_LENGTH) | marks[0] | (_EXTENDED if extended else 0)
-    return IndexEntry(entry.name, status, entry.oid, flags, extended)
+    if previous_entry is not None and previous_entry.content == entry.content:
+        status = previous_entry.status
+    marks = (
+        (previous_entry.flags & _ASSUME_UNCHANGED, previous_entry.extended & _SKIP_WORKTREE)
+        if previous_entry is not None
+        else (0, 0)
+    )
+    extended_flags = entry.extended & _INTENT_TO_ADD | marks[1]
+    flags = entry.flags & _STAGE | min(len(entry.name), _NAME_LENGTH) | marks[0] | (_EXTENDED if extended_flags else 0)
+    return IndexEntry(entry.name, status, entry.oid, flags, extended_flags)
 
 
 def _format_entry(entry: IndexEntry) -> bytes:

@@ -34,16 +34,16 @@ class IndexDraft(Struct, frozen=True, kw_only=True):
     replaces: str
 
 
-def build_draft(own: Path, data: bytes) -> IndexDraft:
+def build_draft(git_directory: Path, data: bytes) -> IndexDraft:
     """Return a draft with `data` for the index in the directory `own`. Nothing is written. Raises OSError."""
     name = f"{_INDEX}.{secrets.token_hex(8)}.agent-tui"
-    return IndexDraft(name=name, digest=_hash(data), replaces=digest_index(own))
+    return IndexDraft(name=name, digest=_hash(data), replaces=digest_index(git_directory))
 
 
-def digest_index(own: Path, name: str = _INDEX) -> str:
+def digest_index(git_directory: Path, name: str = _INDEX) -> str:
     """Return the SHA-256 of an index, "" = there is none. Raises OSError."""
     try:
-        return _hash((own / name).read_bytes())
+        return _hash((git_directory / name).read_bytes())
     except FileNotFoundError:
         return ""
 
@@ -52,29 +52,29 @@ def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def take_lock(own: Path, draft: IndexDraft, data: bytes) -> None:
+def take_lock(git_directory: Path, draft: IndexDraft, data: bytes) -> None:
     """Write the draft, and make it the lock of the index. Raises `GitFailed` if another git holds the index or changed
     it since the draft was made, and OSError; then nothing of it is left."""
     try:
-        mode = (own / _INDEX).stat().st_mode
+        mode = (git_directory / _INDEX).stat().st_mode
     except FileNotFoundError:
         mode = _PLAIN
-    directory = os.open(own, DIRECTORY)
+    directory = os.open(git_directory, DIRECTORY)
     try:
         with create_file(directory, draft.name.encode(), mode) as file:
             file.write(data)
         _link_lock(directory, draft, mode, data)
         sync_directory(directory)
-        if digest_index(own) != draft.replaces:
+        if digest_index(git_directory) != draft.replaces:
             raise GitFailed("the index was changed by another git just now.", hint="Commit again.")
     except FileExistsError:
-        _unlink(own / draft.name)
+        _unlink(git_directory / draft.name)
         raise GitFailed(
-            f"another git is at work here: there is {own / LOCK}.",
+            f"another git is at work here: there is {git_directory / LOCK}.",
             hint="Commit again when it is done; if none runs, delete that file.",
         ) from None
     except BaseException:
-        release_lock(own, draft)
+        release_lock(git_directory, draft)
         raise
     finally:
         os.close(directory)
@@ -90,20 +90,20 @@ def _link_lock(directory: int, draft: IndexDraft, mode: int, data: bytes) -> Non
             file.write(data)
 
 
-def is_lock_ours(own: Path, draft: IndexDraft) -> bool:
+def is_lock_ours(git_directory: Path, draft: IndexDraft) -> bool:
     """True if the lock of the index is this draft."""
     with suppress(OSError):
-        return digest_index(own, LOCK) == draft.digest
+        return digest_index(git_directory, LOCK) == draft.digest
     return False
 
 
-def install_draft(own: Path, draft: IndexDraft) -> bool:
+def install_draft(git_directory: Path, draft: IndexDraft) -> bool:
     """Let the lock become the index. False: that can't be done, as one of them is another's. Raises OSError."""
-    if digest_index(own) == draft.digest:
+    if digest_index(git_directory) == draft.digest:
         return True
-    if not is_lock_ours(own, draft) or digest_index(own) != draft.replaces:
+    if not is_lock_ours(git_directory, draft) or digest_index(git_directory) != draft.replaces:
         return False
-    directory = os.open(own, DIRECTORY)
+    directory = os.open(git_directory, DIRECTORY)
     try:
         os.rename(LOCK, _INDEX, src_dir_fd=directory, dst_dir_fd=directory)
         sync_directory(directory)
@@ -112,11 +112,11 @@ def install_draft(own: Path, draft: IndexDraft) -> bool:
     return True
 
 
-def release_lock(own: Path, draft: IndexDraft) -> None:
+def release_lock(git_directory: Path, draft: IndexDraft) -> None:
     """Remove the draft, and the lock if it is the draft."""
-    if is_lock_ours(own, draft):
-        _unlink(own / LOCK)
-    _unlink(own / draft.name)
+    if is_lock_ours(git_directory, draft):
+        _unlink(git_directory / LOCK)
+    _unlink(git_directory / draft.name)
 
 
 def _unlink(path: Path) -> None:

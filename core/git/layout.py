@@ -54,15 +54,15 @@ def find_repository(directory: Path) -> RepositoryLayout | None:
     As for git the nearest `.git` decides. One above is believed on the same file system only, if the user owns it and
     its top (`safe.directory` names no exceptions here), and if its top is a project: no home, nothing that holds one.
     """
-    for each in (directory, *directory.parents):
-        if os.path.lexists(each / ".git"):
-            return find_layout(each) if each == directory or _may_hold(each, directory) else None
+    for path in (directory, *directory.parents):
+        if os.path.lexists(path / ".git"):
+            return find_layout(path) if path == directory or _may_hold(path, directory) else None
     return None
 
 
 def _may_hold(top: Path, directory: Path) -> bool:
     try:
-        inner, outer, git = (each.lstat() for each in (directory, top, top / ".git"))
+        inner, outer, git = (path.lstat() for path in (directory, top, top / ".git"))
         refuse_wide_root(top, top, user_dirs.get_state_dir(), user_dirs.get_config_dir())
     except (OSError, PathRefused):
         return False
@@ -96,12 +96,15 @@ def is_of_type(path: Path, kind: int) -> bool:
 
 
 def _find_by_git_file(root: Path, git: Path) -> RepositoryLayout | None:
-    own = _resolve_named(read_small_file(git).removeprefix(b"gitdir:"), root)
-    if not os.path.lexists(own / "commondir"):
-        return _check_layout(RepositoryLayout(root, own, own, b"", is_unconfirmed=True))
-    common = _resolve_named(read_small_file(own / "commondir"), own)
-    is_ours = own.parent == common / "worktrees" and _resolve_named(read_small_file(own / "gitdir"), own) == git
-    return _check_layout(RepositoryLayout(root, own, common, b"")) if is_ours else None
+    git_directory = _resolve_named(read_small_file(git).removeprefix(b"gitdir:"), root)
+    if not os.path.lexists(git_directory / "commondir"):
+        return _check_layout(RepositoryLayout(root, git_directory, git_directory, b"", is_unconfirmed=True))
+    common = _resolve_named(read_small_file(git_directory / "commondir"), git_directory)
+    is_ours = (
+        git_directory.parent == common / "worktrees"
+        and _resolve_named(read_small_file(git_directory / "gitdir"), git_directory) == git
+    )
+    return _check_layout(RepositoryLayout(root, git_directory, common, b"")) if is_ours else None
 
 
 def _resolve_named(text: bytes, base: Path) -> Path:
@@ -111,7 +114,7 @@ def _resolve_named(text: bytes, base: Path) -> Path:
 def _check_layout(places: RepositoryLayout) -> RepositoryLayout | None:
     """Return the layout with its HEAD, if all that git would read lies where it seems to; else None."""
     directories = (places.own, places.common, places.common / "objects", places.common / "refs")
-    if not all(is_of_type(each, stat.S_IFDIR) for each in directories):
+    if not all(is_of_type(directory, stat.S_IFDIR) for directory in directories):
         return None
     if places.own == places.common and os.path.lexists(places.own / "commondir"):
         return None

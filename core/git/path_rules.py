@@ -46,12 +46,14 @@ class PathRule(Struct, frozen=True, kw_only=True):
         """True if more than line ends differs between the work tree and what git stores."""
         return bool(self.encoding) or self.has_id
 
-    def store_line_ends(self, data: bytes, committed: bytes) -> bytes:
+    def store_line_ends(self, data: bytes, committed_data: bytes) -> bytes:
         """Return `data` with the line ends that git would store. `committed`: the content that git has of the path;
         where that is text with a CRLF in it, git lets a file be that it only takes for text."""
         if self.line_ends is LineEnds.KEPT or b"\r\n" not in data:
             return data
-        if self.line_ends is LineEnds.AUTO and (is_binary(data) or (b"\r\n" in committed and not is_binary(committed))):
+        if self.line_ends is LineEnds.AUTO and (
+            is_binary(data) or (b"\r\n" in committed_data and not is_binary(committed_data))
+        ):
             return data
         return data.replace(b"\r\n", b"\n")
 
@@ -119,8 +121,8 @@ def find_outside_sparse(repository: GitRepository, paths: Sequence[bytes]) -> se
     for first in range(0, len(paths), 500):
         names = [f":(top,literal){os.fsdecode(path)}" for path in paths[first : first + 500]]
         command = ("-c", "sparse.expectFilesOutsideOfPatterns=true", "ls-files", "-t")  # else git forgets it of a file
-        listed = repository.run(*command, "-z", "--full-name", "--", *names, seconds=_SECONDS)
-        outside |= {line[2:] for line in listed.split(b"\0") if line.startswith(b"S ")}
+        listing = repository.run(*command, "-z", "--full-name", "--", *names, seconds=_SECONDS)
+        outside |= {line[2:] for line in listing.split(b"\0") if line.startswith(b"S ")}
     return outside
 
 
@@ -129,7 +131,7 @@ def find_submodules(repository: GitRepository, commit: str, directories: Iterabl
     names, submodules = sorted(set(directories)), set[bytes]()
     for first in range(0, len(names) if commit else 0, 500):
         part = map(os.fsdecode, names[first : first + 500])
-        listed = repository.run("ls-tree", "-z", "--full-tree", commit, "--", *part, seconds=_SECONDS)
-        rows = (line.partition(b"\t") for line in listed.split(b"\0"))
+        listing = repository.run("ls-tree", "-z", "--full-tree", commit, "--", *part, seconds=_SECONDS)
+        rows = (line.partition(b"\t") for line in listing.split(b"\0"))
         submodules |= {path for facts, _, path in rows if facts.startswith(b"160000 ")}
     return submodules

@@ -70,13 +70,13 @@ class GitRepository(Struct, frozen=True):
         *arguments: str,
         stdin: bytes = b"",
         seconds: float = 10.0,
-        more: dict[str, str] | None = None,
+        variables: dict[str, str] | None = None,
         accepts: Sequence[int] = (0,),
     ) -> bytes:
         """Run git, with `more` environment variables; return what it prints. Raises `GitFailed`, also in time-outs, and
         for an exit code that is none of `accepts`."""
         environment = _build_environment(self.root) | _FIXED_ENVIRONMENT | _hide_other_configs(self.directory)
-        environment |= {"GIT_DIR": str(self.directory), "GIT_WORK_TREE": str(self.root), **(more or {})}
+        environment |= {"GIT_DIR": str(self.directory), "GIT_WORK_TREE": str(self.root), **(variables or {})}
         return _run_git([self.git, "--no-pager", *arguments], self.root, environment, stdin, seconds, accepts)
 
 
@@ -91,12 +91,12 @@ def open_repository(root: Path, *, may_be_above: bool = False) -> Iterator[GitRe
         yield None
         return
     with make_temporary_directory() as directory:
-        made = GitRepository(find_git(root), directory, places.root)
-        users, repository = read_settings(made, read_config_text(places))
+        git_repository = GitRepository(find_git(root), directory, places.root)
+        users, repository = read_settings(git_repository, read_config_text(places))
         is_ours = _is_believed(places, repository)
         if is_ours:
-            populate(made, places, render_config(users, repository, places.head))
-        yield made if is_ours else None
+            populate(git_repository, places, render_config(users, repository, places.head))
+        yield git_repository if is_ours else None
 
 
 def find_believed_repository(directory: Path) -> RepositoryLayout | None:
@@ -134,8 +134,8 @@ def read_identity(workspace: Path, places: RepositoryLayout | None) -> dict[str,
     with make_temporary_directory() as directory:
         for name in ("objects", "refs"):
             (directory / name).mkdir()
-        here = {"GIT_DIR": str(places.own), "GIT_COMMON_DIR": str(directory)} if places else {}
-        environment = _build_environment(workspace) | _FIXED_ENVIRONMENT | _name_nowhere(directory) | here
+        location = {"GIT_DIR": str(places.own), "GIT_COMMON_DIR": str(directory)} if places else {}
+        environment = _build_environment(workspace) | _FIXED_ENVIRONMENT | _name_nowhere(directory) | location
         command = [find_git(workspace), "config", "--null", "--list", "--includes"]
         settings = parse_pairs(_run_git(command, directory, environment, b"", 5.0))
     identity = {section: _select_identity(settings, section) for section in ("user", "author", "committer")}
@@ -160,8 +160,8 @@ def populate(repository: GitRepository, places: RepositoryLayout, configuration:
     for name in ("objects", "refs", "reftable"):
         if is_of_type(places.common / name, stat.S_IFDIR):
             (directory / name).symlink_to(places.common / name)
-    shared = [each.name for each in places.own.glob("sharedindex.*")]
-    for home, names in ((places.own, (*_WORKTREE_FILES, *shared)), (places.common, _SHARED_FILES)):
+    shared_names = [path.name for path in places.own.glob("sharedindex.*")]
+    for home, names in ((places.own, (*_WORKTREE_FILES, *shared_names)), (places.common, _SHARED_FILES)):
         for name in names:
             if is_of_type(home / name, stat.S_IFREG):
                 (directory / name).symlink_to(home / name)
@@ -190,15 +190,17 @@ def find_git(root: Path) -> str:
     return git
 
 
-def read_settings(repository: GitRepository, own: bytes) -> tuple[ConfigPairs, ConfigPairs]:
+def read_settings(repository: GitRepository, config_text: bytes) -> tuple[ConfigPairs, ConfigPairs]:
     """Return the user's settings, and a repository's from the text of its configuration without its includes."""
     environment = _build_environment(repository.root) | _FIXED_ENVIRONMENT
     asking = [repository.git, "config", "--null", "--list"]
     nowhere = _name_nowhere(repository.directory)
     users = parse_pairs(_run_git([*asking, "--includes"], repository.directory, environment | nowhere, b"", 5.0))
-    named = [*asking, "--no-includes", "--file", "-"]
-    ours = _hide_other_configs(repository.directory) | nowhere
-    own_pairs = parse_pairs(_run_git(named, repository.directory, environment | ours, own, 5.0))
+    file_command = [*asking, "--no-includes", "--file", "-"]
+    own_environment = _hide_other_configs(repository.directory) | nowhere
+    own_pairs = parse_pairs(
+        _run_git(file_command, repository.directory, environment | own_environment, config_text, 5.0)
+    )
     return _add_default_files(users, environment), own_pairs
 
 
@@ -229,12 +231,12 @@ def _read_text(path: Path) -> bytes:
 
 def _build_environment(root: Path) -> dict[str, str]:
     """Return an allow-listed environment; nothing of the project is on PATH: its git is not ours."""
-    entries = [each for each in os.environ.get("PATH", "").split(os.pathsep) if each.startswith("/")]
-    outside = [each for each in entries if not Path(each).resolve().is_relative_to(root)]
-    passed = {
+    entries = [entry for entry in os.environ.get("PATH", "").split(os.pathsep) if entry.startswith("/")]
+    outside = [entry for entry in entries if not Path(entry).resolve().is_relative_to(root)]
+    base_environment = {
         name: value for name, value in os.environ.items() if name in _PASSED_ON or _USERS_SETTINGS.fullmatch(name)
     }
-    return passed | {"PATH": os.pathsep.join(outside) or SYSTEM_PATH}
+    return base_environment | {"PATH": os.pathsep.join(outside) or SYSTEM_PATH}
 
 
 def _hide_other_configs(directory: Path) -> dict[str, str]:
@@ -260,12 +262,12 @@ def _run_git(
     seconds: float,
     accepts: Sequence[int] = (0,),
 ) -> bytes:
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
-        given.write(stdin)
-        given.seek(0)
+    with tempfile.TemporaryFile() as stdin_file, tempfile.TemporaryFile() as stderr_file:
+        stdin_file.write(stdin)
+        stdin_file.seek(0)
         try:
             process = subprocess.Popen(
-                command, cwd=cwd, env=environment, stdin=given, stdout=subprocess.PIPE, stderr=said
+                command, cwd=cwd, env=environment, stdin=stdin_file, stdout=subprocess.PIPE, stderr=stderr_file
             )
         except OSError as error:
             raise GitFailed(f"Git can't be started: {error.strerror}.") from error
@@ -282,9 +284,9 @@ def _run_git(
                 code = process.wait()
                 timer.cancel()
         if code not in accepts:
-            said.seek(0)
-            lines = said.read(2000).decode("utf-8", "replace").splitlines()
-            why = "; ".join(each for each in lines if each.strip() and not each.startswith("hint:"))
-            why = why or f"it ended with {code}"
-            raise GitFailed(f"Git gave no answer to {command[2]!r}: {why}")
+            stderr_file.seek(0)
+            lines = stderr_file.read(2000).decode("utf-8", "replace").splitlines()
+            reason = "; ".join(line for line in lines if line.strip() and not line.startswith("hint:"))
+            reason = reason or f"it ended with {code}"
+            raise GitFailed(f"Git gave no answer to {command[2]!r}: {reason}")
     return answer

@@ -28,26 +28,32 @@ _TRUE, _FALSE = {"true", "yes", "on", "1"}, {"false", "no", "off", "0", ""}
 _USERS_FILES: Final = ("core.excludesfile", "core.attributesfile")
 
 
-def parse_pairs(listed: bytes) -> ConfigPairs:
+def parse_pairs(listing: bytes) -> ConfigPairs:
     """Parse `git config --list --null`: names (section and key in lower case) and values; None: it has none."""
     pairs: ConfigPairs = []
-    for each in listed.decode("utf-8", "surrogateescape").split("\0")[:-1]:
-        name, has_value, value = each.partition("\n")
+    for record in listing.decode("utf-8", "surrogateescape").split("\0")[:-1]:
+        name, has_value, value = record.partition("\n")
         pairs.append((name, value if has_value else None))
     return pairs
 
 
 def render_config(users: ConfigPairs, repository: ConfigPairs, head: bytes) -> str:
     """Return the text of a configuration file: what may be taken over of both, the repository's last."""
-    chosen: dict[str, str] = {}
+    values_by_name: dict[str, str] = {}
     for name, value in (*users, *repository):
-        if (known := _accept_value(name, value)) is not None:
-            chosen[name] = known
-    chosen |= {name: value for name, value in users if name in _USERS_FILES and value and value.startswith("/")}
-    chosen["core.repositoryformatversion"] = str(int(any(name.startswith("extensions.") for name in chosen)))
-    chosen["diff.autorefreshindex"] = "false"  # else git diff writes the user's index, whatever GIT_OPTIONAL_LOCKS says
-    chosen["core.splitindex"] = "false"  # else a copy of an index is written in two parts, one of them in our directory
-    settings = ((name.partition("."), value) for name, value in chosen.items())
+        if (accepted_value := _accept_value(name, value)) is not None:
+            values_by_name[name] = accepted_value
+    values_by_name |= {name: value for name, value in users if name in _USERS_FILES and value and value.startswith("/")}
+    values_by_name["core.repositoryformatversion"] = str(
+        int(any(name.startswith("extensions.") for name in values_by_name))
+    )
+    values_by_name["diff.autorefreshindex"] = (
+        "false"  # else git diff writes the user's index, whatever GIT_OPTIONAL_LOCKS says
+    )
+    values_by_name["core.splitindex"] = (
+        "false"  # else a copy of an index is written in two parts, one of them in our directory
+    )
+    settings = ((name.partition("."), value) for name, value in values_by_name.items())
     lines = [f"[{section}]\n\t{key} = {_quote(value)}\n" for (section, _, key), value in settings]
     return "".join([*lines, *_render_upstream(repository, head)])
 
@@ -59,7 +65,7 @@ def render_section(section: str, settings: Mapping[str, str]) -> str:
 
 def find_last(pairs: ConfigPairs, name: str) -> str:
     """Return the value that wins; "" if there is none."""
-    return next((value or "" for each, value in reversed(pairs) if each == name), "")
+    return next((value or "" for key, value in reversed(pairs) if key == name), "")
 
 
 def is_true(value: str) -> bool:
@@ -96,5 +102,5 @@ def _is_plain(text: str) -> bool:
 
 
 def _quote(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    escaped_value = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped_value}"'

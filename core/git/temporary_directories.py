@@ -68,9 +68,9 @@ def is_in_use(directory: Path) -> bool:
 def remove_abandoned() -> None:
     """Remove what killed processes of this user have left."""
     with suppress(OSError):
-        for each in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
             with suppress(OSError):
-                _remove_abandoned(each)
+                _remove_abandoned(path)
 
 
 def _remove_abandoned(directory: Path) -> None:

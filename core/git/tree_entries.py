@@ -43,27 +43,27 @@ def read_tree_files(
     repository: GitRepository, commit: str, paths: Sequence[bytes], rules: Mapping[bytes, PathRule]
 ) -> dict[bytes, TreeFile]:
     """Read paths of a commit ("": there is none yet). Raises `GitFailed`."""
-    listed: dict[bytes, tuple[str, str, str]] = {}
+    listing: dict[bytes, tuple[str, str, str]] = {}
     for part in _chunk(paths) if commit else ():
         command = ("ls-tree", "-z", "--full-tree", commit, "--", *map(os.fsdecode, part))
-        listed |= dict(_parse_tree(repository.run(*command, seconds=_SECONDS)))
-    blobs = read_blobs(repository, {oid for _, kind, oid in listed.values() if kind == "blob"})
+        listing |= dict(_parse_tree(repository.run(*command, seconds=_SECONDS)))
+    blobs = read_blobs(repository, {oid for _, kind, oid in listing.values() if kind == "blob"})
     files = {path: TreeFile() for path in paths}
-    for path, (mode, kind, oid) in listed.items():
-        stored = data = blobs.get(oid, b"")
+    for path, (mode, kind, oid) in listing.items():
+        stored_data = data = blobs.get(oid, b"")
         if kind == "blob" and mode != LINK_MODE:
-            checked_out = _check_out(repository, path, oid) if rules[path].is_rewritten else stored
-            data = rules[path].store_line_ends(checked_out, stored)
-        files[path] = TreeFile(mode=mode, oid=oid, kind=kind, stored=stored, data=data)
+            checked_out = _check_out(repository, path, oid) if rules[path].is_rewritten else stored_data
+            data = rules[path].store_line_ends(checked_out, stored_data)
+        files[path] = TreeFile(mode=mode, oid=oid, kind=kind, stored=stored_data, data=data)
     return files
 
 
 def _chunk(names: Sequence[bytes], size: int = 500) -> Iterable[Sequence[bytes]]:
-    return (names[at : at + size] for at in range(0, len(names), size))
+    return (names[index : index + size] for index in range(0, len(names), size))
 
 
-def _parse_tree(listed: bytes) -> Iterable[tuple[bytes, tuple[str, str, str]]]:
-    for line in listed.split(b"\0")[:-1]:
+def _parse_tree(listing: bytes) -> Iterable[tuple[bytes, tuple[str, str, str]]]:
+    for line in listing.split(b"\0")[:-1]:
         facts, _, path = line.partition(b"\t")
         mode, kind, oid = facts.decode().split(" ")
         yield path, (mode, kind, oid)
@@ -71,26 +71,26 @@ def _parse_tree(listed: bytes) -> Iterable[tuple[bytes, tuple[str, str, str]]]:
 
 def read_blobs(repository: GitRepository, oids: Iterable[str]) -> dict[str, bytes]:
     """Return the content of objects by their names. Raises `GitFailed` for one that is not there."""
-    names, found = list(dict.fromkeys(oids)), dict[str, bytes]()
+    names, blobs = list(dict.fromkeys(oids)), dict[str, bytes]()
     for first in range(0, len(names), _AT_ONCE):
         part = names[first : first + _AT_ONCE]
-        asked = "".join(f"{each}\n" for each in part).encode()
-        found |= _parse_batch(part, repository.run("cat-file", "--batch", stdin=asked, seconds=_SECONDS))
-    return found
+        request = "".join(f"{oid}\n" for oid in part).encode()
+        blobs |= _parse_batch(part, repository.run("cat-file", "--batch", stdin=request, seconds=_SECONDS))
+    return blobs
 
 
-def _parse_batch(names: Sequence[str], told: bytes) -> dict[str, bytes]:
+def _parse_batch(names: Sequence[str], output: bytes) -> dict[str, bytes]:
     """Parse what `git cat-file --batch` says of these objects, in this order."""
-    found, at = dict[str, bytes](), 0
-    for each in names:
-        end = told.index(b"\n", at)
-        words = told[at:end].split(b" ")
+    blobs, offset = dict[str, bytes](), 0
+    for name in names:
+        end = output.index(b"\n", offset)
+        words = output[offset:end].split(b" ")
         if len(words) != 3:
-            raise GitFailed(f"object {each} can't be read: {told[at:end].decode('ascii', 'replace')}")
+            raise GitFailed(f"object {name} can't be read: {output[offset:end].decode('ascii', 'replace')}")
         size = int(words[2])
-        found[each] = told[end + 1 : end + 1 + size]
-        at = end + 1 + size + 1
-    return found
+        blobs[name] = output[end + 1 : end + 1 + size]
+        offset = end + 1 + size + 1
+    return blobs
 
 
 def _check_out(repository: GitRepository, path: bytes, oid: str) -> bytes:
@@ -103,43 +103,43 @@ def store_blob(
     """Store content as an object of the repository, a trial in a directory of ours, and return its name. `rule` None:
     of a link. Raises `GitFailed`, also where the content can't be converted as the rule says."""
     filters = f"--path={os.fsdecode(path)}" if rule is not None and rule.is_rewritten else "--no-filters"
-    more = {}
+    variables = {}
     if is_trial:
         (repository.directory / "trial").mkdir(exist_ok=True)
-        more = {"GIT_OBJECT_DIRECTORY": str(repository.directory / "trial")}
+        variables = {"GIT_OBJECT_DIRECTORY": str(repository.directory / "trial")}
     command = ("hash-object", "-w", "--stdin", filters)
-    return repository.run(*command, stdin=data, seconds=_SECONDS, more=more).decode().strip()
+    return repository.run(*command, stdin=data, seconds=_SECONDS, variables=variables).decode().strip()
 
 
 def write_index(repository: GitRepository, file: Path, commit: str, entries: Iterable[GitEntry]) -> None:
     """Write an index file: the tree of `commit` ("": empty) with other entries. What `file` holds of the status of
     files is kept, so that git need not read them all again. Raises `GitFailed`."""
-    more = {"GIT_INDEX_FILE": str(file)}
+    variables = {"GIT_INDEX_FILE": str(file)}
     if not commit:
-        repository.run("read-tree", "--empty", more=more, seconds=_SECONDS)
+        repository.run("read-tree", "--empty", variables=variables, seconds=_SECONDS)
     elif file.exists():
-        repository.run("read-tree", "--reset", commit, more=more, seconds=_SECONDS)
+        repository.run("read-tree", "--reset", commit, variables=variables, seconds=_SECONDS)
     else:
-        repository.run("read-tree", commit, more=more, seconds=_SECONDS)
+        repository.run("read-tree", commit, variables=variables, seconds=_SECONDS)
     update_index(repository, entries, str(file))
 
 
 def list_index_entries(repository: GitRepository, paths: Sequence[bytes]) -> dict[bytes, list[GitEntry]]:
     """Return the entries of the user's index at paths; several at one path are the sides of an unfinished merge."""
-    found: dict[bytes, list[GitEntry]] = {path: [] for path in paths}
+    entries_by_path: dict[bytes, list[GitEntry]] = {path: [] for path in paths}
     for part in _chunk(paths):
-        names = [f":(top,literal){os.fsdecode(each)}" for each in part]
-        listed = repository.run("ls-files", "--stage", "-z", "--full-name", "--", *names, seconds=_SECONDS)
-        for each in listed.split(b"\0")[:-1]:
-            facts, _, path = each.partition(b"\t")
+        names = [f":(top,literal){os.fsdecode(path)}" for path in part]
+        listing = repository.run("ls-files", "--stage", "-z", "--full-name", "--", *names, seconds=_SECONDS)
+        for record in listing.split(b"\0")[:-1]:
+            facts, _, path = record.partition(b"\t")
             mode, oid, stage = facts.decode().split(" ")
-            found.setdefault(path, []).append(GitEntry(path, mode, oid, stage=int(stage)))
-    return found
+            entries_by_path.setdefault(path, []).append(GitEntry(path, mode, oid, stage=int(stage)))
+    return entries_by_path
 
 
 def count_staged(repository: GitRepository, commit: str) -> int:
     """Return how many paths the user has staged beside the last commit."""
     if not commit:
-        return len([each for each in repository.run("ls-files", "-z", seconds=_SECONDS).split(b"\0") if each])
-    listed = repository.run("diff-index", "--cached", "--name-only", "--no-renames", "-z", commit, seconds=_SECONDS)
-    return listed.count(b"\0")
+        return len([path for path in repository.run("ls-files", "-z", seconds=_SECONDS).split(b"\0") if path])
+    listing = repository.run("diff-index", "--cached", "--name-only", "--no-renames", "-z", commit, seconds=_SECONDS)
+    return listing.count(b"\0")

@@ -46,19 +46,19 @@ def read_head(repository: GitRepository) -> HeadState:
 
 def list_recent_messages(repository: GitRepository, count: int) -> list[str]:
     """Return the messages of the latest commits, newest first; merges are left out. Empty before the first commit."""
-    asked = ("log", "--no-merges", f"--max-count={count}", "--no-show-signature", "-z", "--format=%B")
+    command = ("log", "--no-merges", f"--max-count={count}", "--no-show-signature", "-z", "--format=%B")
     try:
-        found = repository.run(*asked).decode("utf-8", "replace")
+        output = repository.run(*command).decode("utf-8", "replace")
     except GitFailed:
         return []
-    return [each.strip() for each in found.split("\0") if each.strip()]
+    return [message.strip() for message in output.split("\0") if message.strip()]
 
 
-def list_subjects(repository: GitRepository, since: str) -> list[str]:
+def list_subjects(repository: GitRepository, base: str) -> list[str]:
     """Return the subjects of the commits that HEAD has and `since` ("": nothing) has not, oldest first."""
-    span = f"{since}..HEAD" if since else "HEAD"
-    asked = ("log", "--reverse", "--max-count=100", "--no-show-signature", "--format=%s", span)
-    return [each for each in _ask(repository, *asked).split("\n") if each]
+    span = f"{base}..HEAD" if base else "HEAD"
+    command = ("log", "--reverse", "--max-count=100", "--no-show-signature", "--format=%s", span)
+    return [subject for subject in _ask(repository, *command).split("\n") if subject]
 
 
 def read_branch_name(repository: GitRepository, name: str) -> str:
@@ -76,9 +76,9 @@ def _ask(repository: GitRepository, *arguments: str) -> str:
 
 def list_commit_hooks(repository: GitRepository, places: RepositoryLayout) -> dict[str, Path]:
     """Return the hooks that `git commit` would run here, by name. Raises `GitFailed`."""
-    users, own = read_settings(repository, read_config_text(places))
-    named = find_last([*users, *own], "core.hookspath")
-    folder = places.root / Path(named).expanduser() if named else places.common / "hooks"
+    users, own_pairs = read_settings(repository, read_config_text(places))
+    hooks_path = find_last([*users, *own_pairs], "core.hookspath")
+    folder = places.root / Path(hooks_path).expanduser() if hooks_path else places.common / "hooks"
     return {name: folder / name for name in _HOOKS if _is_program(folder / name)}
 
 

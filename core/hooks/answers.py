@@ -78,16 +78,16 @@ class HookAnswer(Struct, frozen=True, kw_only=True):
 
 def read_answer(hook: Hook, run: HookRun) -> HookAnswer:
     """Return what a run of a hook says; never raises, whatever was printed."""
-    said, failure = ({}, run.problem) if run.problem else _read_output(hook, run)
+    fields, failure = ({}, run.problem) if run.problem else _read_output(hook, run)
     try:
-        answer = _read_fields(hook, said) if said else HookAnswer()
+        answer = _read_fields(hook, fields) if fields else HookAnswer()
     except _Unreadable as problem:
         answer, failure = HookAnswer(), str(problem)
-    if not failure and not said:
+    if not failure and not fields:
         answer = _read_text(hook, run)
     if run.exit_code == REFUSING_EXIT and not run.problem:
         return _refuse(hook, answer, answer.reason or cut_text(run.stderr.strip()) or "its exit code is 2.")
-    if not failure and run.exit_code != 0 and not said:
+    if not failure and run.exit_code != 0 and not fields:
         failure = f"it ended with {run.exit_code}{_format_last_line(run.stderr)}"
     if not failure:
         return answer
@@ -115,7 +115,7 @@ def _read_output(hook: Hook, run: HookRun) -> tuple[dict[str, Any], str]:
     be other lines; of several answers, the one that refuses."""
     text = run.stdout.strip().removeprefix("\ufeff")
     objects = find_objects(text)
-    answers = [found for found in objects if _ANSWER_KEYS & _fold(found).keys()]
+    answers = [candidate for candidate in objects if _ANSWER_KEYS & _fold(candidate).keys()]
     refusal = next(filter(_is_refusal, answers), None)
     is_for_model = RULES[hook.event].takes_text and hook.dialect == "claude" and not text.startswith("{")
     if refusal is not None or is_for_model:  # words for the model may hold examples of anything but a refusal
@@ -143,20 +143,20 @@ def _explain_no_answer(hook: Hook, run: HookRun, text: str, objects: int) -> str
 
 def find_objects(text: str) -> list[dict[str, Any]]:
     """Find the JSON objects in a text, those in others aside."""
-    decoder, found, start = json.JSONDecoder(), list[dict[str, Any]](), text.find("{")
+    decoder, objects, start = json.JSONDecoder(), list[dict[str, Any]](), text.find("{")
     for _ in range(MOST_OBJECTS):
         if start < 0:
             break
         end = start + 1
         with suppress(ValueError):
             value, end = parse_json_part(decoder, text, start)
-            found += [value] if isinstance(value, dict) else []
+            objects += [value] if isinstance(value, dict) else []
         start = text.find("{", end)
-    return found
+    return objects
 
 
-def _is_refusal(said: dict[str, Any]) -> bool:
-    both = _flatten(said)
+def _is_refusal(fields: dict[str, Any]) -> bool:
+    both = _flatten(fields)
     words = (str(both.get(key, "")).strip().lower() for key in ("permissiondecision", "permission", "decision"))
     return any(_WORDS.get(word) == "deny" for word in words) or _is_false(both.get("continue"))
 
@@ -172,8 +172,8 @@ def _read_text(hook: Hook, run: HookRun) -> HookAnswer:
     return HookAnswer(context=cut_text(text)) if text and takes else HookAnswer()
 
 
-def _read_fields(hook: Hook, said: Mapping[str, Any]) -> HookAnswer:
-    both = _flatten(said)
+def _read_fields(hook: Hook, fields: Mapping[str, Any]) -> HookAnswer:
+    both = _flatten(fields)
     word = _get_text(both, "permissionDecision", "permission", "decision").strip()
     if word.lower() not in {"", *_WORDS}:
         raise _Unreadable(f"{word[:40]!r} is no decision: allow, ask or deny")
@@ -182,8 +182,8 @@ def _read_fields(hook: Hook, said: Mapping[str, Any]) -> HookAnswer:
     message = cut_text(_get_text(both, "user_message", "userMessage", "systemMessage"))
     stops = _is_false(both.get("continue")) or both.get("interrupt") is True
     stop_reason = cut_text(_get_text(both, "stopReason"))
-    changed = both.get("updatedinput")
-    if changed is not None and not isinstance(changed, dict):
+    updated_input = both.get("updatedinput")
+    if updated_input is not None and not isinstance(updated_input, dict):
         raise _Unreadable("the changed input is no object")
     answer = HookAnswer(
         permission=permission,
@@ -191,7 +191,7 @@ def _read_fields(hook: Hook, said: Mapping[str, Any]) -> HookAnswer:
         message=message or stop_reason,
         context=cut_text(_get_text(both, "additionalContext", "additional_context")),
         followup=cut_text(_get_text(both, "followup_message", "followupMessage")),
-        changed_input=changed,
+        changed_input=updated_input,
         output=_read_replaced_output(both),
         env=_read_env(both.get("env")),
         ends_turn=stops,
@@ -204,14 +204,14 @@ def _read_fields(hook: Hook, said: Mapping[str, Any]) -> HookAnswer:
     return answer
 
 
-def _fold(said: Mapping[str, Any]) -> dict[str, Any]:
+def _fold(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return an object by its keys as they are compared: `permission_decision` is `permissionDecision`."""
-    return {key.replace("_", "").lower(): value for key, value in said.items()}
+    return {key.replace("_", "").lower(): value for key, value in fields.items()}
 
 
-def _flatten(said: Mapping[str, Any]) -> Mapping[str, Any]:
+def _flatten(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return an answer by folded keys, with what Claude's nests in the place where Cursor's has it."""
-    outer = _fold(said)
+    outer = _fold(fields)
     inner = outer.get("hookspecificoutput")
     both = {**outer, **_fold(inner)} if isinstance(inner, dict) else outer
     decision = both.get("decision")
@@ -221,9 +221,9 @@ def _flatten(said: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**both, "decision": decision.get("behavior"), "reason": decision.get("message"), "interrupt": interrupt}
 
 
-def _get_text(said: Mapping[str, Any], *names: str) -> str:
+def _get_text(fields: Mapping[str, Any], *names: str) -> str:
     for name in names:
-        value = said.get(name.replace("_", "").lower())
+        value = fields.get(name.replace("_", "").lower())
         if isinstance(value, str) and value:
             return value
         if value is not None and not isinstance(value, str):
@@ -231,19 +231,19 @@ def _get_text(said: Mapping[str, Any], *names: str) -> str:
     return ""
 
 
-def _read_replaced_output(said: Mapping[str, Any]) -> str | None:
+def _read_replaced_output(fields: Mapping[str, Any]) -> str | None:
     for name in ("updatedtooloutput", "updatedmcptooloutput"):
-        if (value := said.get(name)) is not None:
+        if (value := fields.get(name)) is not None:
             return cut_text(value if isinstance(value, str) else msgspec.json.encode(value).decode(), 100_000)
     return None
 
 
-def _read_env(said: object) -> Mapping[str, str]:
-    if not isinstance(said, dict):
+def _read_env(variables: object) -> Mapping[str, str]:
+    if not isinstance(variables, dict):
         return {}
     return {
         name: value
-        for name, value in list(said.items())[:100]
+        for name, value in list(variables.items())[:100]
         if name.isidentifier() and isinstance(value, str) and "\0" not in value and len(value) < MAX_TEXT
     }
 
@@ -260,5 +260,5 @@ def _format_last_line(text: str) -> str:
 
 def find_strictest_answer(answers: Sequence[tuple[Hook, HookAnswer]]) -> tuple[Hook, HookAnswer] | None:
     """Return the answer that decides: deny before ask before allow, of equals the first; None = nobody decides."""
-    found = max(answers, key=lambda each: _STRICTNESS.index(each[1].permission), default=None)
-    return found if found is not None and found[1].permission else None
+    strictest_pair = max(answers, key=lambda pair: _STRICTNESS.index(pair[1].permission), default=None)
+    return strictest_pair if strictest_pair is not None and strictest_pair[1].permission else None

@@ -37,24 +37,24 @@ class Matcher(Struct, frozen=True):
     problem: str = ""
 
 
-def read_matcher(said: object, event: HookEvent, *, is_exact: bool) -> Matcher:
+def read_matcher(pattern: object, event: HookEvent, *, is_exact: bool) -> Matcher:
     """Read a matcher. `is_exact`: plain names are whole names, as in Claude's files."""
-    if isinstance(said, list) and all(isinstance(name, str) for name in said):
-        said = "|".join(said)
-    if said is None or said in ("", "*"):
+    if isinstance(pattern, list) and all(isinstance(name, str) for name in pattern):
+        pattern = "|".join(pattern)
+    if pattern is None or pattern in ("", "*"):
         return Matcher()
-    if not isinstance(said, str):
-        return Matcher(problem=f"the matcher {str(said)[:100]} is no text: the hook is asked about everything.")
-    if fault := explain_pattern(said):
-        return Matcher(said, is_glob=True, problem=f"the matcher {said!r} is no pattern: {fault}; {_AS_GLOB}.")
-    if event not in TOOL_EVENTS or _can_match_tool(said, is_exact=is_exact):
-        return Matcher(said)
-    rule = _RULE.fullmatch(said)
+    if not isinstance(pattern, str):
+        return Matcher(problem=f"the matcher {str(pattern)[:100]} is no text: the hook is asked about everything.")
+    if fault := explain_pattern(pattern):
+        return Matcher(pattern, is_glob=True, problem=f"the matcher {pattern!r} is no pattern: {fault}; {_AS_GLOB}.")
+    if event not in TOOL_EVENTS or _can_match_tool(pattern, is_exact=is_exact):
+        return Matcher(pattern)
+    rule = _RULE.fullmatch(pattern)
     if rule is not None and rule["tool"] in KNOWN_NAMES:
-        return Matcher(rule["tool"], condition=said)
-    is_glob = _GLOB_SIGNS.search(said) is not None
+        return Matcher(rule["tool"], condition=pattern)
+    is_glob = _GLOB_SIGNS.search(pattern) is not None
     outcome = f"{_AS_GLOB}." if is_glob else "the hook may never run."
-    return Matcher(said, is_glob=is_glob, problem=f"the matcher {said!r} is the name of no tool here: {outcome}")
+    return Matcher(pattern, is_glob=is_glob, problem=f"the matcher {pattern!r} is the name of no tool here: {outcome}")
 
 
 def _can_match_tool(text: str, *, is_exact: bool) -> bool:

@@ -19,11 +19,11 @@ _CONDITION = re.compile(r"(?P<tool>[A-Za-z_]\w*)(?:\((?P<pattern>.*)\))?", re.DO
 def select_hooks(hooks: Iterable[Hook], subjects: Sequence[str], texts: Sequence[str] = ()) -> list[Hook]:
     """Return the hooks that an event concerns, each command once. `subjects`: what a matcher speaks of (names of a
     tool, a command, a type); `texts`: what a condition's pattern may match (the command, the path)."""
-    found: dict[tuple[str, str], Hook] = {}
+    hooks_by_command: dict[tuple[str, str], Hook] = {}
     for hook in hooks:
         if is_concerned(hook, subjects, texts) and _meets_condition(hook, subjects, texts):
-            found.setdefault((hook.command, hook.home), hook)
-    return list(found.values())
+            hooks_by_command.setdefault((hook.command, hook.home), hook)
+    return list(hooks_by_command.values())
 
 
 def is_concerned(hook: Hook, subjects: Sequence[str], texts: Sequence[str] = ()) -> bool:
@@ -39,12 +39,12 @@ def is_concerned(hook: Hook, subjects: Sequence[str], texts: Sequence[str] = ())
 
 def _meets_condition(hook: Hook, subjects: Sequence[str], texts: Sequence[str]) -> bool:
     """True if a call is what the hook's `if` speaks of; what can't be understood is met."""
-    said = _CONDITION.fullmatch(hook.condition.strip())
-    if not hook.condition or said is None:
+    match = _CONDITION.fullmatch(hook.condition.strip())
+    if not hook.condition or match is None:
         return True
-    if said["tool"] not in subjects:
+    if match["tool"] not in subjects:
         return False
-    pattern = re.sub(r"^(?:\./|/+)", "", (said["pattern"] or "*").replace(":*", "*"))
+    pattern = re.sub(r"^(?:\./|/+)", "", (match["pattern"] or "*").replace(":*", "*"))
     parts = [part.strip() for text in texts for part in (text, *re.split(r"&&|\|\||[;|\n]", text))]
     parts += [] if "/" in pattern else [text.rpartition("/")[2] for text in texts]  # a name alone is meant anywhere
     return any(fnmatchcase(part, pattern) or (pattern.endswith(" *") and part == pattern[:-2]) for part in parts)

@@ -59,8 +59,8 @@ class Hook(Struct, frozen=True, kw_only=True):
     @property
     def id(self) -> str:
         """A name that stays as long as the hook is the same."""
-        said = "\0".join((self.source, self.event, self.matcher, self.condition, self.command))
-        return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+        identity = "\0".join((self.source, self.event, self.matcher, self.condition, self.command))
+        return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
     @property
     def directory(self) -> str:
@@ -69,8 +69,8 @@ class Hook(Struct, frozen=True, kw_only=True):
 
     def describe(self) -> str:
         """Return one line: the event, what it is for, and the command."""
-        which = " ".join(filter(None, (self.matcher, f"if {self.condition}" if self.condition else "")))
-        return f"{self.event}{f' [{which}]' if which else ''}: {self.command}"
+        qualifier = " ".join(filter(None, (self.matcher, f"if {self.condition}" if self.condition else "")))
+        return f"{self.event}{f' [{qualifier}]' if qualifier else ''}: {self.command}"
 
 
 class HookProblem(Struct, frozen=True, kw_only=True):
@@ -109,13 +109,13 @@ class _Reader:
 
     def read(self, data: bytes) -> HookFile:
         try:
-            found = decode_json(to_strict_json(data))
+            document = decode_json(to_strict_json(data))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             self._report(f"none of its hooks runs: it is no JSON ({error}).")
             return self._build()
-        table = found.get("hooks") if isinstance(found, dict) else None
-        self._report_denials(found)
-        if isinstance(found, dict) and found.get("disableAllHooks") is True:
+        table = document.get("hooks") if isinstance(document, dict) else None
+        self._report_denials(document)
+        if isinstance(document, dict) and document.get("disableAllHooks") is True:
             self._report("its hooks are off: it says disableAllHooks.")
         elif isinstance(table, dict):
             for name, entries in table.items():
@@ -126,17 +126,19 @@ class _Reader:
                 self._read_event(
                     str(name), [{key: value for key, value in entry.items() if key != "event"}] if name else []
                 )
-        elif table is not None or not isinstance(found, dict) or self._owner.dialect != "claude":
+        elif table is not None or not isinstance(document, dict) or self._owner.dialect != "claude":
             self._report('not read: it has no "hooks" with events in it.')
         return self._build()
 
-    def _report_denials(self, found: object) -> None:
+    def _report_denials(self, document: object) -> None:
         """Tell of rules in the settings of Claude's that refuse calls there, and are not heard here."""
-        said = found.get("permissions") if isinstance(found, dict) and self._owner.dialect == "claude" else None
-        rules = said.get("deny") if isinstance(said, dict) else None
+        permissions = (
+            document.get("permissions") if isinstance(document, dict) and self._owner.dialect == "claude" else None
+        )
+        rules = permissions.get("deny") if isinstance(permissions, dict) else None
         if isinstance(rules, list) and rules:
-            named = count("rule", len(rules))
-            self._report(f"its permissions.deny ({named}) is not read here: [permissions] deny of config.toml is.")
+            rule_count = count("rule", len(rules))
+            self._report(f"its permissions.deny ({rule_count}) is not read here: [permissions] deny of config.toml is.")
 
     def _build(self) -> HookFile:
         return HookFile(hooks=tuple(self._hooks.values()), problems=tuple(self._problems))
@@ -177,7 +179,7 @@ class _Reader:
         self._hooks.setdefault(hook.id, hook)
 
     def _build_hook(self, event: HookEvent, command: str, entry: Mapping[str, Any], matcher: object) -> Hook:
-        owner, closed, loops = self._owner, entry.get("failClosed"), entry.get("loop_limit", DEFAULT_LOOPS)
+        owner, fails_closed, loops = self._owner, entry.get("failClosed"), entry.get("loop_limit", DEFAULT_LOOPS)
         seconds = entry.get("timeout", RULES[event].seconds)
         is_time = isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0
         if not is_time:
@@ -188,9 +190,9 @@ class _Reader:
             )
         if entry.get("async") or entry.get("asyncRewake"):
             self._report(f"{event}: it is waited for, though it says async: what it writes is reviewed.")
-        meant = read_matcher(matcher, event, is_exact=owner.dialect == "claude")
-        if meant.problem:
-            self._report(f"{event}: {meant.problem}")
+        parsed_matcher = read_matcher(matcher, event, is_exact=owner.dialect == "claude")
+        if parsed_matcher.problem:
+            self._report(f"{event}: {parsed_matcher.problem}")
         condition = entry["if"] if isinstance(entry.get("if"), str) else ""
         return Hook(
             event=event,
@@ -199,11 +201,13 @@ class _Reader:
             scope=owner.scope,
             source=owner.source,
             home=owner.home,
-            matcher=meant.text,
-            is_glob=meant.is_glob,
-            condition=condition or meant.condition,
+            matcher=parsed_matcher.text,
+            is_glob=parsed_matcher.is_glob,
+            condition=condition or parsed_matcher.condition,
             timeout=min(float(seconds), MAX_SECONDS) if is_time else RULES[event].seconds,
-            fails_closed=closed if isinstance(closed, bool) else owner.dialect == "own" and RULES[event].blocks,
+            fails_closed=fails_closed
+            if isinstance(fails_closed, bool)
+            else owner.dialect == "own" and RULES[event].blocks,
             loops=loops if loops is None or (isinstance(loops, int) and loops >= 0) else DEFAULT_LOOPS,
         )
 
@@ -213,8 +217,8 @@ def _iterate_entries(entries: list[object]) -> Iterator[tuple[object, object]]:
     for entry in entries:
         inner = entry.get("hooks") if isinstance(entry, Mapping) else None
         if isinstance(entry, Mapping) and isinstance(inner, list):
-            for each in inner:
-                yield each, entry.get("matcher")
+            for inner_entry in inner:
+                yield inner_entry, entry.get("matcher")
         elif isinstance(entry, Mapping):
             yield entry, entry.get("matcher")
         else:
@@ -225,7 +229,7 @@ def _read_command(entry: Mapping[str, Any]) -> str:
     command, words = entry.get("command"), entry.get("args")
     if not isinstance(command, str) or not command.strip() or "\0" in command:
         return ""
-    if isinstance(words, list) and all(isinstance(each, str) for each in words):
+    if isinstance(words, list) and all(isinstance(word, str) for word in words):
         return " ".join(map(_quote_word, [command, *words]))
     return command
 
@@ -241,10 +245,10 @@ def _quote_word(word: str) -> str:
 def _explain_event(name: str) -> str:
     if name.lower() in _NOT_RAISED_LOWER:
         return f"{name}: this event is not raised here, so its hooks never run."
-    near = difflib.get_close_matches(name, EVENTS_BY_NAME, n=1, cutoff=0.6)
-    return f"{name}: there is no such event.{f' Did you mean {near[0]}?' if near else ''}"
+    suggestions = difflib.get_close_matches(name, EVENTS_BY_NAME, n=1, cutoff=0.6)
+    return f"{name}: there is no such event.{f' Did you mean {suggestions[0]}?' if suggestions else ''}"
 
 
 def _explain_key(key: str) -> str:
-    near = difflib.get_close_matches(key, _KNOWN_KEYS, n=1, cutoff=0.7)
-    return f"{key!r} is not known and not heard.{f' Did you mean {near[0]}?' if near else ''}"
+    suggestions = difflib.get_close_matches(key, _KNOWN_KEYS, n=1, cutoff=0.7)
+    return f"{key!r} is not known and not heard.{f' Did you mean {suggestions[0]}?' if suggestions else ''}"

@@ -50,8 +50,8 @@ def build_payload(
     """Build the input of a hook. `fields`: what the event alone has, by the names that both dialects share."""
     name = get_native_name(hook.event, hook.dialect)
     common = _build_claude(scene) if hook.dialect == "claude" else _build_cursor(scene)
-    about = _build_call(hook, scene, call) if call is not None else {}
-    return {**common, "hook_event_name": name, **about, **_shorten(fields)}
+    call_fields = _build_call(hook, scene, call) if call is not None else {}
+    return {**common, "hook_event_name": name, **call_fields, **_shorten(fields)}
 
 
 def encode_payload(payload: Mapping[str, Any]) -> bytes:
@@ -60,7 +60,7 @@ def encode_payload(payload: Mapping[str, Any]) -> bytes:
 
 
 def _build_cursor(scene: HookScene) -> dict[str, Any]:
-    own = {"subagent_id": scene.agent, "subagent_type": scene.agent_type} if scene.agent else {}
+    agent_fields = {"subagent_id": scene.agent, "subagent_type": scene.agent_type} if scene.agent else {}
     return {
         "conversation_id": scene.session,
         "generation_id": scene.turn,
@@ -70,12 +70,12 @@ def _build_cursor(scene: HookScene) -> dict[str, Any]:
         "workspace_roots": [str(scene.root)],
         "user_email": None,
         "transcript_path": None,
-        **own,
+        **agent_fields,
     }
 
 
 def _build_claude(scene: HookScene) -> dict[str, Any]:
-    own = {"agent_id": scene.agent, "agent_type": scene.agent_type} if scene.agent else {}
+    agent_fields = {"agent_id": scene.agent, "agent_type": scene.agent_type} if scene.agent else {}
     return {
         "session_id": scene.session,
         "prompt_id": scene.turn,
@@ -83,13 +83,13 @@ def _build_claude(scene: HookScene) -> dict[str, Any]:
         "cwd": str(scene.root / scene.directory),
         "permission_mode": _PERMISSION_MODES.get(scene.mode, "default"),
         "effort": {"level": scene.effort or "default"},
-        **own,
+        **agent_fields,
     }
 
 
 def _build_call(hook: Hook, scene: HookScene, call: HookCall) -> dict[str, Any]:
-    given = build_tool_input(call.tool, call.arguments, hook.dialect, scene.root, call.path)
-    found: dict[str, Any]
+    tool_input = build_tool_input(call.tool, call.arguments, hook.dialect, scene.root, call.path)
+    payload: dict[str, Any]
     cwd = str(scene.root / scene.directory)
     match hook.event:
         case HookEvent.BEFORE_SHELL | HookEvent.AFTER_SHELL:
@@ -98,22 +98,22 @@ def _build_call(hook: Hook, scene: HookScene, call: HookCall) -> dict[str, Any]:
             return {"command": command, "cwd": cwd, "sandbox": is_boxed, **_build_end(hook, "output", call)}
         case HookEvent.BEFORE_MCP | HookEvent.AFTER_MCP:
             server, _, tool = call.tool.removeprefix("mcp__").partition("__")
-            about = {"tool_name": tool, "tool_input": _to_json(given), "server": server}
-            return {**about, **_build_end(hook, "result_json", call)}
+            tool_fields = {"tool_name": tool, "tool_input": _to_json(tool_input), "server": server}
+            return {**tool_fields, **_build_end(hook, "result_json", call)}
         case HookEvent.BEFORE_READ | HookEvent.AFTER_EDIT:
             return {"file_path": str(scene.root / call.path)}
     foreign = get_foreign_tool(call.tool)
-    found = {
+    payload = {
         "tool_name": foreign.claude if hook.dialect == "claude" else foreign.cursor,
-        "tool_input": given,
+        "tool_input": tool_input,
         "tool_use_id": call.call,
         "cwd": cwd,
     }
     if hook.event is HookEvent.POST_TOOL:
         key = "tool_response" if hook.dialect == "claude" else "tool_output"
-        said: object = {"content": call.result} if hook.dialect == "claude" else _to_json({"content": call.result})
-        found |= {key: said, "duration_ms" if hook.dialect == "claude" else "duration": call.duration_ms}
-    return found
+        response: object = {"content": call.result} if hook.dialect == "claude" else _to_json({"content": call.result})
+        payload |= {key: response, "duration_ms" if hook.dialect == "claude" else "duration": call.duration_ms}
+    return payload
 
 
 def _build_end(hook: Hook, name: str, call: HookCall) -> dict[str, Any]:

@@ -58,46 +58,46 @@ def load_hooks(workspace: Workspace, check: TrustCheck | None) -> HookTable:
     """Load the hooks of a project and of its user. `check`: whether a file's hooks are trusted; None = none of the
     project is. Nothing in them is fatal."""
     hooks: list[Hook] = []
-    held: list[Hook] = []
+    untrusted_hooks: list[Hook] = []
     problems: list[HookProblem] = []
-    for path, found in iterate_project_files(workspace):
-        is_heard = not found.hooks or (check is not None and check(path, render_for_trust(found, workspace)))
-        (hooks if is_heard else held).extend(found.hooks)
-        problems += found.problems
-    plugins = (found for _, found in _iterate_plugin_files(workspace, "user"))
-    for found in (*map(_read_source, list_user_sources()), *plugins):
-        hooks += found.hooks
-        problems += found.problems
+    for path, hook_file in iterate_project_files(workspace):
+        is_heard = not hook_file.hooks or (check is not None and check(path, render_for_trust(hook_file, workspace)))
+        (hooks if is_heard else untrusted_hooks).extend(hook_file.hooks)
+        problems += hook_file.problems
+    plugins = (hook_file for _, hook_file in _iterate_plugin_files(workspace, "user"))
+    for hook_file in (*map(_read_source, list_user_sources()), *plugins):
+        hooks += hook_file.hooks
+        problems += hook_file.problems
     for hook in hooks:
         if missing := explain_missing(hook, workspace.root):
             problems.append(HookProblem(source=hook.source, message=f"{hook.describe()}: {missing}"))
-    return HookTable(hooks=tuple(hooks), held=tuple(held), problems=tuple(problems))
+    return HookTable(hooks=tuple(hooks), held=tuple(untrusted_hooks), problems=tuple(problems))
 
 
 def list_user_sources() -> tuple[HookSource, ...]:
     """Return the user's own hook files, whether or not they are there."""
     home = Path.home()
-    found: tuple[tuple[Path, Dialect, str], ...] = (
+    sources: tuple[tuple[Path, Dialect, str], ...] = (
         (get_config_dir() / "hooks.json", "own", ""),
         (home / ".cursor/hooks.json", "cursor", str(home / ".cursor")),
         (home / ".claude/settings.json", "claude", ""),
     )
     return tuple(
         HookSource(path=path, owner=HookOwner(dialect=dialect, scope="user", source=_show(path), home=base))
-        for path, dialect, base in found
+        for path, dialect, base in sources
     )
 
 
 def _iterate_plugin_files(workspace: Workspace, scope: Scope) -> Iterator[tuple[str, HookFile]]:
     """Iterate over the hook files of the plug-ins of a project, or of its user. One of the project hides none of the
     user's, whatever its name."""
-    folders = [each for each in list_extension_folders(workspace, trust_everything) if each.scope == scope]
+    folders = [folder for folder in list_extension_folders(workspace, trust_everything) if folder.scope == scope]
     for plugin in load_plugins(folders).plugins:
         for source in plugin.sources:
             if source.kind == "hooks":
                 dialect: Dialect = "cursor" if b'"version"' in source.data else "claude"
-                place = str(workspace.root / Path(source.directory).expanduser())
-                owner = HookOwner(dialect=dialect, scope="plugin", source=source.path, home=place)
+                home = str(workspace.root / Path(source.directory).expanduser())
+                owner = HookOwner(dialect=dialect, scope="plugin", source=source.path, home=home)
                 yield source.path, _parse(source.data, owner)
 
 
@@ -109,8 +109,8 @@ def _show(path: Path) -> str:
 def iterate_project_files(workspace: Workspace) -> Iterator[tuple[str, HookFile]]:
     """Iterate over the project's hook files that are there, those of its plug-ins last, as they are on the disk."""
     for path, dialect in PROJECT_HOOK_FILES:
-        if (found := read_project_file(workspace, path, dialect)) is not None:
-            yield path, found
+        if (hook_file := read_project_file(workspace, path, dialect)) is not None:
+            yield path, hook_file
     yield from _iterate_plugin_files(workspace, "project")
 
 
@@ -119,7 +119,7 @@ def is_hook_path(path: str, workspace: Workspace) -> bool:
     if path in HOOK_PATHS:
         return True
     is_near = "/plugins/" in f"/{path}"
-    return is_near and any(path == each for each, _ in _iterate_plugin_files(workspace, "project"))
+    return is_near and any(path == hook_path for hook_path, _ in _iterate_plugin_files(workspace, "project"))
 
 
 def read_project_file(workspace: Workspace, path: str, dialect: Dialect) -> HookFile | None:
@@ -134,13 +134,13 @@ def read_project_file(workspace: Workspace, path: str, dialect: Dialect) -> Hook
 
 
 def _read_source(source: HookSource) -> HookFile:
-    shown = source.owner.source
+    source_name = source.owner.source
     try:
         data = read_regular_file(source.path, MAX_FILE + 1)
     except (FileNotFoundError, NotADirectoryError):
         return HookFile()
     except OSError as error:
-        return HookFile(problems=(HookProblem(source=shown, message=f"not read: {error.strerror}."),))
+        return HookFile(problems=(HookProblem(source=source_name, message=f"not read: {error.strerror}."),))
     return _parse(data, source.owner)
 
 
@@ -156,38 +156,38 @@ def render_for_trust(file: HookFile, workspace: Workspace) -> bytes:
     start as they are now."""
     lines = []
     for hook in file.hooks:
-        closed = " (fails closed)" if hook.fails_closed else ""
-        lines.append(f"{hook.describe()}{closed} {_hash_scripts(hook, workspace)}".rstrip())
+        suffix = " (fails closed)" if hook.fails_closed else ""
+        lines.append(f"{hook.describe()}{suffix} {_hash_scripts(hook, workspace)}".rstrip())
     return "\n".join(lines).encode("utf-8", "surrogatepass")
 
 
 def _hash_scripts(hook: Hook, workspace: Workspace) -> str:
-    said = []
+    digests = []
     for script in list_script_files(hook, workspace.root):
         try:
             data = workspace.read_bytes(script.relative_to(workspace.root).as_posix(), MAX_SCRIPT)
         except PathRefused:  # gone meanwhile, or a link that leads out of the project
             continue
-        said.append(hashlib.sha256(data).hexdigest())
-    return " ".join(said)
+        digests.append(hashlib.sha256(data).hexdigest())
+    return " ".join(digests)
 
 
 def describe_hooks(files: Iterable[HookFile]) -> tuple[str, ...]:
     """Return a line for each hook, for the user who is to trust them."""
     lines = [hook.describe() for file in files for hook in file.hooks]
-    more = len(lines) - MAX_DESCRIBED
-    return (*lines[:MAX_DESCRIBED], *((f"and {more} more",) if more > 0 else ()))
+    remaining_count = len(lines) - MAX_DESCRIBED
+    return (*lines[:MAX_DESCRIBED], *((f"and {remaining_count} more",) if remaining_count > 0 else ()))
 
 
 def describe_changed_hooks(before: Mapping[str, Sequence[str]], now: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Return a line for each hook that is new (+) or gone (-) in these files, or for all of a file whose scripts alone
     have changed (~)."""
-    found: list[str] = []
+    descriptions: list[str] = []
     for path, lines in now.items():
-        known = before.get(path, ())
+        previous_lines = before.get(path, ())
         changes = [
-            *(f"- {line}" for line in known if line not in lines),
-            *(f"+ {line}" for line in lines if line not in known),
+            *(f"- {line}" for line in previous_lines if line not in lines),
+            *(f"+ {line}" for line in lines if line not in previous_lines),
         ]
-        found += changes or [f"~ {line}" for line in lines]
-    return tuple(found[:MAX_DESCRIBED])
+        descriptions += changes or [f"~ {line}" for line in lines]
+    return tuple(descriptions[:MAX_DESCRIBED])

@@ -75,7 +75,7 @@ class HookRunner(Struct, frozen=True):
         box = await self.host.box.find()
         if box is None or not box.tier.can_run_unasked:
             return HookRun(problem=NOT_HELD)
-        out, errors, overlay = _Collector(), _Collector(), await asyncio.to_thread(self._pin_scripts, hook)
+        output, errors, overlay = _Collector(), _Collector(), await asyncio.to_thread(self._pin_scripts, hook)
         origin = Origin(turn=turn, call=new_id("hook"), tool=TOOL, command=hook.command)
         request = CommandRequest(
             command=_build_command(hook),
@@ -87,10 +87,10 @@ class HookRunner(Struct, frozen=True):
             overlays=(overlay,) if overlay else (),
             on_stderr=errors.add,
         )
-        execution = Execution(_add_readable(self.host, hook), request, ShellState(), out.add)
+        execution = Execution(_add_readable(self.host, hook), request, ShellState(), output.add)
         try:
             await execution.begin(box)
-            return _build_run(hook, await execution.end(), out, errors)
+            return _build_run(hook, await execution.end(), output, errors)
         except asyncio.CancelledError:
             await asyncio.shield(asyncio.ensure_future(execution.abandon()))
             raise
@@ -102,23 +102,23 @@ class HookRunner(Struct, frozen=True):
 
     def _pin_scripts(self, hook: Hook) -> Path | None:
         """Lay the hook's scripts, as they are on the disk, over pending ones. Returns the layer, None = none."""
-        workspace, place = self.host.workspace, None
+        workspace, layer = self.host.workspace, None
         for script in list_script_files(hook, workspace.root):
             path = script.relative_to(workspace.root).as_posix()
             with suppress(PathRefused, OSError):
                 data = workspace.read_bytes(path, MAX_SCRIPT)
                 if self._read_pending(path) != data:
-                    place = place or self._make_layer()
-                    (place / path).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-                    (place / path).write_bytes(data)
-                    (place / path).chmod(stat.S_IMODE(script.stat().st_mode))
-        return place
+                    layer = layer or self._make_layer()
+                    (layer / path).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+                    (layer / path).write_bytes(data)
+                    (layer / path).chmod(stat.S_IMODE(script.stat().st_mode))
+        return layer
 
     def _make_layer(self) -> Path:
         make_private_directory(self.host.directory)
-        place = Path(tempfile.mkdtemp(prefix="hook-", dir=self.host.directory))
-        place.chmod(stat.S_IMODE(self.host.workspace.root.stat().st_mode) | 0o700)
-        return place
+        layer = Path(tempfile.mkdtemp(prefix="hook-", dir=self.host.directory))
+        layer.chmod(stat.S_IMODE(self.host.workspace.root.stat().st_mode) | 0o700)
+        return layer
 
     def _read_pending(self, path: str) -> bytes | None:
         try:
@@ -133,9 +133,13 @@ def _build_command(hook: Hook) -> str:
     if hook.home:
         import shlex
 
-        place = shlex.quote(hook.home)
-        lines += [f"export CLAUDE_PLUGIN_ROOT={place} CURSOR_PLUGIN_ROOT={place}"] if hook.scope == "plugin" else []
-        lines += [f"mkdir -p {place} 2> /dev/null; cd {place} || exit 126"] if hook.directory else []
+        quoted_home = shlex.quote(hook.home)
+        lines += (
+            [f"export CLAUDE_PLUGIN_ROOT={quoted_home} CURSOR_PLUGIN_ROOT={quoted_home}"]
+            if hook.scope == "plugin"
+            else []
+        )
+        lines += [f"mkdir -p {quoted_home} 2> /dev/null; cd {quoted_home} || exit 126"] if hook.directory else []
     return "\n".join([*lines, hook.command])
 
 
@@ -144,23 +148,23 @@ def _add_readable(host: CommandHost, hook: Hook) -> CommandHost:
     script = find_script(hook, host.workspace.root)
     if hook.scope == "project" or script is None or script.is_relative_to(host.workspace.root):
         return host
-    folders = [Path.home() / each for each in _SCRIPT_FOLDERS] + [get_config_dir() / "hooks"]
+    folders = [Path.home() / name for name in _SCRIPT_FOLDERS] + [get_config_dir() / "hooks"]
     folders += [Path(hook.home)] if hook.scope == "plugin" and hook.home else []
-    place = next((each for each in folders if script.is_relative_to(each)), script)
-    return replace(host, readable=lambda: (*host.readable(), place))
+    readable_path = next((folder for folder in folders if script.is_relative_to(folder)), script)
+    return replace(host, readable=lambda: (*host.readable(), readable_path))
 
 
-def _build_run(hook: Hook, result: CommandResult, out: _Collector, errors: _Collector) -> HookRun:
+def _build_run(hook: Hook, result: CommandResult, output: _Collector, errors: _Collector) -> HookRun:
     problem = ""
     if result.timed_out:
         problem = f"it had not ended after {hook.timeout:g} s"
     elif result.exit_code is None:
         problem = _ENDS.get(result.ended, result.ended)
-    elif out.is_clipped or errors.is_clipped:
+    elif output.is_clipped or errors.is_clipped:
         problem = f"it wrote more than {MAX_OUTPUT >> 20} MB"
     return HookRun(
         exit_code=result.exit_code,
-        stdout=out.text,
+        stdout=output.text,
         stderr=errors.text,
         problem=problem,
         duration_ms=result.duration_ms,
@@ -168,6 +172,6 @@ def _build_run(hook: Hook, result: CommandResult, out: _Collector, errors: _Coll
     )
 
 
-def _remove(place: Path) -> None:
+def _remove(path: Path) -> None:
     with suppress(OSError):
-        remove_tree(place)
+        remove_tree(path)

@@ -70,8 +70,8 @@ def _iterate_words(command: str) -> Iterator[str]:
 def _locate(word: str, hook: Hook, root: Path) -> Path | None:
     values = {"HOME": str(Path.home()), "CLAUDE_PLUGIN_ROOT": hook.home, "CURSOR_PLUGIN_ROOT": hook.home}
 
-    def expand(found: re.Match[str]) -> str:
-        return values.get(found[1], str(root))
+    def expand(match: re.Match[str]) -> str:
+        return values.get(match[1], str(root))
 
     path = _VARIABLE.sub(expand, word)
     if "$" in path:
@@ -87,16 +87,16 @@ def list_script_files(hook: Hook, root: Path) -> tuple[Path, ...]:
     They are what is trusted with the hook, so a file too many is a question too many, and one too few is a guard that
     anybody changes. Reads directories.
     """
-    found: dict[Path, None] = {}
+    files: dict[Path, None] = {}
     for path in _iterate_named_paths(hook, root):
-        if path in found or not path.is_relative_to(root) or not _is_file(path):
+        if path in files or not path.is_relative_to(root) or not _is_file(path):
             continue
-        found[path] = None
+        files[path] = None
         if HOOKS_FOLDER in path.relative_to(root).parts[:-1]:
-            folder = next(each for each in path.parents if each.name == HOOKS_FOLDER)
-            below = (each for each in sorted(folder.rglob("*")) if each.is_file() and "__pycache__" not in each.parts)
-            found |= dict.fromkeys(islice(below, MAX_FILES))
-    return tuple(found)[:MAX_FILES]
+            folder = next(parent for parent in path.parents if parent.name == HOOKS_FOLDER)
+            below = (file for file in sorted(folder.rglob("*")) if file.is_file() and "__pycache__" not in file.parts)
+            files |= dict.fromkeys(islice(below, MAX_FILES))
+    return tuple(files)[:MAX_FILES]
 
 
 def _iterate_named_paths(hook: Hook, root: Path) -> Iterator[Path]:
@@ -117,11 +117,11 @@ def _iterate_named_paths(hook: Hook, root: Path) -> Iterator[Path]:
 def _list_possible_words(command: str) -> list[str]:
     """List the words of a command as a shell may see them: cut at its signs, without quotes, with blanks in them."""
     try:
-        quoted = shlex.split(command)
+        words = shlex.split(command)
     except ValueError:
-        quoted = []
+        words = []
     plain = command.replace("'", "").replace('"', "")
-    return list(dict.fromkeys((*_WORD.findall(command), *_WORD.findall(plain), *quoted)))[:MAX_WORDS]
+    return list(dict.fromkeys((*_WORD.findall(command), *_WORD.findall(plain), *words)))[:MAX_WORDS]
 
 
 def _is_file(path: Path) -> bool:

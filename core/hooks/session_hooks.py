@@ -125,8 +125,8 @@ class SessionHooks(Struct, eq=False):
 
     def _notify_slow(self, hook: Hook) -> None:
         """Tell the user what is waited for, while it is."""
-        said = f"Waiting for the hook {hook.describe()[:300]}, at most {hook.timeout:g} s."
-        self._notify_once(f"slow {hook.id}", said)
+        message = f"Waiting for the hook {hook.describe()[:300]}, at most {hook.timeout:g} s."
+        self._notify_once(f"slow {hook.id}", message)
 
     def has(self, *events: HookEvent) -> bool:
         """True if there are hooks for one of these events, as the files were read last."""
@@ -134,8 +134,8 @@ class SessionHooks(Struct, eq=False):
 
     def take_stop(self) -> bool:
         """True, once, if a hook said that the agent is to stop."""
-        wanted, self._has_stop = self._has_stop, False
-        return wanted
+        has_stop, self._has_stop = self._has_stop, False
+        return has_stop
 
     def get_agent_type(self) -> str:
         """Return the type of the subagent whose session this is, "" = it is none."""
@@ -156,18 +156,18 @@ class SessionHooks(Struct, eq=False):
         hooks = [hook for hook in (self.table or HookTable()).hooks if hook.event is occasion.event]
         if RULES[occasion.event].continues:
             hooks = [hook for hook in hooks if hook.loops is None or occasion.loops < hook.loops]
-        chosen = select_hooks(hooks, occasion.subjects, occasion.texts)
-        if not chosen:
+        selected_hooks = select_hooks(hooks, occasion.subjects, occasion.texts)
+        if not selected_hooks:
             return NOTHING_SAID
         async with self._lock:
-            said = [(hook, await self._run_one(hook, occasion)) for hook in chosen]
-        found = find_strictest_answer(said)
-        outcome = HookOutcome(answers=tuple(said))
+            answers = [(hook, await self._run_one(hook, occasion)) for hook in selected_hooks]
+        strictest_pair = find_strictest_answer(answers)
+        outcome = HookOutcome(answers=tuple(answers))
         is_within = occasion.call is not None or not RULES[occasion.event].blocks
         self._has_stop = self._has_stop or (outcome.ends_turn and is_within)
-        if found is None:
+        if strictest_pair is None:
             return outcome
-        hook, answer = found
+        hook, answer = strictest_pair
         return replace(outcome, permission=answer.permission, decider=f"`{hook.command[:120]}`", reason=answer.reason)
 
     async def _run_one(self, hook: Hook, occasion: HookOccasion) -> HookAnswer:
@@ -184,15 +184,19 @@ class SessionHooks(Struct, eq=False):
         self.env |= answer.env
         self.emit(_build_record(hook, run, answer, occasion.call))
         if answer.failure and not answer.failure.startswith(MISSING):  # that was told when the files were read
-            what = "so what it guards is refused" if answer.permission == "deny" else "and what it is for goes on"
-            self._notify_once(hook.id, f"The hook {hook.describe()[:300]} gave no answer, {what}: {answer.failure}")
+            consequence = (
+                "so what it guards is refused" if answer.permission == "deny" else "and what it is for goes on"
+            )
+            self._notify_once(
+                hook.id, f"The hook {hook.describe()[:300]} gave no answer, {consequence}: {answer.failure}"
+            )
         if answer.message:
             self.emit(Notice(level="info", message=f"Hook {hook.command[:80]}: {answer.message}"[:2_000]))
         return answer
 
 
 def _build_record(hook: Hook, run: HookRun, answer: HookAnswer, call: HookCall | None) -> HookRan:
-    said = answer.failure or answer.reason or answer.message or answer.context or answer.followup
+    message = answer.failure or answer.reason or answer.message or answer.context or answer.followup
     return HookRan(
         id=hook.id,
         event=hook.event,
@@ -202,7 +206,7 @@ def _build_record(hook: Hook, run: HookRun, answer: HookAnswer, call: HookCall |
         call=call.call if call is not None else "",
         exit_code=run.exit_code,
         duration_ms=run.duration_ms,
-        message=said[:MAX_RECORDED],
+        message=message[:MAX_RECORDED],
         effects=run.effects,
     )
 

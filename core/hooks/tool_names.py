@@ -58,8 +58,8 @@ _PATH_ARGUMENTS: Final = ("file_path", "path", "notebook_path")
 
 def get_foreign_tool(name: str) -> ForeignTool:
     """Return a tool's names elsewhere; one that nobody else has keeps its own."""
-    if (known := _FOREIGN.get(name)) is not None:
-        return known
+    if (foreign_tool := _FOREIGN.get(name)) is not None:
+        return foreign_tool
     if name.startswith("mcp__"):
         return ForeignTool(f"MCP:{name.removeprefix('mcp__').partition('__')[2]}", name)
     return ForeignTool(name, name)
@@ -78,15 +78,15 @@ def build_tool_input(
     """Build `tool_input`: the arguments under the names of the dialects, with absolute paths. `path`: the one file, of
     several that the call names, which the hook is asked about."""
     names = get_foreign_tool(name).arguments
-    found = {names.get(key, key): value for key, value in arguments.items()}
+    tool_input = {names.get(key, key): value for key, value in arguments.items()}
     if name in {"apply_patch", "edit_file"} and path:
-        found.setdefault("file_path", path)
+        tool_input.setdefault("file_path", path)
     if name == "delete_file" and dialect == "claude":
-        found["content"] = ""
+        tool_input["content"] = ""
     for key in _PATH_ARGUMENTS:
-        if isinstance(value := found.get(key), str) and value and key in _list_path_keys(name):
-            found[key] = str(root / (path if path and key == "file_path" else value))
-    return found
+        if isinstance(value := tool_input.get(key), str) and value and key in _list_path_keys(name):
+            tool_input[key] = str(root / (path if path and key == "file_path" else value))
+    return tool_input
 
 
 def _list_path_keys(name: str) -> tuple[str, ...]:
@@ -94,13 +94,13 @@ def _list_path_keys(name: str) -> tuple[str, ...]:
     return _PATH_ARGUMENTS if not name.startswith("mcp__") and foreign.cursor != name else ()
 
 
-def restore_arguments(name: str, changed: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+def restore_arguments(name: str, changed_input: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a call from what a hook made of its `tool_input`; what it left out is as it was.
 
     The tool itself knows the names of the dialects; Claude's time limit of a command is in milliseconds.
     """
-    names = {foreign: own for own, foreign in get_foreign_tool(name).arguments.items() if own in before}
-    said = {names.get(key, key): value for key, value in changed.items()}
-    if name == "run_terminal_cmd" and isinstance(limit := said.get("timeout"), int) and limit > 600:
-        said["timeout"] = min(limit // 1000, 600)
-    return {**before, **said}
+    names = {foreign: own_name for own_name, foreign in get_foreign_tool(name).arguments.items() if own_name in before}
+    changed_arguments = {names.get(key, key): value for key, value in changed_input.items()}
+    if name == "run_terminal_cmd" and isinstance(limit := changed_arguments.get("timeout"), int) and limit > 600:
+        changed_arguments["timeout"] = min(limit // 1000, 600)
+    return {**before, **changed_arguments}

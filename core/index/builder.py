@@ -74,19 +74,19 @@ class IndexBuilder:
         check_reported(self._database)
         self._finish_batches()
         self._waiting.clear()
-        known = self._writer.load_known()
-        paths = set(known)
-        for found in ProjectWalk(self._workspace, paths).iterate_files():
-            before = known.pop(found.path, None)
-            if before is None or (before.changed, before.size) != (found.changed, found.size):
-                self._waiting.append(found)
-            if len(paths) + len(self._waiting) - len(known) > MOST_FILES:
+        known_files = self._writer.load_known()
+        paths = set(known_files)
+        for file in ProjectWalk(self._workspace, paths).iterate_files():
+            before = known_files.pop(file.path, None)
+            if before is None or (before.changed, before.size) != (file.changed, file.size):
+                self._waiting.append(file)
+            if len(paths) + len(self._waiting) - len(known_files) > MOST_FILES:
                 self._note = f"the project has more than {MOST_FILES:,} files: the others are not in it"
                 break
         if len(self._waiting) > _FEW:
             self._waiting = deque(sort_by_use(self._waiting))
         with self._commit():
-            self._writer.remove(known)
+            self._writer.remove(known_files)
 
     def note_changed(self, paths: Iterable[str]) -> None:
         """Bring some paths up to date, directories with all below them."""
@@ -97,14 +97,23 @@ class IndexBuilder:
             self.sweep()
             return
         walk = ProjectWalk(self._workspace)
-        found = {each.path: each for path in paths for each in walk.find(path)}
-        gone = [known for path in paths for known in self._writer.list_below(path) if known not in found]
-        left = [each for each in self._waiting if each.path not in found and not _lies_below(each.path, paths)]
-        self._waiting = deque(left if len(found) <= _FEW else [*found.values(), *left])
+        files_by_path = {file.path: file for path in paths for file in walk.find(path)}
+        removed_paths = [
+            known_path
+            for path in paths
+            for known_path in self._writer.list_below(path)
+            if known_path not in files_by_path
+        ]
+        remaining_files = [
+            file for file in self._waiting if file.path not in files_by_path and not _lies_below(file.path, paths)
+        ]
+        self._waiting = deque(
+            remaining_files if len(files_by_path) <= _FEW else [*files_by_path.values(), *remaining_files]
+        )
         with self._commit():
-            self._writer.remove(gone)
-            if len(found) <= _FEW:
-                self._write(read_rows(self._top, each) for each in found.values())
+            self._writer.remove(removed_paths)
+            if len(files_by_path) <= _FEW:
+                self._write(read_rows(self._top, file) for file in files_by_path.values())
 
     def finish(self) -> None:
         """Do all work that is left."""
@@ -131,9 +140,9 @@ class IndexBuilder:
 
     def _read_waiting(self) -> None:
         """Read files and write them, for about a second."""
-        started, count = monotonic(), 0
+        start_time, count = monotonic(), 0
         with self._commit():
-            while count < _FILES_PER_COMMIT and monotonic() - started < _SECONDS_PER_COMMIT:
+            while count < _FILES_PER_COMMIT and monotonic() - start_time < _SECONDS_PER_COMMIT:
                 rows = self._read_some()
                 if not rows and not self._waiting and not self._pool.is_busy:
                     break
@@ -181,24 +190,24 @@ class IndexBuilder:
         self._tell(self._status)
 
     def _write(self, rows: Iterable[FileRows]) -> None:
-        for each in rows:
-            self._writer.write(each)
+        for row in rows:
+            self._writer.write(row)
             self._written += 1
         self._vectors.is_behind = True
 
     def _measure(self) -> IndexStatus:
         """Return how far it is."""
-        indexed, chunks = self._writer.count_files(), self._writer.count_chunks()
+        indexed_count, chunks = self._writer.count_files(), self._writer.count_chunks()
         waiting = len(self._waiting) + self._pool.count_files()
         behind = waiting > _FEW or (waiting > 0 and self._status.state == "building")
-        done = self._vectors.done  # 0 = not looked yet: what was told last holds
-        embedded = self._writer.count_chunks(done) if done else min(self._status.embedded, chunks)
+        last_chunk = self._vectors.done  # 0 = not looked yet: what was told last holds
+        embedded_count = self._writer.count_chunks(last_chunk) if last_chunk else min(self._status.embedded, chunks)
         return IndexStatus(
             state="building" if behind else "ready",
-            files=indexed + waiting,
-            indexed=indexed,
+            files=indexed_count + waiting,
+            indexed=indexed_count,
             chunks=chunks,
-            embedded=embedded,
+            embedded=embedded_count,
             problem=self._note,
         )
 

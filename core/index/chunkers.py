@@ -33,14 +33,14 @@ class _Chunker:
     """One process, with the files that it was given: some to read, and some for when those are done."""
 
     def __init__(self, top: int, others: Iterable[Connection]) -> None:
-        self.pipe, theirs = Pipe()
+        self.pipe, child_pipe = Pipe()
         self.batches: deque[list[FoundFile]] = deque()
         self.pid = os.fork()
         if self.pid == 0:
-            for each in (self.pipe, *others):
-                each.close()
-            _serve(top, theirs)
-        theirs.close()
+            for connection in (self.pipe, *others):
+                connection.close()
+            _serve(top, child_pipe)
+        child_pipe.close()
 
     def give(self, files: list[FoundFile]) -> None:
         self.batches.append(files)
@@ -65,7 +65,7 @@ def _serve(top: int, pipe: Connection) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         gc.disable()  # rows and nodes are many and never form cycles: looking for some takes a fifth of the time
         while True:
-            pipe.send_bytes(_encode([read_rows(top, found) for found in _decode_files(pipe.recv_bytes())]))
+            pipe.send_bytes(_encode([read_rows(top, file) for file in _decode_files(pipe.recv_bytes())]))
     except (OSError, EOFError):
         os._exit(0)
     finally:
@@ -84,11 +84,11 @@ class ChunkerPool:
     @property
     def is_busy(self) -> bool:
         """True if files were taken whose rows are not collected yet."""
-        return bool(self._alone) or any(each.batches for each in self._chunkers)
+        return bool(self._alone) or any(chunker.batches for chunker in self._chunkers)
 
     def count_files(self) -> int:
         """Count the files that were taken whose rows are not collected yet."""
-        return len(self._alone) + sum(len(batch) for each in self._chunkers for batch in each.batches)
+        return len(self._alone) + sum(len(batch) for chunker in self._chunkers for batch in chunker.batches)
 
     def feed(self, waiting: deque[FoundFile]) -> None:
         """Give the first of the files to chunkers that have little to do."""
@@ -100,11 +100,11 @@ class ChunkerPool:
     def collect(self) -> list[FileRows]:
         """Wait for the next files to be done; none if there are none."""
         self.feed(deque())
-        busy = {each.pipe.fileno(): each for each in self._chunkers if each.batches}
+        busy = {candidate.pipe.fileno(): candidate for candidate in self._chunkers if candidate.batches}
         if not busy:
             return []
         ready = wait(list(busy))
-        chunker = busy[next(each for each in busy if each in ready)]
+        chunker = busy[next(descriptor for descriptor in busy if descriptor in ready)]
         try:
             return chunker.take()
         except (OSError, EOFError):
@@ -117,7 +117,7 @@ class ChunkerPool:
 
     def _start(self) -> None:
         while len(self._chunkers) < self.count:
-            self._chunkers.append(_Chunker(self._top, [each.pipe for each in self._chunkers]))
+            self._chunkers.append(_Chunker(self._top, [chunker.pipe for chunker in self._chunkers]))
 
     def _replace(self, chunker: _Chunker) -> list[FileRows]:
         """Let go of a chunker that died; its files are read one by one, and one that it died of alone is not."""

@@ -100,23 +100,23 @@ class _Cutter:
     def cut(self, borders: Sequence[int] = ()) -> Iterator[_Span]:
         """Iterate over the spans; none reaches over a border, which is the first line of a part (0-indexed)."""
         for first, after in pairwise((0, *borders, len(self._lines))):
-            inside = [each for each in self._symbols if first <= each.first < after] if borders else self._symbols
+            inside = [symbol for symbol in self._symbols if first <= symbol.first < after] if borders else self._symbols
             yield from self._cut_at(inside, first, after, None)
 
     def _cut_at(
         self, symbols: Sequence[Symbol], first: int, after: int, within: Symbol | None, depth: int = 0
     ) -> Iterator[_Span]:
         """Cut lines at the outermost of the definitions that are among them."""
-        at = first
+        line_number = first
         for symbol, inner in _list_outermost(symbols, first, after):
-            start = self._find_comment(symbol.first, at)
-            yield from self._cut_text(at, start, within)
-            at = symbol.last + 1
-            if self._measure(start, at) > LONGEST:
-                yield from self._cut_at(inner if depth < _DEEPEST else (), start, at, symbol, depth + 1)
+            start = self._find_comment(symbol.first, line_number)
+            yield from self._cut_text(line_number, start, within)
+            line_number = symbol.last + 1
+            if self._measure(start, line_number) > LONGEST:
+                yield from self._cut_at(inner if depth < _DEEPEST else (), start, line_number, symbol, depth + 1)
             else:
-                yield _Span(start, at, self._measure(start, at), symbol)
-        yield from self._cut_text(at, after, within)
+                yield _Span(start, line_number, self._measure(start, line_number), symbol)
+        yield from self._cut_text(line_number, after, within)
 
     def _cut_text(self, first: int, after: int, within: Symbol | None) -> Iterator[_Span]:
         """Cut lines without definitions: behind the last blank line that leaves enough, else behind any line."""
@@ -149,16 +149,16 @@ class _Cutter:
 
 def _list_outermost(symbols: Sequence[Symbol], first: int, after: int) -> Iterator[tuple[Symbol, Sequence[Symbol]]]:
     """Iterate over the definitions that stand in no other one of these lines, each with those that stand in it."""
-    at, index = first, 0
+    line_number, index = first, 0
     while index < len(symbols):
         symbol, begin = symbols[index], index + 1
         index = begin
-        if symbol.first < at or symbol.last >= after:
+        if symbol.first < line_number or symbol.last >= after:
             continue
         while index < len(symbols) and symbols[index].first <= symbol.last:
             index += 1
         yield symbol, symbols[begin:index]
-        at = symbol.last + 1
+        line_number = symbol.last + 1
 
 
 def _merge(spans: Iterable[_Span]) -> Iterator[_Span]:
@@ -184,14 +184,14 @@ def _build_chunk(lines: list[str], span: _Span, symbols: Sequence[Symbol], start
         after -= 1
     if first == after:
         return None
-    begun = symbols[bisect_left(starts, first) : bisect_left(starts, after)]
-    about = begun[0] if begun else span.within
+    defined_symbols = symbols[bisect_left(starts, first) : bisect_left(starts, after)]
+    main_symbol = defined_symbols[0] if defined_symbols else span.within
     return Chunk(
         start=first + 1,
         end=after,
-        symbol=about.qualified if about else "",
-        kind=about.kind if about else "",
-        defines=tuple(dict.fromkeys(symbol.name for symbol in begun)),
+        symbol=main_symbol.qualified if main_symbol else "",
+        kind=main_symbol.kind if main_symbol else "",
+        defines=tuple(dict.fromkeys(symbol.name for symbol in defined_symbols)),
         text="\n".join(lines[first:after]),
         part=span.part,
     )

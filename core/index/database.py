@@ -100,17 +100,17 @@ def connect_for_writing(path: Path) -> tuple[sqlite3.Connection, str]:
     """Open the index of a project, or make it; only its builder may. Return it with what was wrong with the one that
     was there, "" = nothing. Raises `sqlite3.Error`, OSError."""
     _make_private(path.parent)
-    moved = _move_directory_away(path)
+    move_note = _move_directory_away(path)
     is_new = not path.exists()
     was_cleared = not is_new and not path.stat().st_size
     try:
         check_reported(path)
         connection = _open(path)
-        found = read_meta(connection, "version") if not is_new else None
-        if found == VERSION and _is_sound(connection):
+        stored_version = read_meta(connection, "version") if not is_new else None
+        if stored_version == VERSION and _is_sound(connection):
             return connection, ""
         is_new = is_new or (not was_cleared and _is_empty(connection))
-        problem = moved if is_new else f"the index was of another version ({found!s}), and is made anew"
+        problem = move_note if is_new else f"the index was of another version ({stored_version!s}), and is made anew"
         connection.close()
     except sqlite3.DatabaseError as error:
         if _is_outside_trouble(error):
@@ -173,15 +173,15 @@ def _is_outside_trouble(error: sqlite3.DatabaseError) -> bool:
 def is_damaged(error: sqlite3.Error) -> bool:
     """True if an error tells that the file is damaged and has to be made anew."""
     return isinstance(error, sqlite3.DatabaseError) and any(
-        each in str(error) for each in ("malformed", "not a database", "no such table", "corrupt")
+        phrase in str(error) for phrase in ("malformed", "not a database", "no such table", "corrupt")
     )
 
 
 def remove_index(path: Path) -> None:
     """Remove an index with all that belongs to it; who has it open goes on with what was in it. Raises OSError."""
-    for each in (path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm", "-journal", _MARK))):
+    for file in (path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm", "-journal", _MARK))):
         with suppress(FileNotFoundError):
-            each.unlink()
+            file.unlink()
 
 
 def read_meta(connection: sqlite3.Connection, key: str) -> str | int | bytes | None:
@@ -199,10 +199,10 @@ def write_meta(connection: sqlite3.Connection, key: str, value: str | int | byte
 
 def read_status(connection: sqlite3.Connection) -> IndexStatus:
     """Return how far the builder had come with its last commit. Raises `sqlite3.Error`."""
-    found = read_meta(connection, "status")
-    if not isinstance(found, bytes):
+    status = read_meta(connection, "status")
+    if not isinstance(status, bytes):
         return IndexStatus(state="building")
-    return decode_json(found, IndexStatus)
+    return decode_json(status, IndexStatus)
 
 
 def write_status(connection: sqlite3.Connection, status: IndexStatus) -> None:
@@ -231,6 +231,6 @@ def lock_for_building(path: Path) -> int | None:
 
 def _make_private(directory: Path) -> None:
     """Make a directory and those above it that are missing, for the user alone. Raises OSError."""
-    for each in (*reversed(directory.parents), directory):
-        if not each.is_dir():
-            each.mkdir(mode=0o700, exist_ok=True)
+    for path in (*reversed(directory.parents), directory):
+        if not path.is_dir():
+            path.mkdir(mode=0o700, exist_ok=True)

@@ -76,40 +76,40 @@ class FileRows(Struct, array_like=True, frozen=True):
     symbols: list[SymbolRow] = []
 
 
-def read_rows(top: int, found: FoundFile) -> FileRows:
+def read_rows(top: int, file: FoundFile) -> FileRows:
     """Return the rows of a file below the directory descriptor `top`; never raises for what it is or holds."""
-    if not is_cut(found.path, found.size):
-        return _describe_bare(found.path, found.changed, found.size)
+    if not is_cut(file.path, file.size):
+        return _describe_bare(file.path, file.changed, file.size)
     try:
-        data, changed = _read_settled(top, found.path)
+        data, change_time = _read_settled(top, file.path)
     except (FileNotFoundError, NotADirectoryError):
-        return _describe_bare(found.path, GONE, 0)
+        return _describe_bare(file.path, GONE, 0)
     except OSError:
-        return describe_unread(found)
-    text = decode_source(found.path, data)
+        return describe_unread(file)
+    text = decode_source(file.path, data)
     if text is None:
-        return _describe_bare(found.path, changed, len(data))
+        return _describe_bare(file.path, change_time, len(data))
     try:
-        return build_rows(found.path, changed, data, text)
+        return build_rows(file.path, change_time, data, text)
     except Exception:  # a grammar's own: the file is known by its name, as one is that can't be read
-        return describe_unread(found)
+        return describe_unread(file)
 
 
-def describe_unread(found: FoundFile) -> FileRows:
+def describe_unread(file: FoundFile) -> FileRows:
     """Return the rows of a file that can't be read now: its name."""
-    return _describe_bare(found.path, UNSURE, found.size)
+    return _describe_bare(file.path, UNSURE, file.size)
 
 
-def _describe_bare(path: str, changed: int, size: int) -> FileRows:
-    return FileRows(path, changed, size, b"", detect_language(path))
+def _describe_bare(path: str, change_time: int, size: int) -> FileRows:
+    return FileRows(path, change_time, size, b"", detect_language(path))
 
 
-def build_rows(path: str, changed: int, data: bytes, text: str) -> FileRows:
+def build_rows(path: str, change_time: int, data: bytes, text: str) -> FileRows:
     """Return the rows of a text that is known."""
     cut = cut_file(path, text)
     return FileRows(
         path,
-        changed,
+        change_time,
         len(data),
         hash_bytes(data),
         detect_language(path),
@@ -195,6 +195,8 @@ def _build_chunk_row(chunk: Chunk) -> ChunkRow:
 
 def _build_symbol_row(symbol: Symbol, lines: list[str]) -> SymbolRow:
     """Return a symbol with the first line of it that holds its name: decorators and comments stand above that."""
-    named = next((line for line in lines[symbol.first : symbol.last + 1] if symbol.name in line), lines[symbol.first])
-    signature = named.strip()[:_LONGEST_SIGNATURE]
+    name_line = next(
+        (line for line in lines[symbol.first : symbol.last + 1] if symbol.name in line), lines[symbol.first]
+    )
+    signature = name_line.strip()[:_LONGEST_SIGNATURE]
     return SymbolRow(symbol.name, symbol.qualified, symbol.first + 1, symbol.last + 1, symbol.kind, signature)

@@ -59,14 +59,14 @@ class BuilderService:
     def run(self) -> None:
         """Return when nobody can ask any more."""
         busy = self._guard(self._builder.sweep)
-        while (asked := self._requests.read(wait=not busy)) is not None:
-            busy = self._guard(partial(self._do_next, asked))
+        while (requests := self._requests.read(wait=not busy)) is not None:
+            busy = self._guard(partial(self._do_next, requests))
 
-    def _do_next(self, asked: list[BuilderRequest]) -> bool:
-        if any(not each.changed for each in asked):
+    def _do_next(self, requests: list[BuilderRequest]) -> bool:
+        if any(not request.changed for request in requests):
             self._builder.sweep()
-        elif asked:
-            self._builder.note_changed(path for each in asked for path in each.changed)
+        elif requests:
+            self._builder.note_changed(path for request in requests for path in request.changed)
         return self._builder.step()
 
     def _guard(self, work: Callable[[], bool | None]) -> bool:

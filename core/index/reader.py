@@ -99,17 +99,17 @@ class IndexReader:
         """Return where names are defined, as they are written ("name", "Class.method", "mod::name", "Class#name"); the
         same letters in another case count where nothing is spelled as asked. Names without a place are left out."""
         try:
-            found = {name: _find_places(self.connect(), name) for name in dict.fromkeys(names)}
+            places_by_name = {name: _find_places(self.connect(), name) for name in dict.fromkeys(names)}
         except sqlite3.Error as problem:
             raise describe_failed_read(problem) from problem
-        return {name: places for name, places in found.items() if places}
+        return {name: places for name, places in places_by_name.items() if places}
 
     def complete_symbols(self, prefix: str, limit: int) -> tuple[SymbolPlace, ...]:
         """Return definitions whose names begin with `prefix` in any case, the shortest first, one for each name. In a
         `prefix` with a dot, the names around them count as well ("Class.me")."""
         if not prefix:
             return ()
-        around, _, begun = prefix.rpartition(".")
+        around, _, name_prefix = prefix.rpartition(".")
         try:
             rows = (
                 self.connect()
@@ -118,7 +118,7 @@ class IndexReader:
                     " where lower(name) >= lower(?) and lower(name) < lower(?)"
                     f"{_INSIDE if around else ''} group by qualified"
                     " order by length(name), name, length(qualified), files.path limit ?",
-                    (begun, f"{begun}\U0010ffff", *((f".{prefix}",) if around else ()), limit),
+                    (name_prefix, f"{name_prefix}\U0010ffff", *((f".{prefix}",) if around else ()), limit),
                 )
                 .fetchall()
             )
@@ -146,8 +146,8 @@ class IndexReader:
 
 
 def _find_places(connection: sqlite3.Connection, name: str) -> tuple[SymbolPlace, ...]:
-    wanted = name.replace("::", ".").replace("#", ".").strip(".")
-    last = wanted.rpartition(".")[2]
+    qualified_name = name.replace("::", ".").replace("#", ".").strip(".")
+    last = qualified_name.rpartition(".")[2]
     if not last:
         return ()
     rows = connection.execute(
@@ -156,7 +156,7 @@ def _find_places(connection: sqlite3.Connection, name: str) -> tuple[SymbolPlace
         (last,),
     ).fetchall()
     for fold in (str, str.lower):
-        fitting = [row for row in rows if f".{fold(row[3])}".endswith(f".{fold(wanted)}")]
+        fitting = [row for row in rows if f".{fold(row[3])}".endswith(f".{fold(qualified_name)}")]
         if fitting:
             return tuple(
                 SymbolPlace(path=path, start=start, end=end, symbol=symbol, kind=kind, signature=signature)

@@ -57,20 +57,20 @@ class RepoMap:
         references = {name: users for name, users in _count_references(connection, definitions).items() if users}
         self._links = _link_files(definitions, references)
         self._uses = [
-            (math.sqrt(sum(users.values())) / len(definitions[name]), each)
+            (math.sqrt(sum(users.values())) / len(definitions[name]), definition)
             for name, users in references.items()
-            for each in definitions[name]
+            for definition in definitions[name]
         ]
 
     def draw(self, budget_tokens: int, focus: Sequence[str], may_show: Callable[[str], bool]) -> str:
         """Return the map in about `budget_tokens` at most, the files in `focus` and what they use first, without those
         that `may_show` refuses; "" without any definitions. The same project gives the same text."""
         ranks = _rank_files(self._links, frozenset(focus))
-        weighed = [(ranks[each.file] * use, each) for use, each in self._uses]
-        weighed.sort(key=lambda each: (-each[0], each[1].path, each[1].line))
+        weighted_definitions = [(ranks[definition.file] * use, definition) for use, definition in self._uses]
+        weighted_definitions.sort(key=lambda pair: (-pair[0], pair[1].path, pair[1].line))
         is_shown = cache(may_show)
-        shown = (each for each in weighed if is_shown(each[1].path))
-        return _render(shown, ranks, int(budget_tokens * _CHARACTERS_PER_TOKEN))
+        visible_definitions = (pair for pair in weighted_definitions if is_shown(pair[1].path))
+        return _render(visible_definitions, ranks, int(budget_tokens * _CHARACTERS_PER_TOKEN))
 
 
 def _load_definitions(connection: sqlite3.Connection) -> dict[str, list[_Definition]]:
@@ -81,11 +81,15 @@ def _load_definitions(connection: sqlite3.Connection) -> dict[str, list[_Definit
         " and substr(name, 1, 1) != '_' order by files.path, symbols.start",
         (_SHORTEST_NAME,),
     )
-    found: dict[str, list[_Definition]] = defaultdict(list)
+    definitions: dict[str, list[_Definition]] = defaultdict(list)
     for row in rows:
         if len(split_identifier(row[3])) > _WORDS_OF_NAME and not is_beside(row[1]):
-            found[row[3]].append(_Definition(*row))
-    return {name: places for name, places in found.items() if len({each.file for each in places}) <= _MOST_DEFINITIONS}
+            definitions[row[3]].append(_Definition(*row))
+    return {
+        name: places
+        for name, places in definitions.items()
+        if len({definition.file for definition in places}) <= _MOST_DEFINITIONS
+    }
 
 
 def _count_references(
@@ -93,35 +97,35 @@ def _count_references(
 ) -> dict[str, dict[int, int]]:
     """Return how often each name stands in which other files, counted in chunks; only of those that stand in most."""
     connection.execute("create virtual table if not exists temp.fts_terms using fts5vocab(main, fts, row)")
-    wanted = {name.lower(): name for name in definitions}
+    names_by_term = {name.lower(): name for name in definitions}
     common = [
-        (count, wanted[term])
+        (count, names_by_term[term])
         for term, count in connection.execute("select term, doc from temp.fts_terms")
-        if term in wanted and count > 1
+        if term in names_by_term and count > 1
     ]
-    found: dict[str, dict[int, int]] = {}
-    for _, name in sorted(common, key=lambda each: (-each[0], each[1]))[:_MOST_NAMES]:
+    references: dict[str, dict[int, int]] = {}
+    for _, name in sorted(common, key=lambda pair: (-pair[0], pair[1]))[:_MOST_NAMES]:
         rows = connection.execute(
             "select chunks.file, count(*) from fts join chunks on chunks.id = fts.rowid where fts match ? group by 1",
             (f'body:"{name.lower()}"',),
         )
-        own = {each.file for each in definitions[name]}
-        found[name] = {file: count for file, count in rows if file not in own}
-    return found
+        defining_files = {definition.file for definition in definitions[name]}
+        references[name] = {file: count for file, count in rows if file not in defining_files}
+    return references
 
 
 def _link_files(
     definitions: Mapping[str, Sequence[_Definition]], references: Mapping[str, Mapping[int, int]]
 ) -> _Links:
-    files = {each.file: each.path for name in references for each in definitions[name]}
+    files = {definition.file: definition.path for name in references for definition in definitions[name]}
     links: dict[int, dict[int, float]] = defaultdict(lambda: defaultdict(float))
     for name, users in references.items():
-        targets = sorted({each.file for each in definitions[name]})
+        targets = sorted({definition.file for definition in definitions[name]})
         for user, count in users.items():
             files.setdefault(user, "")
             for target in targets:
                 links[user][target] += math.sqrt(count) / len(targets)
-    places = {file: place for place, file in enumerate(files)}
+    places = {file: index for index, file in enumerate(files)}
     shares = [
         (places[user], places[target], weight / sum(targets_of.values()))
         for user, targets_of in links.items()
@@ -134,35 +138,38 @@ def _rank_files(links: _Links, focus: frozenset[str]) -> dict[int, float]:
     """Return the rank of each file; all ranks together are 1."""
     start = [_FOCUS if path in focus else 1.0 for path in links.paths]
     total = sum(start)
-    base = [each / total for each in start]
+    base = [weight / total for weight in start]
     ranks = base
     for _ in range(_ROUNDS):
         flow = [0.0] * len(base)
         for user, target, share in links.shares:
             flow[target] += ranks[user] * share
-        lost = 1.0 - sum(flow)
-        ranks = [(1 - _DAMPING) * own + _DAMPING * (found + lost * own) for own, found in zip(base, flow, strict=True)]
-    return {file: ranks[place] for file, place in links.places.items()}
+        leak = 1.0 - sum(flow)
+        ranks = [
+            (1 - _DAMPING) * base_rank + _DAMPING * (inflow + leak * base_rank)
+            for base_rank, inflow in zip(base, flow, strict=True)
+        ]
+    return {file: ranks[index] for file, index in links.places.items()}
 
 
-def _render(weighed: Iterable[tuple[float, _Definition]], ranks: Mapping[int, float], budget: int) -> str:
+def _render(weighted_definitions: Iterable[tuple[float, _Definition]], ranks: Mapping[int, float], budget: int) -> str:
     """Return as many signatures as the budget (characters) takes, below the names of their files."""
-    chosen: dict[str, list[_Definition]] = {}
+    definitions_by_path: dict[str, list[_Definition]] = {}
     order: dict[str, float] = {}
-    left = budget
-    for _, each in weighed:
-        lines = chosen.get(each.path, [])
-        cost = len(each.signature) + 3 + 2 * each.is_inner + (0 if lines else len(each.path) + 2)
-        if len(lines) >= _LINES_PER_FILE or any(line.line == each.line for line in lines):
+    room = budget
+    for _, definition in weighted_definitions:
+        lines = definitions_by_path.get(definition.path, [])
+        cost = len(definition.signature) + 3 + 2 * definition.is_inner + (0 if lines else len(definition.path) + 2)
+        if len(lines) >= _LINES_PER_FILE or any(line.line == definition.line for line in lines):
             continue
-        if cost > left:
+        if cost > room:
             break
-        left -= cost
-        chosen.setdefault(each.path, []).append(each)
-        order[each.path] = ranks[each.file]
+        room -= cost
+        definitions_by_path.setdefault(definition.path, []).append(definition)
+        order[definition.path] = ranks[definition.file]
     parts = []
-    for path in sorted(chosen, key=lambda path: (-order[path], path)):
+    for path in sorted(definitions_by_path, key=lambda path: (-order[path], path)):
         parts.append(f"{path}:")
-        for each in sorted(chosen[path], key=lambda each: each.line):
-            parts.append(f"{'    ' if each.is_inner else '  '}{each.signature.rstrip(':{ ')}")
+        for definition in sorted(definitions_by_path[path], key=lambda definition: definition.line):
+            parts.append(f"{'    ' if definition.is_inner else '  '}{definition.signature.rstrip(':{ ')}")
     return "\n".join(parts)

@@ -56,10 +56,10 @@ def read_texts(top: int, places: Iterable[ChunkPlace]) -> Iterator[tuple[bytes, 
     file that has changed comes again."""
     for path, group in groupby(places, key=attrgetter("path")):
         lines = read_lines(top, path)
-        for place in group:
-            text = "\n".join(lines[place.start - 1 : place.end])
-            if hash_text(text) == place.text_hash:
-                yield place.text_hash, text
+        for chunk in group:
+            text = "\n".join(lines[chunk.start - 1 : chunk.end])
+            if hash_text(text) == chunk.text_hash:
+                yield chunk.text_hash, text
 
 
 def list_without_vector(connection: sqlite3.Connection, model: str, *, after: int, limit: int) -> list[ChunkPlace]:

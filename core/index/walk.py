@@ -62,10 +62,10 @@ class ProjectWalk:
     `known`: paths that are no secrets, which is not looked at again.
     """
 
-    def __init__(self, workspace: Workspace, known: Container[str] = ()) -> None:
+    def __init__(self, workspace: Workspace, known_paths: Container[str] = ()) -> None:
         self._workspace = workspace
         self._root = os.fsencode(workspace.root)
-        self._known = known
+        self._known = known_paths
         self._listed: dict[str, set[bytes]] = {}
         self._match_in = IgnoreRules(workspace, self._read_rules).open_snapshot(NOT_INDEXED)
 
@@ -74,43 +74,46 @@ class ProjectWalk:
         passed over."""
         waiting = [directory]
         while waiting:
-            at = waiting.pop()
-            above = "" if at == "." else f"{at}/"
+            parent = waiting.pop()
+            above = "" if parent == "." else f"{parent}/"
             entries = self._list(above)
             self._listed[above] = names = {entry.name for entry in entries}
             if above and not _MARKS.isdisjoint(names):
                 continue
-            is_ignored = self._match_in(at)
+            is_ignored = self._match_in(parent)
             for entry in entries:
                 name = from_os_name(entry.name)
                 if entry.is_dir(follow_symlinks=False):
                     waiting += [] if name in _SKIPPED or is_ignored(name, True) else [above + name]
-                elif (found := self._examine(entry, above + name, name, is_ignored)) is not None:
-                    yield found
+                elif (file := self._examine(entry, above + name, name, is_ignored)) is not None:
+                    yield file
 
     def find(self, path: str) -> list[FoundFile]:
         """Return the file at a path, or all files below it; none if it is excluded, or there is none."""
         directory, _, name = path.rpartition("/")
         if not _SKIPPED.isdisjoint(path.split("/")) or self._is_behind_link(directory) or self._is_marked(directory):
             return []
-        is_ignored, wanted = self._match_in(directory or "."), to_os_name(name)
-        entry = next((each for each in self._list(f"{directory}/" if directory else "") if each.name == wanted), None)
+        is_ignored, os_name = self._match_in(directory or "."), to_os_name(name)
+        entry = next(
+            (candidate for candidate in self._list(f"{directory}/" if directory else "") if candidate.name == os_name),
+            None,
+        )
         if entry is None:
             return []
         if entry.is_dir(follow_symlinks=False):
             return [] if is_ignored(name, True) else list(self.iterate_files(path))
-        found = self._examine(entry, path, name, is_ignored)
-        return [] if found is None else [found]
+        file = self._examine(entry, path, name, is_ignored)
+        return [] if file is None else [file]
 
     def _is_behind_link(self, directory: str) -> bool:
-        place = (self._root + b"/" + to_os_name(directory)).rstrip(b"/")
-        return os.path.realpath(place) != place
+        path = (self._root + b"/" + to_os_name(directory)).rstrip(b"/")
+        return os.path.realpath(path) != path
 
     def _is_marked(self, directory: str) -> bool:
         """True if a program has made a directory, or one above it."""
         parts = to_os_name(directory).split(b"/") if directory else []
         above = (b"/".join((self._root, *parts[:count])) for count in range(1, len(parts) + 1))
-        return any(os.path.lexists(each + b"/" + mark) for each in above for mark in _MARKS)
+        return any(os.path.lexists(parent + b"/" + mark) for parent in above for mark in _MARKS)
 
     def _list(self, above: str) -> list[os.DirEntry[bytes]]:
         with suppress(OSError), os.scandir(self._root + b"/" + to_os_name(above)) as entries:
@@ -133,8 +136,8 @@ class ProjectWalk:
     def _read_rules(self, path: str) -> bytes | None:
         """Return the content of a file with rules; most directories that were listed have none."""
         directory, slash, name = path.rpartition("/")
-        listed = self._listed.get(directory + slash)
-        if listed is not None and os.fsencode(name) not in listed:
+        names = self._listed.get(directory + slash)
+        if names is not None and os.fsencode(name) not in names:
             return None
         with suppress(PathRefused):
             return self._workspace.read_bytes(path, _MOST_RULES)
@@ -151,12 +154,12 @@ def is_cut(path: str, size: int) -> bool:
 def sort_by_use(files: Iterable[FoundFile]) -> list[FoundFile]:
     """Sort files: source, tests, other text, and what is known by its name alone; in each the last modified day
     first. Git is not asked what is changed: the index is built before a project is trusted."""
-    return sorted(files, key=lambda found: (_classify(found), -(found.modified // _DAY), found.path))
+    return sorted(files, key=lambda file: (_classify(file), -(file.modified // _DAY), file.path))
 
 
-def _classify(found: FoundFile) -> int:
-    if not is_cut(found.path, found.size):
+def _classify(file: FoundFile) -> int:
+    if not is_cut(file.path, file.size):
         return 3
-    if not is_known_language(found.path):
+    if not is_known_language(file.path):
         return 2
-    return 1 if is_beside(found.path) else 0
+    return 1 if is_beside(file.path) else 0

@@ -44,10 +44,10 @@ def split_identifier(identifier: str) -> tuple[str, ...]:
     if len(identifier) > MAX_WORD:
         return ()
     parts = [part.lower() for part in _PART.findall(identifier) if len(part) > 1 or not part.isdigit()]
-    whole = identifier.lower()
-    if len(parts) == 1 and len(parts[0]) >= len(whole) - 1:
-        return (whole,) if parts[0] == whole else (whole, parts[0])
-    return (whole, *parts) if parts else ()
+    full_word = identifier.lower()
+    if len(parts) == 1 and len(parts[0]) >= len(full_word) - 1:
+        return (full_word,) if parts[0] == full_word else (full_word, parts[0])
+    return (full_word, *parts) if parts else ()
 
 
 def stem(word: str) -> str:
@@ -76,5 +76,5 @@ def _strip_suffix(word: str, length: int) -> str:
     rest = word[:-length]
     if _VOWELS.isdisjoint(rest):
         return word
-    doubled = len(rest) > 3 and rest[-1] == rest[-2] and rest[-1] not in "lsz"
-    return rest[:-1] if doubled else rest
+    is_doubled = len(rest) > 3 and rest[-1] == rest[-2] and rest[-1] not in "lsz"
+    return rest[:-1] if is_doubled else rest

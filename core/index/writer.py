@@ -45,42 +45,42 @@ class IndexWriter:
         if rows.changed == GONE:
             self.remove([rows.path])
             return
-        known = self._connection.execute("select id, hash from files where path = ?", (rows.path,)).fetchone()
-        if known is not None:
+        record = self._connection.execute("select id, hash from files where path = ?", (rows.path,)).fetchone()
+        if record is not None:
             self._connection.execute(
                 "update files set changed_ns = ?, size = ?, hash = ? where id = ?",
-                (rows.changed, rows.size, rows.hash, known[0]),
+                (rows.changed, rows.size, rows.hash, record[0]),
             )
-            if known[1] == rows.hash:
+            if record[1] == rows.hash:
                 return
-            self._remove_chunks(known[0])
-            self._write_chunks(known[0], rows)
+            self._remove_chunks(record[0])
+            self._write_chunks(record[0], rows)
             return
-        added = self._connection.execute(
+        cursor = self._connection.execute(
             "insert into files(path, changed_ns, size, hash, language) values(?, ?, ?, ?, ?)",
             (rows.path, rows.changed, rows.size, rows.hash, rows.language),
         )
-        self._write_chunks(int(added.lastrowid or 0), rows)
+        self._write_chunks(int(cursor.lastrowid or 0), rows)
 
     def _write_chunks(self, file: int, rows: FileRows) -> None:
-        numbered = list(enumerate(rows.chunks, find_last_chunk(self._connection) + 1))
+        numbered_rows = list(enumerate(rows.chunks, find_last_chunk(self._connection) + 1))
         self._connection.executemany(
             "insert into chunks(id, file, start, end, symbol, kind, defines, text_hash, part)"
             " values(?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 (number, file, row.start, row.end, row.symbol, row.kind, row.defines, row.text_hash, row.part)
-                for number, row in numbered
+                for number, row in numbered_rows
             ),
         )
         self._connection.executemany(
             "insert into fts(rowid, body, path, symbol) values(?, ?, ?, ?)",
-            ((number, row.body_words, rows.path_words, row.symbol_words) for number, row in numbered),
+            ((number, row.body_words, rows.path_words, row.symbol_words) for number, row in numbered_rows),
         )
         self._connection.executemany(
             "insert into symbols(name, qualified, file, start, end, kind, signature) values(?,?,?,?,?,?,?)",
             (
-                (each.name, each.qualified, file, each.start, each.end, each.kind, each.signature)
-                for each in rows.symbols
+                (symbol.name, symbol.qualified, file, symbol.start, symbol.end, symbol.kind, symbol.signature)
+                for symbol in rows.symbols
             ),
         )
 
@@ -99,33 +99,33 @@ class IndexWriter:
     def load_known(self) -> dict[str, KnownFile]:
         """Load what tells of each file whether it has changed."""
         rows = self._connection.execute("select path, changed_ns, size from files")
-        return {path: KnownFile(changed, size) for path, changed, size in rows}
+        return {path: KnownFile(changed_ns, size) for path, changed_ns, size in rows}
 
     def list_below(self, path: str) -> list[str]:
         """Return the path itself and all below it, as far as they are in the index."""
         rows = self._connection.execute(
             "select path from files where path = ? or path > ? and path < ?", (path, f"{path}/", f"{path}0")
         )
-        return [found for (found,) in rows]
+        return [file_path for (file_path,) in rows]
 
     def count_files(self) -> int:
-        found: int = self._connection.execute("select count(*) from files").fetchone()[0]
-        return found
+        count: int = self._connection.execute("select count(*) from files").fetchone()[0]
+        return count
 
     def count_chunks(self, last: int | None = None) -> int:
         """Count the chunks, those up to an id if one is given."""
         limit = "" if last is None else f" where id <= {last:d}"
-        found: int = self._connection.execute(f"select count(*) from chunks{limit}").fetchone()[0]
-        return found
+        count: int = self._connection.execute(f"select count(*) from chunks{limit}").fetchone()[0]
+        return count
 
     # words of what is gone
 
     def has_many_dead(self) -> bool:
         """True if so many chunks are gone whose words are still there that searching becomes slower by it."""
         first = read_meta(self._connection, _WRITTEN)
-        written = find_last_chunk(self._connection) - (first if isinstance(first, int) else 0)
-        dead = written - self.count_chunks()
-        return dead > _FEW and dead > written * _DEAD_SHARE
+        written_count = find_last_chunk(self._connection) - (first if isinstance(first, int) else 0)
+        dead = written_count - self.count_chunks()
+        return dead > _FEW and dead > written_count * _DEAD_SHARE
 
     def forget_all(self) -> None:
         """Remove all files with their words, so that they can be written again."""

@@ -34,22 +34,22 @@ class ServerErrors:
         return lines[-1][:300] if lines else ""
 
 
-def format_command(found: FoundServer) -> str:
+def format_command(server: FoundServer) -> str:
     """The command as a rule of the user would speak of it."""
-    return shlex.join(found.spec.command)
+    return shlex.join(server.spec.command)
 
 
 async def start_in_box(
-    host: CommandHost, found: FoundServer, on_output: Callable[[str], None], errors: ServerErrors
+    host: CommandHost, server: FoundServer, on_output: Callable[[str], None], errors: ServerErrors
 ) -> RunningCommand:
     """Start a server. `on_output` gets its bytes as PEP 383 has them. Raises `ToolFailed` if it can't be started."""
     box = await host.box.find()
     if box is None or not box.tier.can_run_unasked:
         raise ToolFailed("nothing on this machine holds a command well enough to run it unasked")
     request = await host.build_passing_request(
-        f"exec {shlex.join((found.program, *found.spec.command[1:]))}",
+        f"exec {shlex.join((server.program, *server.spec.command[1:]))}",
         lowers=host.shadow.prepare_lowers(),
-        cwd=found.directory,
+        cwd=server.directory,
         limits=BoxLimits(seconds=None, memory=get_memory_limit() // 2, output=_UNBOUNDED),
         is_piped=True,
     )

@@ -42,14 +42,14 @@ class CheckedFiles(Struct, eq=False):
         """True if the server has left too much unanswered to be waited for any longer."""
         return self.unanswered >= MOST_UNANSWERED
 
-    async def update(self, server: ServerConnection, wanted: Mapping[str, TextPair | None]) -> None:
+    async def update(self, server: ServerConnection, text_pairs: Mapping[str, TextPair | None]) -> None:
         """Give the server these files as they are now (None = gone), and learn what it says of the user's texts."""
-        for path, pair in wanted.items():
+        for path, pair in text_pairs.items():
             if pair is None:
                 self.forget(server, path)
             else:
                 self.pairs[path] = pair
-        if unknown := [path for path in wanted if not self._is_base_known(path)]:
+        if unknown := [path for path in text_pairs if not self._is_base_known(path)]:
             await self._learn_bases(server, unknown)
         for path, pair in self.pairs.items():
             server.set_text(path, pair.text)
@@ -60,8 +60,8 @@ class CheckedFiles(Struct, eq=False):
         server.close_document(path)
 
     def _is_base_known(self, path: str) -> bool:
-        pair, known = self.pairs.get(path), self.baselines.get(path)
-        return pair is None or pair.base is None or (known is not None and known.text == pair.base)
+        pair, baseline = self.pairs.get(path), self.baselines.get(path)
+        return pair is None or pair.base is None or (baseline is not None and baseline.text == pair.base)
 
     async def _learn_bases(self, server: ServerConnection, unknown: Iterable[str]) -> None:
         for path, pair in self.pairs.items():
@@ -69,13 +69,13 @@ class CheckedFiles(Struct, eq=False):
                 server.set_text(path, pair.base)
         for path in unknown:
             base = self.pairs[path].base
-            found = await self._diagnose(server, path) if base is not None else ()
-            if base is not None and found is not None:
-                self.baselines[path] = Baseline(base, split_lines(base).bodies, found)
+            diagnostics = await self._diagnose(server, path) if base is not None else ()
+            if base is not None and diagnostics is not None:
+                self.baselines[path] = Baseline(base, split_lines(base).bodies, diagnostics)
 
-    async def check(self, server: ServerConnection, changed: Iterable[str], *, alone: bool) -> None:
+    async def check(self, server: ServerConnection, changed_paths: Iterable[str], *, alone: bool) -> None:
         """Have the changed files looked at, and the other ones, unless each stands `alone`."""
-        paths = [path for path in changed if path in self.pairs]
+        paths = [path for path in changed_paths if path in self.pairs]
         others = [] if alone else [path for path in reversed(self.pairs) if path not in paths]
         for path in (*paths, *others[: MOST_FILES - len(paths)]):
             await self._diagnose(server, path)
@@ -83,9 +83,9 @@ class CheckedFiles(Struct, eq=False):
     async def _diagnose(self, server: ServerConnection, path: str) -> tuple[Diagnostic, ...] | None:
         if self.is_silent:
             return None
-        found = await server.diagnose(path, seconds=CHECK_LIMIT)
-        self.unanswered = 0 if found is not None else self.unanswered + 1
-        return found
+        diagnostics = await server.diagnose(path, seconds=CHECK_LIMIT)
+        self.unanswered = 0 if diagnostics is not None else self.unanswered + 1
+        return diagnostics
 
     def find_new(self, server: ServerConnection, path: str) -> list[Diagnostic] | None:
         """Return what the pending text has and the user's has not; None: not known (yet)."""

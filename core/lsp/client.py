@@ -86,9 +86,9 @@ class LspClient:
     def fail(self, reason: str) -> None:
         """End the connection: whoever waits is told why."""
         self.problem = self.problem or reason
-        for each in self._waiting.values():
-            if not each.done():
-                each.set_exception(ServerGone(self.problem))
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(ServerGone(self.problem))
         self._waiting.clear()
         self.on_end()
 
@@ -129,15 +129,15 @@ class LspClient:
             if message.error is None:
                 waiting.set_result(message.result)
             else:
-                refused = RequestRefused(message.error.message[:500] or "The server refused.")
-                refused.number = message.error.code
-                waiting.set_exception(refused)
+                refusal = RequestRefused(message.error.message[:500] or "The server refused.")
+                refusal.number = message.error.code
+                waiting.set_exception(refusal)
 
-    def _answer(self, asked: RpcMessage) -> None:
+    def _answer(self, request: RpcMessage) -> None:
         """Answer what a server asks: some wait for it before they say anything else."""
-        match asked.method:
+        match request.method:
             case "workspace/configuration":
-                self._write({"id": asked.id, "result": self._find_settings(asked.params)})
+                self._write({"id": request.id, "result": self._find_settings(request.params)})
             case (
                 "client/registerCapability"
                 | "client/unregisterCapability"
@@ -149,22 +149,22 @@ class LspClient:
                 | "workspace/codeLens/refresh"
                 | "workspace/workspaceFolders"
             ):
-                self._write({"id": asked.id, "result": None})
+                self._write({"id": request.id, "result": None})
             case "workspace/applyEdit":
-                self._write({"id": asked.id, "result": {"applied": False}})
+                self._write({"id": request.id, "result": {"applied": False}})
             case _:
-                self._write({"id": asked.id, "error": {"code": METHOD_NOT_FOUND, "message": "not known here"}})
+                self._write({"id": request.id, "error": {"code": METHOD_NOT_FOUND, "message": "not known here"}})
 
     def _find_settings(self, params: msgspec.Raw) -> list[object]:
         """Return the settings of each section that is asked for, None where there are none."""
-        asked: Any = None
+        request: Any = None
         with suppress(*UNREADABLE):
-            asked = decode_json(params)
-        found: list[object] = []
-        for item in asked["items"] if isinstance(asked, dict) and isinstance(asked.get("items"), list) else []:
+            request = decode_json(params)
+        settings: list[object] = []
+        for item in request["items"] if isinstance(request, dict) and isinstance(request.get("items"), list) else []:
             value: object = self._settings or None
             section = item.get("section") if isinstance(item, dict) else None
             for name in section.split(".") if isinstance(section, str) and section else ():
                 value = value.get(name) if isinstance(value, Mapping) else None
-            found.append(value)
-        return found
+            settings.append(value)
+        return settings

@@ -96,7 +96,9 @@ class ServerConnection:
     @property
     def encoding(self) -> Encoding:
         """The units that it counts columns in."""
-        return next((each for each in ENCODINGS if each == self.capabilities.position_encoding), "utf-16")
+        return next(
+            (candidate for candidate in ENCODINGS if candidate == self.capabilities.position_encoding), "utf-16"
+        )
 
     def can_answer(self, kind: QuestionKind) -> bool:
         """True if it answers questions of a kind."""
@@ -196,13 +198,13 @@ class ServerConnection:
     def _hear(self, method: str, params: msgspec.Raw) -> None:
         if method != "textDocument/publishDiagnostics" or self.pulls:
             return
-        said = decode_json(params, PublishedDiagnostics)
-        path = self.to_relative(said.uri)
+        report = decode_json(params, PublishedDiagnostics)
+        path = self.to_relative(report.uri)
         document = self.documents.get(path)
-        if document is None or (said.version is not None and said.version < document.version):
+        if document is None or (report.version is not None and report.version < document.version):
             return
-        document.diagnostics = self._parse(document, said.diagnostics)
-        document.is_certain = said.version is not None
+        document.diagnostics = self._parse(document, report.diagnostics)
+        document.is_certain = report.version is not None
         document.pushed.set()
         self.on_push(path)
 

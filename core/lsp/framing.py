@@ -32,9 +32,9 @@ class FrameReader:
         self._buffer += data
         while True:
             if self._skipped:
-                passed = min(self._skipped, len(self._buffer))
-                del self._buffer[:passed]
-                self._skipped -= passed
+                skip_count = min(self._skipped, len(self._buffer))
+                del self._buffer[:skip_count]
+                self._skipped -= skip_count
             if self._skipped or not (self._wanted >= 0 or self._read_head()):
                 return
             if self._wanted > LARGEST_FRAME:

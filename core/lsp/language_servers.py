@@ -84,11 +84,11 @@ class LanguageServers:
 
     def observe_disk(self, paths: Iterable[str]) -> None:
         """Take note of files that changed on disk (none = too many to name)."""
-        given = {path for files in self._files.values() for path in files.pairs}
+        tracked_paths = {path for files in self._files.values() for path in files.pairs}
         paths = tuple(paths)
-        for path in given.intersection(paths):
+        for path in tracked_paths.intersection(paths):
             self._mark_dirty(path)
-        if self._servers and (not paths or any(path not in given and detect_language(path) for path in paths)):
+        if self._servers and (not paths or any(path not in tracked_paths and detect_language(path) for path in paths)):
             self._disk_count += 1  # the servers are begun anew before they are asked again
         self._found.clear()
 
@@ -115,8 +115,8 @@ class LanguageServers:
                 return
             plans: dict[ServerKey, Pairs] = {}
             for path, pair, servers in await asyncio.to_thread(self._plan_checks, paths):
-                for found in servers:
-                    plans.setdefault(self._admit(found), {})[path] = pair
+                for server in servers:
+                    plans.setdefault(self._admit(server), {})[path] = pair
             plans.pop(("", ""), None)
             await asyncio.gather(*(self._check(self._servers[key], pairs) for key, pairs in plans.items()))
 
@@ -130,11 +130,11 @@ class LanguageServers:
 
     def _find_servers(self, path: str) -> tuple[FoundServer, ...]:
         language = detect_language(path)
-        place = (str(PurePosixPath(path).parent), language)
-        found = self._found.get(place)  # which may be cleared meanwhile
-        if found is None:
-            found = self._found[place] = tuple(self.build_finder().find_servers(path, language))
-        return found
+        key = (str(PurePosixPath(path).parent), language)
+        servers = self._found.get(key)  # which may be cleared meanwhile
+        if servers is None:
+            servers = self._found[key] = tuple(self.build_finder().find_servers(path, language))
+        return servers
 
     def build_finder(self) -> ServerFinder:
         """Return what finds the servers of this project."""
@@ -146,18 +146,18 @@ class LanguageServers:
             search_path=self._host.build_environment()["PATH"],
         )
 
-    def _admit(self, found: FoundServer) -> ServerKey:
+    def _admit(self, server: FoundServer) -> ServerKey:
         """Return the key of the server to ask; ("", "") if none may be."""
         from core.lsp.boxed_server import format_command, start_in_box
         from core.lsp.checked_files import CheckedFiles
         from core.lsp.supervision import SupervisedServer
 
-        key, host = found.key, self._host
+        key, host = server.key, self._host
         if key not in self._servers:
-            if len(self._servers) >= MOST_SERVERS or self._explain_refusal(format_command(found), found.directory):
+            if len(self._servers) >= MOST_SERVERS or self._explain_refusal(format_command(server), server.directory):
                 return "", ""
             start = self._start or partial(start_in_box, host)
-            self._servers[key] = SupervisedServer(found, host.workspace.root, start, self._report_given_up)
+            self._servers[key] = SupervisedServer(server, host.workspace.root, start, self._report_given_up)
             self._files[key] = CheckedFiles()
         return ("", "") if self._servers[key].given_up else key
 
@@ -177,13 +177,13 @@ class LanguageServers:
     async def _check_once(self, server: SupervisedServer, pairs: Pairs) -> None:
         files, is_linter = self._files[server.found.key], server.found.spec.is_linter
         async with server.lock:
-            connection, changed = await self._prepare(server, pairs)
-            await files.check(connection, changed, alone=is_linter)
+            connection, changed_paths = await self._prepare(server, pairs)
+            await files.check(connection, changed_paths, alone=is_linter)
             if files.is_silent:
                 files.unanswered = 0
                 server.record_crash("it does not answer")
             self._looked[server.name] = None
-            self._publish({*changed, *([] if is_linter else files.pairs)})
+            self._publish({*changed_paths, *([] if is_linter else files.pairs)})
             connection.on_push = lambda path: self._publish({path})
 
     async def _prepare(self, server: SupervisedServer, pairs: Pairs) -> tuple[ServerConnection, list[str]]:
@@ -195,27 +195,29 @@ class LanguageServers:
         if server.stamp != stamp:
             server.stop()
         connection = await server.ensure_running()
-        wanted = dict(pairs)
+        text_pairs = dict(pairs)
         if not connection.documents:
             files.pairs.clear()
             server.stamp = stamp
-            wanted = await asyncio.to_thread(self._load_known, server.found) | wanted
-        await files.update(connection, wanted)
-        return connection, list(wanted)
+            text_pairs = await asyncio.to_thread(self._load_known, server.found) | text_pairs
+        await files.update(connection, text_pairs)
+        return connection, list(text_pairs)
 
-    def _load_known(self, found: FoundServer) -> Pairs:
+    def _load_known(self, server: FoundServer) -> Pairs:
         """Return the files of a server that are pending or were read."""
-        known = list(dict.fromkeys((*self._host.shadow.state.changes, *self._read)))[-MOST_CHANGED:]
-        mine = (path for path in known if found.key in {each.key for each in self._find_servers(path)})
-        return {path: self.texts.load_pair(path) for path in mine}
+        known_paths = list(dict.fromkeys((*self._host.shadow.state.changes, *self._read)))[-MOST_CHANGED:]
+        own_paths = (
+            path for path in known_paths if server.key in {candidate.key for candidate in self._find_servers(path)}
+        )
+        return {path: self.texts.load_pair(path) for path in own_paths}
 
     @asynccontextmanager
     async def borrow(self, path: str, kind: QuestionKind) -> AsyncIterator[ServerConnection]:
         """Give the first server of a file that answers such questions, with the file as it is. Raises `ToolFailed`."""
         if await self.are_possible() and not self._is_closed:
-            for found in await asyncio.to_thread(self._find_servers, path):
-                key = self._admit(found)
-                if key not in self._servers or found.spec.is_linter:
+            for server in await asyncio.to_thread(self._find_servers, path):
+                key = self._admit(server)
+                if key not in self._servers or server.spec.is_linter:
                     continue
                 async with self._servers[key].lock:
                     pair = await asyncio.to_thread(self.texts.load_pair, path)
@@ -231,30 +233,30 @@ class LanguageServers:
         """Emit what is new in these files, as far as it is news."""
         review = self._host.shadow.state
         for path in sorted(paths):
-            sources, found = [], list[Diagnostic]()
+            sources, news = [], list[Diagnostic]()
             for key, files in self._files.items():
                 connection = self._servers[key].connection
                 new = files.find_new(connection, path) if connection is not None else None
                 if new is not None:
                     sources.append(key[0])
-                    found += [each for each in new if each.severity in _REPORTED]
+                    news += [diagnostic for diagnostic in new if diagnostic.severity in _REPORTED]
             if not sources:
                 continue
-            known = review.diagnostics.get(path)
-            whole = tuple(sort_diagnostics(found))
-            if self._whole.get(path) != whole:
-                self._whole[path] = whole
-            listed, errors, warnings = cut_diagnostics(whole)
+            previous_event = review.diagnostics.get(path)
+            all_diagnostics = tuple(sort_diagnostics(news))
+            if self._whole.get(path) != all_diagnostics:
+                self._whole[path] = all_diagnostics
+            diagnostics, errors, warnings = cut_diagnostics(all_diagnostics)
             event = ev.DiagnosticsReported(
                 path=path,
-                diagnostics=listed,
+                diagnostics=diagnostics,
                 sources=tuple(dict.fromkeys(sources)),
                 more_errors=errors,
                 more_warnings=warnings,
             )
-            if path not in review.changes and not found:
+            if path not in review.changes and not news:
                 event = ev.DiagnosticsReported(path=path)
-            if event != (known or ev.DiagnosticsReported(path=path)):
+            if event != (previous_event or ev.DiagnosticsReported(path=path)):
                 self._host.emit_outside_turn(event)
 
     async def diagnose(self, paths: Iterable[str]) -> tuple[ev.DiagnosticsReported, ...]:
@@ -263,11 +265,13 @@ class LanguageServers:
         for path in paths:
             self._mark_dirty(path)
         await self.settle(QUESTION_LIMIT)
-        reported = self._host.shadow.state.diagnostics
-        found = [(reported[path], self._whole.get(path)) for path in paths if path in reported]
+        events = self._host.shadow.state.diagnostics
+        pairs = [(events[path], self._whole.get(path)) for path in paths if path in events]
         return tuple(
-            event if whole is None else replace(event, diagnostics=whole, more_errors=0, more_warnings=0)
-            for event, whole in found
+            event
+            if all_diagnostics is None
+            else replace(event, diagnostics=all_diagnostics, more_errors=0, more_warnings=0)
+            for event, all_diagnostics in pairs
         )
 
     def take_news(self) -> list[Diagnostic]:
@@ -277,19 +281,21 @@ class LanguageServers:
         for path in self._told.keys() - review.diagnostics.keys():
             del self._told[path]
         for path, event in review.diagnostics.items():
-            whole = self._whole.get(path, event.diagnostics)
-            if path in self._told and self._told[path][0] is whole:
+            all_diagnostics = self._whole.get(path, event.diagnostics)
+            if path in self._told and self._told[path][0] is all_diagnostics:
                 continue
             lines = split_lines(self.texts.read(path) or "").bodies
-            told, told_lines = self._told.get(path, ((), ()))
-            news += find_new_diagnostics(whole, told, lines, told_lines)
-            self._told[path] = (whole, lines)
+            old_diagnostics, told_lines = self._told.get(path, ((), ()))
+            news += find_new_diagnostics(all_diagnostics, old_diagnostics, lines, told_lines)
+            self._told[path] = (all_diagnostics, lines)
         return sort_diagnostics(news)
 
     def list_errors(self) -> list[Diagnostic]:
         """Return the errors that are new in the pending texts."""
-        reported = self._host.shadow.state.diagnostics.values()
-        return sort_diagnostics(each for event in reported for each in event.diagnostics if each.severity == "error")
+        events = self._host.shadow.state.diagnostics.values()
+        return sort_diagnostics(
+            diagnostic for event in events for diagnostic in event.diagnostics if diagnostic.severity == "error"
+        )
 
     def take_sources(self) -> tuple[str, ...]:
         """Return the names of the servers that looked at something since they were last returned."""
@@ -300,4 +306,4 @@ class LanguageServers:
         """End all servers."""
         self._is_closed = True
         await self._tasks.cancel()
-        await asyncio.gather(*(each.close() for each in self._servers.values()))
+        await asyncio.gather(*(server.close() for server in self._servers.values()))

@@ -62,7 +62,7 @@ class TextEdit(Struct, frozen=True, rename="camel"):
 
 def parse_diagnostics(items: list[msgspec.Raw], path: str, lines: LineTable, server: str) -> tuple[Diagnostic, ...]:
     """Return what a server says of a file; what is no diagnostic is passed over, a wrong range brought into it."""
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     for raw in items[:MOST_DIAGNOSTICS]:
         try:
             item = decode_json(raw, WireDiagnostic)
@@ -71,7 +71,7 @@ def parse_diagnostics(items: list[msgspec.Raw], path: str, lines: LineTable, ser
         line, column = lines.find_place(item.range.start)
         end = max((line, column), lines.find_place(item.range.end))
         message = item.message if isinstance(item.message, str) else str(item.message.get("value", ""))
-        found.append(
+        diagnostics.append(
             Diagnostic(
                 path=path,
                 line=line,
@@ -84,7 +84,7 @@ def parse_diagnostics(items: list[msgspec.Raw], path: str, lines: LineTable, ser
                 source=server,
             )
         )
-    return tuple(found)
+    return tuple(diagnostics)
 
 
 def _decode_answer(raw: msgspec.Raw) -> Any:
@@ -98,13 +98,13 @@ def _decode_answer(raw: msgspec.Raw) -> Any:
 def parse_locations(raw: msgspec.Raw) -> list[tuple[str, Range]]:
     """Return address and range of each place in an answer: None, one, or many. Raises `ToolFailed`."""
     value = _decode_answer(raw)
-    found = []
-    for each in value if isinstance(value, list) else [value] if value else []:
+    locations = []
+    for raw_location in value if isinstance(value, list) else [value] if value else []:
         try:
-            found.append(convert(each, Location).get_target())
+            locations.append(convert(raw_location, Location).get_target())
         except msgspec.ValidationError:
             continue
-    return [(uri, span) for uri, span in found if len(uri) <= _LONGEST_ADDRESS]
+    return [(uri, span) for uri, span in locations if len(uri) <= _LONGEST_ADDRESS]
 
 
 def parse_hover(raw: msgspec.Raw) -> str:
@@ -130,17 +130,17 @@ def parse_workspace_edit(raw: msgspec.Raw) -> dict[str, list[TextEdit]] | None:
     value = _decode_answer(raw)
     if not isinstance(value, dict):
         return None
-    found: dict[str, list[TextEdit]] = {}
+    edits_by_uri: dict[str, list[TextEdit]] = {}
     try:
         if isinstance(value.get("documentChanges"), list):
-            for each in value["documentChanges"]:
-                edits = convert(each["edits"], list[TextEdit])
-                found.setdefault(str(each["textDocument"]["uri"]), []).extend(edits)
+            for change in value["documentChanges"]:
+                edits = convert(change["edits"], list[TextEdit])
+                edits_by_uri.setdefault(str(change["textDocument"]["uri"]), []).extend(edits)
         elif isinstance(value.get("changes"), dict):
-            found = convert(value["changes"], dict[str, list[TextEdit]])
+            edits_by_uri = convert(value["changes"], dict[str, list[TextEdit]])
     except (msgspec.ValidationError, KeyError, TypeError):
         return None
-    return found
+    return edits_by_uri
 
 
 def build_uri(path: str) -> str:

@@ -36,9 +36,9 @@ class LineTable:
         self._text, self._encoding = text, encoding
         self._encoded: dict[int, bytes] = {}
         ends = list(_LINE_END.finditer(text))
-        self._starts = [0, *(each.end() for each in ends)]
-        self._stops = [*(each.start() for each in ends), len(text)]
-        self._own_starts = [0, *(each.end() for each in ends if each[0] != "\r")]
+        self._starts = [0, *(match.end() for match in ends)]
+        self._stops = [*(match.start() for match in ends), len(text)]
+        self._own_starts = [0, *(match.end() for match in ends if match[0] != "\r")]
 
     def list_lines(self) -> list[str]:
         """Our lines without their ends."""
@@ -70,11 +70,11 @@ class LineTable:
         """The position of a line and a column of ours, 1-indexed and in characters."""
         if line > len(self._own_starts):
             return Position(len(self._starts), 0)
-        own = max(line, 1)
-        offset = self._own_starts[own - 1] + min(max(0, column - 1), len(self.get_line(own)))
-        at = bisect_right(self._starts, offset) - 1
-        body = self._text[self._starts[at] : offset]
-        return Position(at, len(body) if self._encoding == "utf-32" else _count_units(body, self._encoding))
+        line_number = max(line, 1)
+        offset = self._own_starts[line_number - 1] + min(max(0, column - 1), len(self.get_line(line_number)))
+        line_index = bisect_right(self._starts, offset) - 1
+        body = self._text[self._starts[line_index] : offset]
+        return Position(line_index, len(body) if self._encoding == "utf-32" else _count_units(body, self._encoding))
 
     def _count_characters(self, position: Position) -> int:
         body = self._text[self._starts[position.line] : self._stops[position.line]]

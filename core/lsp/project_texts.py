@@ -73,11 +73,11 @@ class ProjectTexts(Struct, eq=False):
     def compute_stamp(self, marks: frozenset[str], *, is_linter: bool) -> object:
         """Return what a server that runs can't see change: layers of commands, files that came and went, and pending
         versions of files that configure it (`marks`, by name); for a linter, which looks at no other file, the last."""
-        moved, configured = set(), set()
+        presence_changes, config_blobs = set(), set()
         for path, change in self.shadow.state.changes.items():
             if not is_linter and "absent" in (change.base.kind, change.pending.kind):
-                moved.add((path, change.pending.kind))
+                presence_changes.add((path, change.pending.kind))
             if path.rpartition("/")[2] in marks:
-                configured.add((path, change.pending.blob))
+                config_blobs.add((path, change.pending.blob))
         uppers = () if is_linter else self.shadow.layers.list_uppers()
-        return uppers, frozenset(moved), frozenset(configured)
+        return uppers, frozenset(presence_changes), frozenset(config_blobs)

@@ -37,17 +37,17 @@ class NamePosition(Struct, frozen=True, kw_only=True):
     column: int
 
 
-async def locate(servers: LanguageServers, kind: LocationKind, at: NamePosition) -> tuple[Place, ...]:
+async def locate(servers: LanguageServers, kind: LocationKind, name_position: NamePosition) -> tuple[Place, ...]:
     """Return the places where a name is defined or used, by path and line. Raises `ToolFailed`: no server knows."""
-    async with servers.borrow(at.path, kind) as connection:
-        params = _build_params(connection, at)
+    async with servers.borrow(name_position.path, kind) as connection:
+        params = _build_params(connection, name_position)
         if kind == "references":
             params["context"] = {"includeDeclaration": True}
         answer = await _ask(connection, f"textDocument/{kind}", params)
-        found = parse_locations(answer)[:MOST_PLACES]
+        locations = parse_locations(answer)[:MOST_PLACES]
         tables: dict[str, LineTable | None] = {}
         places = []
-        for uri, span in found:
+        for uri, span in locations:
             path = connection.to_relative(uri)
             if path not in tables:
                 text = servers.texts.read(path) if path and not path.startswith("/") else None
@@ -60,34 +60,34 @@ async def locate(servers: LanguageServers, kind: LocationKind, at: NamePosition)
             end, _ = lines.find_place(span.end)
             text = lines.get_line(line).strip()[:_LONGEST_TEXT]
             places.append(Place(path=path, line=line, column=column, end_line=end, text=text))
-        return tuple(sorted(dict.fromkeys(places), key=lambda each: (each.path, each.line, each.column)))
+        return tuple(sorted(dict.fromkeys(places), key=lambda place: (place.path, place.line, place.column)))
 
 
-async def describe_name(servers: LanguageServers, at: NamePosition) -> str:
+async def describe_name(servers: LanguageServers, name_position: NamePosition) -> str:
     """Return signature and documentation of a name as Markdown, "" = nothing is known. Raises `ToolFailed`."""
-    async with servers.borrow(at.path, "hover") as connection:
-        return parse_hover(await _ask(connection, "textDocument/hover", _build_params(connection, at)))
+    async with servers.borrow(name_position.path, "hover") as connection:
+        return parse_hover(await _ask(connection, "textDocument/hover", _build_params(connection, name_position)))
 
 
-async def plan_rename(servers: LanguageServers, at: NamePosition, new_name: str) -> dict[str, str]:
+async def plan_rename(servers: LanguageServers, name_position: NamePosition, new_name: str) -> dict[str, str]:
     """Return the new texts by path. Raises `ToolInputInvalid` for no name, `ToolFailed` for what can't be done."""
     if not _NAME.fullmatch(new_name):
         raise ToolInputInvalid(f"{new_name!r} is no name.", hint="Give letters, digits and underscores.")
-    async with servers.borrow(at.path, "rename") as connection:
-        old = _read_name(connection, at)
-        params = _build_params(connection, at) | {"newName": new_name}
+    async with servers.borrow(name_position.path, "rename") as connection:
+        old = _read_name(connection, name_position)
+        params = _build_params(connection, name_position) | {"newName": new_name}
         edits = parse_workspace_edit(await _ask(connection, "textDocument/rename", params))
         if edits is None:
             raise ToolFailed(f"{connection.name} wants more than edits for it; nothing was changed.")
-        found = {connection.to_relative(uri): each for uri, each in edits.items() if each}
-        if not found:
+        edits_by_path = {connection.to_relative(uri): file_edits for uri, file_edits in edits.items() if file_edits}
+        if not edits_by_path:
             raise ToolFailed(f"{connection.name} can't rename {old!r} here.", hint="Name a place where it is defined.")
-        return {path: _apply_edits(servers, connection, path, found[path], old) for path in found}
+        return {path: _apply_edits(servers, connection, path, edits_by_path[path], old) for path in edits_by_path}
 
 
-def _build_params(connection: ServerConnection, at: NamePosition) -> dict[str, object]:
-    document = connection.documents[at.path]
-    position = document.lines.find_position(at.line, at.column)
+def _build_params(connection: ServerConnection, name_position: NamePosition) -> dict[str, object]:
+    document = connection.documents[name_position.path]
+    position = document.lines.find_position(name_position.line, name_position.column)
     return {"textDocument": {"uri": document.uri}, "position": position}
 
 
@@ -98,12 +98,17 @@ async def _ask(connection: ServerConnection, method: str, params: Mapping[str, o
         raise ToolFailed(f"{connection.name} did not answer within {ANSWER_LIMIT:.0f} s.", hint="Use grep.") from None
 
 
-def _read_name(connection: ServerConnection, at: NamePosition) -> str:
-    line = connection.documents[at.path].lines.get_line(at.line)
-    found = next((each for each in _NAME.finditer(line) if each.start() < at.column <= each.end() + 1), None)
-    if found is None:
-        raise ToolInputInvalid(f"There is no name at {at.path}:{at.line}:{at.column}.", hint="Read the file again.")
-    return found[0]
+def _read_name(connection: ServerConnection, name_position: NamePosition) -> str:
+    line = connection.documents[name_position.path].lines.get_line(name_position.line)
+    match = next(
+        (match for match in _NAME.finditer(line) if match.start() < name_position.column <= match.end() + 1), None
+    )
+    if match is None:
+        raise ToolInputInvalid(
+            f"There is no name at {name_position.path}:{name_position.line}:{name_position.column}.",
+            hint="Read the file again.",
+        )
+    return match[0]
 
 
 def _apply_edits(
@@ -114,9 +119,9 @@ def _apply_edits(
         raise ToolFailed(f"{old!r} is used in {path or 'a place'} that can't be edited here; nothing was changed.")
     lines = LineTable(text, connection.encoding)
     splices = sorted(
-        Splice(lines.find_offset(each.range.start), lines.find_offset(each.range.end), each.new_text) for each in edits
+        Splice(lines.find_offset(edit.range.start), lines.find_offset(edit.range.end), edit.new_text) for edit in edits
     )
-    fits = all(text[each.start : each.end] == old for each in splices)
+    fits = all(text[splice.start : splice.end] == old for splice in splices)
     if not fits or any(one.end > other.start for one, other in pairwise(splices)):
         raise ToolFailed(f"What {connection.name} says of {path} does not fit its text; nothing was changed.")
     return apply_splices(text, splices)

@@ -120,23 +120,23 @@ class FoundServer(Struct, frozen=True, kw_only=True):
         return self.spec.name, self.directory
 
 
-def configure_servers(configured: Mapping[str, ServerSettings]) -> tuple[ServerSpec, ...]:
+def configure_servers(settings_by_name: Mapping[str, ServerSettings]) -> tuple[ServerSpec, ...]:
     """Return the servers as the user configured them, theirs first; without those that are switched off."""
-    own = [
-        _apply_settings(name, next((each for each in KNOWN if each.name == name), None), settings)
-        for name, settings in configured.items()
+    user_specs = [
+        _apply_settings(name, next((spec for spec in KNOWN if spec.name == name), None), settings)
+        for name, settings in settings_by_name.items()
         if settings.enabled
     ]
-    known = [each for each in KNOWN if each.name not in configured]
-    return (*(each for each in own if each.command and each.languages), *known)
+    default_specs = [spec for spec in KNOWN if spec.name not in settings_by_name]
+    return (*(spec for spec in user_specs if spec.command and spec.languages), *default_specs)
 
 
-def _apply_settings(name: str, known: ServerSpec | None, settings: ServerSettings) -> ServerSpec:
-    spec = known or ServerSpec(name=name, command=(), languages=())
-    own = {
+def _apply_settings(name: str, base_spec: ServerSpec | None, settings: ServerSettings) -> ServerSpec:
+    spec = base_spec or ServerSpec(name=name, command=(), languages=())
+    overrides = {
         key: getattr(settings, key) for key in ("command", "languages", "roots", "settings") if getattr(settings, key)
     }
-    return replace(spec, **own)
+    return replace(spec, **overrides)
 
 
 class ServerFinder(Struct, frozen=True, kw_only=True):
@@ -150,14 +150,14 @@ class ServerFinder(Struct, frozen=True, kw_only=True):
 
     def find_servers(self, path: str, language: str) -> Iterator[FoundServer]:
         """Yield what is to run for a file: all servers of its language, of a group the first that is there."""
-        taken: set[str] = set()
-        wanted = [each for each in self.specs if language in each.languages]
-        for spec in sorted(wanted, key=lambda each: not (each.group and self.is_configured(each, path))):
-            if spec.group in taken:
+        taken_groups: set[str] = set()
+        specs = [candidate for candidate in self.specs if language in candidate.languages]
+        for spec in sorted(specs, key=lambda candidate: not (candidate.group and self.is_configured(candidate, path))):
+            if spec.group in taken_groups:
                 continue
             program = self.find_program(spec, path)
             if program:
-                taken |= {spec.group} if spec.group else set()
+                taken_groups |= {spec.group} if spec.group else set()
                 yield FoundServer(
                     spec=self._complete(spec, path), program=program, directory=self._find_root(spec, path)
                 )
@@ -167,10 +167,12 @@ class ServerFinder(Struct, frozen=True, kw_only=True):
         name = spec.command[0]
         if "/" in name:
             return name if name.startswith("/") and Path(name).exists() else ""
-        above = [str(each) for each in PurePosixPath(path or ".").parents] or ["."]
-        own = (posixpath.normpath(f"{each}/{place}/{name}") for each in above for place in PLACES)
-        near = next((f"{self.root}/{each}" for each in own if self.exists(each)), "")
-        program = near or shutil.which(name, path=self.search_path) or ""
+        above = [str(parent) for parent in PurePosixPath(path or ".").parents] or ["."]
+        candidates = (
+            posixpath.normpath(f"{directory}/{bin_directory}/{name}") for directory in above for bin_directory in PLACES
+        )
+        local_program = next((f"{self.root}/{candidate}" for candidate in candidates if self.exists(candidate)), "")
+        program = local_program or shutil.which(name, path=self.search_path) or ""
         return program if not spec.is_native_typescript or self._is_native_typescript(program) else ""
 
     def is_configured(self, spec: ServerSpec, path: str) -> bool:
@@ -203,7 +205,7 @@ class ServerFinder(Struct, frozen=True, kw_only=True):
             package = Path(program).resolve().parent.parent / "package.json"
             data = package.read_bytes() if package.is_file() else None
         try:
-            found: Any = parse_json(data or b"{}")
-            return int(str(found.get("version", "0")).split(".")[0]) >= 7
+            manifest: Any = parse_json(data or b"{}")
+            return int(str(manifest.get("version", "0")).split(".")[0]) >= 7
         except (ValueError, AttributeError, RecursionError):
             return False

@@ -30,9 +30,9 @@ class SupervisedServer:
     project that it was begun over; `given_up` says why it is not begun any more."""
 
     def __init__(
-        self, found: FoundServer, root: Path, start: StartServer, on_given_up: Callable[[SupervisedServer], None]
+        self, server: FoundServer, root: Path, start: StartServer, on_given_up: Callable[[SupervisedServer], None]
     ) -> None:
-        self.found = found
+        self.found = server
         self.lock = asyncio.Lock()
         self.stamp: object = None
         self.given_up = ""
@@ -90,10 +90,10 @@ class SupervisedServer:
             self._running.send(data)
 
     async def _follow(self, running: RunningCommand, connection: ServerConnection) -> None:
-        ended: BoxResult = await running.wait()
-        reason = f"it ended ({describe_end(ended.exit_code, ended.end_reason)})"
-        said = self._errors.describe()
-        connection.client.fail(f"{reason}: {said}" if said else reason)
+        result: BoxResult = await running.wait()
+        reason = f"it ended ({describe_end(result.exit_code, result.end_reason)})"
+        error_text = self._errors.describe()
+        connection.client.fail(f"{reason}: {error_text}" if error_text else reason)
 
     def _check_crash(self) -> None:
         """Count the end of a server that nobody ended."""

@@ -73,12 +73,12 @@ def explain_no_browser(settings: BrowserSettings) -> str:
 
 def _find_executable(settings: BrowserSettings) -> str:
     if settings.executable:
-        found = shutil.which(settings.executable)
-        if found is None:
+        executable = shutil.which(settings.executable)
+        if executable is None:
             raise ConfigError(f"`browser.executable`: {settings.executable} is no program.", hint=INSTALL_BROWSER)
-        return found
-    there = (shutil.which(each) for each in (*PROGRAMS, *_PLACES))
-    first = next((each for each in there if each is not None), None)
+        return executable
+    paths = (shutil.which(program) for program in (*PROGRAMS, *_PLACES))
+    first = next((path for path in paths if path is not None), None)
     if first is None:
         raise ConfigError(NO_BROWSER, hint=INSTALL_BROWSER)
     return first

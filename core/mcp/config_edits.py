@@ -43,15 +43,15 @@ def remove_entry(text: str, name: str) -> str:
     """Return the text of a file without an entry. Raises `ConfigError`: the file is broken, or has no such entry."""
     servers = _scan(text)[1] if text.strip() else None
     members = list(scan_members(text, servers.start).values()) if servers is not None else []
-    at = next((number for number, each in enumerate(members) if each.key == name), None)
-    if at is None or servers is None:
+    index = next((number for number, member in enumerate(members) if member.key == name), None)
+    if index is None or servers is None:
         raise ConfigError(f"it names no server {name!r}.", hint="agent-tui mcp list shows where each stands: --scope.")
     if len(members) == 1:
         start, end = servers.start + 1, servers.end - 1
-    elif at + 1 < len(members):
-        start, end = members[at].key_start, members[at + 1].key_start
+    elif index + 1 < len(members):
+        start, end = members[index].key_start, members[index + 1].key_start
     else:
-        start, end = members[at - 1].end, members[at].end
+        start, end = members[index - 1].end, members[index].end
     return text[:start] + text[end:]
 
 
@@ -81,27 +81,27 @@ def _insert(text: str, target: Value, key: str, value: Any) -> str:
     if members and inner is None:  # all in one line
         return f"{text[: members[-1].end]}, {json.dumps(key)}: {json.dumps(value)}{text[members[-1].end :]}"
     indent = inner if inner is not None else f"{outer or ''}{_find_unit(text)}"
-    shown = json.dumps({key: value}, indent=_find_unit(text), ensure_ascii=False).splitlines()[1:-1]
+    lines = json.dumps({key: value}, indent=_find_unit(text), ensure_ascii=False).splitlines()[1:-1]
     unit = len(_find_unit(text))
-    added = end.join(f"{indent}{line[unit:]}" for line in shown)
+    addition = end.join(f"{indent}{line[unit:]}" for line in lines)
     if members:
-        return f"{text[: members[-1].end]},{end}{added}{text[members[-1].end :]}"
-    return f"{text[: target.start]}{{{end}{added}{end}{outer or ''}}}{text[target.end :]}"
+        return f"{text[: members[-1].end]},{end}{addition}{text[members[-1].end :]}"
+    return f"{text[: target.start]}{{{end}{addition}{end}{outer or ''}}}{text[target.end :]}"
 
 
-def _find_indent(text: str, at: int) -> str | None:
+def _find_indent(text: str, offset: int) -> str | None:
     """Return the white space that the line of a place begins with; None = other things stand before the place."""
-    before = text[text.rfind("\n", 0, at) + 1 : at]
+    before = text[text.rfind("\n", 0, offset) + 1 : offset]
     return before if not before.strip(" \t") else None
 
 
 def _find_unit(text: str) -> str:
     """Return the white space of one level: that of the first line which has some."""
-    found = re.search(r"^[ \t]+(?=\S)", text, re.MULTILINE)
-    return found[0] if found else _INDENT
+    match = re.search(r"^[ \t]+(?=\S)", text, re.MULTILINE)
+    return match[0] if match else _INDENT
 
 
-def change_file(place: Path, name: str, entry: Mapping[str, Any] | None, *, is_shared: bool) -> None:
+def change_file(path: Path, name: str, entry: Mapping[str, Any] | None, *, is_shared: bool) -> None:
     """Add an entry to a file, or remove the one of that name (`entry` None). Raises `ConfigError`, `StateError`.
 
     `is_shared`: it is one of a project; where that is a link, it is left alone.
@@ -110,9 +110,9 @@ def change_file(place: Path, name: str, entry: Mapping[str, Any] | None, *, is_s
         raise ConfigError(
             f"{name[:64]!r} can't be the name of a server.", hint="Use 1 to 64 letters, digits, _ . or -."
         )
-    if is_shared and (place.is_symlink() or place.parent.is_symlink()):
-        raise ConfigError(f"{place} is a link.", hint="Change the file that it leads to yourself.")
-    target = place.resolve()
+    if is_shared and (path.is_symlink() or path.parent.is_symlink()):
+        raise ConfigError(f"{path} is a link.", hint="Change the file that it leads to yourself.")
+    target = path.resolve()
     try:
         with target.open(encoding="utf-8", newline="") as file:
             before = file.read(MAX_FILE)
@@ -120,14 +120,14 @@ def change_file(place: Path, name: str, entry: Mapping[str, Any] | None, *, is_s
     except FileNotFoundError:
         before, mode = "", _SHARED if is_shared else 0o600
     except (OSError, UnicodeDecodeError) as problem:
-        raise StateError(f"{place} can't be read: {problem}.") from problem
+        raise StateError(f"{path} can't be read: {problem}.") from problem
     try:
         after = remove_entry(before, name) if entry is None else add_entry(before, name, entry)
     except ConfigError as problem:
-        raise ConfigError(f"{place}: {problem.message}", hint=problem.hint) from None
+        raise ConfigError(f"{path}: {problem.message}", hint=problem.hint) from None
     try:
         target.parent.mkdir(mode=0o755 if is_shared else 0o700, parents=True, exist_ok=True)
         replace_file(target, after.encode())
         target.chmod(mode)
     except OSError as problem:
-        raise StateError(f"{place} can't be written: {problem.strerror}.", hint="Make it writable.") from problem
+        raise StateError(f"{path} can't be written: {problem.strerror}.", hint="Make it writable.") from problem

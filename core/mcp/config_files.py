@@ -47,19 +47,19 @@ class _ConfigFile(Struct, frozen=True):
 
 
 def load_servers(
-    workspace: Workspace, is_trusted: TrustCheck | None, given: tuple[ServerConfig, ...] = ()
+    workspace: Workspace, is_trusted: TrustCheck | None, extra_configs: tuple[ServerConfig, ...] = ()
 ) -> ConfiguredServers:
     """Load all that is configured. `is_trusted` None: nothing of the project is read. `given`: those that stand in no
     file, and count before all others."""
-    servers = {each.name: each for each in given}
+    servers = {config.name: config for config in extra_configs}
     problems: list[ServerProblem] = []
-    own: list[ServerProblem] = []
-    for each in _iterate_entries(workspace, is_trusted, own):
-        found, wrong = each
+    file_problems: list[ServerProblem] = []
+    for entry in _iterate_entries(workspace, is_trusted, file_problems):
+        configs, wrong = entry
         problems += wrong
-        for server in found:
+        for server in configs:
             servers.setdefault(server.name, server)
-    return ConfiguredServers(tuple(servers.values()), (*own, *problems))
+    return ConfiguredServers(tuple(servers.values()), (*file_problems, *problems))
 
 
 Parsed = tuple[tuple[ServerConfig, ...], tuple[ServerProblem, ...]]
@@ -72,9 +72,9 @@ def _iterate_entries(
     if claude is not None:
         yield _parse_local_scope(claude, workspace.root)
     files = _read_project_files(workspace, is_trusted, problems) if is_trusted is not None else []
-    for place in (get_config_dir() / OWN_FILE, Path.home() / ".cursor" / OWN_FILE):
-        if (data := _read_user_file(place)) is not None:
-            files.append(_ConfigFile(_show(place), data))
+    for path in (get_config_dir() / OWN_FILE, Path.home() / ".cursor" / OWN_FILE):
+        if (data := _read_user_file(path)) is not None:
+            files.append(_ConfigFile(_show(path), data))
     for file in files:
         try:
             yield parse_servers(file.data, file.source, is_project=file.is_project)
@@ -89,8 +89,8 @@ def _iterate_entries(
 def _iterate_plugin_entries(workspace: Workspace, is_trusted: TrustCheck | None) -> Iterator[Parsed]:
     """Iterate over the servers of plug-ins, each under the plug-in's name and its own."""
     for plugin in find_extension_places(workspace, is_trusted).plugins.plugins:
-        wrong = [each for each in plugin.problems if ".mcp.json" in each or "mcpServers" in each]
-        yield (), tuple(ServerProblem(plugin.name, plugin.path, each) for each in wrong)
+        wrong = [problem for problem in plugin.problems if ".mcp.json" in problem or "mcpServers" in problem]
+        yield (), tuple(ServerProblem(plugin.name, plugin.path, problem) for problem in wrong)
         for source in plugin.sources:
             if source.kind == "mcp":
                 yield _parse_plugin_source(source, str(workspace.root / Path(source.directory).expanduser()))
@@ -99,16 +99,16 @@ def _iterate_plugin_entries(workspace: Workspace, is_trusted: TrustCheck | None)
 def _parse_plugin_source(source: PluginSource, folder: str) -> Parsed:
     """Parse the entries of a file, with "mcpServers" around them or without."""
     try:
-        found = decode_json(_PLUGIN_ROOT.sub(lambda _: json.dumps(folder)[1:-1], source.data.decode("utf-8")))
+        document = decode_json(_PLUGIN_ROOT.sub(lambda _: json.dumps(folder)[1:-1], source.data.decode("utf-8")))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
         return (), (ServerProblem("", source.path, f"it is no valid JSON: {problem}"),)
-    entries = found.get("mcpServers", found) if isinstance(found, dict) else None
+    entries = document.get("mcpServers", document) if isinstance(document, dict) else None
     if not isinstance(entries, dict):
         return (), (ServerProblem("", source.path, 'it has no object "mcpServers"'),)
     prefix = f"plugin_{source.plugin.replace('.', '_')}_"
-    named = {f"{prefix}{name}": entry for name, entry in entries.items()}
-    servers, problems = parse_entries(named, source.path, is_project=source.scope == "project")
-    return tuple(replace(each, folder=folder) for each in servers), problems
+    prefixed_entries = {f"{prefix}{name}": entry for name, entry in entries.items()}
+    servers, problems = parse_entries(prefixed_entries, source.path, is_project=source.scope == "project")
+    return tuple(replace(server, folder=folder) for server in servers), problems
 
 
 def _read_project_files(
@@ -139,11 +139,11 @@ def show_project_files(workspace: Workspace, is_trusted: TrustCheck) -> None:
             is_trusted(path, data)
 
 
-def _read_user_file(place: Path) -> bytes | None:
+def _read_user_file(path: Path) -> bytes | None:
     try:
-        if not place.is_file():
+        if not path.is_file():
             return None
-        with place.open("rb") as file:
+        with path.open("rb") as file:
             return file.read(MAX_BYTES)
     except OSError:
         return None
@@ -159,12 +159,12 @@ def _parse_local_scope(data: bytes, root: Path) -> Parsed:
 def _decode_object(data: bytes) -> dict[str, Any]:
     """Decode another program's own file, of which a part is read; what is none of it holds nothing for us."""
     try:
-        found = decode_json(data)
+        document = decode_json(data)
     except (msgspec.MsgspecError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
-def _show(place: Path) -> str:
+def _show(path: Path) -> str:
     home = f"{Path.home()}/"
-    return f"~/{str(place).removeprefix(home)}" if str(place).startswith(home) else str(place)
+    return f"~/{str(path).removeprefix(home)}" if str(path).startswith(home) else str(path)

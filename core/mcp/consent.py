@@ -59,9 +59,9 @@ class ConsentStore:
     With `keeps` False what is answered from now on lasts as long as this object: so it is in a private session.
     """
 
-    def __init__(self, root: Path, *, keeps: bool = True) -> None:
+    def __init__(self, root: Path, *, is_persistent: bool = True) -> None:
         self._name = str(root)
-        self._file = StateFile(FILE_NAME, _ConsentBook, keeps=keeps)
+        self._file = StateFile(FILE_NAME, _ConsentBook, is_persistent=is_persistent)
 
     def find(self, name: str) -> ServerConsent:
         return self._file.read().workspaces.get(self._name, {}).get(name, ServerConsent())
@@ -70,8 +70,8 @@ class ConsentStore:
         """Return the answer that holds for this very entry; None = it has to be asked for."""
         if not config.is_project:
             return True
-        known = self.find(config.name)
-        return known.is_allowed if known.hash == config.compute_hash() else None
+        consent = self.find(config.name)
+        return consent.is_allowed if consent.hash == config.compute_hash() else None
 
     def describe_change(self, config: ServerConfig) -> str:
         """Return what is shown with the question: the entry, or how it differs from the one that had a yes."""
@@ -91,42 +91,48 @@ class ConsentStore:
 
     def switch(self, name: str, *, tool: str = "", is_off: bool) -> None:
         """Switch a server off or on; or one of its tools. What is switched on is no longer held."""
-        said = self.find(name)
-        held = said.held if is_off else {each: text for each, text in said.held.items() if tool and each != tool}
+        consent = self.find(name)
+        held_tools = (
+            consent.held
+            if is_off
+            else {tool_name: text for tool_name, text in consent.held.items() if tool and tool_name != tool}
+        )
         if not tool:
-            self._change(name, is_off=is_off, held=held)
+            self._change(name, is_off=is_off, held=held_tools)
             return
-        others = {*said.off_tools} - {tool}
-        self._change(name, off_tools=tuple(sorted(others | {tool} if is_off else others)), held=held)
+        others = {*consent.off_tools} - {tool}
+        self._change(name, off_tools=tuple(sorted(others | {tool} if is_off else others)), held=held_tools)
 
     def note_tools(
         self, config: ServerConfig, tools: Mapping[str, str], before: Mapping[str, str]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Keep the digests of a server's tools. Return the names of those that differ from what was kept, and of those
         that are held from now on, as they changed under the same entry. `before`: what they said, by name."""
-        known, entry = self.find(config.name), config.compute_hash()
-        is_same = known.tools_of == entry
-        if is_same and known.tools == tools:
+        consent, entry = self.find(config.name), config.compute_hash()
+        is_same = consent.tools_of == entry
+        if is_same and consent.tools == tools:
             return (), ()
-        gone = known.gone if is_same else {}  # one that comes back is compared with what it was: going is no way out
-        seen = {**gone, **known.tools} if is_same else {}
-        changed = {each for each, _ in known.tools.items() ^ tools.items()} if known.tools else set[str]()
-        altered = {each for each in seen.keys() & tools.keys() if seen[each] != tools[each]}
-        held = {each: text for each, text in known.held.items() if each in seen or each in tools}
-        room = MAX_HELD_TEXT - sum(map(len, held.values()))
-        for each in sorted(altered - held.keys()):
-            text = before.get(each, "")
-            held[each] = text if len(text) <= room else ""
-            room -= len(held[each])
-        left = {each: digest for each, digest in seen.items() if each not in tools}
-        kept = dict(list(left.items())[-MAX_GONE:])
-        self._change(config.name, tools=dict(tools), tools_of=entry, gone=kept, held=held)
-        return tuple(sorted(changed | altered)), tuple(sorted(altered))
+        removed_tools = (
+            consent.gone if is_same else {}
+        )  # one that comes back is compared with what it was: going is no way out
+        old_digests = {**removed_tools, **consent.tools} if is_same else {}
+        changed_names = {name for name, _ in consent.tools.items() ^ tools.items()} if consent.tools else set[str]()
+        altered_names = {name for name in old_digests.keys() & tools.keys() if old_digests[name] != tools[name]}
+        held_tools = {name: text for name, text in consent.held.items() if name in old_digests or name in tools}
+        room = MAX_HELD_TEXT - sum(map(len, held_tools.values()))
+        for name in sorted(altered_names - held_tools.keys()):
+            text = before.get(name, "")
+            held_tools[name] = text if len(text) <= room else ""
+            room -= len(held_tools[name])
+        missing_tools = {name: digest for name, digest in old_digests.items() if name not in tools}
+        retained_tools = dict(list(missing_tools.items())[-MAX_GONE:])
+        self._change(config.name, tools=dict(tools), tools_of=entry, gone=retained_tools, held=held_tools)
+        return tuple(sorted(changed_names | altered_names)), tuple(sorted(altered_names))
 
     def _change(self, name: str, **fields: Any) -> None:
         def change(book: _ConsentBook) -> _ConsentBook:
-            here = book.workspaces.get(self._name, {})
-            said = replace(here.get(name, ServerConsent()), **fields)
-            return _ConsentBook(workspaces=book.workspaces | {self._name: here | {name: said}})
+            consents = book.workspaces.get(self._name, {})
+            consent = replace(consents.get(name, ServerConsent()), **fields)
+            return _ConsentBook(workspaces=book.workspaces | {self._name: consents | {name: consent}})
 
         self._file.update(change)

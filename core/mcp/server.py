@@ -118,25 +118,25 @@ class McpServer:
     ) -> CallAnswer:
         """Call, as long as it says something now and then; the user may take their time."""
         loop, limit = asyncio.get_running_loop(), self.config.seconds
-        self._received, asked, asking = 0, 0, asyncio.Lock()
+        self._received, question_count, asking = 0, 0, asyncio.Lock()
         async with asyncio.timeout(limit) as patience:
 
             def hear(progress: float, total: float | None, message: str | None) -> None:
                 patience.reschedule(loop.time() + limit)
                 listener.progress(progress, total, message)
 
-            async def answer(wanted: Elicitation) -> ElicitationAnswer:
-                nonlocal asked
-                asked += 1
-                if asked > MOST_QUESTIONS:
+            async def answer(elicitation: Elicitation) -> ElicitationAnswer:
+                nonlocal question_count
+                question_count += 1
+                if question_count > MOST_QUESTIONS:
                     return ElicitationAnswer(action="cancel")
                 async with asking:
                     patience.reschedule(None)
-                    found = await answer_elicitation(self.config.name, wanted, listener.ask)
+                    reply = await answer_elicitation(self.config.name, elicitation, listener.ask)
                     patience.reschedule(loop.time() + limit)
-                if found.notice:
-                    listener.tell(found.notice)
-                return found
+                if reply.notice:
+                    listener.tell(reply.notice)
+                return reply
 
             self._answering = answer
             try:
@@ -145,15 +145,15 @@ class McpServer:
                 if not self._was_not_taken:
                     raise
                 patience.reschedule(None)
-                again = await self._connect(keeps_effects=False)
+                new_connection = await self._connect(keeps_effects=False)
                 patience.reschedule(loop.time() + limit)
-                return await again.call_tool(tool, arguments, hear)
+                return await new_connection.call_tool(tool, arguments, hear)
             finally:
                 self._answering = None
 
-    async def _answer(self, wanted: Elicitation) -> ElicitationAnswer:
+    async def _answer(self, elicitation: Elicitation) -> ElicitationAnswer:
         """Answer a question of the server: the user is asked while a call of theirs runs, and at no other time."""
-        return await self._answering(wanted) if self._answering is not None else ElicitationAnswer(action="cancel")
+        return await self._answering(elicitation) if self._answering is not None else ElicitationAnswer(action="cancel")
 
     async def _take_effects(self, origin: Origin) -> str:
         """Let what it wrote wait for the review. It goes on, with all that it holds in memory."""
@@ -216,8 +216,8 @@ class McpServer:
 
         self.log = ServerLog()
         for wait in (*RETRY_WAITS, None):
-            printed = await read_headers(self.config, self._variables, self._host, self.log.add)
-            target = await asyncio.to_thread(build_target, self.config, self._variables, printed)
+            command_headers = await read_headers(self.config, self._variables, self._host, self.log.add)
+            target = await asyncio.to_thread(build_target, self.config, self._variables, command_headers)
             self._address = str(target.address)
             self._logins_tried = self._count_logins()
             link = self._pipe = HttpLink(self.config, target)
@@ -309,25 +309,25 @@ class McpServer:
 
     async def _watch(self, process: ServerProcess, pipe: MessagePipe) -> None:
         assert process.running is not None
-        ended = await process.running.wait()
-        how = f"exit code {ended.exit_code}" if ended.exit_code is not None else ended.end_reason.replace("_", " ")
-        pipe.close(f"It ended ({how}).")
+        result = await process.running.wait()
+        cause = f"exit code {result.exit_code}" if result.exit_code is not None else result.end_reason.replace("_", " ")
+        pipe.close(f"It ended ({cause}).")
         if self._process is process and not self._lock.locked():  # nobody waits who would tell it
             self.status, self.problem = "failed", self._add_log(pipe.problem)
 
-    def _add_log(self, what: str) -> str:
+    def _add_log(self, problem: str) -> str:
         """Return what is wrong with it, and the end of its log."""
-        said = self.log.find_reason()
-        return f"{what.rstrip('.')}.{f' Its log ends: {said}' if said else ''}"
+        reason = self.log.find_reason()
+        return f"{problem.rstrip('.')}.{f' Its log ends: {reason}' if reason else ''}"
 
     async def _end_failed(self, problem: BaseException, silence: str) -> BaseException:
         """End it after a fault, drop what it wrote, and return what to raise."""
-        ended = self._pipe.problem if self._pipe is not None else ""
+        pipe_problem = self._pipe.problem if self._pipe is not None else ""
         await asyncio.shield(self._stop())
         if isinstance(problem, asyncio.CancelledError):
             return problem
-        what = silence if isinstance(problem, TimeoutError) else ended or str(problem)
-        self.status, self.problem = "failed", self._add_log(what)
+        cause = silence if isinstance(problem, TimeoutError) else pipe_problem or str(problem)
+        self.status, self.problem = "failed", self._add_log(cause)
         shortest, longest = REST_SECONDS
         self._rests_until = monotonic() + min(shortest * 2**self._failures, longest)
         self._failures += 1

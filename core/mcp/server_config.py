@@ -54,14 +54,14 @@ class OAuthOptions(Struct, frozen=True, kw_only=True):
 
     def list_lines(self) -> list[str]:
         """Return what is said, one thing a line."""
-        said = (
+        fields = (
             ("client", self.client_id),
             ("secret", self.client_secret),
             ("document", self.metadata_url),
             ("port", str(self.port or "")),
             ("rights", " ".join(self.scopes)),
         )
-        return [f"login {name}: {value}" for name, value in said if value]
+        return [f"login {name}: {value}" for name, value in fields if value]
 
 
 class ServerConfig(Struct, frozen=True, kw_only=True):
@@ -95,9 +95,9 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 
     def compute_hash(self) -> str:
         """Return the digest of everything that decides what is run, reached and sent."""
-        said = (self.transport, self.command, sorted(self.env.items()), self.env_file, self.url)
-        more = (*self._list_headers_command(), *self.oauth.list_lines())
-        data = msgspec.json.encode((*said, sorted(self.headers.items()), *more))
+        fields = (self.transport, self.command, sorted(self.env.items()), self.env_file, self.url)
+        lines = (*self._list_headers_command(), *self.oauth.list_lines())
+        data = msgspec.json.encode((*fields, sorted(self.headers.items()), *lines))
         return hashlib.sha256(data).hexdigest()
 
     def describe(self) -> str:
@@ -107,7 +107,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
         lines += [f"header {name}: {value}" for name, value in sorted(self.headers.items())]
         lines += self._list_headers_command()
         lines += [f"env file: {self.env_file}"] if self.env_file else []
-        lines += [f"login secret: {_HIDDEN}" if _is_plain_secret(each) else each for each in self.oauth.list_lines()]
+        lines += [f"login secret: {_HIDDEN}" if _is_plain_secret(line) else line for line in self.oauth.list_lines()]
         return "\n".join(lines)
 
     def _list_headers_command(self) -> list[str]:
@@ -117,7 +117,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
         """Return the names of the user's variables that it would be given, sorted."""
         texts = [*self.command, *self.env.values(), self.url, *self.headers.values(), *self.oauth.list_lines()]
         return tuple(
-            sorted({found["name"] for text in texts for found in _VARIABLE.finditer(text)} - _HARMLESS - _FOLDERS)
+            sorted({match["name"] for text in texts for match in _VARIABLE.finditer(text)} - _HARMLESS - _FOLDERS)
         )
 
 
@@ -139,12 +139,12 @@ def parse_servers(
 ) -> tuple[tuple[ServerConfig, ...], tuple[ServerProblem, ...]]:
     """Parse a file of the shape `{"mcpServers": {name: entry}}`. Raises `ConfigError` if it is none at all."""
     try:
-        found = decode_json(to_strict_json(text))
+        document = decode_json(to_strict_json(text))
     except (msgspec.MsgspecError, RecursionError) as problem:
         raise ConfigError(
             f"{source} is no valid JSON: {problem}.", hint="Mend it; none of its servers is known."
         ) from None
-    entries = found.get("mcpServers", {}) if isinstance(found, dict) else None
+    entries = document.get("mcpServers", {}) if isinstance(document, dict) else None
     if not isinstance(entries, dict):
         raise ConfigError(
             f'{source} has no object "mcpServers".', hint='Write {"mcpServers": {"NAME": {"command": …}}}.'
@@ -160,7 +160,7 @@ def parse_entries(
     for name, entry in entries.items():
         try:
             servers.append(_parse_entry(name, entry, source, is_project=is_project))
-            problems += [ServerProblem(name, source, each) for each in _list_unsupported(entry)]
+            problems += [ServerProblem(name, source, reason) for reason in _list_unsupported(entry)]
         except ConfigError as problem:
             problems.append(ServerProblem(str(name)[:64], source, problem.message))
     return tuple(servers), tuple(problems)
@@ -178,7 +178,7 @@ def _parse_entry(name: str, entry: Any, source: str, *, is_project: bool) -> Ser
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 1000:
         raise ConfigError('"timeout" has to be milliseconds, 1000 or more')
     arguments = entry.get("args") or []
-    if not isinstance(arguments, list) or not all(isinstance(each, str) for each in arguments):
+    if not isinstance(arguments, list) or not all(isinstance(argument, str) for argument in arguments):
         raise ConfigError('"args" has to be a list of texts')
     return ServerConfig(
         name=name,
@@ -198,34 +198,40 @@ def _parse_entry(name: str, entry: Any, source: str, *, is_project: bool) -> Ser
 
 def _list_unsupported(entry: Mapping[str, Any]) -> list[str]:
     """List what an entry says that has no effect."""
-    said = [each for each in entry if each not in (_KEYS if "url" in entry else _LOCAL_KEYS)]
-    said += [f"oauth.{each}" for each in entry.get("oauth") or {} if each not in _OAUTH_KEYS]
-    said += [f"auth.{each}" for each in entry.get("auth") or {} if each not in _AUTH_KEYS]
-    if not said:
+    unsupported_keys = [key for key in entry if key not in (_KEYS if "url" in entry else _LOCAL_KEYS)]
+    unsupported_keys += [f"oauth.{key}" for key in entry.get("oauth") or {} if key not in _OAUTH_KEYS]
+    unsupported_keys += [f"auth.{key}" for key in entry.get("auth") or {} if key not in _AUTH_KEYS]
+    if not unsupported_keys:
         return []
-    names = ", ".join(f'"{strip_escapes(str(each))[:40]}"' for each in said[:_MOST_NAMED])
-    return [f"the server counts, but {names} {'is' if len(said) == 1 else 'are'} not supported and without effect"]
+    names = ", ".join(f'"{strip_escapes(str(key))[:40]}"' for key in unsupported_keys[:_MOST_NAMED])
+    verb = "is" if len(unsupported_keys) == 1 else "are"
+    return [f"the server counts, but {names} {verb} not supported and without effect"]
 
 
 def _parse_headers_command(entry: Mapping[str, Any]) -> str:
-    found = entry.get("headersHelper") or ""
-    if not isinstance(found, str):
+    command = entry.get("headersHelper") or ""
+    if not isinstance(command, str):
         raise ConfigError('"headersHelper" has to be a command, a text')
-    if found and not isinstance(entry.get("url"), str):
+    if command and not isinstance(entry.get("url"), str):
         raise ConfigError('"headersHelper" does not go with a command: only a "url" is sent headers')
-    return found
+    return command
 
 
 def _parse_transport(kind: Any, url: str | None) -> Transport:
-    known: dict[Any, Transport] = {"http": "http", "streamable-http": "http", "streamableHttp": "http", "sse": "sse"}
+    transports: dict[Any, Transport] = {
+        "http": "http",
+        "streamable-http": "http",
+        "streamableHttp": "http",
+        "sse": "sse",
+    }
     if url is None:
         if kind not in {None, "stdio"}:
             raise ConfigError('its "type" does not go with a command: leave it out, or write "stdio"')
         return "stdio"
-    if kind is not None and kind not in known:
+    if kind is not None and kind not in transports:
         is_socket = kind in {"ws", "websocket"}
         raise ConfigError(f'{"WebSocket is not supported: " if is_socket else ""}its "type" has to be "http" or "sse"')
-    return known.get(kind, "sse" if url.rstrip("/").endswith("/sse") else "http")
+    return transports.get(kind, "sse" if url.rstrip("/").endswith("/sse") else "http")
 
 
 def _parse_oauth(entry: Mapping[str, Any]) -> OAuthOptions:
@@ -233,32 +239,32 @@ def _parse_oauth(entry: Mapping[str, Any]) -> OAuthOptions:
     for key in ("oauth", "auth"):
         if not isinstance(entry.get(key) or {}, dict):
             raise ConfigError(f'"{key}" has to be an object')
-    said, other = entry.get("oauth") or {}, entry.get("auth") or {}
-    port = said.get("callbackPort") or 0
+    options, other = entry.get("oauth") or {}, entry.get("auth") or {}
+    port = options.get("callbackPort") or 0
     if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= 65_535:
         raise ConfigError('"callbackPort" has to be the number of a port')
     return OAuthOptions(
-        client_id=str(said.get("clientId") or other.get("CLIENT_ID") or ""),
-        client_secret=str(said.get("clientSecret") or other.get("CLIENT_SECRET") or ""),
-        metadata_url=str(said.get("clientMetadataUrl") or ""),
+        client_id=str(options.get("clientId") or other.get("CLIENT_ID") or ""),
+        client_secret=str(options.get("clientSecret") or other.get("CLIENT_SECRET") or ""),
+        metadata_url=str(options.get("clientMetadataUrl") or ""),
         port=port,
-        scopes=_parse_scopes(said.get("scopes") or said.get("scope") or other.get("scopes") or ()),
+        scopes=_parse_scopes(options.get("scopes") or options.get("scope") or other.get("scopes") or ()),
     )
 
 
-def _parse_scopes(said: Any) -> tuple[str, ...]:
+def _parse_scopes(raw_scopes: Any) -> tuple[str, ...]:
     """Read a text "a b", as Claude Code has it, or a list, as Cursor does."""
-    scopes = said.split() if isinstance(said, str) else said
+    scopes = raw_scopes.split() if isinstance(raw_scopes, str) else raw_scopes
     if not isinstance(scopes, list | tuple) or not all(isinstance(e, str) and _SCOPE.fullmatch(e) for e in scopes):
         raise ConfigError('"scopes" has to be a text such as "read write", or a list of texts without spaces')
     return tuple(dict.fromkeys(scopes))
 
 
 def _parse_texts(entry: Mapping[str, Any], key: str) -> dict[str, str]:
-    found = entry.get(key) or {}
-    if not isinstance(found, dict) or not all(isinstance(each, str | int | float) for each in found.values()):
+    texts = entry.get(key) or {}
+    if not isinstance(texts, dict) or not all(isinstance(text, str | int | float) for text in texts.values()):
         raise ConfigError(f'"{key}" has to be an object of texts')
-    return {name: str(value) for name, value in found.items()}
+    return {name: str(value) for name, value in texts.items()}
 
 
 class Variables(Struct, frozen=True):
@@ -272,7 +278,7 @@ class Variables(Struct, frozen=True):
         environment is put into it. Raises `ConfigError` for one that has no value."""
         for name, value in self._list_folders():
             text = text.replace(name, value)
-        return _VARIABLE.sub(lambda found: self._find_value(found, is_public=is_public), text)
+        return _VARIABLE.sub(lambda match: self._find_value(match, is_public=is_public), text)
 
     def expand_all(self, texts: Mapping[str, str]) -> dict[str, str]:
         """Replace the variables of values by name."""
@@ -290,14 +296,14 @@ class Variables(Struct, frozen=True):
             ("${/}", "/"),
         )
 
-    def _find_value(self, found: re.Match[str], *, is_public: bool) -> str:
-        name = found["name"]
+    def _find_value(self, match: re.Match[str], *, is_public: bool) -> str:
+        name = match["name"]
         if is_public and name not in _HARMLESS:
             raise ConfigError(
-                f"{found[0]} stands in its command line, which every process of this machine can read",
+                f"{match[0]} stands in its command line, which every process of this machine can read",
                 hint='Give it to the server in "env".',
             )
-        value = self.environment.get(name) or found["default"]
+        value = self.environment.get(name) or match["default"]
         if value is None:
             raise ConfigError(f"the variable {name} is not set", hint=f"Set it, or write ${{{name}:-default}}.")
         return value
@@ -310,14 +316,14 @@ def is_variable_name(text: str) -> bool:
 
 def parse_env_file(text: str) -> dict[str, str]:
     """Parse lines of the shape NAME=value; quotes around a value, `export` and comments are understood."""
-    found = {}
+    variables = {}
     for line in text.splitlines():
         name, equals, value = line.strip().removeprefix("export ").partition("=")
         if equals and is_variable_name(name.strip()):
             value = value.strip()
             is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
-            found[name.strip()] = value[1:-1] if is_quoted else value.partition(" #")[0].rstrip()
-    return found
+            variables[name.strip()] = value[1:-1] if is_quoted else value.partition(" #")[0].rstrip()
+    return variables
 
 
 def find_remote_host(config: ServerConfig, variables: Variables) -> str:

@@ -32,14 +32,14 @@ def build_row(
     config: ServerConfig, consent: ConsentStore, life: ServerLife, tools: Iterable[ToolDefinition]
 ) -> q.ServerRow:
     """Build the row of a server. Raises `StateError` where it can't be known what the user said."""
-    said, answer = consent.find(config.name), consent.get_answer(config)
+    server_consent, answer = consent.find(config.name), consent.get_answer(config)
     state: q.ServerState = "failed" if life.problem and life.status == "idle" else life.status
-    if said.is_off:
+    if server_consent.is_off:
         state = "off"
     elif not answer:
         state = "unasked" if answer is None else "refused"
-    named = name_tools(config.name, tools).values()
-    rows = tuple(_build_tool_row(each, said) for each in named)
+    offered_tools = name_tools(config.name, tools).values()
+    rows = tuple(_build_tool_row(offered_tool, server_consent) for offered_tool in offered_tools)
     return q.ServerRow(
         name=config.name,
         source=config.source,
@@ -55,16 +55,16 @@ def build_row(
     )
 
 
-def _build_tool_row(tool: OfferedTool, said: ServerConsent) -> q.ServerToolRow:
+def _build_tool_row(tool: OfferedTool, server_consent: ServerConsent) -> q.ServerToolRow:
     name = tool.definition.name
     return q.ServerToolRow(
         name=name,
         description=" ".join(strip_escapes(tool.definition.description or "").split())[:MAX_DESCRIPTION],
         tokens=len(tool.describe()) // 4,
-        is_on=not said.explain_off(name),
-        is_held=name in said.held,
+        is_on=not server_consent.explain_off(name),
+        is_held=name in server_consent.held,
         text=tool.describe(MAX_SHOWN),
-        before=said.held.get(name, ""),
+        before=server_consent.held.get(name, ""),
         flags=find_flags(tool.definition),
         is_reading=tool.definition.is_reading,
     )
@@ -72,21 +72,21 @@ def _build_tool_row(tool: OfferedTool, said: ServerConsent) -> q.ServerToolRow:
 
 def list_rows(workspace: Workspace, check: TrustCheck | None) -> q.ServersAnswer:
     """List the servers of a workspace, of which none runs. Raises `StateError`."""
-    found, consent = load_servers(workspace, check), ConsentStore(workspace.root)
-    kept = {each.name: load_list(each.compute_hash()) or KeptList("", ()) for each in found.servers}
-    rows = [build_row(each, consent, ServerLife(), kept[each.name].tools) for each in found.servers]
-    problems = tuple(map(describe_problem, found.problems))
+    configuration, consent = load_servers(workspace, check), ConsentStore(workspace.root)
+    tool_lists = {server.name: load_list(server.compute_hash()) or KeptList("", ()) for server in configuration.servers}
+    rows = [build_row(server, consent, ServerLife(), tool_lists[server.name].tools) for server in configuration.servers]
+    problems = tuple(map(describe_problem, configuration.problems))
     return q.ServersAnswer(servers=tuple(rows), problems=problems, is_trusted=check is not None)
 
 
 def describe_missing(
-    failed: Mapping[str, str], said: Mapping[str, ServerConsent], tools: Mapping[str, Iterable[ToolDefinition]]
+    failures: Mapping[str, str], consents: Mapping[str, ServerConsent], tools: Mapping[str, Iterable[ToolDefinition]]
 ) -> list[str]:
     """Return a line for the model on each server that can't be used, by `failed`, and on tools that may not be."""
-    lines = [f"- {name} can't be used: {why}" for name, why in sorted(failed.items())]
-    for name, consent in sorted(said.items()):
-        off = [(each.name, consent.explain_off(each.name)) for each in tools.get(name, ())]
-        lines += [f"- {name}: its tool {tool} can't be used: {why}" for tool, why in off if why]
+    lines = [f"- {name} can't be used: {reason}" for name, reason in sorted(failures.items())]
+    for name, consent in sorted(consents.items()):
+        off = [(definition.name, consent.explain_off(definition.name)) for definition in tools.get(name, ())]
+        lines += [f"- {name}: its tool {tool} can't be used: {reason}" for tool, reason in off if reason]
     return lines
 
 

@@ -45,47 +45,47 @@ async def list_texts(connection: SdkConnection) -> ServerTexts:
     templates = await _list_pages(connection, "resources", "list_resource_templates", "resourceTemplates")
     prompts = await _list_pages(connection, "prompts", "list_prompts")
     return ServerTexts(
-        resources=tuple({str(each.get("uri")): _name(each) for each in resources}.items()),
+        resources=tuple({str(resource.get("uri")): _name(resource) for resource in resources}.items()),
         has_templates=bool(templates),
-        prompts=tuple(_read_prompt(each) for each in prompts),
+        prompts=tuple(_read_prompt(prompt) for prompt in prompts),
     )
 
 
-def _name(found: Mapping[str, Any]) -> str:
-    return " ".join(expose_controls(str(found.get("title") or found.get("name") or "")).split())[:200]
+def _name(entry: Mapping[str, Any]) -> str:
+    return " ".join(expose_controls(str(entry.get("title") or entry.get("name") or "")).split())[:200]
 
 
-def _read_prompt(found: Mapping[str, Any]) -> PromptDefinition:
-    arguments = [each for each in found.get("arguments") or () if isinstance(each, dict)]
+def _read_prompt(prompt: Mapping[str, Any]) -> PromptDefinition:
+    arguments = [argument for argument in prompt.get("arguments") or () if isinstance(argument, dict)]
     return PromptDefinition(
-        name=str(found.get("name", "")),
-        description=" ".join(expose_controls(str(found.get("description") or _name(found))).split())[:500],
-        arguments=tuple(str(each.get("name", "")) for each in arguments),
-        required=tuple(str(each.get("name", "")) for each in arguments if each.get("required")),
+        name=str(prompt.get("name", "")),
+        description=" ".join(expose_controls(str(prompt.get("description") or _name(prompt))).split())[:500],
+        arguments=tuple(str(argument.get("name", "")) for argument in arguments),
+        required=tuple(str(argument.get("name", "")) for argument in arguments if argument.get("required")),
     )
 
 
 async def _list_pages(connection: SdkConnection, feature: str, method: str, key: str = "") -> list[dict[str, Any]]:
     if not connection.has_feature(feature):
         return []
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     cursor = None
     try:
         for _ in range(MAX_PAGES):
             page = await connection.request(method, dict, cursor=cursor)
-            found += [each for each in page.get(key or feature) or () if isinstance(each, dict)]
+            entries += [entry for entry in page.get(key or feature) or () if isinstance(entry, dict)]
             cursor = page.get("nextCursor")
-            if not cursor or len(found) >= MAX_LISTED:
+            if not cursor or len(entries) >= MAX_LISTED:
                 break
     except ToolFailed:
-        return found
-    return found[:MAX_LISTED]
+        return entries
+    return entries[:MAX_LISTED]
 
 
 async def read_resource(connection: SdkConnection, uri: str) -> CallAnswer:
     """Read a resource, as an answer with a part for each of its contents. Raises `ToolFailed`."""
-    found = await connection.request("read_resource", _Contents, uri=uri)
-    return CallAnswer(content=[_to_block(each) for each in found.contents])
+    answer = await connection.request("read_resource", _Contents, uri=uri)
+    return CallAnswer(content=[_to_block(content) for content in answer.contents])
 
 
 def _to_block(contents: Mapping[str, Any]) -> ContentBlock:
@@ -97,15 +97,17 @@ def _to_block(contents: Mapping[str, Any]) -> ContentBlock:
 
 async def get_prompt(connection: SdkConnection, name: str, arguments: Mapping[str, str]) -> str:
     """Return the text of a prompt; several messages of it begin with who says them. Raises `ToolFailed`."""
-    found = await connection.request("get_prompt", _PromptAnswer, name=name, arguments=dict(arguments))
-    parts = [(each.role, _get_text(each.content)) for each in found.messages]
+    answer = await connection.request("get_prompt", _PromptAnswer, name=name, arguments=dict(arguments))
+    parts = [(message.role, _get_text(message.content)) for message in answer.messages]
     lines = [text for _, text in parts] if len(parts) == 1 else [f"{role}: {text}" for role, text in parts]
     return expose_controls("\n\n".join(lines))[:MAX_PROMPT]
 
 
 def _get_text(block: ContentBlock) -> str:
-    held = block.resource.get("text") if block.type == "resource" else None
-    return block.text or (held if isinstance(held, str) else f"[{block.type}: it can't be shown here]")
+    resource_text = block.resource.get("text") if block.type == "resource" else None
+    return block.text or (
+        resource_text if isinstance(resource_text, str) else f"[{block.type}: it can't be shown here]"
+    )
 
 
 def assign_arguments(prompt: PromptDefinition, text: str) -> dict[str, str]:
@@ -118,8 +120,8 @@ def assign_arguments(prompt: PromptDefinition, text: str) -> dict[str, str]:
     last = len(prompt.arguments) - 1
     if words and last < 0:
         raise ToolFailed(f"{prompt.name} takes no arguments.")
-    held = [*words[:last], " ".join(words[last:])] if len(words) > last >= 0 else words
-    given = dict(zip(prompt.arguments, held, strict=False))
-    if missing := [each for each in prompt.required if not given.get(each)]:
+    values = [*words[:last], " ".join(words[last:])] if len(words) > last >= 0 else words
+    arguments = dict(zip(prompt.arguments, values, strict=False))
+    if missing := [name for name in prompt.required if not arguments.get(name)]:
         raise ToolFailed(f"{prompt.name} needs {', '.join(missing)}.", hint=f"Its arguments: {prompt.hint}.")
-    return given
+    return arguments

@@ -72,7 +72,7 @@ class SessionServers:
     ) -> None:
         self._host, self._ask, self._get_check, self._keeps_effects = host, ask, get_check, keeps_effects
         self._is_private = find_private_directory(host.directory) is not None
-        self._consent = ConsentStore(host.workspace.root, keeps=not self._is_private)
+        self._consent = ConsentStore(host.workspace.root, is_persistent=not self._is_private)
         self._configured = ConfiguredServers()
         self._servers: dict[str, McpServer] = {}
         self._tools: dict[str, tuple[ToolDefinition, ...]] = {}
@@ -102,27 +102,37 @@ class SessionServers:
 
     def list_tools(self) -> list[OfferedTool]:
         """Return the tools that can be called."""
-        return [each for each in self._list_all() if self.is_given(each.name) and not self.explain_off(each.name)]
+        return [
+            offered_tool
+            for offered_tool in self._list_all()
+            if self.is_given(offered_tool.name) and not self.explain_off(offered_tool.name)
+        ]
 
     def _list_all(self) -> list[OfferedTool]:
-        found: dict[str, OfferedTool] = {}
+        offered_tools: dict[str, OfferedTool] = {}
         for name in sorted(self._tools, key=lambda name: (self._servers[name].config.is_project, name)):
-            found |= name_tools(name, self._tools[name], found)  # no server takes the name of another one's tool (I4)
-        return [*found.values()]
+            offered_tools |= name_tools(
+                name, self._tools[name], offered_tools
+            )  # no server takes the name of another one's tool (I4)
+        return [*offered_tools.values()]
 
     def explain_off(self, name: str) -> str:
         """Return why the tool of that name may not be called, "" = it may, or nothing is known of it."""
         tool = self.find(name)
-        for server, why in self._refusals.items():
+        for server, reason in self._refusals.items():
             if tool.server == server if tool else name.startswith(format_tool_name(server, "")):
-                return f"the MCP server {server} can't be used: {why}"
-        said = self._said.get(tool.server) if tool else None
-        why = said.explain_off(tool.definition.name) if said and tool else ""
-        return f"{name} can't be used: {why}" if why else ""
+                return f"the MCP server {server} can't be used: {reason}"
+        consent = self._said.get(tool.server) if tool else None
+        reason = consent.explain_off(tool.definition.name) if consent and tool else ""
+        return f"{name} can't be used: {reason}" if reason else ""
 
     def find(self, name: str) -> OfferedTool | None:
         """Return the tool of that name, also one that may not be called; None = there is none."""
-        return next((each for each in self._list_all() if each.name == name), None) if name[:5] == "mcp__" else None
+        return (
+            next((offered_tool for offered_tool in self._list_all() if offered_tool.name == name), None)
+            if name[:5] == "mcp__"
+            else None
+        )
 
     def get_host(self, server: str) -> str:
         """Return the host of a remote server, "" = it is none."""
@@ -130,10 +140,10 @@ class SessionServers:
 
     async def search(self, query: str) -> list[OfferedTool]:
         """Return the tools that a query speaks of, best first; servers that are starting are waited for."""
-        if not (found := find_tools(query, self.list_tools())):
+        if not (tools := find_tools(query, self.list_tools())):
             await self.wait_for_start()
-            found = find_tools(query, self.list_tools())
-        return found
+            tools = find_tools(query, self.list_tools())
+        return tools
 
     async def wait_for_start(self, name: str = "") -> None:
         """Wait until those that are starting have told their tools: of a tool's name, the one that may have it."""
@@ -150,13 +160,13 @@ class SessionServers:
         async with self._refreshing:
             self._configured = await self._load()
             self._report_problems()
-            refusals = {each.name: await self._find_refusal(each) for each in self._configured.servers}
-            allowed = {each.name: each for each in self._configured.servers if not refusals[each.name]}
+            refusals = {server.name: await self._find_refusal(server) for server in self._configured.servers}
+            allowed_configs = {server.name: server for server in self._configured.servers if not refusals[server.name]}
             for name in [*self._servers]:
-                if allowed.get(name) != self._servers[name].config:
+                if allowed_configs.get(name) != self._servers[name].config:
                     await self._forget(name)
-            self._refusals = {name: why for name, why in refusals.items() if why}
-            for config in allowed.values():
+            self._refusals = {name: refusal for name, refusal in refusals.items() if refusal}
+            for config in allowed_configs.values():
                 self._begin_listing(config)
             await self._wait_for_lists()
 
@@ -172,9 +182,9 @@ class SessionServers:
         """Wait a moment for lists that were begun lately: a slow one is told when it is there, and a call that wants it
         waits. An own server is what a session is for: it may take as long as a start takes."""
         patience = FIRST_WAIT if self.own is None else START_SECONDS
-        until = {name: self._begun[name] + patience - monotonic() for name in self._listing}
-        if waiting := {self._listing[name] for name, left in until.items() if left > 0}:
-            await asyncio.wait(waiting, timeout=max(until.values()))
+        remaining_seconds = {name: self._begun[name] + patience - monotonic() for name in self._listing}
+        if waiting := {self._listing[name] for name, seconds in remaining_seconds.items() if seconds > 0}:
+            await asyncio.wait(waiting, timeout=max(remaining_seconds.values()))
 
     def _report_problems(self) -> None:
         for text in map(describe_problem, self._configured.problems):
@@ -184,9 +194,9 @@ class SessionServers:
     async def _find_refusal(self, config: ServerConfig) -> str:
         """Return why the server may not run, "" = it may; the user is asked about an entry once in a session."""
         try:
-            said, answer = self._consent.find(config.name), self._consent.get_answer(config)
-            self._said[config.name] = said
-            if said.is_off:
+            consent, answer = self._consent.find(config.name), self._consent.get_answer(config)
+            self._said[config.name] = consent
+            if consent.is_off:
                 return OFF
             if answer is None and config.compute_hash() not in self._answered:
                 self._answered.add(config.compute_hash())
@@ -220,8 +230,11 @@ class SessionServers:
         is_stale = is_stale or (name not in self._tools and self._servers[name].can_try_again)
         if (name in self._tools or name in self._problems) and not is_stale:
             return
-        if name not in self._tools and (kept := load_list(self._servers[name].config.compute_hash())) is not None:
-            self._tools[name], self._texts[name] = kept.tools, kept.texts
+        if (
+            name not in self._tools
+            and (server_lists := load_list(self._servers[name].config.compute_hash())) is not None
+        ):
+            self._tools[name], self._texts[name] = server_lists.tools, server_lists.texts
             return
         _ = self._start_listing(name)
 
@@ -237,12 +250,12 @@ class SessionServers:
             del self._listing[name]
 
     async def _list(self, name: str) -> None:
-        server, keeps = self._servers[name], self._keeps_effects()
+        server, keeps_effects = self._servers[name], self._keeps_effects()
         try:
-            found = await server.list_tools(keeps_effects=keeps)
-            self._note_tools(server, found)
+            tools = await server.list_tools(keeps_effects=keeps_effects)
+            self._note_tools(server, tools)
             with suppress(ToolFailed):  # its tools can be called all the same
-                self._texts[name] = await server.ask(list_texts, keeps_effects=keeps)
+                self._texts[name] = await server.ask(list_texts, keeps_effects=keeps_effects)
                 self._keep_lists(server)
         except AgentTuiError as problem:
             if name not in self._tools:
@@ -250,19 +263,21 @@ class SessionServers:
         except Exception as problem:  # a foreign library ends here
             self._set_problem(name, f"{type(problem).__name__}: {str(problem)[:200]}")
 
-    def _note_tools(self, server: McpServer, found: tuple[ToolDefinition, ...]) -> None:
+    def _note_tools(self, server: McpServer, tools: tuple[ToolDefinition, ...]) -> None:
         """Offer the tools, and tell the user which of them are others than when they were last told: those are held."""
         config = server.config
-        kept = load_list(config.compute_hash())
-        before = describe_tools(config.name, kept.tools) if kept is not None else {}
+        server_lists = load_list(config.compute_hash())
+        before = describe_tools(config.name, server_lists.tools) if server_lists is not None else {}
         with suppress(StateError):  # who is asked for the user's word next tells it
-            changed, held = self._consent.note_tools(config, compute_digests(found), before)
+            changed_names, held_names = self._consent.note_tools(config, compute_digests(tools), before)
             self._said[config.name] = self._consent.find(config.name)
-            self._warn(describe_changes(config.name, changed, held))
-        self._warn(describe_odd_tools(config.name, found) if kept is None or kept.tools != found else "")
+            self._warn(describe_changes(config.name, changed_names, held_names))
+        self._warn(
+            describe_odd_tools(config.name, tools) if server_lists is None or server_lists.tools != tools else ""
+        )
         self._problems.pop(config.name, None)
-        self._changed[config.name] = self._changed.get(config.name, 0) + (self._tools.get(config.name, found) != found)
-        self._tools[config.name] = found
+        self._changed[config.name] = self._changed.get(config.name, 0) + (self._tools.get(config.name, tools) != tools)
+        self._tools[config.name] = tools
         self._keep_lists(server)
 
     def _keep_lists(self, server: McpServer) -> None:
@@ -284,15 +299,15 @@ class SessionServers:
         self, name: str, arguments: Mapping[str, Any], origin: Origin, listener: CallListener
     ) -> tuple[OfferedTool, CallAnswer, str]:
         """Call a tool; return it with its answer and a line on what it changed. Raises `ToolFailed`."""
-        if why := self.explain_off(name):
-            raise ToolFailed(f"Not run: {why}", hint="Do without it.")
+        if reason := self.explain_off(name):
+            raise ToolFailed(f"Not run: {reason}", hint="Do without it.")
         tool = self.find(name)
         if tool is None:
             raise ToolFailed(f"There is no tool {name!r} any more.", hint="search_tools finds those that there are.")
         server = self._servers[tool.server]
-        keeps = self._keeps_effects()
+        keeps_effects = self._keeps_effects()
         answer, effects = await server.call(
-            tool.definition.name, arguments, origin, keeps_effects=keeps, listener=listener
+            tool.definition.name, arguments, origin, keeps_effects=keeps_effects, listener=listener
         )
         return tool, answer, effects
 
@@ -300,9 +315,9 @@ class SessionServers:
 
     async def load_rows(self) -> q.ServersAnswer:
         """Return all servers as they are configured now. Nothing is started or asked for it."""
-        found = await self._load()
-        problems = tuple(map(describe_problem, found.problems))
-        rows = await asyncio.to_thread(lambda: tuple(map(self._build_row, found.servers)))
+        configuration = await self._load()
+        problems = tuple(map(describe_problem, configuration.problems))
+        rows = await asyncio.to_thread(lambda: tuple(map(self._build_row, configuration.servers)))
         return q.ServersAnswer(servers=rows, problems=problems, is_trusted=self._get_check() is not None)
 
     def _build_row(self, config: ServerConfig) -> q.ServerRow:
@@ -312,8 +327,8 @@ class SessionServers:
             problem=self._problems.get(name, "") or (server.problem if server else ""),
             log=server.log.read() if server else "",
         )
-        kept = KeptList("", self._tools[name]) if name in self._tools else load_list(config.compute_hash())
-        return build_row(config, self._consent, life, kept.tools if kept else ())
+        server_lists = KeptList("", self._tools[name]) if name in self._tools else load_list(config.compute_hash())
+        return build_row(config, self._consent, life, server_lists.tools if server_lists else ())
 
     # what is read at the user's word
 
@@ -329,15 +344,15 @@ class SessionServers:
 
     def find_texts(self, config: ServerConfig) -> ServerTexts | None:
         """Return what is known of the resources and prompts of a server; None = it was not asked yet."""
-        if (known := self._texts.get(config.name)) is not None and config.name in self._servers:
-            return known
-        kept = load_list(config.compute_hash())
-        return kept.texts if kept is not None else None
+        if (texts := self._texts.get(config.name)) is not None and config.name in self._servers:
+            return texts
+        server_lists = load_list(config.compute_hash())
+        return server_lists.texts if server_lists is not None else None
 
     async def ask(self, config: ServerConfig, work: Callable[[SdkConnection], Awaitable[A]]) -> A:
         """Return what `work` gets of a server, which is started for that. Raises `StateError`, `ToolFailed`."""
-        if why := self.explain_refusal(config):
-            raise ToolFailed(f"The MCP server {config.name} can't be used: {why}", hint="/mcp shows it.")
+        if reason := self.explain_refusal(config):
+            raise ToolFailed(f"The MCP server {config.name} can't be used: {reason}", hint="/mcp shows it.")
         server = await self._renew_server(config)
         return await server.ask(work, keeps_effects=self._keeps_effects())
 
@@ -348,7 +363,7 @@ class SessionServers:
 
     async def find_config(self, name: str) -> ServerConfig | None:
         """Return the entry of a server as it stands in its file now; None = there is none."""
-        return next((each for each in await self.load_configs() if each.name == name), None)
+        return next((config for config in await self.load_configs() if config.name == name), None)
 
     async def _load(self) -> ConfiguredServers:
         if self.own is not None:
@@ -382,8 +397,8 @@ class SessionServers:
 
     async def restart(self, config: ServerConfig) -> None:
         """End a server and ask it anew for its tools; that is waited for a while. Raises `StateError`, `ToolFailed`."""
-        if why := self.explain_refusal(config):
-            raise ToolFailed(f"the MCP server {config.name} may not run: {why}")
+        if reason := self.explain_refusal(config):
+            raise ToolFailed(f"the MCP server {config.name} may not run: {reason}")
         await self.stop(config.name)
         await self._renew_server(config)
         self._problems.pop(config.name, None)
@@ -405,10 +420,10 @@ class SessionServers:
         if (task := self._listing.pop(name, None)) is not None:
             await cancel_tasks({task})
         await server.close()
-        for known in (self._tools, self._texts, self._problems):
-            known.pop(name, None)
+        for table in (self._tools, self._texts, self._problems):
+            table.pop(name, None)
 
     async def close(self) -> None:
         """End all servers; nothing of them is left."""
         await self._tasks.cancel(limit=2.0)
-        await asyncio.gather(*(each.close() for each in self._servers.values()))
+        await asyncio.gather(*(server.close() for server in self._servers.values()))

@@ -81,7 +81,9 @@ class PromptDefinition(Struct, frozen=True, kw_only=True):
     @property
     def hint(self) -> str:
         """The words that it takes, as they stand behind its name."""
-        return " ".join(f"<{each}>" if each in self.required else f"[{each}]" for each in self.arguments)
+        return " ".join(
+            f"<{argument}>" if argument in self.required else f"[{argument}]" for argument in self.arguments
+        )
 
 
 class ServerTexts(Struct, frozen=True, kw_only=True):
@@ -102,18 +104,18 @@ class KeptList(Struct, frozen=True):
 
 
 def name_tools(
-    server: str, definitions: Iterable[ToolDefinition], taken: Collection[str] = ()
+    server: str, definitions: Iterable[ToolDefinition], taken_names: Collection[str] = ()
 ) -> dict[str, OfferedTool]:
     """Return tools by the name that they are called by: `mcp__<server>__<tool>`, which no built-in one has, with a
     number where that is `taken`."""
-    found: dict[str, OfferedTool] = {}
-    for each in definitions:
-        base = format_tool_name(server, each.name)
+    offered_tools: dict[str, OfferedTool] = {}
+    for definition in definitions:
+        base = format_tool_name(server, definition.name)
         name, number = base, 2
-        while name in found or name in taken:
+        while name in offered_tools or name in taken_names:
             name, number = f"{base}_{number}", number + 1
-        found[name] = OfferedTool(name=name, server=server, definition=each)
-    return found
+        offered_tools[name] = OfferedTool(name=name, server=server, definition=definition)
+    return offered_tools
 
 
 def format_tool_name(server: str, tool: str) -> str:
@@ -125,10 +127,10 @@ def format_offer(tools: Sequence[OfferedTool], notes: Sequence[str], limit: int)
     """Format what the model is told of tools, and notes beside it. Above `limit` tokens: how many each server has."""
     if not tools:
         return "\n".join(notes)
-    text = "\n".join([HOW_TO_CALL, *(each.describe() for each in tools), *notes])
+    text = "\n".join([HOW_TO_CALL, *(tool.describe() for tool in tools), *notes])
     if len(text) // 4 <= limit:
         return text
-    counts = Counter(each.server for each in tools)
+    counts = Counter(tool.server for tool in tools)
     rows = [f"- {name}: {count('tool', number)}" for name, number in sorted(counts.items())]
     return HOW_TO_FIND.format("\n".join([*rows, *notes]))
 
@@ -141,29 +143,32 @@ def simplify_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 def compute_digests(definitions: Iterable[ToolDefinition]) -> dict[str, str]:
     """Return a digest of each definition by its name: of everything that the model is told."""
     return {
-        each.name: hashlib.sha256(msgspec.json.encode(each, order="deterministic")).hexdigest() for each in definitions
+        definition.name: hashlib.sha256(msgspec.json.encode(definition, order="deterministic")).hexdigest()
+        for definition in definitions
     }
 
 
 def describe_tools(server: str, definitions: Iterable[ToolDefinition]) -> dict[str, str]:
     """Describe tools by their own names, as they are compared by people."""
-    return {each.definition.name: each.describe(MAX_SHOWN) for each in name_tools(server, definitions).values()}
+    return {tool.definition.name: tool.describe(MAX_SHOWN) for tool in name_tools(server, definitions).values()}
 
 
 def find_flags(definition: ToolDefinition) -> tuple[str, ...]:
     """Return what a user should look at in a tool's own words, each in a part of a sentence (SAFETY I5)."""
     text = "\n".join((definition.name, definition.description or "", json.dumps(definition.input_schema)))
-    said = definition.description or ""
-    found = ["it is longer than 2,000 characters"] if len(said) > MAX_DESCRIPTION else []
-    found += ["it urges"] if _URGING.search(text) else []
-    found += ["it speaks of keys or of where they lie"] if _OF_KEYS.search(text) else []
-    hidden = any(unicodedata.category(each) in {"Cc", "Cf", "Co"} and each not in "\n\r\t" for each in said)
-    return (*found, *(["it holds signs that can't be seen"] if hidden else []))
+    description = definition.description or ""
+    flags = ["it is longer than 2,000 characters"] if len(description) > MAX_DESCRIPTION else []
+    flags += ["it urges"] if _URGING.search(text) else []
+    flags += ["it speaks of keys or of where they lie"] if _OF_KEYS.search(text) else []
+    has_hidden = any(
+        unicodedata.category(character) in {"Cc", "Cf", "Co"} and character not in "\n\r\t" for character in description
+    )
+    return (*flags, *(["it holds signs that can't be seen"] if has_hidden else []))
 
 
 def describe_odd_tools(server: str, definitions: Iterable[ToolDefinition]) -> str:
     """Return what the user is told of tools that say what one should look at, "" = there are none."""
-    odd = [each.name for each in definitions if find_flags(each)]
+    odd = [definition.name for definition in definitions if find_flags(definition)]
     return (
         f"Look at what the MCP server {server} says of {', '.join(odd[:MAX_NAMED])}: /mcp, and l on a tool."
         if odd
@@ -171,28 +176,28 @@ def describe_odd_tools(server: str, definitions: Iterable[ToolDefinition]) -> st
     )
 
 
-def describe_changes(server: str, changed: Sequence[str], held: Sequence[str]) -> str:
+def describe_changes(server: str, changed_names: Sequence[str], held_names: Sequence[str]) -> str:
     """Return what the user is told of tools that are others than before, "" = there are none."""
-    if not changed:
+    if not changed_names:
         return ""
-    named = ", ".join(changed[:MAX_NAMED]) + (" …" if len(changed) > MAX_NAMED else "")
-    waits = " Those that changed wait for you to look at them: /mcp." if held else ""
-    return f"The MCP server {server} describes tools otherwise than before: {named}.{waits}"
+    names = ", ".join(changed_names[:MAX_NAMED]) + (" …" if len(changed_names) > MAX_NAMED else "")
+    hold_notice = " Those that changed wait for you to look at them: /mcp." if held_names else ""
+    return f"The MCP server {server} describes tools otherwise than before: {names}.{hold_notice}"
 
 
 def find_tools(query: str, tools: Sequence[OfferedTool]) -> list[OfferedTool]:
     """Find the tools that a query names or speaks of, best first."""
-    wanted = set(_WORD.findall(query.lower()))
-    scored = []
+    query_words = set(_WORD.findall(query.lower()))
+    scored_tools = []
     for tool in tools:
         if tool.name == query.strip():
             return [tool]
         names = set(_WORD.findall(tool.name.lower())) - {"mcp"}
         words = set(_WORD.findall((tool.definition.description or "").lower()))
-        score = 3 * len(wanted & names) + len(wanted & words)
+        score = 3 * len(query_words & names) + len(query_words & words)
         if score:
-            scored.append((score, tool))
-    return [tool for _, tool in sorted(scored, key=lambda each: (-each[0], each[1].name))][:MAX_FOUND]
+            scored_tools.append((score, tool))
+    return [tool for _, tool in sorted(scored_tools, key=lambda pair: (-pair[0], pair[1].name))][:MAX_FOUND]
 
 
 def load_list(digest: str) -> KeptList | None:
@@ -203,12 +208,12 @@ def load_list(digest: str) -> KeptList | None:
         return None
 
 
-def save_list(digest: str, kept: KeptList) -> None:
+def save_list(digest: str, server_lists: KeptList) -> None:
     """Keep the lists of a server; where that can't be done it is only asked for again."""
-    place = _name_file(digest)
+    path = _name_file(digest)
     with suppress(OSError):
-        make_private_directory(place.parent)
-        replace_file(place, msgspec.json.encode(kept))
+        make_private_directory(path.parent)
+        replace_file(path, msgspec.json.encode(server_lists))
 
 
 def _name_file(digest: str) -> Path:

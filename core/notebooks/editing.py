@@ -38,8 +38,8 @@ def create_notebook(language: str) -> bytes:
     metadata = {"language_info": {"name": language}}
     if language == "python":
         metadata["kernelspec"] = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    made = {"cells": [], "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
-    return f"{json.dumps(made, indent=1, sort_keys=True)}\n".encode()
+    document = {"cells": [], "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    return f"{json.dumps(document, indent=1, sort_keys=True)}\n".encode()
 
 
 def replace_source(notebook: Notebook, cell: Cell, source: str) -> bytes:
@@ -51,8 +51,8 @@ def replace_source(notebook: Notebook, cell: Cell, source: str) -> bytes:
             edits.append((members["outputs"], "[]"))
         if "execution_count" in members and members["execution_count"].value is not None:
             edits.append((members["execution_count"], "null"))
-    for place, new in sorted(edits, key=lambda edit: edit[0].start, reverse=True):
-        text = f"{text[: place.start]}{new}{text[place.end :]}"
+    for value, new in sorted(edits, key=lambda edit: edit[0].start, reverse=True):
+        text = f"{text[: value.start]}{new}{text[value.end :]}"
     return notebook.encode(text)
 
 
@@ -61,17 +61,17 @@ def insert_cell(notebook: Notebook, index: int, kind: str, source: str, metadata
     style, text, cells = _find_style(notebook), notebook.text, notebook.cells
     array = notebook.members["cells"]
     indent = _find_cell_indent(notebook, style)
-    made = style.dump(_build_cell(notebook, index, kind, source, metadata), indent)
+    cell_text = style.dump(_build_cell(notebook, index, kind, source, metadata), indent)
     gap = f"{style.newline}{indent}" if style.unit else style.comma.removeprefix(",")
     if not cells:
         end = f"{style.newline}{_find_indent(text, array.key_start)}" if style.unit else ""
         first = gap if style.unit else ""
-        return notebook.encode(f"{text[: array.start]}[{first}{made}{end}]{text[array.end :]}")
+        return notebook.encode(f"{text[: array.start]}[{first}{cell_text}{end}]{text[array.end :]}")
     if index < len(cells):
-        at = cells[index].start
-        return notebook.encode(f"{text[:at]}{made},{gap}{text[at:]}")
-    at = cells[-1].end
-    return notebook.encode(f"{text[:at]},{gap}{made}{text[at:]}")
+        offset = cells[index].start
+        return notebook.encode(f"{text[:offset]}{cell_text},{gap}{text[offset:]}")
+    offset = cells[-1].end
+    return notebook.encode(f"{text[:offset]},{gap}{cell_text}{text[offset:]}")
 
 
 def delete_cell(notebook: Notebook, cell: Cell) -> bytes:
@@ -86,22 +86,31 @@ def delete_cell(notebook: Notebook, cell: Cell) -> bytes:
     return notebook.encode(f"{text[:start]}{text[end:]}")
 
 
-def _render_source(notebook: Notebook, place: Value, source: str, style: _Style) -> str:
-    if isinstance(place.value, str):
+def _render_source(notebook: Notebook, source_value: Value, source: str, style: _Style) -> str:
+    if isinstance(source_value.value, str):
         return json.dumps(source, ensure_ascii=style.ascii)
-    lines, known = source.splitlines(keepends=True), scan_lines(notebook, place)
+    lines, line_values = source.splitlines(keepends=True), scan_lines(notebook, source_value)
     if not lines:
         return "[]"
     text = notebook.text
-    written = {each.value: text[each.start : each.end] for each in known}
-    items = [written.get(line) or json.dumps(line, ensure_ascii=style.ascii) for line in lines]
+    line_texts = {line_value.value: text[line_value.start : line_value.end] for line_value in line_values}
+    items = [line_texts.get(line) or json.dumps(line, ensure_ascii=style.ascii) for line in lines]
     opening = closing = ""
-    if known:
-        opening, closing = text[place.start + 1 : known[0].start], text[known[-1].end : place.end - 1]
+    if line_values:
+        opening, closing = (
+            text[source_value.start + 1 : line_values[0].start],
+            text[line_values[-1].end : source_value.end - 1],
+        )
     elif style.unit:
-        closing = f"{style.newline}{_find_indent(text, place.key_start)}"
+        closing = f"{style.newline}{_find_indent(text, source_value.key_start)}"
         opening = f"{closing}{style.unit}"
-    between = text[known[0].end : known[1].start] if len(known) > 1 else f",{opening}" if opening else style.comma
+    between = (
+        text[line_values[0].end : line_values[1].start]
+        if len(line_values) > 1
+        else f",{opening}"
+        if opening
+        else style.comma
+    )
     return f"[{opening}{between.join(items)}{closing}]"
 
 
@@ -117,11 +126,11 @@ def _find_style(notebook: Notebook) -> _Style:
     return _Style(unit, newline, comma, colon, text.isascii() and _ESCAPED.search(text) is not None)
 
 
-def _find_indent(text: str, at: int) -> str:
+def _find_indent(text: str, offset: int) -> str:
     """Return the white space before `at`, from the beginning of its line; "" if anything else stands there."""
-    begin = text.rfind("\n", 0, at) + 1
-    found = text[begin:at]
-    return found if not found.strip() else ""
+    begin = text.rfind("\n", 0, offset) + 1
+    indent = text[begin:offset]
+    return indent if not indent.strip() else ""
 
 
 def _find_cell_indent(notebook: Notebook, style: _Style) -> str:
@@ -133,27 +142,29 @@ def _find_cell_indent(notebook: Notebook, style: _Style) -> str:
 def _build_cell(notebook: Notebook, index: int, kind: str, source: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
     like = _find_sibling(notebook, index, kind)
     is_text = like is not None and isinstance(like["source"].value, str)
-    made: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "cell_type": kind,
         "metadata": dict(metadata),
         "source": source if is_text else source.splitlines(keepends=True),
     }
     if kind == "code":
-        made |= {"execution_count": None, "outputs": []}
+        fields |= {"execution_count": None, "outputs": []}
     if notebook.has_ids:
-        made["id"] = _build_id(notebook)
+        fields["id"] = _build_id(notebook)
     order = list(like) if like is not None else []
-    return dict(sorted(made.items(), key=lambda item: (order.index(item[0]) if item[0] in order else len(order), item)))
+    return dict(
+        sorted(fields.items(), key=lambda item: (order.index(item[0]) if item[0] in order else len(order), item))
+    )
 
 
 def _find_sibling(notebook: Notebook, index: int, kind: str) -> dict[str, Value] | None:
     """Return the members of the nearest cell of this kind, else of any."""
-    ranked = sorted(notebook.cells, key=lambda cell: (cell.kind != kind, abs(cell.index - index)))
-    return scan_cell(notebook, ranked[0]) if ranked else None
+    cells = sorted(notebook.cells, key=lambda cell: (cell.kind != kind, abs(cell.index - index)))
+    return scan_cell(notebook, cells[0]) if cells else None
 
 
 def _build_id(notebook: Notebook) -> str:
-    taken = {cell.id for cell in notebook.cells}
-    while (made := secrets.token_hex(4)) in taken:
+    cell_ids = {cell.id for cell in notebook.cells}
+    while (cell_id := secrets.token_hex(4)) in cell_ids:
         pass
-    return made
+    return cell_id

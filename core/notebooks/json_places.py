@@ -16,9 +16,9 @@ _SPACE: Final = " \t\r\n"
 class JsonProblem(ValueError):
     """Text that is no JSON, or not of the kind that was looked for; `at` is an offset in the text."""
 
-    def __init__(self, message: str, at: int) -> None:
+    def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
-        self.at = at
+        self.at = offset
 
 
 class Value(Struct, frozen=True):
@@ -31,9 +31,9 @@ class Value(Struct, frozen=True):
     key_start: int = 0
 
 
-def scan_value(text: str, at: int) -> Value:
+def scan_value(text: str, offset: int) -> Value:
     """Return the value that begins at `at`, white space left out. Raises `JsonProblem`."""
-    start = skip_space(text, at)
+    start = skip_space(text, offset)
     try:
         value, end = parse_json_part(_DECODER, text, start)
     except json.JSONDecodeError as error:
@@ -43,52 +43,52 @@ def scan_value(text: str, at: int) -> Value:
     return Value(value, start, end)
 
 
-def scan_members(text: str, at: int) -> dict[str, Value]:
+def scan_members(text: str, offset: int) -> dict[str, Value]:
     """Return the members of the object that begins at `at`, in order. Raises `JsonProblem`, also for a key that occurs
     twice."""
-    found: dict[str, Value] = {}
-    at = _require(text, skip_space(text, at), "{")
-    while text[at : at + 1] != "}":
-        key = scan_value(text, at)
+    members: dict[str, Value] = {}
+    offset = _require(text, skip_space(text, offset), "{")
+    while text[offset : offset + 1] != "}":
+        key = scan_value(text, offset)
         if not isinstance(key.value, str):
             raise JsonProblem("expected a key", key.start)
-        if key.value in found:
+        if key.value in members:
             raise JsonProblem(f"the key “{key.value}” occurs twice", key.start)
         value = scan_value(text, _require(text, skip_space(text, key.end), ":"))
-        found[key.value] = Value(value.value, value.start, value.end, key.value, key.start)
-        at = _find_next(text, value.end, "}")
-    return found
+        members[key.value] = Value(value.value, value.start, value.end, key.value, key.start)
+        offset = _find_next(text, value.end, "}")
+    return members
 
 
-def scan_items(text: str, at: int) -> list[Value]:
+def scan_items(text: str, offset: int) -> list[Value]:
     """Return the items of the array that begins at `at`. Raises `JsonProblem`."""
-    found: list[Value] = []
-    at = _require(text, skip_space(text, at), "[")
-    while text[at : at + 1] != "]":
-        found.append(scan_value(text, at))
-        at = _find_next(text, found[-1].end, "]")
-    return found
+    values: list[Value] = []
+    offset = _require(text, skip_space(text, offset), "[")
+    while text[offset : offset + 1] != "]":
+        values.append(scan_value(text, offset))
+        offset = _find_next(text, values[-1].end, "]")
+    return values
 
 
-def skip_space(text: str, at: int) -> int:
-    while text[at : at + 1] and text[at] in _SPACE:
-        at += 1
-    return at
+def skip_space(text: str, offset: int) -> int:
+    while text[offset : offset + 1] and text[offset] in _SPACE:
+        offset += 1
+    return offset
 
 
-def _require(text: str, at: int, sign: str) -> int:
+def _require(text: str, offset: int, sign: str) -> int:
     """Return the place of what follows `sign`."""
-    if text[at : at + 1] != sign:
-        raise JsonProblem(f"expected “{sign}”", at)
-    return skip_space(text, at + 1)
+    if text[offset : offset + 1] != sign:
+        raise JsonProblem(f"expected “{sign}”", offset)
+    return skip_space(text, offset + 1)
 
 
-def _find_next(text: str, at: int, closing: str) -> int:
+def _find_next(text: str, offset: int, closing: str) -> int:
     """Return the place of the next member, or of the closing bracket."""
-    at = skip_space(text, at)
-    if text[at : at + 1] == closing:
-        return at
-    after = _require(text, at, ",")
+    offset = skip_space(text, offset)
+    if text[offset : offset + 1] == closing:
+        return offset
+    after = _require(text, offset, ",")
     if text[after : after + 1] == closing:
-        raise JsonProblem(f"a comma before “{closing}”", at)
+        raise JsonProblem(f"a comma before “{closing}”", offset)
     return after

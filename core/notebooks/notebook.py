@@ -59,7 +59,7 @@ class Notebook(Struct, frozen=True, kw_only=True):
     @property
     def has_ids(self) -> bool:
         """True if a new cell needs an id."""
-        return self.minor >= 5 or any(each.id for each in self.cells)
+        return self.minor >= 5 or any(cell.id for cell in self.cells)
 
     def encode(self, text: str) -> bytes:
         """Return the file's bytes with this text."""
@@ -111,69 +111,69 @@ def _read_notebook(path: str, text: str, *, has_bom: bool) -> Notebook:
     members = scan_members(text, 0)
     major = members["nbformat"].value if "nbformat" in members else None
     if major != 4:
-        said = f"nbformat {major}" if isinstance(major, int) else "no nbformat"
+        version_text = f"nbformat {major}" if isinstance(major, int) else "no nbformat"
         hint = _CONVERT if isinstance(major, int) else ""
-        raise NotebookInvalid(f"{path} has {said}; only nbformat 4 can be edited.", hint=hint)
+        raise NotebookInvalid(f"{path} has {version_text}; only nbformat 4 can be edited.", hint=hint)
     if "cells" not in members:
         raise JsonProblem("there are no “cells”", 0)
     minor, metadata = members.get("nbformat_minor"), members.get("metadata")
-    known = metadata.value if metadata is not None and isinstance(metadata.value, dict) else {}
+    metadata_fields = metadata.value if metadata is not None and isinstance(metadata.value, dict) else {}
     cells: list[Cell] = []
-    at, line = 0, 1
-    for index, place in enumerate(scan_items(text, members["cells"].start)):
-        line += text.count("\n", at, place.start)
-        last = line + text.count("\n", place.start, place.end)
-        cells.append(_read_cell(index, place, line, last))
-        at, line = place.end, last
+    offset, line = 0, 1
+    for index, cell_value in enumerate(scan_items(text, members["cells"].start)):
+        line += text.count("\n", offset, cell_value.start)
+        last = line + text.count("\n", cell_value.start, cell_value.end)
+        cells.append(_read_cell(index, cell_value, line, last))
+        offset, line = cell_value.end, last
     return Notebook(
         text=text,
         has_bom=has_bom,
         members=members,
         cells=cells,
-        language=_find_language(known),
+        language=_find_language(metadata_fields),
         minor=minor.value if minor is not None and isinstance(minor.value, int) else 0,
     )
 
 
-def _read_cell(index: int, place: Value, first_line: int, last_line: int) -> Cell:
-    cell = place.value
+def _read_cell(index: int, cell_value: Value, first_line: int, last_line: int) -> Cell:
+    cell = cell_value.value
     if not isinstance(cell, dict):
-        raise JsonProblem(f"cell {index} is no object", place.start)
+        raise JsonProblem(f"cell {index} is no object", cell_value.start)
     if cell.get("cell_type") not in _KINDS:
-        raise JsonProblem(f"cell {index} is no code, markdown or raw cell", place.start)
+        raise JsonProblem(f"cell {index} is no code, markdown or raw cell", cell_value.start)
     count, outputs = cell.get("execution_count"), cell.get("outputs")
     metadata, attachments = cell.get("metadata"), cell.get("attachments")
     return Cell(
         index=index,
         kind=cell["cell_type"],
         id=cell["id"] if isinstance(cell.get("id"), str) else "",
-        source=join_text(cell.get("source"), f"the source of cell {index}", place.start),
-        outputs=[each for each in outputs if isinstance(each, dict)] if isinstance(outputs, list) else [],
+        source=join_text(cell.get("source"), f"the source of cell {index}", cell_value.start),
+        outputs=[output for output in outputs if isinstance(output, dict)] if isinstance(outputs, list) else [],
         execution_count=count if isinstance(count, int) else None,
         metadata=metadata if isinstance(metadata, dict) else {},
         attachments=list(attachments) if isinstance(attachments, dict) else [],
-        start=place.start,
-        end=place.end,
+        start=cell_value.start,
+        end=cell_value.end,
         first_line=first_line,
         last_line=last_line,
     )
 
 
-def join_text(value: Any, what: str, at: int) -> str:
+def join_text(value: Any, label: str, offset: int) -> str:
     """Return a multiline string of nbformat: one text, or a list of lines. Raises `JsonProblem`."""
     if isinstance(value, str):
         return value
-    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+    if isinstance(value, list) and all(isinstance(line, str) for line in value):
         return "".join(value)
-    raise JsonProblem(f"{what} is no text", at)
+    raise JsonProblem(f"{label} is no text", offset)
 
 
 def _find_language(metadata: Mapping[str, Any]) -> str:
     """Return the language of the notebook's code cells as its metadata have it, "python" if they say nothing."""
     for group, key in (("language_info", "name"), ("kernelspec", "language"), ("kernelspec", "name")):
-        told = metadata.get(group)
-        if isinstance(told, dict) and isinstance(told.get(key), str) and told[key]:
-            return str(told[key]).lower()
+        section = metadata.get(group)
+        if isinstance(section, dict) and isinstance(section.get(key), str) and section[key]:
+            return str(section[key]).lower()
     return "python"
 
 
@@ -193,7 +193,7 @@ def find_touched(spans: Sequence[tuple[int, int]], start: int, count: int) -> ra
     A cell that was put behind another begins, in its hunk, with the closing bracket of that: it is not of that. A cell
     of one line has no bracket of its own."""
     last = start + count - 1
-    touched = [at for at, (first, end) in enumerate(spans) if first <= last and end >= start and first <= end]
-    if len(touched) > 1 and spans[touched[0]][0] < start == spans[touched[0]][1]:
-        touched = touched[1:]
-    return range(touched[0], touched[-1] + 1) if touched and count else range(0)
+    indexes = [index for index, (first, end) in enumerate(spans) if first <= last and end >= start and first <= end]
+    if len(indexes) > 1 and spans[indexes[0]][0] < start == spans[indexes[0]][1]:
+        indexes = indexes[1:]
+    return range(indexes[0], indexes[-1] + 1) if indexes and count else range(0)

@@ -40,13 +40,15 @@ def choose_limit(path: str, limit: int) -> int:
 
 def find_language(text: str) -> str:
     """Return the language of a notebook by its text, "" if that is none of one."""
-    found = _LANGUAGE.fullmatch(text.partition("\n")[0])
-    return found[1] if found else ""
+    match = _LANGUAGE.fullmatch(text.partition("\n")[0])
+    return match[1] if match else ""
 
 
 def list_cells(text: str) -> list[CellLines]:
     """Return the cells of a notebook by its text. A line of a source that looks like a head is taken for one."""
     lines = text.removesuffix("\n").split("\n")
-    heads = [(at, found) for at, line in enumerate(lines, 1) if (found := _HEAD.fullmatch(line))]
-    ends = [at - 1 for at, _ in heads[1:]] + [len(lines)]
-    return [CellLines(at, last, found[1] == "code") for (at, found), last in zip(heads, ends, strict=True)]
+    heads = [(line_number, match) for line_number, line in enumerate(lines, 1) if (match := _HEAD.fullmatch(line))]
+    ends = [line_number - 1 for line_number, _ in heads[1:]] + [len(lines)]
+    return [
+        CellLines(line_number, last, match[1] == "code") for (line_number, match), last in zip(heads, ends, strict=True)
+    ]

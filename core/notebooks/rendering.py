@@ -63,11 +63,11 @@ def render_sections(notebook: Notebook) -> list[Section]:
     before, after = _split_members(notebook)
     total = notebook.text.count("\n") + (not notebook.text.endswith("\n"))
     top = cells[0].first_line - 1 if cells else total
-    found = [Section(-1, 1, top, _render_members(before if cells else [*before, *after], sign))]
-    found += [Section(cell.index, cell.first_line, cell.last_line, render_cell(cell, sign)) for cell in cells]
+    sections = [Section(-1, 1, top, _render_members(before if cells else [*before, *after], sign))]
+    sections += [Section(cell.index, cell.first_line, cell.last_line, render_cell(cell, sign)) for cell in cells]
     if cells:
-        found.append(Section(-1, cells[-1].last_line + 1, total, _render_members(after, sign)))
-    return found
+        sections.append(Section(-1, cells[-1].last_line + 1, total, _render_members(after, sign)))
+    return sections
 
 
 def render_cell(cell: Cell, sign: str = "#") -> list[str]:
@@ -100,8 +100,11 @@ def render_for_reading(notebook: Notebook, *, has_outputs: bool = True) -> Noteb
     for cell in notebook.cells:
         lines += [f"{sign} %% {describe_cell(cell)}", *_render_source(cell, sign)]
         for output in cell.outputs:
-            told = [f"{sign} → {_sum_up_output(output)}", *(f"{sign}   {line}" for line in _shorten_output(output))]
-            lines += told if has_outputs else [""] * len(told)
+            output_lines = [
+                f"{sign} → {_sum_up_output(output)}",
+                *(f"{sign}   {line}" for line in _shorten_output(output)),
+            ]
+            lines += output_lines if has_outputs else [""] * len(output_lines)
             pictures += [OutputPicture(data, cell.index) for data in _find_pictures(output)]
     return NotebookText("\n".join(lines) + "\n", pictures)
 
@@ -113,14 +116,16 @@ def _render_source(cell: Cell, sign: str) -> list[str]:
 
 def _split_members(notebook: Notebook) -> tuple[list[Value], list[Value]]:
     cells = notebook.members["cells"]
-    every = [each for each in notebook.members.values() if each is not cells]
-    return [each for each in every if each.start < cells.start], [each for each in every if each.start > cells.start]
+    every = [member for member in notebook.members.values() if member is not cells]
+    return [member for member in every if member.start < cells.start], [
+        member for member in every if member.start > cells.start
+    ]
 
 
 def _render_members(members: Sequence[Value], sign: str) -> list[str]:
     if not members:
         return []
-    return [f"{sign} %% notebook", *(line for each in members for line in _render_member(each, sign))]
+    return [f"{sign} %% notebook", *(line for member in members for line in _render_member(member, sign))]
 
 
 def _render_member(member: Value, sign: str) -> Iterator[str]:
@@ -160,15 +165,15 @@ def _shorten_output(output: Mapping[str, Any]) -> list[str]:
     else:
         text = _read_text(data.get("text/plain")) if isinstance(data, dict) else ""
     lines = _clean(text).rstrip("\n").split("\n") if text else []
-    shown: list[str] = []
+    visible_lines: list[str] = []
     room = _MAX_OUTPUT_TEXT
     for line in lines[-_MAX_OUTPUT_LINES:] if kind == "error" else lines[:_MAX_OUTPUT_LINES]:
-        shown.append(_clip(line, room))
-        room -= len(shown[-1])
+        visible_lines.append(_clip(line, room))
+        room -= len(visible_lines[-1])
         if room <= 0:
             break
-    left_out = len(lines) - len(shown)
-    return [*shown, f"[{left_out:,} more lines]"] if left_out else shown
+    left_out = len(lines) - len(visible_lines)
+    return [*visible_lines, f"[{left_out:,} more lines]"] if left_out else visible_lines
 
 
 def _find_pictures(output: Mapping[str, Any]) -> Iterator[str]:

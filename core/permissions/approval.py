@@ -29,11 +29,11 @@ class Approval(Struct, frozen=True, kw_only=True):
 
     def compute_digest(self) -> str:
         """Return the SHA-256 of the record, in hex. A lone surrogate in the text counts as itself."""
-        whole = msgspec.structs.asdict(self) | {"subject": self.subject.encode("utf-8", "surrogatepass").hex()}
+        record = msgspec.structs.asdict(self) | {"subject": self.subject.encode("utf-8", "surrogatepass").hex()}
         for name in ("values", "permissions"):  # answers that were saved without them still hold
-            if not whole[name]:
-                del whole[name]
-        return hashlib.sha256(msgspec.json.encode(whole)).hexdigest()
+            if not record[name]:
+                del record[name]
+        return hashlib.sha256(msgspec.json.encode(record)).hexdigest()
 
     def has_same_ground(self, other: Approval) -> bool:
         """Return True if the other record differs in the hosts that can be reached at most."""

@@ -66,12 +66,12 @@ class AuditLog:
         self._number, self._last = line.number, line.seal
 
     def _open(self) -> None:
-        known = read_entries(self._path)
-        if known:
-            self._number, self._last = known[-1].number, known[-1].seal
+        entries = read_entries(self._path)
+        if entries:
+            self._number, self._last = entries[-1].number, entries[-1].seal
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         self._descriptor = os.open(self._path, flags, 0o600)
-        if known and not self._path.read_bytes().endswith(b"\n"):
+        if entries and not self._path.read_bytes().endswith(b"\n"):
             os.write(self._descriptor, b"\n")
 
     def close(self) -> None:
@@ -86,24 +86,24 @@ def read_entries(path: Path) -> list[AuditEntry]:
         data = path.read_bytes()
     except FileNotFoundError:
         return []
-    found = []
+    entries = []
     for raw in data.splitlines():
         with suppress(msgspec.MsgspecError):
-            found.append(decode_json(raw, AuditEntry))
-    return found
+            entries.append(decode_json(raw, AuditEntry))
+    return entries
 
 
 def verify_log(path: Path) -> str:
     """Return the first fault of a log; "" = every line is as it was written."""
     before, number = _FIRST_SEAL, 0
-    for place, raw in enumerate(path.read_bytes().splitlines(), 1):
+    for line_number, raw in enumerate(path.read_bytes().splitlines(), 1):
         try:
             line = decode_json(raw, AuditEntry)
         except msgspec.MsgspecError:
-            return f"line {place} can't be read"
+            return f"line {line_number} can't be read"
         if (line.before, line.number) != (before, number + 1):
-            return f"line {place} does not follow the one before it"
+            return f"line {line_number} does not follow the one before it"
         if line.seal != line.compute_seal():
-            return f"line {place} was changed"
+            return f"line {line_number} was changed"
         before, number = line.seal, line.number
     return ""

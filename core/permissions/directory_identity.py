@@ -31,25 +31,25 @@ class DirectoryIdentity(Struct, frozen=True):
 
 def identify_directory(directory: Path) -> DirectoryIdentity:
     """Return the identity of a directory. Raises OSError."""
-    found = directory.stat()
-    born = getattr(found, "st_birthtime", None)
+    stats = directory.stat()
+    born = getattr(stats, "st_birthtime", None)
     if born is None and sys.platform.startswith("linux"):
         path = os.fsencode(directory)
-        said = _read_birth_time(path) or _read_generation(path)
+        birth_text = _read_birth_time(path) or _read_generation(path)
     else:
-        said = "" if born is None else f"b{born!r}"
-    return DirectoryIdentity(found.st_dev, found.st_ino, said)
+        birth_text = "" if born is None else f"b{born!r}"
+    return DirectoryIdentity(stats.st_dev, stats.st_ino, birth_text)
 
 
 def _read_birth_time(path: bytes) -> str:
     import ctypes
 
     call = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
-    found = ctypes.create_string_buffer(_STATX_SIZE)
-    if call is None or call(_AT_FDCWD, path, 0, _STATX_BTIME, found) != 0:
+    buffer = ctypes.create_string_buffer(_STATX_SIZE)
+    if call is None or call(_AT_FDCWD, path, 0, _STATX_BTIME, buffer) != 0:
         return ""
-    seconds, nanoseconds = struct.unpack_from("=qI", found.raw, _BTIME)
-    is_known = struct.unpack_from("=I", found.raw)[0] & _STATX_BTIME and (seconds or nanoseconds)
+    seconds, nanoseconds = struct.unpack_from("=qI", buffer.raw, _BTIME)
+    is_known = struct.unpack_from("=I", buffer.raw)[0] & _STATX_BTIME and (seconds or nanoseconds)
     return f"b{seconds}.{nanoseconds:09}" if is_known else ""
 
 

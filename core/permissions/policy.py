@@ -54,10 +54,10 @@ def decide_call(
         return decide_path(access, subject, rules=rules) if access in _KIND_OF else _decide_unruled(access)
     if terms.is_manual:
         return PolicyDecision(choice="deny", reason="The user runs the commands here: say which one to run, and why.")
-    spoken = _apply_command_rules(subject, rules, terms)
-    if spoken is None or (spoken.choice == "allow" and not terms.is_contained):
+    decision = _apply_command_rules(subject, rules, terms)
+    if decision is None or (decision.choice == "allow" and not terms.is_contained):
         return _decide_unruled_command(terms)
-    return spoken
+    return decision
 
 
 def check_pattern(pattern: str, command: str, choice: PermissionChoice) -> None:
@@ -65,11 +65,11 @@ def check_pattern(pattern: str, command: str, choice: PermissionChoice) -> None:
     rule = parse_rule(f"Shell({pattern})", choice)
     if decide_call(Access.EXEC, command, CommandTerms(is_contained=True), rules=[rule]).choice == choice:
         return
-    whole = choice == "allow" and rule.matches(command.strip())
+    is_full_match = choice == "allow" and rule.matches(command.strip())
     raise CommandRejected(
         f"the pattern {pattern!r} does not {'allow every part of' if choice == 'allow' else 'match'} this command.",
         hint=UNCERTAIN_REASON
-        if whole
+        if is_full_match
         else "`*` stands for anything; the parts of a compound command each have to match.",
         code="pattern_does_not_match",
     )
@@ -91,7 +91,7 @@ class ExternalTerms(Struct, frozen=True, kw_only=True):
 
 def decide_external(target: str, terms: ExternalTerms, *, rules: Sequence[PermissionRule]) -> PolicyDecision:
     """Decide on a call of `server:tool` that the mode grants."""
-    rule = find_strictest(each for each in select_rules(rules, "Mcp") if each.matches(target))
+    rule = find_strictest(candidate for candidate in select_rules(rules, "Mcp") if candidate.matches(target))
     if rule is not None and rule.choice == "deny":
         return PolicyDecision(choice="deny", reason=_format_reason(rule))
     if not terms.keeps_effects and not terms.is_reading:
@@ -124,8 +124,8 @@ def decide_path(
 
 
 def _format_reason(rule: PermissionRule) -> str:
-    where = f" ({rule.source})" if rule.source else ""
-    return f"The rule {rule}{where} says so."
+    origin = f" ({rule.source})" if rule.source else ""
+    return f"The rule {rule}{origin} says so."
 
 
 def _apply_command_rules(command: str, rules: Sequence[PermissionRule], terms: CommandTerms) -> PolicyDecision | None:
@@ -158,9 +158,9 @@ def _iterate_stricter(
 ) -> Iterable[PermissionRule]:
     texts = {command.strip(), *parts.commands, *map(strip_quotes, parts.commands)}
     yield from (rule for rule in select_rules(rules, "Shell", "ask", "deny") if any(map(rule.matches, texts)))
-    redirected: tuple[tuple[PermissionKind, Sequence[str]], ...] = (("Write", parts.writes), ("Read", parts.reads))
-    for kind, paths in redirected:
-        places = [place for path in paths if (place := _resolve_path(path, directory)) is not None]
+    redirections: tuple[tuple[PermissionKind, Sequence[str]], ...] = (("Write", parts.writes), ("Read", parts.reads))
+    for kind, paths in redirections:
+        places = [target for path in paths if (target := _resolve_path(path, directory)) is not None]
         yield from (rule for rule in select_rules(rules, kind, "ask", "deny") if any(map(rule.matches, places)))
 
 
@@ -170,16 +170,16 @@ def _are_all_allowed(
     writes, reads = ([_resolve_path(path, directory) for path in paths] for paths in (parts.writes, parts.reads))
     writable = select_rules(rules, "Write", "allow")
     return (
-        all(place is not None and any(rule.matches(place) for rule in writable) for place in writes)
+        all(target is not None and any(rule.matches(target) for rule in writable) for target in writes)
         and None not in reads
-        and all(any(rule.matches(each) for rule in allowing) for each in parts.commands)
+        and all(any(rule.matches(command) for rule in allowing) for command in parts.commands)
     )
 
 
 def _resolve_path(path: str, directory: str) -> str | None:
     """Resolve a redirection's file relative to the workspace; None: it lies elsewhere."""
-    place = posixpath.normpath(posixpath.join(directory, path))
-    return None if place.startswith(("/", "..")) else place
+    target = posixpath.normpath(posixpath.join(directory, path))
+    return None if target.startswith(("/", "..")) else target
 
 
 def _decide_unruled(access: Access) -> PolicyDecision:

@@ -25,23 +25,23 @@ _ADDRESS: Final = re.compile(
 RequestedPermission = str
 
 
-def list_requested(asked: Sequence[object]) -> tuple[str, ...]:
+def list_requested(requests: Sequence[object]) -> tuple[str, ...]:
     """Return what is asked for of what there is, each once, in the order of how far it leads."""
-    return tuple(each for each in (*_IN_BOX, *list_services(asked), "all") if each in asked)
+    return tuple(permission for permission in (*_IN_BOX, *list_services(requests), "all") if permission in requests)
 
 
-def check_requested(asked: Sequence[str]) -> None:
+def check_requested(requests: Sequence[str]) -> None:
     """Raise `ValueError` for what there is not to ask for."""
-    known = (*_IN_BOX, "all")
-    for each in asked:
-        if each not in known and not is_service(each):
-            words = ", ".join((*known, "localhost:PORT (1 to 65535)", *SOCKETS))
-            raise ValueError(f"{each[:100]!r} is no permission; there are {words}")
+    permissions = (*_IN_BOX, "all")
+    for request in requests:
+        if request not in permissions and not is_service(request):
+            words = ", ".join((*permissions, "localhost:PORT (1 to 65535)", *SOCKETS))
+            raise ValueError(f"{request[:100]!r} is no permission; there are {words}")
 
 
-def list_services(asked: Sequence[object]) -> tuple[str, ...]:
+def list_services(requests: Sequence[object]) -> tuple[str, ...]:
     """Return the services among what is asked for, each once, sorted."""
-    return tuple(sorted({each for each in asked if isinstance(each, str) and is_service(each)}))
+    return tuple(sorted({request for request in requests if isinstance(request, str) and is_service(request)}))
 
 
 def is_service(name: str) -> bool:
@@ -56,11 +56,11 @@ def find_port(service: str) -> int:
 
 def find_named_hosts(command: str) -> tuple[str, ...]:
     """Return the first hosts of the web addresses in a command's text, each once, as many as a line takes."""
-    found = dict.fromkeys(each["host"].lower() for each in _ADDRESS.finditer(command))
-    named, size = list[str](), 0
-    for host in found:
+    hosts = dict.fromkeys(match["host"].lower() for match in _ADDRESS.finditer(command))
+    first_hosts, size = list[str](), 0
+    for host in hosts:
         size += len(host) + 2
-        if size > MAX_HOST_CHARS or len(named) == MAX_HOSTS:
+        if size > MAX_HOST_CHARS or len(first_hosts) == MAX_HOSTS:
             break
-        named.append(host)
-    return tuple(named)
+        first_hosts.append(host)
+    return tuple(first_hosts)

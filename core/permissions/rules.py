@@ -62,11 +62,11 @@ class PermissionRule(Struct, frozen=True, kw_only=True):
 
 def parse_rule(text: str, choice: PermissionChoice, source: str = "") -> PermissionRule:
     """Parse a rule such as `Shell(git *)`. Raises `ConfigError` for anything else."""
-    found = _RULE.fullmatch(text.strip())
-    kind = next((each for each in KINDS if found is not None and found["kind"] == each), None)
-    if found is None or kind is None or not found["pattern"].strip():
+    match = _RULE.fullmatch(text.strip())
+    kind = next((candidate for candidate in KINDS if match is not None and match["kind"] == candidate), None)
+    if match is None or kind is None or not match["pattern"].strip():
         raise ConfigError(f"`{text}` is not a permission rule.", hint=f"Write one of {', '.join(KINDS)}(pattern).")
-    pattern = found["pattern"].strip()
+    pattern = match["pattern"].strip()
     if pattern.count("*") > MAX_STARS:
         raise ConfigError(f"`{text}` has too many stars.", hint=f"At most {MAX_STARS}.")
     if kind == "Machine" and choice == "allow" and "*" in pattern:
@@ -125,28 +125,28 @@ def compile_path_pattern(pattern: str, *, is_wide: bool = False) -> re.Pattern[s
 
 
 def _translate(pattern: str, *, is_wide: bool) -> str:
-    out = []
+    parts = []
     for token in (_WIDE_TOKENS if is_wide else _TOKENS).findall(pattern):
         if token.endswith("**/"):
-            out.append("(?:.*/)?")
+            parts.append("(?:.*/)?")
         elif set(token) == {"*"}:
-            out.append("[^/]*" if len(token) == 1 else ".*")
+            parts.append("[^/]*" if len(token) == 1 else ".*")
         elif len(token) > 1 and token[0] in "[{" and is_wide:
-            out.append(f"(?:{_translate_choice(token)}|{re.escape(token)})")
+            parts.append(f"(?:{_translate_choice(token)}|{re.escape(token)})")
         else:
-            out.append("[^/]" if token == "?" else re.escape(token))
-    return "".join(out)
+            parts.append("[^/]" if token == "?" else re.escape(token))
+    return "".join(parts)
 
 
 def _translate_choice(token: str) -> str:
     """Translate `{a,b}` or `[ab]`; what is no choice of characters is left to be these very characters."""
     if token[0] == "{":
-        return "|".join(_translate(each, is_wide=True) for each in token[1:-1].split(","))
+        return "|".join(_translate(part, is_wide=True) for part in token[1:-1].split(","))
     inside = token[1:-1]
     negation = "^" if inside[0] in "!^" else ""
-    found = f"(?!/)[{negation}{re.sub(r'([^A-Za-z0-9-])', _BACKSLASHED, inside[len(negation) :])}]"
+    regex = f"(?!/)[{negation}{re.sub(r'([^A-Za-z0-9-])', _BACKSLASHED, inside[len(negation) :])}]"
     try:
-        re.compile(found)
+        re.compile(regex)
     except re.error:
         return re.escape(token)
-    return found
+    return regex

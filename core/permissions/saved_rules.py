@@ -55,11 +55,11 @@ class SavedRules:
     With `keeps` False answers last as long as this object.
     """
 
-    def __init__(self, workspace: Path, *, keeps: bool = True) -> None:
+    def __init__(self, workspace: Path, *, is_persistent: bool = True) -> None:
         self._workspace = str(workspace)
         self._root = workspace
         self._parsed: tuple[tuple[SavedRule, ...], tuple[PermissionRule, ...]] = ((), ())
-        self._file = StateFile(FILE_NAME, _RuleBook, keeps=keeps)
+        self._file = StateFile(FILE_NAME, _RuleBook, is_persistent=is_persistent)
 
     @property
     def path(self) -> Path:
@@ -69,53 +69,69 @@ class SavedRules:
         return self._select_valid(self._file.read())
 
     def parse_rules(self) -> tuple[PermissionRule, ...]:
-        kept = self.load()
-        if kept != self._parsed[0]:
-            self._parsed = (kept, tuple(parse_rule(each.rule, each.choice, SOURCE) for each in kept if each.rule))
+        saved_rules = self.load()
+        if saved_rules != self._parsed[0]:
+            self._parsed = (
+                saved_rules,
+                tuple(
+                    parse_rule(saved_rule.rule, saved_rule.choice, SOURCE)
+                    for saved_rule in saved_rules
+                    if saved_rule.rule
+                ),
+            )
         return self._parsed[1]
 
     def find_choice(self, approval: Approval) -> PermissionChoice | None:
         """Return the answer to exactly this, the stricter one if there are two; None: there is none."""
         digest = approval.compute_digest()
-        found = {each.choice for each in self.load() if each.digest == digest}
-        return "deny" if "deny" in found else "allow" if found else None
+        choices = {saved_rule.choice for saved_rule in self.load() if saved_rule.digest == digest}
+        return "deny" if "deny" in choices else "allow" if choices else None
 
     def save(self, choice: PermissionChoice, approval: Approval, *, rule: str = "") -> SavedRule:
         """Save an answer: the rule that the user typed (`ConfigError` if it is none), else exactly what was asked."""
-        kept = SavedRule(id=new_id("perm"), choice=choice, at=now_ms(), born=_format_identity(self._root))
+        new_rule = SavedRule(id=new_id("perm"), choice=choice, at=now_ms(), born=_format_identity(self._root))
         if rule:
-            kept = replace(kept, rule=str(parse_rule(rule, choice)))
+            new_rule = replace(new_rule, rule=str(parse_rule(rule, choice)))
         else:
-            kept = replace(kept, digest=approval.compute_digest(), shown=approval.subject, directory=approval.directory)
-        subject = (kept.rule, kept.digest)
+            new_rule = replace(
+                new_rule, digest=approval.compute_digest(), shown=approval.subject, directory=approval.directory
+            )
+        subject = (new_rule.rule, new_rule.digest)
         self._change(
-            lambda before: (*(each for each in before if (each.rule, each.digest) != subject), kept)[-MAX_SAVED:]
+            lambda before: (
+                *(saved_rule for saved_rule in before if (saved_rule.rule, saved_rule.digest) != subject),
+                new_rule,
+            )[-MAX_SAVED:]
         )
-        return kept
+        return new_rule
 
     def remove(self, identity: str) -> bool:
         """Delete one answer. Returns False if there is none of this id."""
-        known = any(each.id == identity for each in self.load())
-        self._change(lambda before: tuple(each for each in before if each.id != identity))
-        return known
+        is_known = any(saved_rule.id == identity for saved_rule in self.load())
+        self._change(lambda before: tuple(saved_rule for saved_rule in before if saved_rule.id != identity))
+        return is_known
 
     def _change(self, change: _Change) -> None:
         def replace_rules(book: _RuleBook) -> _RuleBook:
             now = change(self._select_valid(book))
-            rest = {name: kept for name, kept in book.workspaces.items() if name != self._workspace}
+            rest = {name: saved_rules for name, saved_rules in book.workspaces.items() if name != self._workspace}
             return _RuleBook(workspaces=rest | ({self._workspace: now} if now else {}))
 
         self._file.update(replace_rules)
 
     def _select_valid(self, book: _RuleBook) -> tuple[SavedRule, ...]:
-        kept = book.workspaces.get(self._workspace, ())
-        here = _format_identity(self._root) if any(each.choice == "allow" for each in kept) else ""
-        return tuple(each for each in kept if each.choice != "allow" or each.born == here)
+        saved_rules = book.workspaces.get(self._workspace, ())
+        identity = (
+            _format_identity(self._root) if any(saved_rule.choice == "allow" for saved_rule in saved_rules) else ""
+        )
+        return tuple(
+            saved_rule for saved_rule in saved_rules if saved_rule.choice != "allow" or saved_rule.born == identity
+        )
 
 
 def _format_identity(directory: Path) -> str:
     try:
-        found = identify_directory(directory)
+        identity = identify_directory(directory)
     except OSError:
         return "gone"
-    return f"{found.device}:{found.inode}:{found.born}"
+    return f"{identity.device}:{identity.inode}:{identity.born}"

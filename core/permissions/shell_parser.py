@@ -65,13 +65,13 @@ def split_command(command: str) -> CommandParts:
     try:
         if _UNSAFE_CHARACTER.search(command):
             raise _Uncertain
-        reader.read_list(until="")
+        reader.read_list(terminator="")
         if not reader.commands or len(reader.commands) > MAX_COMMANDS or reader.has_moved_redirection():
             raise _Uncertain
     except _Uncertain:
-        fragments = (strip_quotes(each) for each in _FRAGMENT.split(command))
+        fragments = (strip_quotes(fragment) for fragment in _FRAGMENT.split(command))
         return CommandParts(commands=tuple(filter(None, fragments)), is_certain=False, is_plain=False)
-    plain = all(_is_plain(each) for each in reader.commands)
+    plain = all(_is_plain(part) for part in reader.commands)
     return CommandParts(
         commands=tuple(reader.commands), writes=tuple(reader.writes), reads=tuple(reader.reads), is_plain=plain
     )
@@ -103,15 +103,15 @@ class _CommandReader:
 
     def has_moved_redirection(self) -> bool:
         """True if a relative redirection may be meant for another directory than the command's own."""
-        named = [path for path in (*self.writes, *self.reads) if not path.startswith("/")]
-        return bool(named) and any(
-            strip_quotes(each).partition(" ")[0] in _DIRECTORY_CHANGERS for each in self.commands
+        relative_paths = [path for path in (*self.writes, *self.reads) if not path.startswith("/")]
+        return bool(relative_paths) and any(
+            strip_quotes(command).partition(" ")[0] in _DIRECTORY_CHANGERS for command in self.commands
         )
 
     def _peek(self, length: int = 1) -> str:
         return self._text[self._at : self._at + length]
 
-    def read_list(self, until: str) -> None:
+    def read_list(self, terminator: str) -> None:
         """Read commands and their separators up to and with `until` ("" = the end of the text)."""
         self._depth += 1
         if self._depth > MAX_NESTING:
@@ -120,12 +120,12 @@ class _CommandReader:
             self._skip(" \t\n;&|")
             if not self._peek():
                 break
-            if until and self._peek() == until:
+            if terminator and self._peek() == terminator:
                 self._at += 1
                 self._depth -= 1
                 return
-            self._read_command(until)
-        if until:
+            self._read_command(terminator)
+        if terminator:
             raise _Uncertain
         self._depth -= 1
 
@@ -133,35 +133,35 @@ class _CommandReader:
         while self._peek() and self._peek() in letters:
             self._at += 1
 
-    def _read_command(self, until: str) -> None:
+    def _read_command(self, terminator: str) -> None:
         if self._peek() == "(":
             self._at += 1
             self.read_list(")")
-            if any(True for _ in self._iterate_words(until)):  # nothing but redirections may follow
+            if any(True for _ in self._iterate_words(terminator)):  # nothing but redirections may follow
                 raise _Uncertain
             return
-        words = list(self._iterate_words(until))
+        words = list(self._iterate_words(terminator))
         if any(word.strip("'\"") in _RESERVED for word in words[:1]):
             raise _Uncertain
         if words:
             self.commands.append(" ".join(words))
 
-    def _iterate_words(self, until: str) -> Iterator[str]:
+    def _iterate_words(self, terminator: str) -> Iterator[str]:
         """Read to the end of a command; yield its words without the redirections."""
         while True:
             self._skip(" \t")
             letter = self._peek()
-            if not letter or letter == until or (letter in _SEPARATORS and self._peek(2) != "&>"):
+            if not letter or letter == terminator or (letter in _SEPARATORS and self._peek(2) != "&>"):
                 return
             if not self._read_redirection():
-                yield self._read_word(until)
+                yield self._read_word(terminator)
 
-    def _read_word(self, until: str) -> str:
+    def _read_word(self, terminator: str) -> str:
         start = self._at
         if self._peek() == "#":
             raise _Uncertain
         while letter := self._peek():
-            if letter in " \t<>" or letter in _SEPARATORS or letter == until:
+            if letter in " \t<>" or letter in _SEPARATORS or letter == terminator:
                 break
             self._read_piece(letter)
         return self._text[start : self._at]
@@ -216,7 +216,7 @@ class _CommandReader:
             raise _Uncertain
         within = _CommandReader(inner)
         within._depth = self._depth
-        within.read_list(until="")
+        within.read_list(terminator="")
         self.commands += within.commands
         self.writes += within.writes
         self.reads += within.reads
@@ -224,14 +224,14 @@ class _CommandReader:
 
     def _read_redirection(self) -> bool:
         """Read a redirection; return False if none stands here."""
-        found = _REDIRECTION.match(self._text, self._at)
-        if found is None:
+        match = _REDIRECTION.match(self._text, self._at)
+        if match is None:
             return False
-        self._at = found.end()
-        if found[1] in {"<<", "<<<"} or self._peek() == "(":
+        self._at = match.end()
+        if match[1] in {"<<", "<<<"} or self._peek() == "(":
             raise _Uncertain
         self._skip(" \t")
-        self._add_redirection(found[1], self._read_word(""))
+        self._add_redirection(match[1], self._read_word(""))
         return True
 
     def _add_redirection(self, sign: str, target: str) -> None:

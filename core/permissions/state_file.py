@@ -33,9 +33,9 @@ class StateFile(Generic[Record]):
     With `keeps` False a change is not written, and lasts as long as this object.
     """
 
-    def __init__(self, name: str, kind: type[Record], *, keeps: bool = True) -> None:
+    def __init__(self, name: str, kind: type[Record], *, is_persistent: bool = True) -> None:
         self._kind = kind
-        self._keeps = keeps
+        self._keeps = is_persistent
         self._in_memory: Record | None = None
         self._last_read: tuple[tuple[int, ...], Record] | None = None
         self.path = get_state_dir() / name
@@ -50,9 +50,9 @@ class StateFile(Generic[Record]):
             return self._kind()
         except OSError as problem:
             raise self._build_error(problem.strerror or "unreadable") from problem
-        found = os.fstat(descriptor)
-        seen = (found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-        if self._last_read is not None and self._last_read[0] == seen:
+        stats = os.fstat(descriptor)
+        signature = (stats.st_dev, stats.st_ino, stats.st_mode, stats.st_size, stats.st_mtime_ns, stats.st_ctime_ns)
+        if self._last_read is not None and self._last_read[0] == signature:
             os.close(descriptor)
             return self._last_read[1]
         try:
@@ -63,8 +63,8 @@ class StateFile(Generic[Record]):
             record = decode_json(data, self._kind)
         except msgspec.MsgspecError as problem:
             raise self._build_error(str(problem)) from None
-        is_settled = time.time_ns() - found.st_ctime_ns > _COARSEST_TIME
-        self._last_read = (seen, record) if is_settled else None
+        is_settled = time.time_ns() - stats.st_ctime_ns > _COARSEST_TIME
+        self._last_read = (signature, record) if is_settled else None
         return record
 
     def update(self, change: Callable[[Record], Record]) -> Record:

@@ -81,10 +81,13 @@ class TrustStore:
     def grant(self, files: Mapping[str, str], hooks: Mapping[str, Sequence[str]] = {}) -> None:
         """Trust the project from now on, with these files: the digest of each by its path, and lines on its hooks."""
         now = identify_directory(self._root)
-        known = self._load_entry()
-        digests = dict(known.files or {}) if known else {}
-        digests |= {path: append_digest(digests.get(path, ()), said) for path, said in files.items()}
-        lines = {**(known.hooks if known else {}), **{path: list(told) for path, told in hooks.items()}}
+        old_entry = self._load_entry()
+        digests = dict(old_entry.files or {}) if old_entry else {}
+        digests |= {path: append_digest(digests.get(path, ()), digest) for path, digest in files.items()}
+        lines = {
+            **(old_entry.hooks if old_entry else {}),
+            **{path: list(hook_lines) for path, hook_lines in hooks.items()},
+        }
         entry = TrustedDirectory(
             device=now.device, inode=now.inode, born=now.born, at=now_ms(), files=digests, hooks=lines
         )
@@ -114,11 +117,11 @@ class TrustStore:
 
     def _load_entry(self) -> TrustedDirectory | None:
         """Return the saved entry of this very directory; None: it is not trusted."""
-        known = self._file.read().directories.get(self._name)
-        if known is None or known.files is None:
+        entry = self._file.read().directories.get(self._name)
+        if entry is None or entry.files is None:
             return None
-        told = DirectoryIdentity(known.device, known.inode, known.born)
-        return known if told == identify_directory(self._root) else None
+        identity = DirectoryIdentity(entry.device, entry.inode, entry.born)
+        return entry if identity == identify_directory(self._root) else None
 
 
 def find_instructions(root: Path) -> tuple[str, ...]:

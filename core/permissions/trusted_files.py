@@ -32,8 +32,10 @@ class TrustedFiles:
     when there is a new one, in any thread.
     """
 
-    def __init__(self, known: KnownDigests | None, keep: Callable[[Mapping[str, str]], None]) -> None:
-        self._known = None if known is None else {path: list(digests) for path, digests in known.items()}
+    def __init__(self, known_digests: KnownDigests | None, keep: Callable[[Mapping[str, str]], None]) -> None:
+        self._known = (
+            None if known_digests is None else {path: list(digests) for path, digests in known_digests.items()}
+        )
         self._keep = keep
         self._deferred: dict[str, str] = {}
         self.untrusted: dict[str, str] = {}
@@ -43,12 +45,12 @@ class TrustedFiles:
         """True if this content of a file may be interpreted."""
         if self._known is None:
             return True
-        said = hash_content(data)
-        if said in self._known.get(path, ()):
+        digest = hash_content(data)
+        if digest in self._known.get(path, ()):
             self.untrusted.pop(path, None)
             return True
-        if self._deferred.get(path) != said and self.untrusted.get(path) != said:
-            self.untrusted[path] = said
+        if self._deferred.get(path) != digest and self.untrusted.get(path) != digest:
+            self.untrusted[path] = digest
             self.on_untrusted()
         return False
 
@@ -61,10 +63,10 @@ class TrustedFiles:
         if self._known is None or not files:
             return
         self._keep(files)
-        for path, said in files.items():
-            self._known[path] = append_digest(self._known.get(path, ()), said)
+        for path, digest in files.items():
+            self._known[path] = append_digest(self._known.get(path, ()), digest)
             self._deferred.pop(path, None)
-            if self.untrusted.get(path) == said:
+            if self.untrusted.get(path) == digest:
                 del self.untrusted[path]
 
     def defer(self) -> None:
@@ -83,4 +85,4 @@ class TrustedFiles:
 
 def append_digest(digests: Sequence[str], new: str) -> list[str]:
     """Return the digests with a new one, the latest last."""
-    return [*(each for each in digests if each != new), new][-MAX_DIGESTS:]
+    return [*(digest for digest in digests if digest != new), new][-MAX_DIGESTS:]

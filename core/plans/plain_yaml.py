@@ -46,18 +46,18 @@ def parse_plain(text: str) -> YamlMapping | None:
 
 
 def _split_content_lines(text: str) -> list[YamlLine]:
-    found = []
+    lines = []
     offset = 0
-    for number, whole in enumerate(text.split("\n"), start=1):
-        line = whole.removesuffix("\r")
+    for number, full_line in enumerate(text.split("\n"), start=1):
+        line = full_line.removesuffix("\r")
         if not line.isprintable():
             raise NotPlainYaml
-        said = line.lstrip(" ")
-        if said and said[0] != "#":
-            column = len(line) - len(said)
-            found.append(YamlLine(number, offset + column, column, said))
-        offset += len(whole) + 1
-    return found
+        content = line.lstrip(" ")
+        if content and content[0] != "#":
+            column = len(line) - len(content)
+            lines.append(YamlLine(number, offset + column, column, content))
+        offset += len(full_line) + 1
+    return lines
 
 
 class _PlainParser:
@@ -77,26 +77,26 @@ class _PlainParser:
     def _parse_mapping(self, column: int) -> YamlMapping:
         first = self._lines[self.at]
         node = YamlMapping(first.start, 0, first.number, column)
-        seen: set[str] = set()
+        keys: set[str] = set()
         while (line := self._peek()) is not None and line.column == column and not line.text.startswith("- "):
-            found = _KEY.match(line.text)
-            if found is None or found[1] in seen:
+            match = _KEY.match(line.text)
+            if match is None or match[1] in keys:
                 raise NotPlainYaml
-            seen.add(found[1])
-            key = YamlScalar(line.start, line.start + len(found[1]), line.number, found[1])
-            value = self._parse_value(line, found.end())
-            node.pairs.append(YamlPair(found[1], key, value))
+            keys.add(match[1])
+            key = YamlScalar(line.start, line.start + len(match[1]), line.number, match[1])
+            value = self._parse_value(line, match.end())
+            node.pairs.append(YamlPair(match[1], key, value))
             node.end = max(value.end, key.end)
         if line is not None and line.column > column:
             raise NotPlainYaml
         return node
 
-    def _parse_value(self, line: YamlLine, at: int) -> YamlNode:
+    def _parse_value(self, line: YamlLine, offset: int) -> YamlNode:
         """Parse what stands behind a key, on its line or below it."""
         self.at += 1
-        rest = line.text[at:]
+        rest = line.text[offset:]
         if rest and rest[0] != "#":
-            return _parse_scalar(line, at)
+            return _parse_scalar(line, offset)
         below = self._peek()
         is_list = below is not None and below.text.startswith("- ")  # which may stand at the column of its key
         if below is not None and below.column + is_list > line.column:
@@ -121,20 +121,20 @@ class _PlainParser:
         return node
 
 
-def _parse_scalar(line: YamlLine, at: int) -> YamlNode:
-    found = _VALUE.match(line.text, at) or _PLAIN.match(line.text, at)
-    if found is None:
+def _parse_scalar(line: YamlLine, offset: int) -> YamlNode:
+    match = _VALUE.match(line.text, offset) or _PLAIN.match(line.text, offset)
+    if match is None:
         raise NotPlainYaml
-    kind = found.lastgroup or ""
-    start, end, said = line.start + at, line.start + found.end(kind), found[kind]
+    kind = match.lastgroup or ""
+    start, end, value = line.start + offset, line.start + match.end(kind), match[kind]
     if kind == "flow":
         node = YamlSequence(start, end, line.number, is_flow=True)
-        for each in _WORD.finditer(said):
-            text = None if each[0] in NULL else each[0]
-            node.items.append(YamlScalar(start + each.start(), start + each.end(), line.number, text))
+        for word in _WORD.finditer(value):
+            text = None if word[0] in NULL else word[0]
+            node.items.append(YamlScalar(start + word.start(), start + word.end(), line.number, text))
         return node
     if kind == "single":
-        return YamlScalar(start, end, line.number, said[1:-1].replace("''", "'"), "'")
+        return YamlScalar(start, end, line.number, value[1:-1].replace("''", "'"), "'")
     if kind == "double":
-        return YamlScalar(start, end, line.number, said[1:-1], '"')
-    return YamlScalar(start, end, line.number, None if said in NULL else said)
+        return YamlScalar(start, end, line.number, value[1:-1], '"')
+    return YamlScalar(start, end, line.number, None if value in NULL else value)

@@ -73,10 +73,10 @@ class PlanSource(Struct, kw_only=True):
 @lru_cache(maxsize=2)  # a plan is asked for far more often than it changes, and reading a long one takes a second
 def parse_plan_file(text: str, path: str) -> tuple[Plan, PlanSource]:
     """Parse a plan file. Raises `PlanError` with file and line."""
-    plan, source, broken = read_plan_file(text, path)
-    if broken:
-        more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
-        raise PlanError(f"{path}, line {broken[0].line}: {broken[0].text}{more}", hint=broken[0].hint)
+    plan, source, faults = read_plan_file(text, path)
+    if faults:
+        suffix = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        raise PlanError(f"{path}, line {faults[0].line}: {faults[0].text}{suffix}", hint=faults[0].hint)
     return plan, source
 
 
@@ -86,27 +86,27 @@ def read_plan_file(text: str, path: str) -> tuple[Plan, PlanSource, list[PlanFau
         raise PlanError(f"{path} is too large for a plan ({len(text):,} characters).")
     match = _FRONT.match(text)
     if match is None:
-        begun = text.removeprefix("\ufeff").startswith("---")
-        what = "the front matter that begins here has no end, a line of ---" if begun else _NO_FRONT
-        raise PlanError(f"{path}, line 1: {what}.", hint="Put it back, or move the file out of the plans folder.")
+        has_opening = text.removeprefix("\ufeff").startswith("---")
+        problem = "the front matter that begins here has no end, a line of ---" if has_opening else _NO_FRONT
+        raise PlanError(f"{path}, line 1: {problem}.", hint="Put it back, or move the file out of the plans folder.")
     root = _parse_root(match[1], path)
-    broken: list[PlanFault] = []
-    items = list(_parse_items(root, broken))
+    faults: list[PlanFault] = []
+    items = list(_parse_items(root, faults))
     source = PlanSource(text=text, start=match.start(1), end=match.end(1), body=match.end(), root=root, items=items)
-    return build_plan(source, path, broken), source, broken
+    return build_plan(source, path, faults), source, faults
 
 
 def locate_graph_faults(plan: Plan, source: PlanSource) -> tuple[PlanFault, ...]:
     """Find what is wrong with the graph of the todos, each with its line."""
-    found = []
-    for each in find_faults(plan.todos):
-        item = source.items[each.todo]
-        pair = item.find_pair("dependencies") if each.dependency >= 0 else item.find_pair("id")
+    faults = []
+    for fault in find_faults(plan.todos):
+        item = source.items[fault.todo]
+        pair = item.find_pair("dependencies") if fault.dependency >= 0 else item.find_pair("id")
         line = pair.key.line if pair else item.line
         if pair and isinstance(pair.value, YamlSequence) and pair.value.items:
-            line = pair.value.items[each.dependency].line
-        found.append(PlanFault(line=line + 1, text=each.text))
-    return tuple(found)
+            line = pair.value.items[fault.dependency].line
+        faults.append(PlanFault(line=line + 1, text=fault.text))
+    return tuple(faults)
 
 
 def _parse_root(front: str, path: str) -> YamlMapping:
@@ -121,36 +121,36 @@ def _parse_root(front: str, path: str) -> YamlMapping:
     return root
 
 
-def _parse_items(root: YamlMapping, broken: list[PlanFault]) -> Iterator[YamlMapping]:
+def _parse_items(root: YamlMapping, faults: list[PlanFault]) -> Iterator[YamlMapping]:
     pair = root.find_pair("todos")
     if pair is None or (isinstance(pair.value, YamlScalar) and not pair.value.text):
         return
     if not isinstance(pair.value, YamlSequence):
-        _add_fault(broken, root, "todos", "todos is not a list.", "Write each todo as a list item with id and content.")
+        _add_fault(faults, root, "todos", "todos is not a list.", "Write each todo as a list item with id and content.")
         return
-    seen: dict[str, int] = {}
+    lines_by_id: dict[str, int] = {}
     for number, item in enumerate(pair.value.items, start=1):
         line = item.line + 1
         key = _get_text(item, "id") if isinstance(item, YamlMapping) else ""
         if not isinstance(item, YamlMapping) or not key.strip():
             hint = "A todo is a mapping with id, content and status."
-            broken.append(PlanFault(line=line, text=f"todo {number}: it has no id.", hint=hint))
-        elif key in seen:
-            text = f"todo {number}: the id {key[:80]} is that of the todo on line {seen[key]}, too."
-            broken.append(PlanFault(line=line, text=text, hint="Give it another id."))
+            faults.append(PlanFault(line=line, text=f"todo {number}: it has no id.", hint=hint))
+        elif key in lines_by_id:
+            text = f"todo {number}: the id {key[:80]} is that of the todo on line {lines_by_id[key]}, too."
+            faults.append(PlanFault(line=line, text=text, hint="Give it another id."))
         else:
-            seen[key] = line
+            lines_by_id[key] = line
             yield item
 
 
-def build_plan(source: PlanSource, path: str, broken: list[PlanFault]) -> Plan:
+def build_plan(source: PlanSource, path: str, faults: list[PlanFault]) -> Plan:
     """The plan of a parsed file; what is wrong in it is appended to `broken`."""
     return Plan(
         path=path,
         name=_get_text(source.root, "name") or _FILE_NAME.sub("", path),
         overview=_get_text(source.root, "overview"),
         body=source.text[source.body :].replace("\r\n", "\n").strip("\n"),
-        todos=tuple(_build_todo(item, broken) for item in source.items),
+        todos=tuple(_build_todo(item, faults) for item in source.items),
     )
 
 
@@ -159,51 +159,51 @@ def _get_text(item: YamlMapping, key: str) -> str:
     return (pair.value.text or "") if pair and isinstance(pair.value, YamlScalar) else ""
 
 
-def _add_fault(broken: list[PlanFault], item: YamlMapping, key: str, text: str, hint: str) -> None:
+def _add_fault(faults: list[PlanFault], item: YamlMapping, key: str, text: str, hint: str) -> None:
     """Add a fault on the line of a key, or of its todo."""
     pair = item.find_pair(key)
-    broken.append(PlanFault(line=(pair.key.line if pair else item.line) + 1, text=text, hint=hint))
+    faults.append(PlanFault(line=(pair.key.line if pair else item.line) + 1, text=text, hint=hint))
 
 
-def _build_todo(item: YamlMapping, broken: list[PlanFault]) -> Todo:
+def _build_todo(item: YamlMapping, faults: list[PlanFault]) -> Todo:
     status = _get_text(item, "status").strip() or "pending"
     status = _SPELLINGS.get(status.lower(), status)
     if status not in _STATUSES:
         hint = f"Use one of {', '.join(_STATUSES)}."
-        _add_fault(broken, item, "status", f"the status {status[:80]} is unknown.", hint)
+        _add_fault(faults, item, "status", f"the status {status[:80]} is unknown.", hint)
         status = "pending"
     return Todo(
         id=_get_text(item, "id"),
         content=_get_text(item, "content"),
         status=cast(TodoStatus, status),
-        dependencies=_parse_dependencies(item, broken),
+        dependencies=_parse_dependencies(item, faults),
         verify=_get_text(item, "verify"),
-        model=_parse_model(item, broken),
-        effort=_parse_effort(item, broken),
+        model=_parse_model(item, faults),
+        effort=_parse_effort(item, faults),
     )
 
 
-def _parse_model(item: YamlMapping, broken: list[PlanFault]) -> str:
+def _parse_model(item: YamlMapping, faults: list[PlanFault]) -> str:
     model = _get_text(item, "model").strip()
     if model and not all(part.strip() for part in model.partition("/")):
-        _add_fault(broken, item, "model", f"{model[:80]} is no model.", "Write PROVIDER/NAME.")
+        _add_fault(faults, item, "model", f"{model[:80]} is no model.", "Write PROVIDER/NAME.")
         return ""
     return model
 
 
-def _parse_effort(item: YamlMapping, broken: list[PlanFault]) -> Effort | Literal[""]:
+def _parse_effort(item: YamlMapping, faults: list[PlanFault]) -> Effort | Literal[""]:
     effort = _get_text(item, "effort").strip()
     if effort and effort not in _EFFORTS:
         hint = f"Use one of {', '.join(_EFFORTS)}."
-        _add_fault(broken, item, "effort", f"the effort {effort[:80]} is unknown.", hint)
-    return next((each for each in _EFFORTS if each == effort), "")
+        _add_fault(faults, item, "effort", f"the effort {effort[:80]} is unknown.", hint)
+    return next((level for level in _EFFORTS if level == effort), "")
 
 
-def _parse_dependencies(item: YamlMapping, broken: list[PlanFault]) -> tuple[str, ...]:
+def _parse_dependencies(item: YamlMapping, faults: list[PlanFault]) -> tuple[str, ...]:
     pair = item.find_pair("dependencies")
     if pair is None or (isinstance(pair.value, YamlScalar) and not pair.value.text):
         return ()
-    if not isinstance(pair.value, YamlSequence) or any(not isinstance(each, YamlScalar) for each in pair.value.items):
-        _add_fault(broken, item, "dependencies", "dependencies is not a list of ids.", "Write the ids as a list.")
+    if not isinstance(pair.value, YamlSequence) or any(not isinstance(node, YamlScalar) for node in pair.value.items):
+        _add_fault(faults, item, "dependencies", "dependencies is not a list of ids.", "Write the ids as a list.")
         return ()
     return tuple(list_scalar_texts(pair.value))

@@ -34,15 +34,15 @@ class MergedPlan(NamedTuple):
     conflicts: tuple[PlanConflict, ...] = ()
 
 
-def merge_plans(base: Plan, mine: Plan, theirs: Plan) -> MergedPlan:
+def merge_plans(base: Plan, ours: Plan, theirs: Plan) -> MergedPlan:
     """Merge two changes of `base`, what both began from; `theirs` is the file as it is now."""
     clashes: list[PlanConflict] = []
-    body = _merge_body(base.body, mine.body, theirs.body, clashes)
-    todos = _merge_todos(base.todos, mine.todos, theirs.todos, clashes)
+    body = _merge_body(base.body, ours.body, theirs.body, clashes)
+    todos = _merge_todos(base.todos, ours.todos, theirs.todos, clashes)
     plan = replace(
         theirs,
-        name=_merge_field("the name", base.name, mine.name, theirs.name, clashes),
-        overview=_merge_field("the overview", base.overview, mine.overview, theirs.overview, clashes),
+        name=_merge_field("the name", base.name, ours.name, theirs.name, clashes),
+        overview=_merge_field("the overview", base.overview, ours.overview, theirs.overview, clashes),
         body=body,
         todos=todos,
     )
@@ -50,102 +50,108 @@ def merge_plans(base: Plan, mine: Plan, theirs: Plan) -> MergedPlan:
 
 
 def _merge_field(
-    where: str, base: FieldValue, mine: FieldValue, theirs: FieldValue, clashes: list[PlanConflict]
+    location: str, base: FieldValue, ours: FieldValue, theirs: FieldValue, clashes: list[PlanConflict]
 ) -> FieldValue:
-    if mine in (base, theirs):
+    if ours in (base, theirs):
         return theirs
     if theirs == base:
-        return mine
-    shown = ", ".join(mine) if isinstance(mine, tuple) else str(mine)
-    clashes.append(PlanConflict(where=where, dropped=shown or "(nothing)"))
+        return ours
+    text = ", ".join(ours) if isinstance(ours, tuple) else str(ours)
+    clashes.append(PlanConflict(where=location, dropped=text or "(nothing)"))
     return theirs
 
 
 def _merge_todos(
-    base: Sequence[Todo], mine: Sequence[Todo], theirs: Sequence[Todo], clashes: list[PlanConflict]
+    base: Sequence[Todo], ours: Sequence[Todo], theirs: Sequence[Todo], clashes: list[PlanConflict]
 ) -> tuple[Todo, ...]:
-    was, own, others = ({todo.id: todo for todo in each} for each in (base, mine, theirs))
-    merged: dict[str, Todo] = {}
-    for key in _merge_order(list(was), list(own), list(others)):
-        todo = _merge_todo(key, was.get(key), own.get(key), others.get(key), clashes)
+    base_todos, our_todos, others = ({todo.id: todo for todo in side} for side in (base, ours, theirs))
+    merged_todos: dict[str, Todo] = {}
+    for key in _merge_order(list(base_todos), list(our_todos), list(others)):
+        todo = _merge_todo(key, base_todos.get(key), our_todos.get(key), others.get(key), clashes)
         if todo is not None:
-            merged[key] = todo
-    return tuple(_repair_graph(merged, others, clashes).values())
+            merged_todos[key] = todo
+    return tuple(_repair_graph(merged_todos, others, clashes).values())
 
 
 def _merge_todo(
-    key: str, base: Todo | None, mine: Todo | None, theirs: Todo | None, clashes: list[PlanConflict]
+    key: str, base: Todo | None, ours: Todo | None, theirs: Todo | None, clashes: list[PlanConflict]
 ) -> Todo | None:
-    if mine is None or theirs is None:
-        return _merge_one_sided(key, base, mine, theirs, clashes)
+    if ours is None or theirs is None:
+        return _merge_one_sided(key, base, ours, theirs, clashes)
     start = base or replace(theirs, content="", status="pending", dependencies=(), verify="", model="", effort="")
     fields = {}
     for name in ("content", "status", "dependencies", "verify", "model", "effort"):
-        was, own, other = (getattr(each, name) for each in (start, mine, theirs))
-        fields[name] = _merge_field(f"todo {key}, {name}", was, own, other, clashes)
+        base_value, our_value, other = (getattr(side, name) for side in (start, ours, theirs))
+        fields[name] = _merge_field(f"todo {key}, {name}", base_value, our_value, other, clashes)
     return replace(theirs, **fields)
 
 
 def _merge_one_sided(
-    key: str, base: Todo | None, mine: Todo | None, theirs: Todo | None, clashes: list[PlanConflict]
+    key: str, base: Todo | None, ours: Todo | None, theirs: Todo | None, clashes: list[PlanConflict]
 ) -> Todo | None:
     """Merge a todo that one side does not have: new there, or removed here. A removal does not win over a change."""
     if base is None:
-        return mine or theirs
-    if mine is not None and mine != base:
-        shown = f"{mine.status}: {mine.content}"
-        clashes.append(PlanConflict(where=f"todo {key}, which was removed from the file", dropped=shown))
+        return ours or theirs
+    if ours is not None and ours != base:
+        text = f"{ours.status}: {ours.content}"
+        clashes.append(PlanConflict(where=f"todo {key}, which was removed from the file", dropped=text))
     if theirs is None or theirs == base:
         return None
     clashes.append(PlanConflict(where=f"todo {key}, which was changed in the file", dropped="its removal"))
     return theirs
 
 
-def _merge_order(base: list[str], mine: list[str], theirs: list[str]) -> list[str]:
+def _merge_order(base: list[str], ours: list[str], theirs: list[str]) -> list[str]:
     """Take the order of the side that changed it, else the file's; ids that it lacks follow their neighbours."""
-    shared = set(mine) & set(theirs)
-    unmoved = [key for key in theirs if key in shared] == [key for key in base if key in shared]
-    first, second = (mine, theirs) if unmoved else (theirs, mine)
-    merged = list(first)
-    at = 0
+    shared_keys = set(ours) & set(theirs)
+    is_unmoved = [key for key in theirs if key in shared_keys] == [key for key in base if key in shared_keys]
+    first, second = (ours, theirs) if is_unmoved else (theirs, ours)
+    merged_keys = list(first)
+    position = 0
     for key in second:
         if key in first:
-            at = merged.index(key) + 1
+            position = merged_keys.index(key) + 1
         else:
-            merged.insert(at, key)
-            at += 1
-    return merged
+            merged_keys.insert(position, key)
+            position += 1
+    return merged_keys
 
 
-def _repair_graph(merged: dict[str, Todo], theirs: dict[str, Todo], clashes: list[PlanConflict]) -> dict[str, Todo]:
+def _repair_graph(
+    merged_todos: dict[str, Todo], theirs: dict[str, Todo], clashes: list[PlanConflict]
+) -> dict[str, Todo]:
     """Repair two sound graphs that make an unsound one together: the file's dependencies hold, as far as they can."""
-    faulty = set(list_problems(tuple(merged.values()))) - set(list_problems(tuple(theirs.values())))
+    faulty = set(list_problems(tuple(merged_todos.values()))) - set(list_problems(tuple(theirs.values())))
     if not faulty:
-        return merged
-    mended = {}
-    for key, todo in merged.items():
-        asked = theirs[key].dependencies if key in theirs else todo.dependencies
-        kept = tuple(each for each in asked if each in merged and (key in theirs or each != key))
-        if kept != todo.dependencies:
-            dropped = ", ".join(todo.dependencies) or "(none)"
-            clashes.append(PlanConflict(where=f"todo {key}, dependencies", dropped=dropped))
-        mended[key] = replace(todo, dependencies=kept)
-    new = [key for key in mended if key not in theirs]
-    while new and set(list_problems(tuple(mended.values()))) - set(list_problems(tuple(theirs.values()))):
+        return merged_todos
+    repaired_todos = {}
+    for key, todo in merged_todos.items():
+        dependencies = theirs[key].dependencies if key in theirs else todo.dependencies
+        valid_dependencies = tuple(
+            dependency
+            for dependency in dependencies
+            if dependency in merged_todos and (key in theirs or dependency != key)
+        )
+        if valid_dependencies != todo.dependencies:
+            dropped_text = ", ".join(todo.dependencies) or "(none)"
+            clashes.append(PlanConflict(where=f"todo {key}, dependencies", dropped=dropped_text))
+        repaired_todos[key] = replace(todo, dependencies=valid_dependencies)
+    new = [key for key in repaired_todos if key not in theirs]
+    while new and set(list_problems(tuple(repaired_todos.values()))) - set(list_problems(tuple(theirs.values()))):
         key = new.pop()
-        mended[key] = replace(mended[key], dependencies=())
-    return mended
+        repaired_todos[key] = replace(repaired_todos[key], dependencies=())
+    return repaired_todos
 
 
-def _merge_body(base: str, mine: str, theirs: str, clashes: list[PlanConflict]) -> str:
-    if mine in (base, theirs):
+def _merge_body(base: str, ours: str, theirs: str, clashes: list[PlanConflict]) -> str:
+    if ours in (base, theirs):
         return theirs
     if theirs == base:
-        return mine
+        return ours
     parts: list[str] = []
-    for own, other, clash in _merge_lines(base.split("\n"), mine.split("\n"), theirs.split("\n")):
+    for our_lines, other, clash in _merge_lines(base.split("\n"), ours.split("\n"), theirs.split("\n")):
         if clash:
-            clashes.append(PlanConflict(where="the text", dropped="\n".join(own) or "(these lines removed)"))
+            clashes.append(PlanConflict(where="the text", dropped="\n".join(our_lines) or "(these lines removed)"))
         parts += other
     return "\n".join(parts)
 
@@ -153,11 +159,11 @@ def _merge_body(base: str, mine: str, theirs: str, clashes: list[PlanConflict]) 
 LineChange = tuple[int, int, list[str]]
 
 
-def _merge_lines(base: list[str], mine: list[str], theirs: list[str]) -> Iterator[tuple[list[str], list[str], bool]]:
+def _merge_lines(base: list[str], ours: list[str], theirs: list[str]) -> Iterator[tuple[list[str], list[str], bool]]:
     """Yield the base in order as (lines of mine, lines to be taken, True if they conflict), after diff3."""
-    sides = (_diff_changes(base, mine), _diff_changes(base, theirs))
-    edits = sorted((first, last, side, new) for side, found in enumerate(sides) for first, last, new in found)
-    at = 0
+    sides = (_diff_changes(base, ours), _diff_changes(base, theirs))
+    edits = sorted((first, last, side, new) for side, changes in enumerate(sides) for first, last, new in changes)
+    position = 0
     while edits:
         start, end = edits[0][:2]
         group: tuple[list[LineChange], list[LineChange]] = ([], [])
@@ -165,21 +171,21 @@ def _merge_lines(base: list[str], mine: list[str], theirs: list[str]) -> Iterato
             first, last, side, new = edits.pop(0)
             group[side].append((first, last, new))
             end = max(end, last)
-        yield [], base[at:start], False
-        own, other = (_apply_changes(base, start, end, each) for each in group)
-        clash = bool(group[0] and group[1] and own != other)
-        yield own, other if group[1] else own, clash
-        at = end
-    yield [], base[at:], False
+        yield [], base[position:start], False
+        our_lines, other = (_apply_changes(base, start, end, changes) for changes in group)
+        clash = bool(group[0] and group[1] and our_lines != other)
+        yield our_lines, other if group[1] else our_lines, clash
+        position = end
+    yield [], base[position:], False
 
 
 def _apply_changes(base: list[str], start: int, end: int, edits: list[LineChange]) -> list[str]:
     lines: list[str] = []
-    at = start
+    position = start
     for first, last, new in edits:
-        lines += [*base[at:first], *new]
-        at = last
-    return [*lines, *base[at:end]]
+        lines += [*base[position:first], *new]
+        position = last
+    return [*lines, *base[position:end]]
 
 
 def _diff_changes(base: list[str], side: list[str]) -> list[LineChange]:

@@ -66,9 +66,9 @@ class PlanStore:
         """Write a new file, at a new path (see the answer). Raises `ToolInputInvalid` for a bad graph."""
         check_graph(plan.todos)
         path = make_plan_path(plan.name, self.place)
-        created = replace(plan, path=path, body=plan.body.strip("\n"))
-        self._files.write(path, render_new_plan(created).encode())
-        return created
+        new_plan = replace(plan, path=path, body=plan.body.strip("\n"))
+        self._files.write(path, render_new_plan(new_plan).encode())
+        return new_plan
 
     @property
     def place(self) -> str:
@@ -100,13 +100,13 @@ class PlanStore:
 
     def list_plans(self) -> PlanListing:
         """List every plan in the plans folder, by path."""
-        plans, broken = [], []
+        plans, broken_plans = [], []
         for path in self.list_paths():
             try:
                 plans.append(self.load(path))
             except (PlanError, PathRefused) as error:
-                broken.append(BrokenPlan(path=path, problem=error.message))
-        return PlanListing(plans=tuple(plans), broken=tuple(broken))
+                broken_plans.append(BrokenPlan(path=path, problem=error.message))
+        return PlanListing(plans=tuple(plans), broken=tuple(broken_plans))
 
     def edit(
         self,
@@ -122,26 +122,28 @@ class PlanStore:
         `ToolInputInvalid` for a bad graph, `PlanError` for a broken file; nothing is lost."""
         plan, page = self._open(path)
         start = plan if base is None else base
-        given = {"name": name, "overview": overview, "body": body, "todos": None if todos is None else tuple(todos)}
-        wanted = replace(start, **{key: value for key, value in given.items() if value is not None})
+        fields = {"name": name, "overview": overview, "body": body, "todos": None if todos is None else tuple(todos)}
+        target_plan = replace(start, **{key: value for key, value in fields.items() if value is not None})
         if todos is not None:
-            check_graph(wanted.todos, start.todos)
-        merged = merge_plans(start, wanted, plan)
-        return merged._replace(plan=self._save(path, plan, merged.plan, page))
+            check_graph(target_plan.todos, start.todos)
+        merge_result = merge_plans(start, target_plan, plan)
+        return merge_result._replace(plan=self._save(path, plan, merge_result.plan, page))
 
     def set_todo(self, path: str, todo: str, status: TodoStatus) -> Plan:
         """Set the status of one todo."""
         plan, page = self._open(path)
-        if all(each.id != todo for each in plan.todos):
-            known = ", ".join(each.id for each in plan.todos) or "none"
-            raise PlanError(f"{path} has no todo {todo}.", hint=f"Its todos: {known}.")
-        todos = tuple(replace(each, status=status) if each.id == todo else each for each in plan.todos)
+        if all(plan_todo.id != todo for plan_todo in plan.todos):
+            known_ids = ", ".join(plan_todo.id for plan_todo in plan.todos) or "none"
+            raise PlanError(f"{path} has no todo {todo}.", hint=f"Its todos: {known_ids}.")
+        todos = tuple(
+            replace(plan_todo, status=status) if plan_todo.id == todo else plan_todo for plan_todo in plan.todos
+        )
         return self._save(path, plan, replace(plan, todos=todos), page)
 
     def find_faults(self, path: str) -> tuple[PlanFault, ...]:
         """Find every fault of a file, by line. Raises `PlanError` when it can't be read at all."""
-        plan, page, broken = read_plan_file(self.read_text(path), path)
-        return tuple(sorted((*broken, *locate_graph_faults(plan, page)), key=lambda fault: fault.line))
+        plan, page, faults = read_plan_file(self.read_text(path), path)
+        return tuple(sorted((*faults, *locate_graph_faults(plan, page)), key=lambda fault: fault.line))
 
     def _open(self, path: str) -> tuple[Plan, PlanSource]:
         return parse_plan_file(self.read_text(path), path)

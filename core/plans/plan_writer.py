@@ -33,8 +33,8 @@ def rewrite_plan(source: PlanSource, plan: Plan) -> str:
         with contextlib.suppress(PlanError):
             if parse_plan_file(text, plan.path)[0] == plan:
                 return text
-    what = f"{plan.path} is written in a way that this change does not fit into."
-    raise PlanError(what, hint="Edit the file by hand.")
+    problem = f"{plan.path} is written in a way that this change does not fit into."
+    raise PlanError(problem, hint="Edit the file by hand.")
 
 
 def _splice_changes(source: PlanSource, plan: Plan, *, unalias: bool) -> str:
@@ -71,10 +71,10 @@ def _change_todos(
     pair = source.root.find_pair("todos")
     node = pair.value if pair else None
     flow = source.root.is_flow or (isinstance(node, YamlSequence) and node.is_flow and bool(node.items))
-    wanted = {todo.id: todo for todo in after}
+    todos_by_id = {todo.id: todo for todo in after}
 
     def make(key: str) -> str:
-        return _render_todo(wanted[key], "" if flow else lines.newline + " " * _find_column(lines, node))
+        return _render_todo(todos_by_id[key], "" if flow else lines.newline + " " * _find_column(lines, node))
 
     if not isinstance(node, YamlSequence) or not node.items:
         yield fill_list(lines, source.root, "todos", [make(todo.id) for todo in after])
@@ -106,20 +106,22 @@ def _change_fields(lines: YamlText, item: YamlMapping, before: Todo, after: Todo
     for number, key in enumerate(_FIELDS):
         pair, value = item.find_pair(key), getattr(after, key)
         if getattr(before, key) != value or (unalias and pair and not pair.is_merged and not pair.value.is_own):
-            after_keys = ["id", *(each for each in _FIELDS[:number] if each in present)]
+            after_keys = ["id", *(field for field in _FIELDS[:number] if field in present)]
             yield set_value(lines, item, key, value, after=after_keys)
 
 
 def _render_todo(todo: Todo, separator: str) -> str:
     """Render a new todo with `separator` between its keys; "" = in braces."""
     fields = {key: getattr(todo, key) for key in ("id", *_FIELDS)}
-    given = {key: value for key, value in fields.items() if value or key not in _OPTIONAL}
+    present_fields = {key: value for key, value in fields.items() if value or key not in _OPTIONAL}
     if not separator:
-        return "{" + ", ".join(f"{key}: {format_value(value, flow=True)}" for key, value in given.items()) + "}"
+        return (
+            "{" + ", ".join(f"{key}: {format_value(value, flow=True)}" for key, value in present_fields.items()) + "}"
+        )
     rows: list[str] = []
-    for key, value in given.items():
+    for key, value in present_fields.items():
         if isinstance(value, tuple):
-            rows += [f"{key}:", *(f"  - {format_value(each)}" for each in value)]
+            rows += [f"{key}:", *(f"  - {format_value(entry)}" for entry in value)]
         else:
             rows.append(f"{key}: {format_value(value)}")
     return separator.join(rows)

@@ -38,13 +38,13 @@ def list_problems(todos: Sequence[Todo]) -> tuple[str, ...]:
 
 def check_graph(todos: Sequence[Todo], before: Sequence[Todo] = ()) -> None:
     """Raise `ToolInputInvalid` that names every problem, but for those that `before` had already."""
-    known = set(list_problems(before)) if before else set()
-    found = [each for each in list_problems(todos) if each not in known]
-    if found:
-        more = f" And {len(found) - MAX_NAMED_PROBLEMS} more." if found[MAX_NAMED_PROBLEMS:] else ""
+    known_problems = set(list_problems(before)) if before else set()
+    problems = [problem for problem in list_problems(todos) if problem not in known_problems]
+    if problems:
+        suffix = f" And {len(problems) - MAX_NAMED_PROBLEMS} more." if problems[MAX_NAMED_PROBLEMS:] else ""
         hint = "Nothing was changed. Give every todo its own id, and let dependencies name ids of earlier work only."
-        shown = " ".join(found[:MAX_NAMED_PROBLEMS]) + more
-        raise ToolInputInvalid(f"The todos are inconsistent: {shown}", hint=hint)
+        summary = " ".join(problems[:MAX_NAMED_PROBLEMS]) + suffix
+        raise ToolInputInvalid(f"The todos are inconsistent: {summary}", hint=hint)
 
 
 def find_in_progress(todos: Sequence[Todo]) -> Todo | None:
@@ -61,62 +61,66 @@ def find_ready(todos: Sequence[Todo]) -> tuple[Todo, ...]:
 def find_blockers(todos: Sequence[Todo]) -> dict[str, tuple[str, ...]]:
     """For each todo that is not done and has to wait: the ids that it waits for. Unknown ids don't block."""
     status = {todo.id: todo.status for todo in todos}
-    waits = {
-        todo.id: tuple(each for each in todo.dependencies if status.get(each, "completed") not in DONE)
+    blockers = {
+        todo.id: tuple(
+            dependency for dependency in todo.dependencies if status.get(dependency, "completed") not in DONE
+        )
         for todo in todos
         if todo.status not in DONE
     }
-    return {key: ids for key, ids in waits.items() if ids}
+    return {key: ids for key, ids in blockers.items() if ids}
 
 
 def find_dependants(todos: Sequence[Todo], key: str) -> tuple[Todo, ...]:
     """Find the todos that are not done and depend on `key`, directly or through others, in their order."""
     waiting = _group_by_dependency(todos)
-    reached, reach = set[str](), [key]
+    visited_ids, reach = set[str](), [key]
     while reach:
-        fresh = waiting[reach.pop()] - reached
-        reached |= fresh
+        fresh = waiting[reach.pop()] - visited_ids
+        visited_ids |= fresh
         reach += fresh
-    return tuple(todo for todo in todos if todo.id in reached - {key} and todo.status not in DONE)
+    return tuple(todo for todo in todos if todo.id in visited_ids - {key} and todo.status not in DONE)
 
 
 def sort_topologically(todos: Sequence[Todo]) -> tuple[Todo, ...]:
     """Sort so that each todo comes after what it depends on, else in their order; those of a cycle come last."""
-    known = {todo.id for todo in todos}
-    open_edges = {todo.id: len({each for each in todo.dependencies if each in known}) for todo in todos}
-    place = {todo.id: number for number, todo in enumerate(todos)}
+    known_ids = {todo.id for todo in todos}
+    open_edges = {
+        todo.id: len({dependency for dependency in todo.dependencies if dependency in known_ids}) for todo in todos
+    }
+    positions = {todo.id: number for number, todo in enumerate(todos)}
     waiting = _group_by_dependency(todos)
-    free = [place[key] for key, count in open_edges.items() if not count]
+    free = [positions[key] for key, count in open_edges.items() if not count]
     heapify(free)
-    found: list[Todo] = []
+    sorted_todos: list[Todo] = []
     while free:
         todo = todos[heappop(free)]
-        found.append(todo)
-        for each in waiting[todo.id]:
-            open_edges[each] -= 1
-            if not open_edges[each]:
-                heappush(free, place[each])
-    placed = {todo.id for todo in found}
-    return (*found, *(todo for todo in todos if todo.id not in placed))
+        sorted_todos.append(todo)
+        for dependant in waiting[todo.id]:
+            open_edges[dependant] -= 1
+            if not open_edges[dependant]:
+                heappush(free, positions[dependant])
+    sorted_ids = {todo.id for todo in sorted_todos}
+    return (*sorted_todos, *(todo for todo in todos if todo.id not in sorted_ids))
 
 
 def _group_by_dependency(todos: Sequence[Todo]) -> defaultdict[str, set[str]]:
     """The ids of the todos that depend on each."""
     waiting: defaultdict[str, set[str]] = defaultdict(set)
     for todo in todos:
-        for each in todo.dependencies:
-            waiting[each].add(todo.id)
+        for dependency in todo.dependencies:
+            waiting[dependency].add(todo.id)
     return waiting
 
 
-def select_current(todos: Sequence[Todo], most: int = MAX_LISTED_TODOS) -> tuple[Todo, ...]:
+def select_current(todos: Sequence[Todo], limit: int = MAX_LISTED_TODOS) -> tuple[Todo, ...]:
     """Select the todos to show a model, at most `most`: those in progress and next. In the list's order."""
-    if len(todos) <= most:
+    if len(todos) <= limit:
         return tuple(todos)
-    left = [todo for todo in sort_topologically(todos) if todo.status not in DONE]
-    left.sort(key=lambda todo: todo.status != "in_progress")
-    chosen = {todo.id for todo in left[:most]}
-    return tuple(todo for todo in todos if todo.id in chosen)
+    open_todos = [todo for todo in sort_topologically(todos) if todo.status not in DONE]
+    open_todos.sort(key=lambda todo: todo.status != "in_progress")
+    selected_ids = {todo.id for todo in open_todos[:limit]}
+    return tuple(todo for todo in todos if todo.id in selected_ids)
 
 
 def _find_identity_faults(todos: Sequence[Todo]) -> Iterator[GraphFault]:
@@ -125,37 +129,37 @@ def _find_identity_faults(todos: Sequence[Todo]) -> Iterator[GraphFault]:
             yield GraphFault(text=f"Todo {number + 1} has no id.", todo=number)
         if not todo.content.strip():
             yield GraphFault(text=f"Todo {todo.id or number + 1} has no content.", todo=number)
-    seen = Counter[str]()
+    occurrences = Counter[str]()
     counts = Counter(todo.id for todo in todos)
     for number, todo in enumerate(todos):
-        seen[todo.id] += 1
-        if seen[todo.id] == 2 and todo.id.strip():  # said once
+        occurrences[todo.id] += 1
+        if occurrences[todo.id] == 2 and todo.id.strip():  # said once
             yield GraphFault(text=f"The id {todo.id} is used {counts[todo.id]} times.", todo=number)
 
 
 def _find_edge_faults(todos: Sequence[Todo]) -> Iterator[GraphFault]:
-    known = {todo.id for todo in todos}
+    known_ids = {todo.id for todo in todos}
     for number, todo in enumerate(todos):
-        for edge, each in enumerate(todo.dependencies):
-            if each == todo.id:
+        for edge, dependency in enumerate(todo.dependencies):
+            if dependency == todo.id:
                 yield GraphFault(text=f"{todo.id} depends on itself.", todo=number, dependency=edge)
-            elif each not in known:
-                missing = f"{todo.id} depends on {each}, which does not exist."
+            elif dependency not in known_ids:
+                missing = f"{todo.id} depends on {dependency}, which does not exist."
                 yield GraphFault(text=missing, todo=number, dependency=edge)
 
 
 def _find_cycle_faults(todos: Sequence[Todo]) -> Iterator[GraphFault]:
     """Yield each cycle once, named by its path. Iterative: a chain of any length is no danger to the stack."""
-    edges = {todo.id: [each for each in todo.dependencies if each != todo.id] for todo in todos}
-    place = {todo.id: number for number, todo in enumerate(todos)}
-    finished: set[str] = set()
+    edges = {todo.id: [dependency for dependency in todo.dependencies if dependency != todo.id] for todo in todos}
+    positions = {todo.id: number for number, todo in enumerate(todos)}
+    finished_ids: set[str] = set()
     for start in edges:
-        if start not in finished:
-            for cycle in _walk_cycles(start, edges, finished):
-                holder = todos[place[cycle[-2]]]
+        if start not in finished_ids:
+            for cycle in _walk_cycles(start, edges, finished_ids):
+                holder = todos[positions[cycle[-2]]]
                 yield GraphFault(
                     text=f"There is a cycle: {_format_path(cycle)}.",
-                    todo=place[holder.id],
+                    todo=positions[holder.id],
                     dependency=holder.dependencies.index(cycle[-1]),
                 )
 
@@ -168,20 +172,20 @@ def _format_path(cycle: Sequence[str]) -> str:
     return " -> ".join(cycle)
 
 
-def _walk_cycles(start: str, edges: Mapping[str, Sequence[str]], finished: set[str]) -> Iterator[list[str]]:
-    path, place = [start], {start: 0}
+def _walk_cycles(start: str, edges: Mapping[str, Sequence[str]], finished_ids: set[str]) -> Iterator[list[str]]:
+    path, positions = [start], {start: 0}
     open_edges = [iter(edges[start])]
     while path:
         for target in open_edges[-1]:
-            if target in place:
-                yield [*path[place[target] :], target]
-            elif target in edges and target not in finished:
-                place[target] = len(path)
+            if target in positions:
+                yield [*path[positions[target] :], target]
+            elif target in edges and target not in finished_ids:
+                positions[target] = len(path)
                 path.append(target)
                 open_edges.append(iter(edges[target]))
                 break
         else:
             open_edges.pop()
-            done = path.pop()
-            del place[done]
-            finished.add(done)
+            todo_id = path.pop()
+            del positions[todo_id]
+            finished_ids.add(todo_id)

@@ -22,37 +22,37 @@ class CancelledTodo(Struct, frozen=True, kw_only=True):
 
 def check_steps(before: Sequence[Todo], after: Sequence[Todo]) -> None:
     """Raise `ToolInputInvalid` for what a subagent must not do; what was so `before` is let be."""
-    found = list_step_problems(before, after)
-    if found:
-        raise ToolInputInvalid(" ".join(found), hint="Nothing was changed.")
+    problems = list_step_problems(before, after)
+    if problems:
+        raise ToolInputInvalid(" ".join(problems), hint="Nothing was changed.")
 
 
 def list_step_problems(before: Sequence[Todo], after: Sequence[Todo]) -> tuple[str, ...]:
     """List what a subagent must not do, one sentence each."""
-    was = {todo.id: todo.status for todo in before}
+    old_statuses = {todo.id: todo.status for todo in before}
     open_ids = {todo.id for todo in after if todo.status not in DONE}
-    found = []
+    problems = []
     for todo in after:
-        waits = [each for each in todo.dependencies if each in open_ids]
-        if waits and todo.status in STARTED and was.get(todo.id) not in STARTED:
+        blockers = [dependency for dependency in todo.dependencies if dependency in open_ids]
+        if blockers and todo.status in STARTED and old_statuses.get(todo.id) not in STARTED:
             state = todo.status.replace("_", " ")
-            found.append(f"{todo.id} can't be {state} yet: it waits for {', '.join(waits)}.")
+            problems.append(f"{todo.id} can't be {state} yet: it waits for {', '.join(blockers)}.")
     working = [todo.id for todo in after if todo.status == "in_progress"]
-    if len(working) > 1 and any(was.get(key) != "in_progress" for key in working):
-        found.append(f"Only one todo can be in progress, not {len(working)}: {', '.join(working)}.")
-    return tuple(found)
+    if len(working) > 1 and any(old_statuses.get(key) != "in_progress" for key in working):
+        problems.append(f"Only one todo can be in progress, not {len(working)}: {', '.join(working)}.")
+    return tuple(problems)
 
 
 def check_not_blocked(todos: Sequence[Todo], key: str, status: TodoStatus, *, anyway: bool = False) -> None:
     """Raise `CommandRejected` for a todo that the user would begin or complete while it waits for others. Completing it
     `anyway` is theirs to say: what it waits for may have turned out not to be needed first."""
-    waits = find_blockers(todos).get(key, ())
-    was = next((todo.status for todo in todos if todo.id == key), status)
-    if not waits or status not in STARTED or status == was or (anyway and status == "completed"):
+    blockers = find_blockers(todos).get(key, ())
+    old_status = next((todo.status for todo in todos if todo.id == key), status)
+    if not blockers or status not in STARTED or status == old_status or (anyway and status == "completed"):
         return
-    first = "them" if len(waits) > 1 else "it"
+    first = "them" if len(blockers) > 1 else "it"
     raise CommandRejected(
-        f"{key} can't be {status.replace('_', ' ')} yet: it waits for {', '.join(waits)}.",
+        f"{key} can't be {status.replace('_', ' ')} yet: it waits for {', '.join(blockers)}.",
         hint=f"Complete or cancel {first} first, or let {key} wait for something else.",
         code="todo_blocked",
     )
@@ -60,13 +60,15 @@ def check_not_blocked(todos: Sequence[Todo], key: str, status: TodoStatus, *, an
 
 def find_newly_completed(before: Sequence[Todo], after: Sequence[Todo]) -> tuple[Todo, ...]:
     """Find the todos that are completed after and were not before."""
-    was = {todo.id: todo.status for todo in before}
-    return tuple(todo for todo in after if todo.status == "completed" and was.get(todo.id) != "completed")
+    old_statuses = {todo.id: todo.status for todo in before}
+    return tuple(todo for todo in after if todo.status == "completed" and old_statuses.get(todo.id) != "completed")
 
 
 def find_cancelled(before: Sequence[Todo], after: Sequence[Todo]) -> tuple[CancelledTodo, ...]:
     """Find the todos that are cancelled now while others wait for them."""
-    was = {todo.id: todo.status for todo in before}
-    gone = [todo for todo in after if todo.status == "cancelled" and was.get(todo.id, "pending") not in DONE]
-    found = [CancelledTodo(todo=todo, waiting=find_dependants(after, todo.id)) for todo in gone]
-    return tuple(cut for cut in found if cut.waiting)
+    old_statuses = {todo.id: todo.status for todo in before}
+    candidates = [
+        todo for todo in after if todo.status == "cancelled" and old_statuses.get(todo.id, "pending") not in DONE
+    ]
+    cancelled_todos = [CancelledTodo(todo=todo, waiting=find_dependants(after, todo.id)) for todo in candidates]
+    return tuple(cut for cut in cancelled_todos if cut.waiting)

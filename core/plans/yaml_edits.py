@@ -20,20 +20,20 @@ class YamlText(Struct, frozen=True):
     text: str
     newline: str = "\n"
 
-    def find_line_start(self, at: int) -> int:
+    def find_line_start(self, offset: int) -> int:
         """The offset where the line of `at` begins."""
-        return self.text.rfind("\n", 0, at) + 1
+        return self.text.rfind("\n", 0, offset) + 1
 
-    def find_next_line(self, at: int) -> int:
+    def find_next_line(self, offset: int) -> int:
         """The offset where the line after that of `at` begins."""
-        found = self.text.find("\n", at)
-        return len(self.text) if found < 0 else found + 1
+        newline_offset = self.text.find("\n", offset)
+        return len(self.text) if newline_offset < 0 else newline_offset + 1
 
-    def find_line_end(self, at: int) -> int:
+    def find_line_end(self, offset: int) -> int:
         """The offset where the line of `at` ends, before its newline."""
-        found = self.text.find("\n", at)
-        end = len(self.text) if found < 0 else found
-        return end - 1 if end > at and self.text[end - 1] == "\r" else end
+        newline_offset = self.text.find("\n", offset)
+        end = len(self.text) if newline_offset < 0 else newline_offset
+        return end - 1 if end > offset and self.text[end - 1] == "\r" else end
 
 
 def set_value(
@@ -60,27 +60,27 @@ def _find_gap(lines: YamlText, node: YamlNode) -> str:
 
 
 def _add_key(lines: YamlText, mapping: YamlMapping, key: str, value: FieldText, after: Sequence[str]) -> Splice:
-    own = [pair for pair in mapping.pairs if not pair.is_merged]
-    before = [pair for pair in own if pair.name in after] or own
+    own_pairs = [pair for pair in mapping.pairs if not pair.is_merged]
+    before = [pair for pair in own_pairs if pair.name in after] or own_pairs
     row = f"{key}: {format_value(value, flow=mapping.is_flow)}"
     if mapping.is_flow:
-        at = before[-1].value.end if before else mapping.start + 1
-        return Splice(at, at, f"{', ' if before else ''}{row}")
+        offset = before[-1].value.end if before else mapping.start + 1
+        return Splice(offset, offset, f"{', ' if before else ''}{row}")
     if not before:
         return Splice(mapping.end, mapping.end, f"{row}{lines.newline}")
-    at = lines.find_line_end(before[-1].value.end)
-    return Splice(at, at, f"{lines.newline}{' ' * mapping.column}{row}")
+    offset = lines.find_line_end(before[-1].value.end)
+    return Splice(offset, offset, f"{lines.newline}{' ' * mapping.column}{row}")
 
 
 def list_scalar_texts(node: YamlSequence) -> list[str]:
     """List what the items of a list say; "" for one that is no word."""
-    return [each.text or "" if isinstance(each, YamlScalar) else "" for each in node.items]
+    return [child.text or "" if isinstance(child, YamlScalar) else "" for child in node.items]
 
 
 def reorder_list(
     lines: YamlText,
     node: YamlSequence,
-    wanted: Sequence[str],
+    order: Sequence[str],
     *,
     ids: Sequence[str],
     make: Callable[[str], str],
@@ -88,21 +88,21 @@ def reorder_list(
 ) -> Splice:
     """Return the list with the items `wanted`, by their ids: those that it has move with their comments, `make`
     writes others (for a list of words it is not asked). `edits` are changes within items that stay."""
-    if node.is_flow and list(wanted) == list(ids):
-        splices = [each for key in wanted for each in edits.get(key, ())]
+    if node.is_flow and list(order) == list(ids):
+        splices = [splice for key in order for splice in edits.get(key, ())]
         return Splice(node.start, node.end, apply_splices(lines.text, splices, node.start, node.end))
     if node.is_flow:
-        pad, lead, found = "", "", [(each.start, each.end) for each in node.items]
+        pad, lead, item_spans = "", "", [(child.start, child.end) for child in node.items]
     else:
         dash = _find_dash(lines, node, 0)
         pad = lines.text[lines.find_line_start(dash) : dash]
-        lead, found = f"{pad}- ", _find_chunks(lines, node)
-    spans = dict(zip(ids, found, strict=True))
+        lead, item_spans = f"{pad}- ", _find_chunks(lines, node)
+    spans = dict(zip(ids, item_spans, strict=True))
     parts = [
         apply_splices(lines.text, edits.get(key, ()), *spans[key])
         if key in spans
         else lead + (make(key) or format_scalar(key, flow=node.is_flow))
-        for key in wanted
+        for key in order
     ]
     if node.is_flow:
         return Splice(node.start, node.end, f"[{', '.join(parts)}]")
@@ -134,12 +134,12 @@ def fill_list(lines: YamlText, root: YamlMapping, key: str, rows: Sequence[str])
         text = f"[{', '.join(rows)}]"
         if pair is not None and not pair.is_merged:
             return Splice(pair.value.start, pair.value.end, _find_gap(lines, pair.value) + text)
-        at = root.pairs[-1].value.end if root.pairs else root.start + 1
-        return Splice(at, at, f"{', ' if root.pairs else ''}{key}: {text}")
+        offset = root.pairs[-1].value.end if root.pairs else root.start + 1
+        return Splice(offset, offset, f"{', ' if root.pairs else ''}{key}: {text}")
     block = "".join(f"  - {row}{lines.newline}" for row in rows)
     if pair is None or pair.is_merged:
-        at = lines.find_next_line(root.end) if root.pairs else root.end
-        return Splice(at, at, f"{key}:{lines.newline}{block}")
-    at, colon = lines.find_line_end(pair.value.end), lines.text.index(":", pair.key.end) + 1
-    rest = lines.text[pair.value.end : at].rstrip()
-    return Splice(colon, at, f"{rest}{lines.newline}{block}".removesuffix(lines.newline))
+        offset = lines.find_next_line(root.end) if root.pairs else root.end
+        return Splice(offset, offset, f"{key}:{lines.newline}{block}")
+    offset, colon = lines.find_line_end(pair.value.end), lines.text.index(":", pair.key.end) + 1
+    rest = lines.text[pair.value.end : offset].rstrip()
+    return Splice(colon, offset, f"{rest}{lines.newline}{block}".removesuffix(lines.newline))

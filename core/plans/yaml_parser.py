@@ -52,8 +52,8 @@ def _iterate_events(text: str) -> Iterator[Event]:
         mark = error.problem_mark or error.context_mark
         raise YamlError(f"{error.problem or 'this is no valid YAML'}.", (mark.line if mark else 0) + 1) from error
     except ReaderError as error:
-        at = error.position if isinstance(error.position, int) else 0
-        raise YamlError("there is a character that YAML does not allow.", text.count("\n", 0, at) + 1) from error
+        offset = error.position if isinstance(error.position, int) else 0
+        raise YamlError("there is a character that YAML does not allow.", text.count("\n", 0, offset) + 1) from error
     except (YAMLError, ValueError, IndexError) as error:
         raise YamlError(f"this is no valid YAML ({error}).", 1) from error
     except (RecursionError, MemoryError) as error:
@@ -69,14 +69,14 @@ class _Composer:
 
     def compose_document(self) -> YamlNode | None:
         """Compose the one document; None = there is none. Raises `YamlError`."""
-        found: YamlNode | None = None
+        root: YamlNode | None = None
         for event in self._events:
             kind = type(event).__name__
             if kind == "DocumentStartEvent":
-                if found is not None:
+                if root is not None:
                     raise YamlError("a second document begins here.", event.start_mark.line + 1)
-                found = self._compose_node(next(self._events))
-        return found
+                root = self._compose_node(next(self._events))
+        return root
 
     def _compose_node(self, event: Any) -> YamlNode:
         kind, anchor = type(event).__name__, event.anchor
@@ -121,23 +121,23 @@ class _Composer:
     def _find_inner_start(self, event: Any) -> int:
         """Find where a node begins behind its tag and anchor."""
         start: int = event.start_mark.index
-        found = _PROPERTIES.match(self._text, start) if event.anchor or event.tag else None
-        return found.end() if found else start
+        match = _PROPERTIES.match(self._text, start) if event.anchor or event.tag else None
+        return match.end() if match else start
 
     def _find_block_end(self, start: int, end: int) -> int:
         """The end of a block scalar's last line: neither blank lines nor comments that follow belong to it."""
         lines = self._text[start:end].splitlines(keepends=True)
         indents = [len(line) - len(line.lstrip(" ")) for line in lines[1:] if line.strip() and line.lstrip()[0] != "#"]
-        says_indent = any(each.isdigit() for each in lines[0][:3])
-        least = (min(indents) if says_indent else indents[0]) if indents else 0
-        length = kept = len(lines[0])
+        says_indent = any(character.isdigit() for character in lines[0][:3])
+        min_indent = (min(indents) if says_indent else indents[0]) if indents else 0
+        length = content_length = len(lines[0])
         for line in lines[1:]:
             blank = not line.strip()
-            if not blank and len(line) - len(line.lstrip(" ")) < least:
+            if not blank and len(line) - len(line.lstrip(" ")) < min_indent:
                 break
             length += len(line)
-            kept = kept if blank else length
-        return start + len(self._text[start : start + kept].rstrip("\r\n"))
+            content_length = content_length if blank else length
+        return start + len(self._text[start : start + content_length].rstrip("\r\n"))
 
     def _compose_sequence(self, event: Any) -> YamlSequence:
         node = YamlSequence(event.start_mark.index, 0, event.start_mark.line + 1, is_flow=bool(event.flow_style))
@@ -171,8 +171,8 @@ class _Composer:
         name = key.text or ""
         if name == "<<" and not key.style:
             sources = value.items if isinstance(value, YamlSequence) else [value]
-            merged = [pair for each in sources if isinstance(each, YamlMapping) for pair in each.pairs]
-            node.pairs += [YamlPair(pair.name, pair.key, pair.value, is_merged=True) for pair in merged]
+            merged_pairs = [pair for source in sources if isinstance(source, YamlMapping) for pair in source.pairs]
+            node.pairs += [YamlPair(pair.name, pair.key, pair.value, is_merged=True) for pair in merged_pairs]
             return
         earlier = node.find_pair(name) if key.is_own else None
         if earlier is not None and not earlier.is_merged:

@@ -19,17 +19,19 @@ def format_value(value: FieldText, *, flow: bool = False) -> str:
     """Format a value in one line; several words are a list in brackets. `flow`: it stands in brackets or braces."""
     if isinstance(value, str):
         return format_scalar(value, flow=flow)
-    return f"[{', '.join(format_scalar(each, flow=True) for each in value)}]"
+    return f"[{', '.join(format_scalar(word, flow=True) for word in value)}]"
 
 
 def format_scalar(text: str, style: str = "", *, flow: bool = False, indent: int = 2, newline: str = "\n") -> str:
     """Format `text` as a scalar, in `style` if it can be ("" = plain). `indent`: of the lines of a block scalar."""
-    odd = not text.isprintable() and (_ESCAPED.search(text) or any(each < " " and each != "\n" for each in text))
+    odd = not text.isprintable() and (
+        _ESCAPED.search(text) or any(character < " " and character != "\n" for character in text)
+    )
     if style in {"|", ">"} and not flow and not odd and "\n" in text and _can_be_block(text):
         head, lines = ("|" if text.endswith("\n") else "|-"), text.removesuffix("\n").split("\n")
         return head + "".join(f"{newline}{' ' * indent}{line}" if line else newline for line in lines)
     if odd or "\n" in text or style == '"':
-        return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
+        return _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(text, ensure_ascii=False))
     if style == "'" or not _is_plain(text, flow=flow):
         return "'" + text.replace("'", "''") + "'"
     return text

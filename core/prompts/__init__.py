@@ -29,8 +29,8 @@ class PromptMissing(AgentTuiError):
 
 def list_prompts() -> tuple[str, ...]:
     """List every template, as `render` takes it."""
-    found = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.md.j2"))
-    return tuple(name.removesuffix(".md.j2") for name in found)
+    names = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.md.j2"))
+    return tuple(name.removesuffix(".md.j2") for name in names)
 
 
 def render(name: str, **variables: object) -> str:
@@ -66,22 +66,22 @@ def load_short_tool_text(name: str) -> str:
 class StrictTemplate:
     """A template that somebody configured. `where` names it in errors, `known` are the variables that it may use."""
 
-    def __init__(self, source: str, *, where: str, known: Set[str]) -> None:
+    def __init__(self, source: str, *, label: str, known_names: Set[str]) -> None:
         from jinja2 import StrictUndefined, TemplateSyntaxError
         from jinja2.meta import find_undeclared_variables
         from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-        self._where = where
+        self._where = label
         environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
         try:
-            unknown = sorted(find_undeclared_variables(environment.parse(source)) - known)
+            unknown = sorted(find_undeclared_variables(environment.parse(source)) - known_names)
             self._template = environment.from_string(source)
         except TemplateSyntaxError as error:
-            raise ConfigError(f"{where}: line {error.lineno} of it is no valid template: {error.message}.") from None
+            raise ConfigError(f"{label}: line {error.lineno} of it is no valid template: {error.message}.") from None
         if unknown:
             raise ConfigError(
-                f"{where} uses the variable `{unknown[0]}`, which does not exist.",
-                hint=f"There are: {', '.join(sorted(known))}.",
+                f"{label} uses the variable `{unknown[0]}`, which does not exist.",
+                hint=f"There are: {', '.join(sorted(known_names))}.",
             )
 
     def render(self, variables: Mapping[str, object]) -> str:

@@ -48,14 +48,14 @@ class CommandTemplates(Struct, frozen=True, kw_only=True):
 
 def load_command_templates(path: Path | None = None) -> CommandTemplates:
     """Load the templates of a file of the user's, or the program's own. Raises `ConfigError`."""
-    own = _read_templates(DEFAULT, None)
-    return own if path is None else _read_templates(path, own)
+    defaults = _read_templates(DEFAULT, None)
+    return defaults if path is None else _read_templates(path, defaults)
 
 
 def _read_templates(path: Path, base: CommandTemplates | None) -> CommandTemplates:
     try:
-        found = path.stat()
-        if found.st_size > MAX_BYTES or not path.is_file():
+        stats = path.stat()
+        if stats.st_size > MAX_BYTES or not path.is_file():
             raise ConfigError(f"{path} is no regular file of at most {MAX_BYTES // 1024} KiB.", hint=_HINT)
         return _parse_templates(str(path), path.read_text(encoding="utf-8"), base)
     except UnicodeDecodeError as error:
@@ -69,33 +69,33 @@ _HINT = "Correct `dialects.command` in your configuration, or remove it."
 
 def _parse_templates(path: str, text: str, base: CommandTemplates | None) -> CommandTemplates:
     data = _load_mapping(path, text)
-    known = (*TEMPLATES, "timeout")
+    known_keys = (*TEMPLATES, "timeout")
     for key in data:
-        if key not in known:
+        if key not in known_keys:
             raise ConfigError(
                 f"{path}, line {_find_line(text, str(key))}: unknown key `{key}`.",
-                hint=f"Valid here: {', '.join(known)}.",
+                hint=f"Valid here: {', '.join(known_keys)}.",
             )
     timeout = data.get("timeout", base.timeout if base else 30)
     if not isinstance(timeout, int) or isinstance(timeout, bool) or not 1 <= timeout <= MAX_TIMEOUT:
         raise ConfigError(
             f"{path}, line {_find_line(text, 'timeout')}: `timeout` is a number of seconds from 1 to {MAX_TIMEOUT}."
         )
-    made = dict(base.templates) if base else {}
-    made |= {name: _build_template(path, text, name, data[name]) for name in TEMPLATES if name in data}
-    return CommandTemplates(path=path, timeout=timeout, templates=made)
+    templates = dict(base.templates) if base else {}
+    templates |= {name: _build_template(path, text, name, data[name]) for name in TEMPLATES if name in data}
+    return CommandTemplates(path=path, timeout=timeout, templates=templates)
 
 
 def _build_template(path: str, text: str, name: str, source: Any) -> StrictTemplate:
     line = _find_line(text, name)
     if not isinstance(source, str) or not source.strip():
         raise ConfigError(f"{path}, line {line}: `{name}` is to be a text.", hint=f"Write `{name}: |` and indent it.")
-    return StrictTemplate(source, where=f"{path}, line {line}: `{name}`", known=FACTS | TEMPLATES[name])
+    return StrictTemplate(source, label=f"{path}, line {line}: `{name}`", known_names=FACTS | TEMPLATES[name])
 
 
 def _find_line(text: str, key: str) -> int:
-    found = re.search(rf"^[\"']?{re.escape(key)}[\"']?\s*:", text, re.MULTILINE)
-    return text.count("\n", 0, found.start()) + 1 if found else 1
+    match = re.search(rf"^[\"']?{re.escape(key)}[\"']?\s*:", text, re.MULTILINE)
+    return text.count("\n", 0, match.start()) + 1 if match else 1
 
 
 def _load_mapping(path: str, text: str) -> dict[Any, Any]:

@@ -40,10 +40,14 @@ def format_label(attachment: Attachment, number: int) -> str:
     return f"[{classify_attachment(attachment)} {number}: {describe_attachment(attachment)}]"
 
 
-def find_attachments(text: str, known: Mapping[str, Attachment]) -> tuple[Attachment, ...]:
+def find_attachments(text: str, attachments_by_label: Mapping[str, Attachment]) -> tuple[Attachment, ...]:
     """Return the attachments (`known`: by label) whose labels occur in a text, each once, in the text's order."""
-    found = {label: known[label] for label in LABEL_PATTERN.findall(text) if label in known} if known else {}
-    return tuple(found.values())
+    attachments = (
+        {label: attachments_by_label[label] for label in LABEL_PATTERN.findall(text) if label in attachments_by_label}
+        if attachments_by_label
+        else {}
+    )
+    return tuple(attachments.values())
 
 
 def strip_labels(text: str) -> str:

@@ -45,11 +45,13 @@ class ListedChange(Protocol):
 
 def find_renames(changes: Mapping[str, Change]) -> dict[str, str]:
     """Map the new path of each pending rename to its old one: they get one verdict, the hunks of the new their own."""
-    found = {
-        path: each.renamed_from for path, each in changes.items() if each.renamed_from and _is_rename(each, changes)
+    renames = {
+        path: change.renamed_from
+        for path, change in changes.items()
+        if change.renamed_from and _is_rename(change, changes)
     }
-    count = Counter(found.values())
-    return {new: old for new, old in found.items() if count[old] == 1}
+    count = Counter(renames.values())
+    return {new: old for new, old in renames.items() if count[old] == 1}
 
 
 def _is_rename(change: Change, changes: Mapping[str, Change]) -> bool:
@@ -69,8 +71,8 @@ def are_apart(one: str, other: str) -> bool:
 
 def map_conflicting_renames(changes: Mapping[str, Change]) -> dict[str, str]:
     """Map new to old paths like `find_renames`, including pairs of which one path is in conflict."""
-    gone = {path for path, each in changes.items() if each.pending.kind == "absent"}
-    return {path: each.renamed_from for path, each in changes.items() if each.renamed_from in gone}
+    removed_paths = {path for path, change in changes.items() if change.pending.kind == "absent"}
+    return {path: change.renamed_from for path, change in changes.items() if change.renamed_from in removed_paths}
 
 
 def list_changes(changes: Mapping[str, Change]) -> tuple[Change, ...]:
@@ -81,7 +83,9 @@ def list_changes(changes: Mapping[str, Change]) -> tuple[Change, ...]:
     }
     olds = frozenset(pairs.values())
     return tuple(
-        each if path in pairs else _drop_rename(each) for path, each in sorted(changes.items()) if path not in olds
+        change if path in pairs else _drop_rename(change)
+        for path, change in sorted(changes.items())
+        if path not in olds
     )
 
 
@@ -101,16 +105,16 @@ def format_change_path(row: ListedChange) -> str:
 def group_renames(rows: Iterable[ListedChange]) -> list[RenamedDirectory]:
     """Group the listed changes into renamed directories, sorted by their new name. Only renames without other
     differences count; what is protected or in conflict belongs to no group."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for each in rows:
-        if each.renamed_from and not (each.protected or each.conflict or each.added or each.removed):
-            found.setdefault(_split_common_tail(each.renamed_from, each.path), []).append(each.path)
-    whole = (
+    groups: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if row.renamed_from and not (row.protected or row.conflict or row.added or row.removed):
+            groups.setdefault(_split_common_tail(row.renamed_from, row.path), []).append(row.path)
+    directories = (
         RenamedDirectory(old, new, tuple(paths))
-        for (old, new), paths in found.items()
+        for (old, new), paths in groups.items()
         if len(paths) >= MIN_GROUPED_RENAMES
     )
-    return sorted(whole, key=lambda each: (each.new, each.old))
+    return sorted(directories, key=lambda directory: (directory.new, directory.old))
 
 
 def _split_common_tail(old: str, new: str) -> tuple[str, str]:

@@ -130,11 +130,11 @@ class Change(Struct, frozen=True, kw_only=True):
         """The hunks that can be accepted as things are."""
         if not self.conflict:
             return self.hunks
-        return tuple(each for each in self.hunks if not each.clashes) if any(h.clashes for h in self.hunks) else ()
+        return tuple(hunk for hunk in self.hunks if not hunk.clashes) if any(h.clashes for h in self.hunks) else ()
 
     def is_hunk_clean(self, hunk: str) -> bool:
         """True if the hunk of this id can be accepted as things are."""
-        return not self.conflict or any(each.id == hunk for each in self.clean_hunks)
+        return not self.conflict or any(clean_hunk.id == hunk for clean_hunk in self.clean_hunks)
 
     def is_conflicted_at(self, index: int) -> bool:
         """True if the hunk with this index can't be accepted; with an index out of range, if no hunk can."""
@@ -163,8 +163,8 @@ class Origin(Struct, frozen=True, kw_only=True):
     def covers(self, other: Origin | None) -> bool:
         """True if `other` agrees in every field that is not "" here."""
         return other is not None and all(
-            not mine or mine == getattr(other, name)
-            for name, mine in ((each, getattr(self, each)) for each in self.__struct_fields__)
+            not value or value == getattr(other, name)
+            for name, value in ((field_name, getattr(self, field_name)) for field_name in self.__struct_fields__)
         )
 
 
@@ -210,7 +210,8 @@ class Check(Struct, frozen=True, kw_only=True):
         if is_prose(path):
             return path in self.paths
         return not self.paths or any(
-            each in {".", path} or path.startswith(f"{each}/") or fnmatchcase(path, each) for each in self.paths
+            pattern in {".", path} or path.startswith(f"{pattern}/") or fnmatchcase(path, pattern)
+            for pattern in self.paths
         )
 
 
@@ -346,9 +347,13 @@ class Comment(Struct, frozen=True, kw_only=True):
 
     def find_line(self, body: str) -> int:
         """Return the line (1-indexed) of `body` where its lines stand now, nearest to where they were; 0: gone."""
-        wanted, found = self.excerpt.split("\n"), body.split("\n")
-        places = (at + 1 for at in range(len(found)) if found[at : at + len(wanted)] == wanted)
-        return min(places, key=lambda at: (abs(at - self.start), at), default=0)
+        excerpt_lines, body_lines = self.excerpt.split("\n"), body.split("\n")
+        places = (
+            index + 1
+            for index in range(len(body_lines))
+            if body_lines[index : index + len(excerpt_lines)] == excerpt_lines
+        )
+        return min(places, key=lambda line_number: (abs(line_number - self.start), line_number), default=0)
 
 
 class ConflictRegion(Struct, frozen=True, kw_only=True):

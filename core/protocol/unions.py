@@ -8,5 +8,5 @@ from collections.abc import Iterator
 def list_leaves(base: type) -> Iterator[type]:
     """Iterate over the classes below `base` that have no subclasses themselves, in the order of their definition."""
     below: list[type] = base.__subclasses__()
-    for each in below:
-        yield from list_leaves(each) if each.__subclasses__() else (each,)
+    for subclass in below:
+        yield from list_leaves(subclass) if subclass.__subclasses__() else (subclass,)

@@ -47,30 +47,30 @@ class HostedAgent(Struct, frozen=True, kw_only=True):
     def find_command(self) -> tuple[str, ...] | None:
         """Return the command line with its program by its path; None: it is not installed."""
         for program, *rest in self.commands:
-            if (found := shutil.which(program)) is not None:
-                return (found, *rest)
+            if (path := shutil.which(program)) is not None:
+                return (path, *rest)
         return None
 
     def list_login_directories(self) -> tuple[Path, ...]:
         """Return those of its directories that are there."""
-        named = (Path(each).expanduser() for each in self.login)
-        return tuple(path.resolve() for path in named if path.is_dir())
+        paths = (Path(directory).expanduser() for directory in self.login)
+        return tuple(path.resolve() for path in paths if path.is_dir())
 
     def find_login(self, methods: Sequence[Any], environment: Mapping[str, str]) -> str:
         """Return the id of the first way to log in that an agent offers and that needs no user, since its key is in
         the agent's environment; "" = there is none."""
         for method in methods:
             if isinstance(method, dict) and isinstance(method.get("id"), str):
-                needed = self._list_key_names(method)
-                if needed and all(any(environment.get(name) for name in names) for names in needed):
+                key_names = self._list_key_names(method)
+                if key_names and all(any(environment.get(name) for name in names) for names in key_names):
                     return str(method["id"])
         return ""
 
     def _list_key_names(self, method: Mapping[str, Any]) -> list[tuple[str, ...]]:
         """Return the variables that a way to log in needs, each as a choice of names; [] = it needs the user."""
-        told, identity = method.get("vars"), str(method["id"])
-        if isinstance(told, list):
-            return [(str(var.get("name")),) for var in told if isinstance(var, dict) and not var.get("optional")]
+        variables, identity = method.get("vars"), str(method["id"])
+        if isinstance(variables, list):
+            return [(str(var.get("name")),) for var in variables if isinstance(var, dict) and not var.get("optional")]
         if identity in self.keys:
             return [self.keys[identity]]
         if identity == "api-key":
@@ -134,27 +134,27 @@ KNOWN_AGENTS: Final[Mapping[str, HostedAgent]] = {
 
 def find_agent(name: str, settings: Settings) -> HostedAgent:
     """Return an agent by its name, or one for a command line that was given in its place. Raises `ConfigError`."""
-    known, own = KNOWN_AGENTS.get(name), settings.agent_servers.get(name)
-    if own is not None:
-        return _configure(name, known, own)
-    if known is not None:
-        return known
+    known_agent, server_settings = KNOWN_AGENTS.get(name), settings.agent_servers.get(name)
+    if server_settings is not None:
+        return _configure(name, known_agent, server_settings)
+    if known_agent is not None:
+        return known_agent
     words = _split(name)
     if len(words) > 1 or "/" in name:
         program = Path(words[0]).name
         return HostedAgent(name=program, commands=(tuple(words),), confines_itself=_confines_itself(program))
-    listed = ", ".join((*KNOWN_AGENTS, *(each for each in settings.agent_servers if each not in KNOWN_AGENTS)))
+    names = ", ".join((*KNOWN_AGENTS, *(agent for agent in settings.agent_servers if agent not in KNOWN_AGENTS)))
     raise ConfigError(
         f"there is no agent {name!r}.",
-        hint=f"Known: {listed}. Another one: its command line, or [agent_servers.{name}] in your config.toml.",
+        hint=f"Known: {names}. Another one: its command line, or [agent_servers.{name}] in your config.toml.",
         code="agent_unknown",
     )
 
 
 def _confines_itself(program: str) -> bool:
     """Return True for the program of a known agent that has a sandbox of its own, wherever it lies."""
-    known = (agent for agent in KNOWN_AGENTS.values() if agent.confines_itself)
-    return any(program == command[0] for agent in known for command in agent.commands)
+    agents = (agent for agent in KNOWN_AGENTS.values() if agent.confines_itself)
+    return any(program == command[0] for agent in agents for command in agent.commands)
 
 
 def _split(text: str) -> list[str]:
@@ -164,23 +164,24 @@ def _split(text: str) -> list[str]:
         raise ConfigError(f"{text!r} is not a command line: {problem}.", code="agent_unknown") from None
 
 
-def _configure(name: str, known: HostedAgent | None, own: AgentServerSettings) -> HostedAgent:
-    if known is None and not own.command:
+def _configure(name: str, known_agent: HostedAgent | None, server_settings: AgentServerSettings) -> HostedAgent:
+    if known_agent is None and not server_settings.command:
         raise ConfigError(f"[agent_servers.{name}] names no command.", hint='Set command = ["…"].')
-    base = known or HostedAgent(name=name, commands=())
+    base = known_agent or HostedAgent(name=name, commands=())
     return HostedAgent(
         name=name,
-        commands=(own.command,) if own.command else base.commands,
+        commands=(server_settings.command,) if server_settings.command else base.commands,
         package=base.package,
-        login=(*base.login, *own.login),
-        tokens=(*base.tokens, *own.tokens),
-        env=(*base.env, *own.env),
-        hosts=(*base.hosts, *own.hosts),
+        login=(*base.login, *server_settings.login),
+        tokens=(*base.tokens, *server_settings.tokens),
+        env=(*base.env, *server_settings.env),
+        hosts=(*base.hosts, *server_settings.hosts),
         fixed=base.fixed,
         keys=base.keys,
         session_meta=base.session_meta,
-        mode=own.mode,
-        confines_itself=base.confines_itself or bool(own.command and _confines_itself(Path(own.command[0]).name)),
+        mode=server_settings.mode,
+        confines_itself=base.confines_itself
+        or bool(server_settings.command and _confines_itself(Path(server_settings.command[0]).name)),
     )
 
 

@@ -43,18 +43,20 @@ class ModeOffer(Struct, frozen=True, kw_only=True):
     current: str = ""
     option: str = ""
 
-    def choose(self, *, only_reads: bool, named: str = "", confines_itself: bool = False) -> str | None:
+    def choose(self, *, only_reads: bool, configured_mode: str = "", confines_itself: bool = False) -> str | None:
         """Return the id of the mode to set, None = none of them fits. `only_reads`: its work is thrown away, so a mode
         that only reads comes first. `named`: the one of the user's configuration; `confines_itself`: the agent is known
         to build a sandbox of its own in all modes but the unconfined one."""
-        unconfined = self._find_first(HostedModeKind.UNCONFINED)
-        has_sandbox = confines_itself or unconfined is not None or self._find_first(HostedModeKind.CONFINED) is not None
+        unconfined_mode = self._find_first(HostedModeKind.UNCONFINED)
+        has_sandbox = (
+            confines_itself or unconfined_mode is not None or self._find_first(HostedModeKind.CONFINED) is not None
+        )
         reading = None if has_sandbox or not only_reads else self._find_first(HostedModeKind.READING)
         if reading is not None:
             return reading
-        if named:
-            return named if any(named == identity for identity, _ in self.modes) else None
-        return unconfined if has_sandbox else self._find_first(HostedModeKind.ASKING)
+        if configured_mode:
+            return configured_mode if any(configured_mode == identity for identity, _ in self.modes) else None
+        return unconfined_mode if has_sandbox else self._find_first(HostedModeKind.ASKING)
 
     def is_reading(self, mode: str) -> bool:
         """True if a mode of these is known to change nothing."""
@@ -63,10 +65,10 @@ class ModeOffer(Struct, frozen=True, kw_only=True):
 
     def _find_first(self, kind: HostedModeKind) -> str | None:
         """Return the first mode of a kind in the order of the table, by its id before its name."""
-        for place in (0, 1):
+        for index in (0, 1):
             for name in _NAMES[kind]:
                 for mode in self.modes:
-                    if _simplify(mode[place]) == name:
+                    if _simplify(mode[index]) == name:
                         return mode[0]
         return None
 
@@ -75,14 +77,14 @@ class ModeOffer(Struct, frozen=True, kw_only=True):
         return ", ".join(identity for identity, _ in self.modes)
 
 
-def read_mode_offer(opened: Mapping[str, Any]) -> ModeOffer | None:
+def read_mode_offer(response: Mapping[str, Any]) -> ModeOffer | None:
     """Return what an opened session, or an update about its options, says of modes; None: the agent offers none."""
-    state = opened.get("modes")
+    state = response.get("modes")
     if isinstance(state, dict):
         modes = tuple(_iterate_modes(state.get("availableModes"), "id"))
         if modes:
             return ModeOffer(modes=modes, current=str(state.get("currentModeId") or ""))
-    options = opened.get("configOptions")
+    options = response.get("configOptions")
     for option in options if isinstance(options, list) else ():
         if isinstance(option, dict) and option.get("category") == "mode" and isinstance(option.get("id"), str):
             modes = tuple(_iterate_modes(option.get("options"), "value"))
@@ -91,9 +93,9 @@ def read_mode_offer(opened: Mapping[str, Any]) -> ModeOffer | None:
     return None
 
 
-def _iterate_modes(offered: Any, key: str) -> Iterator[tuple[str, str]]:
+def _iterate_modes(raw_entries: Any, key: str) -> Iterator[tuple[str, str]]:
     """Yield id and name of each mode; options of configuration may stand in groups."""
-    entries: Sequence[Any] = offered if isinstance(offered, list) else ()
+    entries: Sequence[Any] = raw_entries if isinstance(raw_entries, list) else ()
     for entry in entries:
         if isinstance(entry, dict) and isinstance(entry.get(key), str):
             yield entry[key], str(entry.get("name") or "")

@@ -61,10 +61,13 @@ def resolve_provider(model_id: str, settings: Settings | None = None) -> tuple[P
 
 def _remember_keys(settings: Settings) -> None:
     """Every key of the environment is known before anything is written down, whichever model is used."""
-    configured = settings.providers.values()
-    for variable in (*(each.key_variable for each in KNOWN.values()), *(each.api_key_env for each in configured)):
+    all_settings = settings.providers.values()
+    for variable in (
+        *(provider_preset.key_variable for provider_preset in KNOWN.values()),
+        *(provider_settings.api_key_env for provider_settings in all_settings),
+    ):
         register_secret(_read_variable(variable))
-    for name, value in chain.from_iterable(each.headers.items() for each in configured):
+    for name, value in chain.from_iterable(provider_settings.headers.items() for provider_settings in all_settings):
         if _SECRET_HEADER.search(name):
             register_secret(value.rpartition(" ")[2])
 
@@ -75,13 +78,13 @@ def split_model_id(model_id: str, settings: Settings) -> tuple[str, str]:
     valid = list_provider_ids(settings)
     if slash and name and provider in valid:
         return provider, name
-    listed = f"Valid: {', '.join(f'{each}/NAME' for each in valid[:-1])}, {SCRIPTED}/FILE."
+    hint = f"Valid: {', '.join(f'{provider_id}/NAME' for provider_id in valid[:-1])}, {SCRIPTED}/FILE."
     if not slash or not name:
         text = f"{model_id!r} is not a model id: it has to be PROVIDER/NAME."
-        raise ConfigError(text, hint=listed, code="model_invalid")
-    near = difflib.get_close_matches(provider.lower(), valid, n=1, cutoff=0.5)
-    guess = f"Did you mean {near[0]}/{name}? " if near else ""
-    raise ConfigError(f"there is no provider {provider!r}.", hint=guess + listed, code="provider_unknown")
+        raise ConfigError(text, hint=hint, code="model_invalid")
+    suggestions = difflib.get_close_matches(provider.lower(), valid, n=1, cutoff=0.5)
+    guess = f"Did you mean {suggestions[0]}/{name}? " if suggestions else ""
+    raise ConfigError(f"there is no provider {provider!r}.", hint=guess + hint, code="provider_unknown")
 
 
 def names_file_or_command(model_id: str) -> bool:
@@ -93,16 +96,16 @@ def names_file_or_command(model_id: str) -> bool:
 
 def find_kind(provider: str, settings: Settings) -> Kind:
     """The dialect that a provider speaks."""
-    chosen = _find_settings(provider, settings).kind
-    return chosen or find_preset(provider).kind
+    kind = _find_settings(provider, settings).kind
+    return kind or find_preset(provider).kind
 
 
 def find_wire(provider: str, settings: Settings) -> WireProtocol:
     """The protocol that a provider speaks by itself. Raises `ConfigError` for an address that is none."""
     if find_kind(provider, settings) == "anthropic":
         return "messages"
-    if configured := _find_settings(provider, settings).wire:
-        return configured
+    if wire := _find_settings(provider, settings).wire:
+        return wire
     return "responses" if is_openai_host(find_base_url(provider, settings)) else "chat"
 
 
@@ -120,24 +123,24 @@ def resolve_capabilities(model_id: str, settings: Settings) -> Capabilities:
 
 def build_endpoint(provider: str, settings: Settings, model: str = "") -> Endpoint:
     """The address of a provider and the way to its key. Raises `ConfigError` for an address that is none."""
-    configured, known = _find_settings(provider, settings), find_preset(provider)
+    provider_settings, preset = _find_settings(provider, settings), find_preset(provider)
     base_url = find_base_url(provider, settings)
-    variable = configured.api_key_env or known.key_variable
+    variable = provider_settings.api_key_env or preset.key_variable
     if not variable and provider not in KNOWN:
         variable = f"{provider.upper().replace('-', '_')}_API_KEY"
-    command, version = configured.key_command, _read_variable(known.version_variable)
-    own = not known.local and urlsplit(base_url).hostname == urlsplit(known.base_url or base_url).hostname
+    command, version = provider_settings.key_command, _read_variable(preset.version_variable)
+    is_own_host = not preset.local and urlsplit(base_url).hostname == urlsplit(preset.base_url or base_url).hostname
     return Endpoint(
         id=provider,
-        label=known.label,
+        label=preset.label,
         base_url=base_url.replace(MODEL, quote(model, safe="")) if model else base_url,
         variable=variable,
         find_key=partial(keys.find_key, provider, base_url=base_url, variable=variable, command=command),
-        needs_key=provider in KNOWN and own,
+        needs_key=provider in KNOWN and is_own_host,
         key_command=command,
-        key_header=configured.key_header or known.key_header,
-        headers=configured.headers,
-        query=({"api-version": version} if version else {}) | configured.query,
+        key_header=provider_settings.key_header or preset.key_header,
+        headers=provider_settings.headers,
+        query=({"api-version": version} if version else {}) | provider_settings.query,
     )
 
 
@@ -148,30 +151,30 @@ def _read_variable(name: str) -> str:
 def has_address(provider: str, settings: Settings) -> bool:
     """Return True if the user's own configuration says where a provider is, or the environment (of one that is not
     local: `OLLAMA_HOST` is what a server listens on, whether or not it runs)."""
-    known = find_preset(provider)
-    named = not known.local and _read_variable(known.host_variable)
-    return bool(named or _find_settings(provider, settings).base_url)
+    preset = find_preset(provider)
+    host = not preset.local and _read_variable(preset.host_variable)
+    return bool(host or _find_settings(provider, settings).base_url)
 
 
 def find_base_url(provider: str, settings: Settings) -> str:
     """The environment's address, else the configured one, else the provider's own. Raises `ConfigError`."""
-    known = find_preset(provider)
-    named = _read_variable(known.host_variable)
-    source = known.host_variable if named else f"providers.{provider}.base_url"
-    url = named or _find_settings(provider, settings).base_url or known.base_url
-    if provider == "ollama" and named:
-        url = _parse_ollama_host(named)
+    preset = find_preset(provider)
+    host = _read_variable(preset.host_variable)
+    source = preset.host_variable if host else f"providers.{provider}.base_url"
+    url = host or _find_settings(provider, settings).base_url or preset.base_url
+    if provider == "ollama" and host:
+        url = _parse_ollama_host(host)
     if not url:
-        also = f" or {known.host_variable}" if known.host_variable else ""
-        raise ConfigError(f"nothing says where {known.label} is.", hint=f"Set {source}{also}.", code="address_missing")
+        also = f" or {preset.host_variable}" if preset.host_variable else ""
+        raise ConfigError(f"nothing says where {preset.label} is.", hint=f"Set {source}{also}.", code="address_missing")
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         hint = "It looks like http://127.0.0.1:8000/v1 or https://host/v1."
         raise ConfigError(f"{source} = {url!r} is not an address.", hint=hint)
     url = url.rstrip("/")
-    if known.path and not parts.path.strip("/"):
-        dated = _read_variable(known.version_variable)[:1].isdigit()
-        url += known.dated_path if dated else known.path
+    if preset.path and not parts.path.strip("/"):
+        is_dated = _read_variable(preset.version_variable)[:1].isdigit()
+        url += preset.dated_path if is_dated else preset.path
     return url.removesuffix("/v1") if find_kind(provider, settings) == "anthropic" else url
 
 

@@ -28,7 +28,7 @@ def build_environment(source: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of `source` that a command may see, with the absolute directories of the user's own
     PATH: in a box it may lead into the project."""
     source = restore_users(source)
-    kept = {name: value for name, value in source.items() if name in PASSED_ON or name.startswith("LC_")}
-    safe = {name: value for name, value in kept.items() if not _SECRET_VALUE.search(value)}
+    allowed_variables = {name: value for name, value in source.items() if name in PASSED_ON or name.startswith("LC_")}
+    safe = {name: value for name, value in allowed_variables.items() if not _SECRET_VALUE.search(value)}
     entries = [entry for entry in source.get("PATH", "").split(os.pathsep) if entry.startswith("/")]
     return safe | FIXED | {"PATH": os.pathsep.join(entries) or SYSTEM_PATH}

@@ -40,9 +40,9 @@ _FIRST_USER_ID = 1000
 
 def find_home(env: Mapping[str, str]) -> Path:
     """Return the home that the command is given; a root directory as home (some containers) is replaced."""
-    named = Path(env.get("HOME", ""))
-    if named.is_absolute() and named != Path("/"):
-        return named
+    path = Path(env.get("HOME", ""))
+    if path.is_absolute() and path != Path("/"):
+        return path
     return Path("/tmp/home")
 
 
@@ -51,11 +51,11 @@ def find_toolchains(env: Mapping[str, str]) -> list[Path]:
     homes = {find_home(env)}
     with suppress(KeyError):
         homes.add(Path(pwd.getpwuid(os.getuid()).pw_dir))
-    found = [Path(path) for each in sorted(homes) for path in list_home_toolchains(str(each))]
+    paths = [Path(path) for home in sorted(homes) for path in list_home_toolchains(str(home))]
     environment = Path(env.get("VIRTUAL_ENV", ""))
     if environment.is_absolute() and (environment / "pyvenv.cfg").is_file():
-        found.append(environment)
-    return found
+        paths.append(environment)
+    return paths
 
 
 @cache
@@ -74,26 +74,26 @@ def list_private_paths() -> list[Path]:
 
 
 def _list_private_below(top: str) -> list[Path]:
-    found: list[Path] = []
-    waiting, left = [top], _MOST_ENTRIES
+    paths: list[Path] = []
+    waiting, budget = [top], _MOST_ENTRIES
     while waiting:
         try:
             with os.scandir(waiting.pop()) as entries:
-                each = [(entry.path, entry.stat(follow_symlinks=False).st_mode) for entry in entries]
+                path_modes = [(entry.path, entry.stat(follow_symlinks=False).st_mode) for entry in entries]
         except OSError:
             continue
-        left -= len(each)
-        if left < 0:
+        budget -= len(path_modes)
+        if budget < 0:
             return [Path(top)]
-        waiting += [path for path, mode in each if stat.S_ISDIR(mode) and mode & stat.S_IXOTH]
-        found += [Path(path) for path, mode in each if stat.S_ISDIR(mode) and not mode & stat.S_IXOTH]
-        found += [Path(path) for path, mode in each if stat.S_ISREG(mode) and not mode & stat.S_IROTH]
-    return found
+        waiting += [path for path, mode in path_modes if stat.S_ISDIR(mode) and mode & stat.S_IXOTH]
+        paths += [Path(path) for path, mode in path_modes if stat.S_ISDIR(mode) and not mode & stat.S_IXOTH]
+        paths += [Path(path) for path, mode in path_modes if stat.S_ISREG(mode) and not mode & stat.S_IROTH]
+    return paths
 
 
 def _list_user_homes() -> list[Path]:
     """Return homes from the local user database; no directory service is asked. Homes of services hold no secrets."""
-    found = []
+    homes = []
     try:
         lines = Path("/etc/passwd").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -101,8 +101,8 @@ def _list_user_homes() -> list[Path]:
     for line in lines:
         fields = line.split(":")
         if len(fields) == 7 and fields[2].isdigit() and (int(fields[2]) >= _FIRST_USER_ID or fields[2] == "0"):
-            found.append(Path(fields[5]))
-    return [path for path in found if len(path.parts) > 1 and path.is_dir() and path not in _SHARED]
+            homes.append(Path(fields[5]))
+    return [path for path in homes if len(path.parts) > 1 and path.is_dir() and path not in _SHARED]
 
 
 def list_names(directory: str | Path) -> list[str]:

@@ -98,9 +98,9 @@ class OutputReader:
         return "more"
 
     def _emit(self, text: str) -> None:
-        shown = text if self._stream is None else self._stream.feed(text)
-        if shown:
-            self._on_output(shown)
+        visible_text = text if self._stream is None else self._stream.feed(text)
+        if visible_text:
+            self._on_output(visible_text)
 
     def _store(self, piece: bytes) -> None:
         self.total_bytes += len(piece)

@@ -39,14 +39,14 @@ class PlainTextStream:
     def feed(self, text: str) -> str:
         """Return what is certain of the text so far: a sequence, or CR LF, that is cut in two waits for its rest."""
         text = self._buffer + text
-        unfinished = _UNFINISHED.search(text, max(0, len(text) - _LONGEST))
-        cut = unfinished.start() if unfinished else len(text)
+        match = _UNFINISHED.search(text, max(0, len(text) - _LONGEST))
+        cut = match.start() if match else len(text)
         self._buffer = text[cut:]
         return self._clean(text[:cut])
 
     def finish(self) -> str:
-        held, self._buffer = self._buffer, ""
-        return self._clean(held)
+        buffer, self._buffer = self._buffer, ""
+        return self._clean(buffer)
 
     @staticmethod
     def _clean(text: str) -> str:

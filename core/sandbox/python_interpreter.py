@@ -57,15 +57,15 @@ class _BlockOutput:
         if self.finished.is_set():
             return
         self._buffer += text
-        at = self._buffer.find(self._mark)
-        end = self._buffer.find("\n", at + len(self._mark)) if at >= 0 else -1
+        start = self._buffer.find(self._mark)
+        end = self._buffer.find("\n", start + len(self._mark)) if start >= 0 else -1
         if end >= 0:
-            self._emit(self._buffer[:at])
-            self.status = self._buffer[at + len(self._mark) : end].strip()
+            self._emit(self._buffer[:start])
+            self.status = self._buffer[start + len(self._mark) : end].strip()
             self._buffer = ""
             self.finished.set()
             return
-        keep = at if at >= 0 else self._count_certain()
+        keep = start if start >= 0 else self._count_certain()
         self._emit(self._buffer[:keep])
         self._buffer = self._buffer[keep:]
         if self._size > OUTPUT_LIMIT:
@@ -78,15 +78,15 @@ class _BlockOutput:
         self.finished.set()
 
     def render_text(self) -> str:
-        whole = "".join(self._chunks)
-        if len(whole) <= 2 * _SHOWN_CHARACTERS:
-            return whole
-        gap = f"[... {len(whole) - 2 * _SHOWN_CHARACTERS:,} characters left out ...]"
-        return f"{whole[:_SHOWN_CHARACTERS]}\n{gap}\n{whole[-_SHOWN_CHARACTERS:]}"
+        full_text = "".join(self._chunks)
+        if len(full_text) <= 2 * _SHOWN_CHARACTERS:
+            return full_text
+        gap = f"[... {len(full_text) - 2 * _SHOWN_CHARACTERS:,} characters left out ...]"
+        return f"{full_text[:_SHOWN_CHARACTERS]}\n{gap}\n{full_text[-_SHOWN_CHARACTERS:]}"
 
     def _count_certain(self) -> int:
-        at = self._buffer.rfind("\n")
-        return at if at >= 0 and self._mark.startswith(self._buffer[at:]) else len(self._buffer)
+        index = self._buffer.rfind("\n")
+        return index if index >= 0 and self._mark.startswith(self._buffer[index:]) else len(self._buffer)
 
     def _emit(self, text: str) -> None:
         if text:
@@ -114,7 +114,7 @@ class PythonInterpreter:
         Cancelling interrupts the block; the interpreter lives on if that is enough.
         """
         async with self._lock:
-            started = monotonic()
+            start_time = monotonic()
             running = await self._ensure_started()
             watch = self._block = _BlockOutput(self._mark, on_output)
             running.send(_encode_block(code))
@@ -127,7 +127,7 @@ class PythonInterpreter:
             return CommandResult(
                 exit_code=int(watch.status) if watch.status in {"0", "1"} and not note else None,
                 output=f"{text.rstrip()}\n{note}".lstrip("\n") if note else text,
-                duration_ms=round((monotonic() - started) * 1000),
+                duration_ms=round((monotonic() - start_time) * 1000),
                 timed_out=timed_out,
             )
 

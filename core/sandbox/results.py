@@ -43,6 +43,6 @@ class JobReport(Struct, frozen=True, kw_only=True):
     result: CommandResult | None = None
 
 
-def describe_end(exit_code: int | None, ended: str) -> str:
+def describe_end(exit_code: int | None, end_reason: str) -> str:
     """Describe how a command ended; without an exit code it says what stopped it."""
-    return f"exit code {exit_code}" if exit_code is not None else ended.replace("_", " ")
+    return f"exit code {exit_code}" if exit_code is not None else end_reason.replace("_", " ")

@@ -73,26 +73,26 @@ _DEPTH, _CACHE_SECONDS = 4, 60.0  # directories below what is bound; seconds
 
 def list_home_toolchains(home: str) -> list[str]:
     """Return the toolchains that exist in a home."""
-    return [found for part in TOOLCHAINS for found in _expand(f"{home}/{part}")]
+    return [path for part in TOOLCHAINS for path in _expand(f"{home}/{part}")]
 
 
 def _expand(path: str) -> Iterable[str]:
-    if not any(each in path for each in "*["):
+    if not any(character in path for character in "*["):
         return [path] if os.path.lexists(path) else []
     above = Path(path).parent
-    found = sorted(map(str, above.glob(Path(path).name)))
-    return [each for each in found if Path(each).name not in _LEFT_OUT]
+    matches = sorted(map(str, above.glob(Path(path).name)))
+    return [match for match in matches if Path(match).name not in _LEFT_OUT]
 
 
-def find_credentials(bound: Iterable[Path]) -> tuple[Path, ...]:
+def find_credentials(toolchains: Iterable[Path]) -> tuple[Path, ...]:
     """Return what must not be read in toolchains. Looked up at most once a minute."""
-    return _find_credentials(tuple(bound), int(monotonic() // _CACHE_SECONDS))
+    return _find_credentials(tuple(toolchains), int(monotonic() // _CACHE_SECONDS))
 
 
 @cache
-def _find_credentials(bound: tuple[Path, ...], _minute: int) -> tuple[Path, ...]:
+def _find_credentials(toolchains: tuple[Path, ...], _minute: int) -> tuple[Path, ...]:
     _find_credentials.cache_clear()
-    return tuple(Path(path) for top in bound for path in _walk_credentials(os.fspath(top)))
+    return tuple(Path(path) for top in toolchains for path in _walk_credentials(os.fspath(top)))
 
 
 def _walk_credentials(top: str) -> Iterator[str]:
@@ -101,10 +101,10 @@ def _walk_credentials(top: str) -> Iterator[str]:
         directory, depth = waiting.pop()
         try:
             with os.scandir(directory) as entries:
-                found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+                children = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
         except OSError:
             continue
-        for name, is_dir in found:
+        for name, is_dir in children:
             if _is_credential(name):
                 yield f"{directory}/{name}"
             elif is_dir and depth < _DEPTH and name not in _NOT_SEARCHED:

@@ -50,7 +50,7 @@ async def run_unboxed(
     env: Mapping[str, str],
     time_limit: float,
     on_output: Callable[[str], None],
-    inherited: tuple[int, ...] = (),
+    descriptors: tuple[int, ...] = (),
 ) -> CommandResult:
     """Run `command` in a shell in `cwd`, for at most `time_limit` seconds, with exactly the environment `env`.
 
@@ -58,19 +58,19 @@ async def run_unboxed(
     started. Cancelling ends it at once.
     """
     running = UnboxedProcess(on_output, limit=OUTPUT_LIMIT)
-    await running.start(command, cwd, env, stdin=asyncio.subprocess.DEVNULL, inherited=inherited)
+    await running.start(command, cwd, env, stdin=asyncio.subprocess.DEVNULL, descriptors=descriptors)
     try:
         timed_out = not await wait_within(running.wait_ended(), time_limit)
     finally:
-        ended = await running.stop()
-    reader, flooded = running.reader, running.reader.is_flooded
-    text = reader.render_text() + (f"\n[stopped: more than {OUTPUT_LIMIT:,} bytes of output]" if flooded else "")
+        result = await running.stop()
+    reader, is_flooded = running.reader, running.reader.is_flooded
+    text = reader.render_text() + (f"\n[stopped: more than {OUTPUT_LIMIT:,} bytes of output]" if is_flooded else "")
     return CommandResult(
-        exit_code=None if timed_out or flooded else ended.exit_code,
+        exit_code=None if timed_out or is_flooded else result.exit_code,
         output=text,
-        duration_ms=ended.duration_ms,
+        duration_ms=result.duration_ms,
         timed_out=timed_out,
-        truncated=reader.is_truncated or flooded,
+        truncated=reader.is_truncated or is_flooded,
     )
 
 
@@ -94,7 +94,7 @@ class UnboxedProcess:
         env: Mapping[str, str],
         *,
         stdin: int = asyncio.subprocess.PIPE,
-        inherited: tuple[int, ...] = (),
+        descriptors: tuple[int, ...] = (),
     ) -> None:
         """Start it. Raises `ToolFailed` if it can't be started."""
         try:
@@ -110,7 +110,7 @@ class UnboxedProcess:
                 stdout=self._sink,
                 stderr=self._sink,
                 start_new_session=True,
-                pass_fds=inherited,
+                pass_fds=descriptors,
             )
         except BaseException as error:
             self.reader.stop()
@@ -125,12 +125,12 @@ class UnboxedProcess:
 
     async def wait_ended(self) -> None:
         """Wait until the command itself has ended, or said too much."""
-        waits = {asyncio.ensure_future(self._process.wait()), asyncio.ensure_future(self._flooded.wait())}
+        tasks = {asyncio.ensure_future(self._process.wait()), asyncio.ensure_future(self._flooded.wait())}
         try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for each in waits:
-                each.cancel()
+            for task in tasks:
+                task.cancel()
 
     async def wait(self) -> BoxResult:
         await self.wait_ended()
@@ -170,12 +170,12 @@ async def _kill_all(process: asyncio.subprocess.Process, mark: str) -> None:
         _signal_group(process.pid, signal.SIGTERM)
         await wait_within(process.wait(), _GRACE_SECONDS)
     _signal_group(process.pid, signal.SIGKILL)
-    for each in family:
-        _kill(each)
+    for descendant in family:
+        _kill(descendant)
     end = monotonic() + _REAP_SECONDS
-    while found := list(_find_marked(MARK_VARIABLE, mark)):  # some may be forking meanwhile, or dying
-        for each in found:
-            _kill(each)
+    while survivors := list(_find_marked(MARK_VARIABLE, mark)):  # some may be forking meanwhile, or dying
+        for survivor in survivors:
+            _kill(survivor)
         if monotonic() > end:
             break
         await wait_within(asyncio.sleep(_POLL_SECONDS), _REAP_SECONDS)
@@ -211,8 +211,8 @@ def _list_descendants(pid: int) -> Iterator[psutil.Process]:
 def end_left_processes(variable: str, value: str) -> None:
     """End the processes that have a variable with this value in their environment: what a killed program of ours had
     started. They had their time to end by themselves before."""
-    for each in _find_marked(variable, value):
-        _kill(each)
+    for process in _find_marked(variable, value):
+        _kill(process)
 
 
 def _find_marked(variable: str, value: str) -> Iterator[psutil.Process]:
@@ -220,9 +220,9 @@ def _find_marked(variable: str, value: str) -> Iterator[psutil.Process]:
 
     for pid in psutil.pids():
         with contextlib.suppress(psutil.Error, OSError):
-            each = psutil.Process(pid)
-            if each.environ().get(variable) == value and each.status() != psutil.STATUS_ZOMBIE:
-                yield each
+            process = psutil.Process(pid)
+            if process.environ().get(variable) == value and process.status() != psutil.STATUS_ZOMBIE:
+                yield process
 
 
 def _kill(process: psutil.Process) -> None:

@@ -25,12 +25,12 @@ DAMAGED = "The log is damaged; what is whole of it can be resumed."
 
 
 def list_sessions(
-    store: SessionStore, *, limit: int, known: Mapping[str, SessionSummary] | None = None
+    store: SessionStore, *, limit: int, summaries: Mapping[str, SessionSummary] | None = None
 ) -> tuple[SessionInfo, ...]:
     """Return at most `limit` sessions, the one written last first; an unreadable log is listed with its `problem`.
     `known` are summaries of sessions that are open in this process. Only a log without a fitting summary is read."""
     directories = store.list_directories()[: max(limit, 0)]
-    return tuple(_load_summary(directory, known or {}).info for directory in directories)
+    return tuple(_load_summary(directory, summaries or {}).info for directory in directories)
 
 
 def read_session_info(directory: Path) -> SessionInfo:
@@ -42,14 +42,14 @@ def find_latest_conversation(store: SessionStore) -> str:
     """Return the id of the session that was written last of those that somebody was asked in, which a run of `-p` is
     not; without one, of the last of all, "" = there is none."""
     latest = store.list_directories()
-    attended = (each.name for each in latest if not read_session_info(each).unattended)
-    return next(attended, latest[0].name if latest else "")
+    attended_names = (directory.name for directory in latest if not read_session_info(directory).unattended)
+    return next(attended_names, latest[0].name if latest else "")
 
 
 def can_be_deleted(session: SessionInfo) -> bool:
     """True if nothing in a session waits for the user, nobody has it open, all of it can be read, and it has no tag."""
-    waits = session.pending or session.asked or session.draft
-    return not (waits or session.locked or session.problem or session.tags)
+    is_waiting = session.pending or session.asked or session.draft
+    return not (is_waiting or session.locked or session.problem or session.tags)
 
 
 def find_workspace(session: str, home: Path | None = None) -> Path | None:
@@ -58,24 +58,24 @@ def find_workspace(session: str, home: Path | None = None) -> Path | None:
         return None
     state = home or get_state_dir()
     below = ("workspaces", "agents/*/sessions/workspaces")  # of the user, and of background agents
-    for log in chain.from_iterable(state.glob(f"{place}/*/sessions/{session}/log.jsonl") for place in below):
+    for log in chain.from_iterable(state.glob(f"{parent}/*/sessions/{session}/log.jsonl") for parent in below):
         with log.open("rb") as file:
             first = decode_record(file.readline()[:-1])
         if first is not None and isinstance(first.event, SessionStarted):
-            found = Path(first.event.workspace)
-            return found if found.is_dir() else None
+            path = Path(first.event.workspace)
+            return path if path.is_dir() else None
     return None
 
 
 def list_workspaces(home: Path | None = None) -> list[Path]:
     """Return the workspaces that have sessions and are still there."""
-    found = dict[Path, None]()
+    workspaces = dict[Path, None]()
     for sessions in ((home or get_state_dir()) / "workspaces").glob("*/sessions"):
-        logs = (each / "log.jsonl" for each in sessions.iterdir() if is_session_id(each.name))
-        if (log := next((each for each in logs if each.is_file()), None)) is not None:
+        logs = (directory / "log.jsonl" for directory in sessions.iterdir() if is_session_id(directory.name))
+        if (log := next((path for path in logs if path.is_file()), None)) is not None:
             workspace = find_workspace(log.parent.name, home)
-            found |= {workspace: None} if workspace is not None else {}
-    return [*found]
+            workspaces |= {workspace: None} if workspace is not None else {}
+    return [*workspaces]
 
 
 def load_session_info(directory: Path) -> SessionInfo:
@@ -83,42 +83,44 @@ def load_session_info(directory: Path) -> SessionInfo:
     return _load_summary(directory, {}).info
 
 
-def _load_summary(directory: Path, known: Mapping[str, SessionSummary]) -> SessionSummary:
-    locked = is_locked(directory)
-    found = (
-        known.get(directory.name) or load_summary(directory, growing=locked) or _read_summary(directory, locked=locked)
+def _load_summary(directory: Path, summaries: Mapping[str, SessionSummary]) -> SessionSummary:
+    is_open = is_locked(directory)
+    summary = (
+        summaries.get(directory.name)
+        or load_summary(directory, growing=is_open)
+        or _read_summary(directory, is_open=is_open)
     )
-    return replace(found, info=replace(found.info, locked=locked, running=locked and found.info.running))
+    return replace(summary, info=replace(summary.info, locked=is_open, running=is_open and summary.info.running))
 
 
-def _read_summary(directory: Path, *, locked: bool) -> SessionSummary:
+def _read_summary(directory: Path, *, is_open: bool) -> SessionSummary:
     state = SessionState()
     try:
-        found = read_log(directory / "log.jsonl", partial(apply_event, state, table=SHARED_STEPS))
+        extent = read_log(directory / "log.jsonl", partial(apply_event, state, table=SHARED_STEPS))
     except StateError as problem:
-        written = (directory / "log.jsonl").stat().st_mtime_ns // 1_000_000
+        write_time = (directory / "log.jsonl").stat().st_mtime_ns // 1_000_000
         info = SessionInfo(
-            id=directory.name, title="", started=0, updated=written, model="", mode="", problem=problem.message
+            id=directory.name, title="", started=0, updated=write_time, model="", mode="", problem=problem.message
         )
         return SessionSummary(size=0, info=info)
-    summary = build_summary(state, name=directory.name, size=found.size)
-    if found.is_whole or locked:
+    summary = build_summary(state, name=directory.name, size=extent.size)
+    if extent.is_whole or is_open:
         return summary
     return replace(summary, info=replace(summary.info, problem=DAMAGED))
 
 
 def load_prompts(
-    store: SessionStore, *, limit: int, pattern: str = "", known: Mapping[str, SessionSummary] | None = None
+    store: SessionStore, *, limit: int, pattern: str = "", summaries: Mapping[str, SessionSummary] | None = None
 ) -> tuple[str, ...]:
     """Return the user's prompts in the latest sessions, oldest first, without immediate repetitions; with a pattern
     those of all sessions that hold each of its words."""
     words = pattern.lower().split()
     directories = store.list_directories()[: None if words else LATEST_SESSIONS]
-    found = [
+    entries = [
         prompt
-        for each in directories
-        for prompt in _load_summary(each, known or {}).prompts
+        for directory in directories
+        for prompt in _load_summary(directory, summaries or {}).prompts
         if all(word in prompt.text.lower() for word in words)
     ]
-    prompts = [text for text, _ in groupby(each.text for each in sorted(found, key=lambda prompt: prompt.at))]
+    prompts = [text for text, _ in groupby(entry.text for entry in sorted(entries, key=lambda prompt: prompt.at))]
     return tuple(prompts[-limit:]) if limit > 0 else ()

@@ -71,10 +71,10 @@ class LogExtent(Struct):
         self.crc = zlib.crc32(data, self.crc)
 
 
-def read_log(path: Path, take: TakeEnvelope, known: LogExtent | None = None) -> LogExtent:
+def read_log(path: Path, take: TakeEnvelope, known_extent: LogExtent | None = None) -> LogExtent:
     """Read a log without changing it, from behind what is `known` of it (which grows); `take` gets each record. Raises
     `StateError` if it can't be read or a newer program has written it."""
-    extent, last = known or LogExtent(), len(known.starts) if known else 0
+    extent, last = known_extent or LogExtent(), len(known_extent.starts) if known_extent else 0
     try:
         with path.open("rb") as file:
             file.seek(extent.size)
@@ -96,30 +96,31 @@ def read_log(path: Path, take: TakeEnvelope, known: LogExtent | None = None) -> 
 
 def read_envelopes(path: Path, after: int = 0) -> list[Envelope]:
     """Return the records with `seq > after` of a log that nobody writes. Raises `StateError`."""
-    found = list[Envelope]()
-    read_log(path, lambda each: found.append(each) if each.seq > after else None)
-    return found
+    envelopes = list[Envelope]()
+    read_log(path, lambda envelope: envelopes.append(envelope) if envelope.seq > after else None)
+    return envelopes
 
 
 def _build_missing_error(path: Path) -> StateError:
     return StateError(f"there is no session log at {path}.", hint="`agent-tui sessions` lists those there are.")
 
 
-def repair_log(path: Path, found: LogExtent) -> str:
+def repair_log(path: Path, extent: LogExtent) -> str:
     """Move damaged bytes into a side file and leave a log of whole records, numbered densely. Returns one sentence for
     the user. The log is replaced at once (write, sync, rename) or not at all."""
-    side = _save_damaged_spans(path, found.damaged) if found.damaged else None
+    side = _save_damaged_spans(path, extent.damaged) if extent.damaged else None
     numbers = count(1)
     try:
         with stream_replacement(path) as file:
-            read_log(path, lambda each: file.write(records.encode_record(replace(each, seq=next(numbers)))))
+            read_log(path, lambda envelope: file.write(records.encode_record(replace(envelope, seq=next(numbers)))))
     except OSError as problem:
         raise StateError(f"the damaged session log {path} can't be repaired: {problem.strerror}.") from problem
-    left = len(found.starts)
+    record_count = len(extent.starts)
     if side is None:
-        return f"The session log missed records; the {left} that are left were loaded."
-    lost = sum(end - start for start, end in found.damaged)
-    return f"The session log was damaged: {left} records were loaded, {lost} other bytes were kept in {side.name}."
+        return f"The session log missed records; the {record_count} that are left were loaded."
+    lost_bytes = sum(end - start for start, end in extent.damaged)
+    loaded = f"{record_count} records were loaded, {lost_bytes} other bytes were kept in {side.name}."
+    return f"The session log was damaged: {loaded}"
 
 
 def _save_damaged_spans(path: Path, spans: Sequence[tuple[int, int]]) -> Path:
@@ -133,10 +134,10 @@ def _save_damaged_spans(path: Path, spans: Sequence[tuple[int, int]]) -> Path:
             number += 1
         except OSError as problem:
             raise StateError(f"the damaged part of {path} can't be set aside: {problem.strerror}.") from problem
-    with open(descriptor, "wb") as kept, path.open("rb") as log:  # noqa: PTH123
+    with open(descriptor, "wb") as side_file, path.open("rb") as log:  # noqa: PTH123
         for start, end in spans:
             log.seek(start)
-            kept.write(log.read(end - start))
+            side_file.write(log.read(end - start))
     return side
 
 
@@ -158,25 +159,25 @@ class SessionLog:
 
     @classmethod
     def load(
-        cls, path: Path, begin: Callable[[SessionLog], TakeEnvelope], known: LogExtent | None = None
+        cls, path: Path, begin: Callable[[SessionLog], TakeEnvelope], extent: LogExtent | None = None
     ) -> tuple[SessionLog, str]:
         """Open an existing log from behind what is `known` of it, and repair it if need be. `begin` returns the taker
         of the records; it is called again after a repair, when all records come anew. Returns the log and what was
         repaired ("" = nothing)."""
-        mended = ""
+        repair_note = ""
         while True:
             if not path.exists():
                 raise _build_missing_error(path)
-            log = cls(path, known)
+            log = cls(path, extent)
             try:
                 read_log(path, begin(log), log.extent)
             except BaseException:
                 log.close()
                 raise
             if log.extent.is_whole:
-                return log, mended
+                return log, repair_note
             log.close()
-            mended, known = repair_log(path, log.extent), None
+            repair_note, extent = repair_log(path, log.extent), None
 
     @property
     def deferred_count(self) -> int:
@@ -204,9 +205,9 @@ class SessionLog:
                 raise ValueError(f"record {envelope.seq} can't follow record {last} (waiting: {len(self._deferred)})")
             data = records.encode_record(envelope)
             try:
-                written = os.write(self._fd, data)
-                while written < len(data):
-                    written += os.write(self._fd, data[written:])
+                offset = os.write(self._fd, data)
+                while offset < len(data):
+                    offset += os.write(self._fd, data[offset:])
             except OSError as problem:
                 with suppress(OSError):  # a torn tail is cut off, if that is possible
                     os.ftruncate(self._fd, self.extent.size)
@@ -223,22 +224,24 @@ class SessionLog:
         the types in `SKIPPED_WHEN_BRIEF` but for those of the last `NEVER_SKIPPED` records."""
         if self._fd < 0:
             return []
-        written, long = len(self.extent.starts), self.extent.skippable
-        wanted = (
+        record_count, long = len(self.extent.starts), self.extent.skippable
+        sequence_numbers = (
             seq
-            for seq in range(after + 1, written + 1)
-            if not brief or seq > written - NEVER_SKIPPED or not long[seq - 1]
+            for seq in range(after + 1, record_count + 1)
+            if not brief or seq > record_count - NEVER_SKIPPED or not long[seq - 1]
         )
-        found: list[Envelope] = []
-        for _, run in groupby(enumerate(islice(wanted, limit)), lambda each: each[1] - each[0]):  # without a hole
+        envelopes: list[Envelope] = []
+        for _, run in groupby(
+            enumerate(islice(sequence_numbers, limit)), lambda pair: pair[1] - pair[0]
+        ):  # without a hole
             numbers = [seq for _, seq in run]
-            found += self._read_span(numbers[0] - 1, numbers[-1])
-        deferred = max(after - written, 0)
-        return found + self._deferred[deferred : deferred + limit - len(found)]
+            envelopes += self._read_span(numbers[0] - 1, numbers[-1])
+        start = max(after - record_count, 0)
+        return envelopes + self._deferred[start : start + limit - len(envelopes)]
 
-    def read_records(self, wanted: Iterable[int]) -> Iterator[Envelope]:
+    def read_records(self, numbers: Iterable[int]) -> Iterator[Envelope]:
         """Iterate over the records with these numbers, in this order; while loading, of those read so far."""
-        for seq in wanted:
+        for seq in numbers:
             yield from self._read_span(seq - 1, seq)
 
     def _read_span(self, first: int, stop: int) -> Iterator[Envelope]:
@@ -257,12 +260,12 @@ class SessionLog:
     def check_place(self) -> None:
         """Raise `StateError` (code `state_lost`) if what is written here is no longer the log of the session: its file
         is gone from its place, or others write to it."""
-        what = explain_displaced(self._fd, self.path)
-        if not what and (size := os.fstat(self._fd).st_size) != self.extent.size:
-            what = f"was {'cut short' if size < self.extent.size else 'written to'} by another program"
-        if what:
+        reason = explain_displaced(self._fd, self.path)
+        if not reason and (size := os.fstat(self._fd).st_size) != self.extent.size:
+            reason = f"was {'cut short' if size < self.extent.size else 'written to'} by another program"
+        if reason:
             raise StateError(
-                f"this session is no longer kept: {self.path} {what}.",
+                f"this session is no longer kept: {self.path} {reason}.",
                 hint="It goes on in memory, and nothing more is written to your project. Save the conversation with "
                 "/export FILE, then start anew.",
                 code=STATE_LOST,
@@ -290,11 +293,11 @@ class SessionLog:
 
     def read_all(self, take: TakeEnvelope) -> None:
         """Have `take` get each record, also of a log whose file has no name any more."""
-        at = 0
-        while envelopes := self.read(after=at):
-            for each in envelopes:
-                take(each)
-            at += len(envelopes)
+        position = 0
+        while envelopes := self.read(after=position):
+            for envelope in envelopes:
+                take(envelope)
+            position += len(envelopes)
 
     def close(self) -> None:
         """Write deferred records if possible, and close. Safe to call twice."""

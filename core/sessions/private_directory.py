@@ -28,19 +28,19 @@ _LOCK: Final = "lock"
 
 def _find_memory_directories() -> Iterator[Path]:
     """Iterate over writable directories of this user's, or of everybody's, that lie in memory."""
-    for place in {Path(os.environ.get("XDG_RUNTIME_DIR") or SHARED_MEMORY), SHARED_MEMORY}:
+    for directory in {Path(os.environ.get("XDG_RUNTIME_DIR") or SHARED_MEMORY), SHARED_MEMORY}:
         if (
-            place.is_absolute()
-            and place.is_dir()
-            and find_file_system_type(place) in {"tmpfs", "ramfs"}
-            and os.access(place, os.W_OK | os.X_OK)
+            directory.is_absolute()
+            and directory.is_dir()
+            and find_file_system_type(directory) in {"tmpfs", "ramfs"}
+            and os.access(directory, os.W_OK | os.X_OK)
         ):
-            yield place
+            yield directory
 
 
-def _count_free_bytes(place: Path) -> int:
-    found = os.statvfs(place)
-    return found.f_bavail * found.f_frsize
+def _count_free_bytes(directory: Path) -> int:
+    stats = os.statvfs(directory)
+    return stats.f_bavail * stats.f_frsize
 
 
 class PrivateDirectory:
@@ -55,9 +55,9 @@ class PrivateDirectory:
     @classmethod
     def create(cls) -> PrivateDirectory:
         """Create one in the memory file system with the most room. Raises `StateError`."""
-        for place in sorted(_find_memory_directories(), key=_count_free_bytes, reverse=True):
+        for directory in sorted(_find_memory_directories(), key=_count_free_bytes, reverse=True):
             with suppress(OSError):
-                return cls(Path(tempfile.mkdtemp(prefix=PREFIX, dir=place)), in_memory=True)
+                return cls(Path(tempfile.mkdtemp(prefix=PREFIX, dir=directory)), in_memory=True)
         try:
             make_private_directory(get_state_dir())
             return cls(Path(tempfile.mkdtemp(prefix=PREFIX, dir=get_state_dir())), in_memory=False)
@@ -76,19 +76,19 @@ class PrivateDirectory:
 
 def find_private_directory(session: Path) -> Path | None:
     """Return the private directory that a session's directory lies in; None: the session is kept."""
-    return next((each for each in session.parents if each.name.startswith(PREFIX)), None)
+    return next((parent for parent in session.parents if parent.name.startswith(PREFIX)), None)
 
 
 def find_abandoned() -> list[Path]:
     """Return private directories whose process is gone."""
-    found = []
+    directories = []
     for above in {*_find_memory_directories(), get_state_dir()}:
         with suppress(OSError):
-            ours = filter(_is_ours, above.glob(f"{PREFIX}*"))  # one without a lock is being made
-            found += [each for each in ours if not is_lock_held(each / _LOCK, absent=True)]
-    return sorted(found)
+            candidates = filter(_is_ours, above.glob(f"{PREFIX}*"))  # one without a lock is being made
+            directories += [candidate for candidate in candidates if not is_lock_held(candidate / _LOCK, absent=True)]
+    return sorted(directories)
 
 
 def _is_ours(path: Path) -> bool:
-    found = path.lstat()
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) == 0o700
+    stats = path.lstat()
+    return stat.S_ISDIR(stats.st_mode) and stats.st_uid == os.geteuid() and stat.S_IMODE(stats.st_mode) == 0o700

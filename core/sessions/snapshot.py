@@ -61,37 +61,37 @@ def open_session(directory: Path, make: MakeState) -> tuple[SessionLog, SessionS
     returns an empty state. Raises `StateError`."""
     path = directory / "log.jsonl"
     states = list[SessionState]()
-    kept = _load_snapshot(directory / FILE_NAME, path)
+    snapshot = _load_snapshot(directory / FILE_NAME, path)
 
     def begin(log: SessionLog) -> TakeEnvelope:
-        state = kept[0] if kept is not None and not states else make()
+        state = snapshot[0] if snapshot is not None and not states else make()
         state.recall = log.read_records
         states.append(state)
         return partial(apply_event, state)
 
-    log, mended = SessionLog.load(path, begin, kept[1] if kept is not None else None)
-    return log, states[-1], mended
+    log, repair_note = SessionLog.load(path, begin, snapshot[1] if snapshot is not None else None)
+    return log, states[-1], repair_note
 
 
-def save_snapshot(directory: Path, log: SessionLog, state: SessionState, *, least: int = MIN_GROWTH) -> bool:
+def save_snapshot(directory: Path, log: SessionLog, state: SessionState, *, min_growth: int = MIN_GROWTH) -> bool:
     """Write a snapshot of the whole log, if it has grown by `least` bytes since the last one. Returns False if it was
     not worth it or not possible, which costs nothing but time."""
     extent, path = log.extent, directory / FILE_NAME
-    if log.deferred_count or extent.size - _read_covered_size(path) < least:
+    if log.deferred_count or extent.size - _read_covered_size(path) < min_growth:
         return False
     recall, state.recall = state.recall, refuse_recall
     try:
-        made = pickle.dumps(state, protocol=5)
+        state_bytes = pickle.dumps(state, protocol=5)
     finally:
         state.recall = recall
-    body = b"".join((made, extent.starts.tobytes(), bytes(extent.skippable)))
+    body = b"".join((state_bytes, extent.starts.tobytes(), bytes(extent.skippable)))
     head = SnapshotHead(
         code=_hash_code(),
         records=len(extent.starts),
         size=extent.size,
         crc=extent.crc,
         written=log.path.stat().st_mtime_ns,
-        state=len(made),
+        state=len(state_bytes),
         body=zlib.crc32(body),
     )
     try:
@@ -130,13 +130,13 @@ def _load_snapshot(path: Path, log: Path) -> tuple[SessionState, LogExtent] | No
 def _is_prefix_of_log(head: SnapshotHead, log: Path) -> bool:
     """True if the log begins with the bytes that the snapshot covers; they are read if it was written since."""
     with log.open("rb") as file:
-        found = os.fstat(file.fileno())
-        if (found.st_size, found.st_mtime_ns) == (head.size, head.written):
+        stats = os.fstat(file.fileno())
+        if (stats.st_size, stats.st_mtime_ns) == (head.size, head.written):
             return True
-        left, crc = head.size, 0
-        while left and (data := file.read(min(left, _CHUNK_BYTES))):
-            left, crc = left - len(data), zlib.crc32(data, crc)
-    return not left and crc == head.crc
+        remaining, crc = head.size, 0
+        while remaining and (data := file.read(min(remaining, _CHUNK_BYTES))):
+            remaining, crc = remaining - len(data), zlib.crc32(data, crc)
+    return not remaining and crc == head.crc
 
 
 class _RecordUnpickler(pickle.Unpickler):
@@ -145,21 +145,23 @@ class _RecordUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         is_plain = (module, name) in _PLAIN_GLOBALS
         if is_plain or module.startswith(_RECORD_PACKAGES):
-            found = super().find_class(module, name)
-            if is_plain or (isinstance(found, type) and _is_record(found)):
-                return found
+            candidate = super().find_class(module, name)
+            if is_plain or (isinstance(candidate, type) and _is_record(candidate)):
+                return candidate
         raise pickle.UnpicklingError(f"{module}.{name} is no record")
 
 
-def _is_record(found: type) -> bool:
-    return found.__module__.startswith(_RECORD_PACKAGES) and (issubclass(found, Struct) or is_dataclass(found))
+def _is_record(record_type: type) -> bool:
+    return record_type.__module__.startswith(_RECORD_PACKAGES) and (
+        issubclass(record_type, Struct) or is_dataclass(record_type)
+    )
 
 
 @cache
 def _hash_code() -> str:
     """Hash the files of the code that folds, by path, size and time."""
     root = Path(__file__).parent.parent
-    found = sorted(each for part in _CODE_PACKAGES for each in (root / part).rglob("*.py"))
-    stated = [(each, each.stat()) for each in found]
-    told = [(str(each.relative_to(root)), there.st_size, there.st_mtime_ns) for each, there in stated]
-    return hashlib.sha256(repr(told).encode()).hexdigest()
+    paths = sorted(path for part in _CODE_PACKAGES for path in (root / part).rglob("*.py"))
+    path_stats = [(path, path.stat()) for path in paths]
+    fingerprint = [(str(path.relative_to(root)), stats.st_size, stats.st_mtime_ns) for path, stats in path_stats]
+    return hashlib.sha256(repr(fingerprint).encode()).hexdigest()

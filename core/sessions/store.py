@@ -52,9 +52,9 @@ class SessionDirectory:
     def _sweep(self) -> None:
         """Remove drafts of a process that was killed while it wrote: the lock is ours, so nobody writes them now."""
         for pattern in ("*.tmp", "layers/*.tmp", "blobs/*/.*.tmp"):
-            for left in self.path.glob(pattern):
+            for draft in self.path.glob(pattern):
                 with suppress(OSError):
-                    left.unlink()
+                    draft.unlink()
 
     @property
     def cache_path(self) -> Path:
@@ -64,8 +64,8 @@ class SessionDirectory:
     def open_subagent(self, name: str) -> SessionDirectory:
         """Open and lock the directory of a subagent's session, made if it is not there. Raises `StateError`."""
         path = self.subagents_path / name
-        for each in (self.subagents_path, path, path / "blobs", path / "outputs"):
-            _make_directory(each)
+        for directory in (self.subagents_path, path, path / "blobs", path / "outputs"):
+            _make_directory(directory)
         return SessionDirectory(path, self.cache_path)
 
     def has_subagent(self, name: str) -> bool:
@@ -77,9 +77,9 @@ class SessionDirectory:
     def check_lock(self) -> None:
         """Raise `StateError` (code `state_lost`) if the lock of this session is no longer ours to see: another program
         may have opened it meanwhile."""
-        if what := explain_displaced(self._lock, self.path / "lock"):
+        if reason := explain_displaced(self._lock, self.path / "lock"):
             raise StateError(
-                f"this session is no longer this program's alone: {self.path / 'lock'} {what}.",
+                f"this session is no longer this program's alone: {self.path / 'lock'} {reason}.",
                 hint="Save the conversation with /export FILE, then start anew.",
                 code=STATE_LOST,
             )
@@ -165,8 +165,8 @@ class SessionStore:
     def create(self) -> SessionDirectory:
         """Create a new, empty, locked session."""
         path, above = self.sessions_path / new_id("ses"), (self.home, self.home / "workspaces", self.path)
-        for each in (*above, self.sessions_path, path, path / "blobs", path / "outputs"):
-            _make_directory(each)
+        for directory in (*above, self.sessions_path, path, path / "blobs", path / "outputs"):
+            _make_directory(directory)
         return SessionDirectory(path)
 
     def open(self, session: str) -> SessionDirectory:
@@ -193,27 +193,31 @@ class SessionStore:
 
     def list_directories(self) -> list[Path]:
         """Return every session's directory, the one written last first; an absent state directory means none."""
-        if (place := self.home).exists() and not place.is_dir():
+        if (home := self.home).exists() and not home.is_dir():
             raise StateError(
-                f"the state directory {place} is not a directory.", hint="Set AGENT_TUI_STATE_DIR to one of your own."
+                f"the state directory {home} is not a directory.", hint="Set AGENT_TUI_STATE_DIR to one of your own."
             )
         try:
-            logs = [each / "log.jsonl" for each in self.sessions_path.iterdir()] if self.sessions_path.is_dir() else []
-            dated = [(log.stat().st_mtime_ns, log.parent) for log in logs if log.is_file()]
+            logs = (
+                [directory / "log.jsonl" for directory in self.sessions_path.iterdir()]
+                if self.sessions_path.is_dir()
+                else []
+            )
+            dated_paths = [(log.stat().st_mtime_ns, log.parent) for log in logs if log.is_file()]
         except OSError as problem:
             raise StateError(
                 f"the state directory {self.sessions_path} can't be read: {problem.strerror}.",
                 hint="Check its permissions, or set AGENT_TUI_STATE_DIR to another one.",
             ) from problem
-        return [path for _, path in sorted(dated, reverse=True)]
+        return [path for _, path in sorted(dated_paths, reverse=True)]
 
     def resolve_id(self, session: str) -> str:
         """Return the id asked for, "" = of the session written last. Raises `StateError` where there is none."""
-        if found := session or self.find_latest():
-            return found
+        if session_id := session or self.find_latest():
+            return session_id
         raise StateError("this workspace has no session yet.", hint="Start one: agent-tui", code="session_unknown")
 
     def find_latest(self) -> str:
         """Return the id of the session that was written last, "" if there is none."""
-        found = self.list_directories()
-        return found[0].name if found else ""
+        directories = self.list_directories()
+        return directories[0].name if directories else ""

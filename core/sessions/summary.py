@@ -49,8 +49,8 @@ def build_summary(state: SessionState, *, name: str, size: int) -> SessionSummar
         model=state.model,
         mode=state.mode,
         turns=len(state.turns),
-        pending=len(list_changes(state.changes)) + sum(each.needs_verdict for each in bulks),
-        kept=sum(not each.needs_verdict for each in bulks),
+        pending=len(list_changes(state.changes)) + sum(bulk.needs_verdict for bulk in bulks),
+        kept=sum(not bulk.needs_verdict for bulk in bulks),
         asked=len(state.approvals) + len(state.questions),
         running=state.current_turn is not None,
         branch=state.branch,
@@ -75,9 +75,9 @@ def _iterate_latest(state: SessionState) -> Iterator[PromptEntry]:
 def load_summary(directory: Path, *, growing: bool = False) -> SessionSummary | None:
     """Load the summary beside a log if it fits; of a log that is `growing`, one of an earlier part fits too."""
     try:
-        found = decode_json((directory / FILE_NAME).read_bytes(), SessionSummary)
+        summary = decode_json((directory / FILE_NAME).read_bytes(), SessionSummary)
         size = (directory / "log.jsonl").stat().st_size
-        return found if found.size == size or (growing and found.size < size) else None
+        return summary if summary.size == size or (growing and summary.size < size) else None
     except (OSError, msgspec.MsgspecError):
         return None
 

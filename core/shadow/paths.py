@@ -15,23 +15,23 @@ from core.workspace.path_status import PathKind
 _Value = TypeVar("_Value")
 
 
-def format_paths(paths: Sequence[str], most: int = 5) -> str:
+def format_paths(paths: Sequence[str], limit: int = 5) -> str:
     """Join at most `most` paths by commas, and count the others."""
-    more = f" and {len(paths) - most} more" if len(paths) > most else ""
-    return f"{', '.join(paths[:most])}{more}"
+    suffix = f" and {len(paths) - limit} more" if len(paths) > limit else ""
+    return f"{', '.join(paths[:limit])}{suffix}"
 
 
 def walk_directory(workspace: Workspace, path: str) -> list[tuple[str, PathKind]] | None:
     """Return a directory of the workspace and everything below it, outermost first; None if there is no directory."""
-    found: list[tuple[str, PathKind]] = [(path, "directory")]
-    for above, kind in found:
+    entries: list[tuple[str, PathKind]] = [(path, "directory")]
+    for above, kind in entries:
         if kind != "directory":
             continue
         try:
-            found += [(f"{above}/{each.name}", each.kind) for each in workspace.list_dir(above)]
+            entries += [(f"{above}/{entry.name}", entry.kind) for entry in workspace.list_dir(above)]
         except PathRefused:
             return None
-    return found
+    return entries
 
 
 def list_parents(path: str) -> list[str]:
@@ -41,24 +41,24 @@ def list_parents(path: str) -> list[str]:
 
 def collect_directories(paths: Iterable[str]) -> set[str]:
     """Return the directories that the paths lie in, without the top."""
-    found: set[str] = set()
+    directories: set[str] = set()
     for path in paths:
         directory = path.rpartition("/")[0]
-        while directory and directory not in found:
-            found.add(directory)
+        while directory and directory not in directories:
+            directories.add(directory)
             directory = directory.rpartition("/")[0]
-    return found
+    return directories
 
 
-def inherit(known: dict[str, _Value], directory: str, derive: Callable[[str, _Value], _Value]) -> _Value:
+def inherit(values: dict[str, _Value], directory: str, derive: Callable[[str, _Value], _Value]) -> _Value:
     """Return what holds for a directory ("." = the top, which is `known`): it is derived once, from its parent's."""
     missing = []
-    while (found := known.get(directory)) is None:
+    while (value := values.get(directory)) is None:
         missing.append(directory)
         directory = directory.rpartition("/")[0] or "."
-    for each in reversed(missing):
-        found = known[each] = derive(each, found)
-    return found
+    for child in reversed(missing):
+        value = values[child] = derive(child, value)
+    return value
 
 
 class AnyAncestor(Struct, eq=False):
@@ -69,4 +69,4 @@ class AnyAncestor(Struct, eq=False):
 
     def __call__(self, path: str) -> bool:
         directory = path.rpartition("/")[0] or "."
-        return inherit(self._known, directory, lambda each, above: above or self.covers(each))
+        return inherit(self._known, directory, lambda ancestor, above: above or self.covers(ancestor))

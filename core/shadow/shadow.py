@@ -148,24 +148,24 @@ class Shadow:
         real, is_ignored = self.merged_tree.resolve_links(rel), self.ignore.match_in(rel)
         node = self.merged_tree.find_node(real)
         if self.merged_tree.is_workspace_only or (node is not None and node.kind != "directory" and not node.pending):
-            names = {each.name: each.kind for each in self.workspace.list_dir(real)}
+            names = {entry.name: entry.kind for entry in self.workspace.list_dir(real)}
         elif node is None:
             raise PathRefused(f"{rel!r} does not exist.", code="not_found")
         elif node.kind != "directory":
             raise PathRefused(f"{rel!r}: Not a directory.")
         else:
             names = self.merged_tree.list_names(real)
-        found = [
+        entries = [
             DirectoryEntry(name=name, kind=kind, ignored=is_ignored(name, kind == "directory"))
             for name, kind in names.items()
         ]
-        return tuple(sorted(found, key=lambda each: (each.kind != "directory", each.name)))
+        return tuple(sorted(entries, key=lambda entry: (entry.kind != "directory", entry.name)))
 
     def list_open_dir(self, rel: str) -> tuple[DirectoryEntry, ...]:
         """Return `list_dir` without what a `.cursorignore` keeps from the agent; `PathRefused` for such a directory."""
         self.ignore.refuse_withheld(rel, is_dir=True)
         is_withheld = self.ignore.match_withheld_in(rel)
-        return tuple(each for each in self.list_dir(rel) if not is_withheld(each.name, each.kind == "directory"))
+        return tuple(entry for entry in self.list_dir(rel) if not is_withheld(entry.name, entry.kind == "directory"))
 
     # writing
 
@@ -184,12 +184,12 @@ class Shadow:
         """
         path = self.merged_tree.resolve_parent_links(rel) if data is None else self.merged_tree.resolve_links(rel)
         self._refuse_unwritable(rel, path, creates=data is not None)
-        seen = None if self.merged_tree.stack.find(path) is None else self.merged_tree.read_state_below(path)
-        edited = self._proposals.edit(path, data, origin=origin, mode=mode, layered=seen)
-        if seen is not None and path not in self.state.changes:
+        layer_state = None if self.merged_tree.stack.find(path) is None else self.merged_tree.read_state_below(path)
+        shadow_edit = self._proposals.edit(path, data, origin=origin, mode=mode, layer_state=layer_state)
+        if layer_state is not None and path not in self.state.changes:
             self.merged_tree.forget(path)
         self.refresh_annotations()
-        return edited
+        return shadow_edit
 
     def read_disk_states(self, paths: Iterable[str]) -> dict[str, FileState]:
         """Return what these paths are in the project itself, with their content stored."""
@@ -200,18 +200,18 @@ class Shadow:
         else of them waits; the project's files are put back. Returns their paths. Raises `ReviewConflict` and
         `PromotionFailed`: then nothing was put back."""
         now = self.read_disk_states(path for path in earlier if path not in self.state.changes)
-        made = {
+        changed_states = {
             path: state
             for path, state in now.items()
             if state != earlier[path] and state.kind == earlier[path].kind == "file"
         }
         self._promotion.run(
-            [self._promotion.plan_write(path, state, earlier[path], None) for path, state in made.items()],
-            [ev.FileWritten(path=path, state=earlier[path], before=state) for path, state in made.items()],
+            [self._promotion.plan_write(path, state, earlier[path], None) for path, state in changed_states.items()],
+            [ev.FileWritten(path=path, state=earlier[path], before=state) for path, state in changed_states.items()],
         )
-        for path, state in made.items():
+        for path, state in changed_states.items():
             self.write(path, self._contents.read(state), origin, state.mode)
-        return tuple(made)
+        return tuple(changed_states)
 
     def refresh_annotations(self) -> None:
         """Find renames among the pending changes, and protect those that their surroundings make risky."""
@@ -229,18 +229,20 @@ class Shadow:
         for above in list_parents(path) if creates else ():
             node = self.merged_tree.find_node(above)
             if node is not None and node.kind != "directory":
-                what = "a pending file" if node.pending else "a file"
-                raise PathRefused(f"{above!r} is {what}; nothing can be created below it.", code="not_a_directory")
+                description = "a pending file" if node.pending else "a file"
+                raise PathRefused(
+                    f"{above!r} is {description}; nothing can be created below it.", code="not_a_directory"
+                )
 
-    def merge_effect(self, left: PathEffect) -> Change | None:
+    def merge_effect(self, effect: PathEffect) -> Change | None:
         """Merge the effect of another session on a path; return what is pending then, None: nothing.
 
         See `Proposals.merge_effect`. Raises `PathRefused` as `edit` does.
         """
-        self._refuse_unwritable(left.path, left.path, creates=left.wanted.kind != "absent")
-        joined = self._proposals.merge_effect(left)
+        self._refuse_unwritable(effect.path, effect.path, creates=effect.wanted.kind != "absent")
+        merged_change = self._proposals.merge_effect(effect)
         self.refresh_annotations()
-        return joined
+        return merged_change
 
     # commands
 
@@ -280,16 +282,16 @@ class Shadow:
 
     def list_taken_back(self, layer: CommandLayer) -> list[str]:
         """Return the pending paths at which a command left what is on disk: their changes would be gone."""
-        left = LayerStack([layer.upper])
-        return [path for path in layer.pending_states if self._is_as_on_disk(path, left.find(path))]
+        layer_stack = LayerStack([layer.upper])
+        return [path for path in layer.pending_states if self._is_as_on_disk(path, layer_stack.find(path))]
 
-    def _is_as_on_disk(self, path: str, left: LayeredEntry | Literal["hidden"] | None) -> bool:
-        if left is None:
+    def _is_as_on_disk(self, path: str, entry: LayeredEntry | Literal["hidden"] | None) -> bool:
+        if entry is None:
             return False
         with suppress(PathRefused, OSError):
             disk, data = self.workspace.read_state(path)
-            if isinstance(left, LayeredEntry):
-                return disk.kind == "file" and Path(os.fsdecode(left.place)).read_bytes() == data
+            if isinstance(entry, LayeredEntry):
+                return disk.kind == "file" and Path(os.fsdecode(entry.place)).read_bytes() == data
             return disk.kind == "absent"
         return False
 
@@ -342,19 +344,19 @@ class Shadow:
 
     def _describe_links(self, change: Change) -> str:
         try:
-            found = self.workspace.stat(change.path) if change.base.kind == "file" else None
+            stats = self.workspace.stat(change.path) if change.base.kind == "file" else None
         except PathRefused:
             return ""
-        if found is None or found.kind != "file" or found.links < 2:
+        if stats is None or stats.kind != "file" or stats.links < 2:
             return ""
-        return f"the file has {found.links} names (hard links): accepting changes this one only"
+        return f"the file has {stats.links} names (hard links): accepting changes this one only"
 
     def check_disk(self, rel: str) -> Change | None:
         """Compare a pending change with the disk: resolved when it is there already, re-based when the user's edits lie
         elsewhere in the file, else marked as a conflict. Returns what is pending now."""
         before = self.state.changes.get(rel)
-        found = self._verdicts.check_disk(rel)
-        if found is not before and self._rename_pairs.is_involved(rel):
+        change = self._verdicts.check_disk(rel)
+        if change is not before and self._rename_pairs.is_involved(rel):
             self._rename_pairs.refresh()
         return self.state.changes.get(rel)
 
@@ -383,7 +385,7 @@ class Shadow:
 
     def undo(self, verdict_id: str = "") -> VerdictRecord:
         """Undo a verdict ("": the latest that stands): its hunks, or its bulk, are pending again."""
-        standing = {each.id: each for each in self.state.verdicts}
+        standing = {verdict.id: verdict for verdict in self.state.verdicts}
         record = standing.get(verdict_id or next(reversed(standing), ""))
         if record is not None and record.bulk is not None:
             return self.bulks.undo(record.id)
@@ -402,10 +404,10 @@ class Shadow:
         if not self.layers.exists:
             return []
         sentences = []
-        if lost := self.layers.find_missing():
+        if missing_layers := self.layers.find_missing():
             self.layers.write_record(KeptLayers(gone=self.layers.kept.gone))
-            what = "What commands left beside the review"
-            sentences.append(f"{what} is gone with the memory it was in ({len(lost)} layers).")
+            subject = "What commands left beside the review"
+            sentences.append(f"{subject} is gone with the memory it was in ({len(missing_layers)} layers).")
         self.layers.sweep([self._pending_layer.name, *self.bulks.redo_store.list_directories()])
         with suppress(OSError):
             self.layers.prune_undo()
@@ -415,7 +417,7 @@ class Shadow:
         return sentences
 
     def _is_news(self, intent: IntentRecord, event: ev.AnyEvent) -> bool:
-        standing = {each.id for each in self.state.verdicts}
+        standing = {verdict_record.id for verdict_record in self.state.verdicts}
         match event:
             case ev.VerdictGiven(verdict=verdict):
                 return verdict.id not in standing and not self._has_moved_on(intent, verdict.path)
@@ -430,12 +432,12 @@ class Shadow:
 
     def _has_moved_on(self, intent: IntentRecord, path: str) -> bool:
         """True if the path has another pending state since the transaction, which must not be lost."""
-        expected = [write.pending for write in intent.writes if write.path == path]
+        expected_states = [write.pending for write in intent.writes if write.path == path]
         for event in intent.events:
             match event:
                 case ev.ChangeProposed() | ev.ChangeRevised() if event.change.path == path:
-                    expected.append(event.change.pending)
+                    expected_states.append(event.change.pending)
                 case ev.ChangeResolved(path=resolved) if resolved == path:
-                    expected.append(None)
+                    expected_states.append(None)
         change_now = self.state.changes.get(path)
-        return (change_now.pending if change_now else None) not in expected
+        return (change_now.pending if change_now else None) not in expected_states

@@ -40,18 +40,18 @@ class SubagentMergeResult(Struct, frozen=True, kw_only=True):
 
 
 def compare_changes(
-    begun: Mapping[str, Change], now: Mapping[str, Change], read_settled: Callable[[str], FileState | None]
+    initial_changes: Mapping[str, Change], now: Mapping[str, Change], read_state: Callable[[str], FileState | None]
 ) -> Iterator[tuple[str, ChangeSides]]:
     """Iterate over the paths that differ from what was pending when a session began, with both states, sorted.
 
     `read_settled`: the state of a path that was pending then and is no more; None: it can't be known, and is left out.
     """
-    for path in sorted({*begun, *now}):
+    for path in sorted({*initial_changes, *now}):
         # It began with what was pending, else with the base of its own change.
-        then = begun[path].pending if path in begun else now[path].base
-        wanted = now[path].pending if path in now else read_settled(path)
-        if wanted is not None and then != wanted:
-            yield path, ChangeSides(base=then, pending=wanted)
+        initial_state = initial_changes[path].pending if path in initial_changes else now[path].base
+        target_state = now[path].pending if path in now else read_state(path)
+        if target_state is not None and initial_state != target_state:
+            yield path, ChangeSides(base=initial_state, pending=target_state)
 
 
 class SubagentWork(Struct, frozen=True):
@@ -64,7 +64,7 @@ class SubagentWork(Struct, frozen=True):
     def list_effects(self, origin: Origin) -> list[PathEffect]:
         """List the effects on reviewed paths, deletions first."""
         now = self.shadow.state.changes
-        found = [
+        effects = [
             PathEffect(
                 path=path,
                 then=sides.base,
@@ -74,7 +74,7 @@ class SubagentWork(Struct, frozen=True):
             )
             for path, sides in compare_changes(self.begun.changes, now, self._read_settled)
         ]
-        return sorted(found, key=lambda left: (left.wanted.kind != "absent", left.path))
+        return sorted(effects, key=lambda effect: (effect.wanted.kind != "absent", effect.path))
 
     def _read_settled(self, path: str) -> FileState | None:
         try:
@@ -91,11 +91,11 @@ class SubagentWork(Struct, frozen=True):
     def compute_delta(self, shadow: Shadow) -> LayerDelta | None:
         """Compute the delta from what this session began with to what is beside the review of `shadow` now."""
         layers = self.shadow.layers
-        kept = layers.read_frozen(self.name) if self.begun.generated else KeptLayers()
-        if kept is None:
+        frozen_layers = layers.read_frozen(self.name) if self.begun.generated else KeptLayers()
+        if frozen_layers is None:
             return None
-        begun = LayerStack([layers.get_upper(each) for each in reversed(kept.layers)])
-        return LayerDelta(begun, shadow.merged_tree.stack)
+        initial_stack = LayerStack([layers.get_upper(layer) for layer in reversed(frozen_layers.layers)])
+        return LayerDelta(initial_stack, shadow.merged_tree.stack)
 
 
 class SubagentMerge:
@@ -107,47 +107,51 @@ class SubagentMerge:
         self._step = step
 
     def run(
-        self, origin: Origin, *, since: int, done: Collection[str] = (), without: Collection[str] = ()
+        self, origin: Origin, *, started_ns: int, merged_paths: Collection[str] = (), without: Collection[str] = ()
     ) -> SubagentMergeResult:
         """Merge the work. `since`: when it began (ns since 1970); `done`: paths that were merged before a crash;
         `without`: paths that are left out. Emits what the shadow emits for edits and for commands."""
-        changed = self._work.list_effects(origin)
-        notes = [f"What it wrote to {each.path} was left out." for each in changed if each.path in without]
-        left = [each for each in changed if each.path not in without]
-        refused = []
-        for each in left:
-            if each.path not in done:
-                if why := self._merge_path(each):
-                    notes.append(why)
-                    refused.append(each.path)
-                self._step(each.path)
+        effects = self._work.list_effects(origin)
+        notes = [f"What it wrote to {effect.path} was left out." for effect in effects if effect.path in without]
+        remaining_effects = [effect for effect in effects if effect.path not in without]
+        refused_paths = []
+        for effect in remaining_effects:
+            if effect.path not in merged_paths:
+                if reason := self._merge_path(effect):
+                    notes.append(reason)
+                    refused_paths.append(effect.path)
+                self._step(effect.path)
         self._record_removed_directories()
-        generated = self._merge_generated(origin, since, notes)
-        if generated:  # it was made from what the subagent saw, which is not everywhere what is pending here now
-            self._shadow.renew([each.path for each in changed if self._is_otherwise_here(each)])
+        generated_count = self._merge_generated(origin, started_ns, notes)
+        if generated_count:  # it was made from what the subagent saw, which is not everywhere what is pending here now
+            self._shadow.renew([effect.path for effect in effects if self._is_otherwise_here(effect)])
         self._step("generated")
-        paths = tuple(each.path for each in left)
+        paths = tuple(effect.path for effect in remaining_effects)
         changes = self._shadow.state.changes
         conflicts = tuple(path for path in paths if has_conflict_with(changes.get(path), origin.call))
         return SubagentMergeResult(
-            paths=paths, conflicts=conflicts, notes=tuple(notes), generated=generated, refused=tuple(refused)
+            paths=paths,
+            conflicts=conflicts,
+            notes=tuple(notes),
+            generated=generated_count,
+            refused=tuple(refused_paths),
         )
 
-    def _is_otherwise_here(self, left: PathEffect) -> bool:
-        change = self._shadow.state.changes.get(left.path)
-        return change is None or change.pending != left.wanted
+    def _is_otherwise_here(self, effect: PathEffect) -> bool:
+        change = self._shadow.state.changes.get(effect.path)
+        return change is None or change.pending != effect.wanted
 
-    def _merge_path(self, left: PathEffect) -> str:
+    def _merge_path(self, effect: PathEffect) -> str:
         """Merge one path. Return why it was refused, "" = it was merged."""
-        for state in (left.then, left.wanted):
+        for state in (effect.then, effect.wanted):
             if state.kind != "absent":
                 self._shadow.blobs.put(self._work.shadow.blobs.get(state.blob))
         try:
-            self._shadow.merge_effect(left)
+            self._shadow.merge_effect(effect)
         except StateError:
             raise
         except AgentTuiError as problem:
-            return f"{left.path} could not be taken over: {problem.message}"
+            return f"{effect.path} could not be taken over: {problem.message}"
         return ""
 
     # beside the review
@@ -155,28 +159,28 @@ class SubagentMerge:
     def _record_removed_directories(self) -> None:
         """Record the directories that it removed, so that they go with the last of their files."""
         layers = self._shadow.layers
-        gone = self._work.shadow.layers.kept.gone | layers.kept.gone
-        if gone != layers.kept.gone:
-            layers.write_record(replace(layers.kept, gone=gone))
+        removed_directories = self._work.shadow.layers.kept.gone | layers.kept.gone
+        if removed_directories != layers.kept.gone:
+            layers.write_record(replace(layers.kept, gone=removed_directories))
 
-    def _merge_generated(self, origin: Origin, since: int, notes: list[str]) -> int:
-        theirs = self._work.compute_own_delta()
-        if theirs is not None and not theirs.paths:
+    def _merge_generated(self, origin: Origin, started_ns: int, notes: list[str]) -> int:
+        their_delta = self._work.compute_own_delta()
+        if their_delta is not None and not their_delta.paths:
             return 0
-        ours = self._work.compute_delta(self._shadow)
-        if theirs is None or ours is None:
+        our_delta = self._work.compute_delta(self._shadow)
+        if their_delta is None or our_delta is None:
             notes.append("What its commands left beside the review was not taken over: there was no room to keep it.")
             return 0
         for verdict in self._work.shadow.state.verdicts:
             if verdict.superseded:
-                theirs.exclude_removals(verdict.path)
-        notes += _resolve_overlaps(theirs, ours)
-        if not theirs.paths:
+                their_delta.exclude_removals(verdict.path)
+        notes += _resolve_overlaps(their_delta, our_delta)
+        if not their_delta.paths:
             return 0
         layer = self._shadow.open_layer()
         try:
-            theirs.write_to(layer.upper)
-            effects = self._shadow.absorb(layer, origin=origin, started_ns=since)
+            their_delta.write_to(layer.upper)
+            effects = self._shadow.absorb(layer, origin=origin, started_ns=started_ns)
         except BaseException as error:
             self._shadow.drop_layer(layer)
             if isinstance(error, OSError):
@@ -186,24 +190,26 @@ class SubagentMerge:
         return effects.generated
 
 
-def _resolve_overlaps(theirs: LayerDelta, ours: LayerDelta) -> Iterator[str]:
+def _resolve_overlaps(their_delta: LayerDelta, our_delta: LayerDelta) -> Iterator[str]:
     """Resolve what both changed beside the review: of git's state ours stays, of the rest theirs is the latest."""
-    gits = sorted({git for path in theirs.paths if (git := _find_git_directory(path))})
+    gits = sorted({git for path in their_delta.paths if (git := _find_git_directory(path))})
     for git in gits:
-        if any(_find_git_directory(path) == git for path in ours.paths):
-            theirs.exclude(git)
+        if any(_find_git_directory(path) == git for path in our_delta.paths):
+            their_delta.exclude(git)
             yield f"Its state of git ({git}: index, commits) was left out, because others changed that, too."
-    both = sorted(theirs.paths & ours.paths)
+    both = sorted(their_delta.paths & our_delta.paths)
     if both:
         yield f"Generated files that others made, too, are now as it left them: {format_paths(both, MAX_NAMED)}."
 
 
 def _find_git_directory(path: str) -> str:
-    return next((each for each in (*list_parents(path), path) if is_git_internal(each)), "")
+    return next((candidate for candidate in (*list_parents(path), path) if is_git_internal(candidate)), "")
 
 
 def copy_for_subagent(changes: Collection[Change]) -> list[Change]:
     """Return pending changes as a subagent begins with them: whole, and without conflicts to resolve here."""
     return [
-        replace(each, conflict="", competing_versions=(), check=None) for each in changes if each.base != each.pending
+        replace(change, conflict="", competing_versions=(), check=None)
+        for change in changes
+        if change.base != change.pending
     ]

@@ -115,19 +115,19 @@ def detect_checks(
 
     `statuses`: exit codes of the last pipeline; `extra`: more patterns, from the user's configuration.
     """
-    whole = _SUBSHELL.fullmatch(command)
-    pipelines = _split_pipelines(whole["inner"] if whole else command)
+    match = _SUBSHELL.fullmatch(command)
+    pipelines = _split_pipelines(match["inner"] if match else command)
     codes: list[int] = []
     kinds: list[CheckKind] = []
     scopes: list[tuple[str, ...]] = []
-    place = "."
+    directory = "."
     for number, (pipeline, mark) in enumerate(pipelines):
         if any(_may_decide_the_end(words, mark) for words in pipeline):
             return None
         if mark == "||":
             continue  # nobody knows whether it ran
         if len(pipeline) == 1 and len(pipeline[0]) == 2 and pipeline[0][0] == "cd":
-            place = join(place, pipeline[0][1])
+            directory = join(directory, pipeline[0][1])
         code = _resolve_exit_code(pipeline, exit_code, statuses, is_last=number == len(pipelines) - 1)
         if code is None or any(after != "&&" for _, after in pipelines[number + 1 :]):
             continue
@@ -135,12 +135,12 @@ def detect_checks(
             if is_check(part, extra) and not _has_run_nothing(part, code):
                 codes.append(code)
                 kinds.append(_find_kind(part, extra))
-                scopes.append(tuple(normpath(join(place, each)) for each in _list_targets(part)))
+                scopes.append(tuple(normpath(join(directory, target)) for target in _list_targets(part)))
     if not codes:
         return None
     paths = () if () in scopes else tuple(dict.fromkeys(path for scope in scopes for path in scope))
-    found = CheckResult(next((code for code in codes if code), 0), paths)
-    return next((replace(found, kind=kind) for kind, _ in _KINDS if kind in kinds), found)
+    result = CheckResult(next((code for code in codes if code), 0), paths)
+    return next((replace(result, kind=kind) for kind, _ in _KINDS if kind in kinds), result)
 
 
 def _may_decide_the_end(words: Sequence[str], mark: str) -> bool:
@@ -178,13 +178,13 @@ def _resolve_exit_code(
 def _list_targets(words: Sequence[str]) -> list[str]:
     words = _strip_launchers(list(words))
     text = " ".join(words)
-    tool = next((each for each in PER_FILE_TOOLS if _is_match(text, each)), None)
+    tool = next((tool_name for tool_name in PER_FILE_TOOLS if _is_match(text, tool_name)), None)
     return [word for word in words[tool.count(" ") + 1 :] if not word.startswith("-")] if tool else []
 
 
 def _split_pipelines(command: str) -> list[tuple[list[list[str]], str]]:
     """Split a command into pipelines: each as the words of its parts, and the operator that stands before it."""
-    found: list[tuple[list[list[str]], str]] = []
+    pipelines: list[tuple[list[list[str]], str]] = []
     pipeline: list[list[str]] = []
     words: list[str] = []
     before = ""
@@ -194,16 +194,16 @@ def _split_pipelines(command: str) -> list[tuple[list[list[str]], str]]:
             words = []
         elif token in {"&&", "||", ";", "&", "\n"}:
             if words or pipeline:
-                found.append(([*pipeline, words], before))
+                pipelines.append(([*pipeline, words], before))
             pipeline, words = [], []
-            before = token if token != "\n" or not found else ";"
+            before = token if token != "\n" or not pipelines else ";"
         else:
             words.append(token)
     if words or pipeline:
-        found.append(([*pipeline, words], before))
+        pipelines.append(([*pipeline, words], before))
     elif before == "&":  # the last one is left behind, and its end is nobody's
-        found.append(([], before))
-    return found
+        pipelines.append(([], before))
+    return pipelines
 
 
 def _tokenize(command: str) -> Iterator[str]:
@@ -229,12 +229,12 @@ def _tokenize(command: str) -> Iterator[str]:
 
 def _drop_redirections(tokens: Sequence[str]) -> Iterator[str]:
     skips = False
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if skips:
             skips = False
         elif token[:1] in {"<", ">"} or token in {"&>", "&>>", ">&"}:
             skips = True
-        elif token.isdigit() and place + 1 < len(tokens) and tokens[place + 1][:1] in {"<", ">"}:
+        elif token.isdigit() and index + 1 < len(tokens) and tokens[index + 1][:1] in {"<", ">"}:
             continue
         else:
             yield token
@@ -247,14 +247,14 @@ def is_check(words: Sequence[str], extra: Sequence[str]) -> bool:
 
 def find_configured(words: Sequence[str], patterns: Sequence[str]) -> str:
     """Return the user's pattern that these words match as it is written (`python tests/run.py`), "" = none."""
-    written = " ".join(dropwhile(_ASSIGNMENT.fullmatch, words))
-    return next((pattern for pattern in patterns if _is_match(written, pattern)), "")
+    command_text = " ".join(dropwhile(_ASSIGNMENT.fullmatch, words))
+    return next((pattern for pattern in patterns if _is_match(command_text, pattern)), "")
 
 
 def _find_pattern(words: Sequence[str], extra: Sequence[str]) -> str:
     """Return the pattern that these words match, "" = none."""
-    if configured := find_configured(words, extra):
-        return configured
+    if configured_pattern := find_configured(words, extra):
+        return configured_pattern
     words = _strip_launchers(list(words))
     if not words or _has_emptying_option(words):
         return ""
@@ -262,7 +262,9 @@ def _find_pattern(words: Sequence[str], extra: Sequence[str]) -> str:
     text = " ".join(words)
     plain = " ".join(word for word in words if not word.startswith("-"))  # `mvn -q test` is `mvn test`
     patterns = (*CHECK_PATTERNS, *extra)
-    return next((pattern for pattern in patterns if any(_is_match(each, pattern) for each in (text, plain))), "")
+    return next(
+        (pattern for pattern in patterns if any(_is_match(candidate, pattern) for candidate in (text, plain))), ""
+    )
 
 
 def _has_emptying_option(words: Sequence[str]) -> bool:
@@ -283,10 +285,10 @@ def _drop_place(words: list[str]) -> list[str]:
 
 def _find_kind(words: Sequence[str], extra: Sequence[str]) -> CheckKind:
     """Return what a command proves that is a check."""
-    said = set(_find_pattern(words, extra).replace("*", "").split())
-    if said & {"cargo", "deno"} and "check" not in said:
-        said -= {"cargo", "deno"}
-    return next((kind for kind, names in _KINDS if not said.isdisjoint(names.split())), "check")
+    pattern_words = set(_find_pattern(words, extra).replace("*", "").split())
+    if pattern_words & {"cargo", "deno"} and "check" not in pattern_words:
+        pattern_words -= {"cargo", "deno"}
+    return next((kind for kind, names in _KINDS if not pattern_words.isdisjoint(names.split())), "check")
 
 
 def _is_match(text: str, pattern: str) -> bool:
@@ -311,9 +313,11 @@ def _strip_launchers(words: list[str]) -> list[str]:
         if _ASSIGNMENT.fullmatch(words[0]):
             words = words[1:]
         elif words[0] == "timeout":
-            rest = [place for place, word in enumerate(words) if place and _DURATION.fullmatch(word)]
+            rest = [index for index, word in enumerate(words) if index and _DURATION.fullmatch(word)]
             words = words[rest[0] + 1 :] if rest else []
-        elif (starter := next((each for each in _LAUNCHERS if tuple(words[: len(each)]) == each), None)) is not None:
+        elif (
+            starter := next((launcher for launcher in _LAUNCHERS if tuple(words[: len(launcher)]) == launcher), None)
+        ) is not None:
             words = words[len(starter) :]
             while words and words[0].startswith("-"):
                 words = words[1:]
@@ -331,5 +335,5 @@ def _strip_python(words: list[str]) -> list[str]:
         rest = rest[1:]
     if rest[:1] != ["-m"]:
         return rest
-    own = {"unittest", "doctest", "compileall", "py_compile"}
-    return ["python", *rest] if len(rest) > 1 and rest[1] in own else rest[1:]
+    standard_modules = {"unittest", "doctest", "compileall", "py_compile"}
+    return ["python", *rest] if len(rest) > 1 and rest[1] in standard_modules else rest[1:]

@@ -71,19 +71,21 @@ class CommandOutput:
             return self._head + self._tail
         return f"{self._head}\n{self._format_gap(missing)}\n{self._tail}"
 
-    def render_since(self, place: int) -> str:
+    def render_since(self, offset: int) -> str:
         """Return what came after the first `place` characters, as far as it is held."""
-        if place < len(self._head) or not self.is_clipped:
-            held = self._head + self._tail
-            return held[place:] if not self.is_clipped else f"{self._head[place:]}\n{self._format_gap()}\n{self._tail}"
-        missing = self.total - len(self._tail) - place
+        if offset < len(self._head) or not self.is_clipped:
+            text = self._head + self._tail
+            return (
+                text[offset:] if not self.is_clipped else f"{self._head[offset:]}\n{self._format_gap()}\n{self._tail}"
+            )
+        missing = self.total - len(self._tail) - offset
         if missing <= 0:
-            return self._tail[-(self.total - place) :] if place < self.total else ""
+            return self._tail[-(self.total - offset) :] if offset < self.total else ""
         return f"{self._format_gap(missing)}\n{self._tail}"
 
     def _format_gap(self, missing: int | None = None) -> str:
         count = self.total - len(self._head) - len(self._tail) if missing is None else missing
-        where = (
+        hint = (
             f"the whole is kept: read_file {self.spilled_path}" if self.spilled_path else "the whole could not be kept"
         )
-        return f"[… {count:,} characters left out; {where} …]"
+        return f"[… {count:,} characters left out; {hint} …]"

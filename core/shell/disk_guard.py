@@ -66,11 +66,11 @@ class DiskGuard:
         if free < MIN_FREE_BYTES:
             return f"the disk was nearly full ({free >> 20} MB free, {MIN_FREE_BYTES >> 20} MB are kept)"
         if self._layer is not None and free < self._measure_below:
-            written = (self._directory, name_repository_layer(self._directory))
-            taken = sum([await asyncio.to_thread(measure_tree, each) for each in written])
-            if taken > self._quota:
-                return f"it had written {taken >> 20:,} MB, and there was room for {self._quota >> 20:,} MB"
-            self._measure_below = free - (self._quota - taken)
+            directories = (self._directory, name_repository_layer(self._directory))
+            used_bytes = sum([await asyncio.to_thread(measure_tree, directory) for directory in directories])
+            if used_bytes > self._quota:
+                return f"it had written {used_bytes >> 20:,} MB, and there was room for {self._quota >> 20:,} MB"
+            self._measure_below = free - (self._quota - used_bytes)
         return await self._find_cache_reason()
 
     async def _find_cache_reason(self) -> str:
@@ -78,21 +78,25 @@ class DiskGuard:
         if self._cache is None:
             return ""
         free, now = get_free_bytes(self._cache), monotonic()
-        free_then, then = _cache_measurements.get(self._cache, (0, 0.0))
-        if then and now - then < _MEASUREMENT_LIFETIME and free > free_then - CACHE_QUOTA // _CACHE_PARTS:
+        free_then, last_measurement = _cache_measurements.get(self._cache, (0, 0.0))
+        if (
+            last_measurement
+            and now - last_measurement < _MEASUREMENT_LIFETIME
+            and free > free_then - CACHE_QUOTA // _CACHE_PARTS
+        ):
             return ""
         _cache_measurements[self._cache] = (free, now)
-        taken = await asyncio.to_thread(measure_tree, self._cache)
-        if taken <= CACHE_QUOTA:
+        used_bytes = await asyncio.to_thread(measure_tree, self._cache)
+        if used_bytes <= CACHE_QUOTA:
             return ""
         self._is_cache_full = True
-        return f"~/.cache held {taken >> 20:,} MB, and {CACHE_QUOTA >> 20:,} MB is the most; it is emptied"
+        return f"~/.cache held {used_bytes >> 20:,} MB, and {CACHE_QUOTA >> 20:,} MB is the most; it is emptied"
 
     async def _strip_cache(self, cache: Path) -> None:
         """Walk the cache, a large one once a minute at most: that takes longer than most commands."""
-        took, then = _cache_walks.get(cache, (0.0, 0.0))
+        took, last_walk = _cache_walks.get(cache, (0.0, 0.0))
         began = monotonic()
-        if took < _SHORT_WALK or began - then > _MEASUREMENT_LIFETIME:
+        if took < _SHORT_WALK or began - last_walk > _MEASUREMENT_LIFETIME:
             await asyncio.to_thread(strip_privileges, cache)
             _cache_walks[cache] = (monotonic() - began, began)
 

@@ -90,16 +90,18 @@ class Execution:
         if self._layer is None:
             return ()
         with suppress(OSError):  # it writes meanwhile
-            found = scan_layer(self._layer.upper).entries
-            return tuple(each.path for each in found if each.kind in {"file", "symlink", "whiteout"})
+            entries = scan_layer(self._layer.upper).entries
+            return tuple(entry.path for entry in entries if entry.kind in {"file", "symlink", "whiteout"})
         return ()
 
     async def mask_secrets(self) -> None:
         """Mask the values of secret files in the output, except in raw output, which only the user reads."""
-        kept, root = self._withheld, self._host.workspace.root
+        withheld_paths, root = self._withheld, self._host.workspace.root
         await asyncio.to_thread(register_command_credentials, root, self._start_directory, self.request.command)
         if not self.request.is_raw:
-            values = await asyncio.to_thread(find_secret_values, root, (*kept.covered, *kept.masked))
+            values = await asyncio.to_thread(
+                find_secret_values, root, (*withheld_paths.covered, *withheld_paths.masked)
+            )
             self._veil.values = (*values, *list_masked_values())
 
     def finish_output(self) -> None:
@@ -164,13 +166,13 @@ class Execution:
         """Wait for the end and absorb the effects. Cancelling leaves the command running: then call `abandon`."""
         return self.settle(await self.wait())
 
-    def settle(self, ended: BoxResult) -> CommandResult:
+    def settle(self, box_result: BoxResult) -> CommandResult:
         """Absorb the effects of a command that has ended."""
-        for note in _list_lost_commits(ended):  # the model may well say that it has committed
+        for note in _list_lost_commits(box_result):  # the model may well say that it has committed
             self._host.emit(Notice(level="warning", message=note, hint=COMMIT_HINT))
         self.finish_output()
         self.output.close()
-        return self._build_result(ended, self._take_effects(ended))
+        return self._build_result(box_result, self._take_effects(box_result))
 
     async def wait(self) -> BoxResult:
         """Wait for the end, and hold the effects: then call `settle`, or `discard`."""
@@ -178,24 +180,24 @@ class Execution:
         assert self._disk_guard is not None
         watch = asyncio.create_task(self._disk_guard.watch(self.running))
         try:
-            ended = await self.running.wait()
+            box_result = await self.running.wait()
         finally:
             watch.cancel()
         await self._disk_guard.settle_cache()
-        return replace(ended, exit_code=None, end_reason="disk_full") if self._disk_guard.reason else ended
+        return replace(box_result, exit_code=None, end_reason="disk_full") if self._disk_guard.reason else box_result
 
-    def _take_effects(self, ended: BoxResult) -> str:
+    def _take_effects(self, box_result: BoxResult) -> str:
         order, layer = self.request, self._layer
-        self._record_check(ended)
-        if ended.end_reason == "lost":
+        self._record_check(box_result)
+        if box_result.end_reason == "lost":
             self._drop_layer()
             return self._emit_discarded(BOX_LOST)
-        if ended.end_reason == "disk_full" and self._disk_guard is not None:
+        if box_result.end_reason == "disk_full" and self._disk_guard is not None:
             self._drop_layer()
             return self._emit_discarded(ENDED_FOR_SPACE.format(self._disk_guard.reason))
         if layer is None:
             return self._emit_discarded()
-        if reason := self._find_loss(ended, layer):
+        if reason := self._find_loss(box_result, layer):
             self._drop_layer()
             return self._emit_discarded(reason)
         try:
@@ -206,13 +208,13 @@ class Execution:
         self._layer = None
         return format_effects(effects)
 
-    def _find_loss(self, ended: BoxResult, layer: CommandLayer) -> str:
+    def _find_loss(self, box_result: BoxResult, layer: CommandLayer) -> str:
         """Return why nothing of a command may be kept ("": it may): what only git would have of it is not kept."""
-        lost = _list_lost_commits(ended)
-        if any(STASH in note for note in lost):
+        lost_commits = _list_lost_commits(box_result)
+        if any(STASH in note for note in lost_commits):
             return STASHED
-        gone = self._host.shadow.list_taken_back(layer) if lost else ()
-        return TAKEN_BACK.format(_format_paths(gone)) if gone else ""
+        lost_paths = self._host.shadow.list_taken_back(layer) if lost_commits else ()
+        return TAKEN_BACK.format(_format_paths(lost_paths)) if lost_paths else ""
 
     def _emit_discarded(self, *notes: str) -> str:
         order = self.request
@@ -220,33 +222,35 @@ class Execution:
         self._host.emit(effects)
         return format_effects(effects)
 
-    def _record_check(self, ended: BoxResult) -> None:
+    def _record_check(self, box_result: BoxResult) -> None:
         """Record the check that the command was, if any, before its layer is absorbed.
 
         What the command itself changed has not been checked by it. A check counts only for what was pending from its
         beginning to its end.
         """
         ground, order = self._host, self.request
-        if ended.exit_code is None or order.overlays or _list_pending(ground) != self._pending_before:
+        if box_result.exit_code is None or order.overlays or _list_pending(ground) != self._pending_before:
             return
-        found = detect_checks(order.command, ended.exit_code, self.tracker.statuses, extra=ground.checks())
-        counts = self._count_tests(ended.exit_code)
-        if found is None or (not found.exit_code and counts is not None and (counts.failed or not counts.passed)):
+        check_result = detect_checks(order.command, box_result.exit_code, self.tracker.statuses, extra=ground.checks())
+        counts = self._count_tests(box_result.exit_code)
+        if check_result is None or (
+            not check_result.exit_code and counts is not None and (counts.failed or not counts.passed)
+        ):
             return  # a runner that ends with 0 and tells of failures, or of no test at all, has shown nothing
-        if not found.exit_code and is_silent(order.command, self.output.render_text()):
+        if not check_result.exit_code and is_silent(order.command, self.output.render_text()):
             return  # nor has one that tells nothing
         self._tests = counts.format() if counts is not None else ""
-        here = ground.workspace.root / self._start_directory
-        paths = tuple(os.path.relpath(here / each, ground.workspace.root) for each in found.paths)
+        start_path = ground.workspace.root / self._start_directory
+        paths = tuple(os.path.relpath(start_path / path, ground.workspace.root) for path in check_result.paths)
         check = Check(
             call=order.origin.call,
             command=order.command,
-            exit_code=found.exit_code,
+            exit_code=check_result.exit_code,
             paths=paths,
-            kind=found.kind,
+            kind=check_result.kind,
             tests=self._tests,
             directory=self._start_directory,
-            changed_here=self._find_changed_judges(found) if not found.exit_code else (),
+            changed_here=self._find_changed_judges(check_result) if not check_result.exit_code else (),
         )
         ground.emit(CheckRecorded(check=check))
 
@@ -262,18 +266,18 @@ class Execution:
         )
         return None if isinstance(checks, NotACheck) else find_run_counts(self.output.render_text(), exit_code)
 
-    def _build_result(self, ended: BoxResult, effects: str) -> CommandResult:
+    def _build_result(self, box_result: BoxResult, effects: str) -> CommandResult:
         return CommandResult(
-            exit_code=ended.exit_code,
+            exit_code=box_result.exit_code,
             output=self.output.render_text(),
-            duration_ms=ended.duration_ms,
-            timed_out=ended.end_reason == "timed_out",
+            duration_ms=box_result.duration_ms,
+            timed_out=box_result.end_reason == "timed_out",
             truncated=self.output.is_clipped,
-            ended=ended.end_reason,
+            ended=box_result.end_reason,
             directory=self._shell.directory,
             effects=effects,
             tests=self._tests,
-            notes=(*ended.notes, *self._withheld.notes, *([SECRETS_HIDDEN] if self._veil.masked_count else ())),
+            notes=(*box_result.notes, *self._withheld.notes, *([SECRETS_HIDDEN] if self._veil.masked_count else ())),
             spilled_path=self.output.spilled_path,
         )
 
@@ -301,9 +305,9 @@ class Execution:
             self._host.emit(Notice(level="warning", message=problem.message, hint=problem.hint))
 
 
-def _list_lost_commits(ended: BoxResult) -> list[str]:
+def _list_lost_commits(box_result: BoxResult) -> list[str]:
     """The notes on commits, branches and stashes that are not kept."""
-    return [note for note in ended.notes if note.startswith(COMMITS_DROPPED)]
+    return [note for note in box_result.notes if note.startswith(COMMITS_DROPPED)]
 
 
 def _list_pending(host: CommandHost) -> dict[str, FileState]:
@@ -316,12 +320,12 @@ def format_effects(effects: EffectsRecorded) -> str:
         return _format_disk_changes(effects)
     if effects.discarded:
         return "; ".join(("what it changed was discarded", *effects.notes))
-    reviewed = _list_changes(effects)
+    changes = _list_changes(effects)
     count = f"{effects.generated:,} generated file{'' if effects.generated == 1 else 's'}"
-    parts = [*reviewed, *([count] if effects.generated else [])]
+    parts = [*changes, *([count] if effects.generated else [])]
     if not parts:
         return "; ".join(("changed nothing", *effects.notes))
-    waiting = ["pending review"] if reviewed else ["kept beside the review"]
+    waiting = ["pending review"] if changes else ["kept beside the review"]
     return f"changed: {'; '.join([*parts, *waiting, *effects.notes])}"
 
 

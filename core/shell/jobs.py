@@ -63,7 +63,9 @@ class JobTable:
         order = execution.request
         job = BackgroundJob(f"job_{self._host.state.job_count + 1}", execution, directory)
         self._jobs[job.id] = job
-        for name in [each.id for each in self._jobs.values() if not each.is_alive][:-MAX_ENDED_JOBS]:
+        for name in [background_job.id for background_job in self._jobs.values() if not background_job.is_alive][
+            :-MAX_ENDED_JOBS
+        ]:
             del self._jobs[name]
         self._host.emit(JobStarted(id=job.id, call=order.origin.call, command=order.command, directory=job.directory))
         job.task = self._tasks.start(self._watch(job), name=job.id)
@@ -78,10 +80,10 @@ class JobTable:
             await execution.abandon()
             raise
         except Exception as problem:  # its effects could not be taken in: that is the end of it, too
-            known = problem if isinstance(problem, AgentTuiError) else ToolFailed(f"{type(problem).__name__}.")
-            self._host.emit_outside_turn(ErrorRaised(code=known.code, message=known.message, hint=known.hint))
+            error = problem if isinstance(problem, AgentTuiError) else ToolFailed(f"{type(problem).__name__}.")
+            self._host.emit_outside_turn(ErrorRaised(code=error.code, message=error.message, hint=error.hint))
             output = execution.output.render_text()
-            result = CommandResult(exit_code=None, output=output, duration_ms=0, ended="lost", effects=known.message)
+            result = CommandResult(exit_code=None, output=output, duration_ms=0, ended="lost", effects=error.message)
         job.result = result
         self._host.emit_outside_turn(
             JobEnded(
@@ -97,11 +99,11 @@ class JobTable:
     # what the model does with them
 
     def get_job(self, name: str) -> BackgroundJob:
-        found = self._jobs.get(name)
-        if found is None:
-            known = ", ".join(self._jobs) or "there is none"
-            raise ToolInputInvalid(f"There is no job {name!r}.", hint=f"The jobs are: {known}.")
-        return found
+        job = self._jobs.get(name)
+        if job is None:
+            names = ", ".join(self._jobs) or "there is none"
+            raise ToolInputInvalid(f"There is no job {name!r}.", hint=f"The jobs are: {names}.")
+        return job
 
     def list(self) -> tuple[JobReport, ...]:
         return tuple(self._build_report(job) for job in self._jobs.values())
@@ -115,10 +117,10 @@ class JobTable:
         return iter(self._jobs.values())
 
     def _build_report(self, job: BackgroundJob, output: str = "") -> JobReport:
-        result, place = job.result, job.directory
+        result, directory = job.result, job.directory
         duration = result.duration_ms if result else round((monotonic() - job.started) * 1000)
         return JobReport(
-            id=job.id, command=job.command, directory=place, duration_ms=duration, output=output, result=result
+            id=job.id, command=job.command, directory=directory, duration_ms=duration, output=output, result=result
         )
 
     async def read(self, name: str, wait: float = 0.0) -> JobReport:

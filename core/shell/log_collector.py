@@ -167,8 +167,8 @@ def is_ingest(head: bytes) -> bool:
 
 def _parse_request(head: bytes) -> _IngestRequest:
     first, *rest = head[:-4].split(b"\r\n")
-    found = _REQUEST_LINE.fullmatch(first)
-    if found is None:
+    match = _REQUEST_LINE.fullmatch(first)
+    if match is None:
         raise RequestRejected("404 Not Found")
     headers: dict[bytes, bytes] = {}
     for line in rest:
@@ -176,7 +176,7 @@ def _parse_request(head: bytes) -> _IngestRequest:
         if not colon or name.lower() in headers:
             raise RequestRejected("400 Bad Request")
         headers[name.lower()] = value.strip()
-    return _IngestRequest(found[1], found[2], found[3], headers)
+    return _IngestRequest(match[1], match[2], match[3], headers)
 
 
 async def _read_body(request: _IngestRequest, reader: asyncio.StreamReader) -> bytes:

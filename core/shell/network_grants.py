@@ -54,15 +54,15 @@ class NetworkGrants:
 
     # who may be reached
 
-    def list_hosts(self, *named: str) -> tuple[str, ...]:
+    def list_hosts(self, *named_hosts: str) -> tuple[str, ...]:
         """Return the patterns of hosts that can be reached now, sorted. `named`: hosts for which the user's own
         configuration stands as a rule that allows would."""
         rules = select_rules(self._rules(), "WebFetch", "allow")
-        configured: Iterable[str] = (*named, *(rule.pattern.lower() for rule in rules))
+        configured_hosts: Iterable[str] = (*named_hosts, *(rule.pattern.lower() for rule in rules))
         if foreign := self.list_foreign():
-            patterns = tuple(configured)
-            configured = (host for host in foreign if any(matches_host(each, host) for each in patterns))
-        standing = set() if self.is_suspended else {*self._session_hosts, *configured}
+            patterns = tuple(configured_hosts)
+            configured_hosts = (host for host in foreign if any(matches_host(pattern, host) for pattern in patterns))
+        standing = set() if self.is_suspended else {*self._session_hosts, *configured_hosts}
         return tuple(sorted(standing | self._once_hosts))
 
     def is_allowed(self, host: str, *, is_named: bool = False) -> bool:
@@ -71,8 +71,8 @@ class NetworkGrants:
         stricter = {
             rule.choice for rule in select_rules(self._rules(), "WebFetch", "ask", "deny") if rule.matches(host)
         }
-        granted = self._once_hosts if stricter else self.list_hosts(*((host,) if is_named else ()))
-        return "deny" not in stricter and any(matches_host(pattern, host) for pattern in granted)
+        allowed_patterns = self._once_hosts if stricter else self.list_hosts(*((host,) if is_named else ()))
+        return "deny" not in stricter and any(matches_host(pattern, host) for pattern in allowed_patterns)
 
     def can_be_asked(self, host: str) -> bool:
         """True if the user may be asked about a host: no rule denies it."""
@@ -84,27 +84,27 @@ class NetworkGrants:
 
     def list_session_grants(self) -> tuple[str, ...]:
         """Return what was granted for the session, each as the rule that would grant it, sorted."""
-        hosts = (f"WebFetch({each})" for each in self._session_hosts)
-        return tuple(sorted((*hosts, *(f"Service({each})" for each in self._session_services))))
+        hosts = (f"WebFetch({host})" for host in self._session_hosts)
+        return tuple(sorted((*hosts, *(f"Service({service})" for service in self._session_services))))
 
     def revoke(self, rule: str) -> bool:
         """Take back what was granted for the session, and end what it let through. Returns False if there is no such
         grant."""
-        known = rule in self.list_session_grants()
-        self._session_hosts = {each for each in self._session_hosts if f"WebFetch({each})" != rule}
-        self._session_services = {each for each in self._session_services if f"Service({each})" != rule}
-        if known:
+        is_granted = rule in self.list_session_grants()
+        self._session_hosts = {host for host in self._session_hosts if f"WebFetch({host})" != rule}
+        self._session_services = {service for service in self._session_services if f"Service({service})" != rule}
+        if is_granted:
             self.end_connections(rule)
-        return known
+        return is_granted
 
     def end_connections(self, text: str) -> None:
         """End the open connections of a grant that was taken back, `text` as a rule, where nothing else grants them."""
         self._record("grant.revoked", {"rule": text})
         rule = parse_rule(text, "allow")
         if rule.kind == "Service":
-            left = self.list_services()
+            services = self.list_services()
             for task, service in tuple(self._serving.items()):
-                if rule.matches(service) and service not in left:
+                if rule.matches(service) and service not in services:
                     task.cancel()
                     self._record("service.ended", {"service": service})
         elif rule.kind == "WebFetch" and self._proxy is not None:
@@ -119,12 +119,12 @@ class NetworkGrants:
 
     def list_services(self) -> tuple[str, ...]:
         """Return the services of the machine that can be reached now, sorted. Text of strangers ends what rules say."""
-        configured: Iterable[str] = (rule.pattern for rule in select_rules(self._rules(), "Service", "allow"))
-        standing = {*self._session_services, *(configured if not self.list_foreign() else ())}
+        configured_services: Iterable[str] = (rule.pattern for rule in select_rules(self._rules(), "Service", "allow"))
+        standing = {*self._session_services, *(configured_services if not self.list_foreign() else ())}
         stricter = select_rules(self._rules(), "Service", "ask", "deny")
-        kept = {each for each in standing if not any(rule.matches(each) for rule in stricter)}
+        allowed_services = {service for service in standing if not any(rule.matches(service) for rule in stricter)}
         once = filter(self.can_service_be_asked, self._once_services)
-        return tuple(sorted((set() if self.is_suspended else kept) | {*once}))
+        return tuple(sorted((set() if self.is_suspended else allowed_services) | {*once}))
 
     def can_service_be_asked(self, service: str) -> bool:
         """True if the user may be asked about a service: no rule denies it."""
@@ -143,12 +143,12 @@ class NetworkGrants:
         assert task is not None
         self._serving[task] = service
         try:
-            received = await serve_service(service, reader, writer, self._record)
+            received_bytes = await serve_service(service, reader, writer, self._record)
         finally:
             del self._serving[task]
-        if received is None and len(self._unanswered) < MAX_REFUSED:
+        if received_bytes is None and len(self._unanswered) < MAX_REFUSED:
             self._unanswered[service] = None
-        self._has_received = self._has_received or bool(received)
+        self._has_received = self._has_received or bool(received_bytes)
 
     # what happened
 
@@ -167,8 +167,8 @@ class NetworkGrants:
         if self.is_suspended:
             return "secrets were read and foreign data taken in during this turn"
         if foreign := tuple(self.list_foreign()):
-            named = ", ".join(foreign[:3]) + (" and others" if len(foreign) > 3 else "")
-            return f"text from {named} is in the conversation, and this host is new in it"
+            sources = ", ".join(foreign[:3]) + (" and others" if len(foreign) > 3 else "")
+            return f"text from {sources} is in the conversation, and this host is new in it"
         return ""
 
     def begin_turn(self, turn: str) -> None:
@@ -185,31 +185,31 @@ class NetworkGrants:
 
     def take_received(self) -> tuple[str, ...]:
         """Return the hosts that sent something to a command since the last call."""
-        found, self._received = tuple(self._received), {}
-        return found
+        hosts, self._received = tuple(self._received), {}
+        return hosts
 
     def take_unanswered(self) -> tuple[str, ...]:
         """Return the services at which nobody answered since the last call: in the box a connection to one begins, and
         ends at once."""
-        found, self._unanswered = tuple(self._unanswered), {}
-        return found
+        services, self._unanswered = tuple(self._unanswered), {}
+        return services
 
     def take_refused(self) -> tuple[HostAndPort, ...]:
         """Return the targets that were refused since the last call."""
-        found, self._refused = tuple(self._refused), {}
-        return found
+        targets, self._refused = tuple(self._refused), {}
+        return targets
 
     def _on_refused(self, target: HostAndPort) -> None:
         self._record("network.refused", {"host": target.host, "port": target.port})
         if len(self._refused) < MAX_REFUSED:
             self._refused[target] = None
 
-    def _on_passed(self, passed: ProxiedConnection) -> None:
-        self._has_received = self._has_received or passed.received > 0
-        if passed.received:
-            self._received[passed.target.host] = None
-        where = {"host": passed.target.host, "port": passed.target.port, "address": passed.address}
-        self._record("network.passed", where | {"sent": passed.sent, "received": passed.received})
+    def _on_passed(self, connection: ProxiedConnection) -> None:
+        self._has_received = self._has_received or connection.received > 0
+        if connection.received:
+            self._received[connection.target.host] = None
+        endpoint = {"host": connection.target.host, "port": connection.target.port, "address": connection.address}
+        self._record("network.passed", endpoint | {"sent": connection.sent, "received": connection.received})
 
     # the proxy
 
@@ -221,7 +221,12 @@ class NetworkGrants:
     async def open_proxy(self) -> Path | None:
         """Start the proxy at first use and return its socket; None: it can't be started, and there is no network."""
         if self._proxy is None:
-            proxy = Proxy(self.is_allowed, refused=self._on_refused, passed=self._on_passed, own=self._select_handler)
+            proxy = Proxy(
+                self.is_allowed,
+                on_refusal=self._on_refused,
+                on_connection=self._on_passed,
+                find_handler=self._select_handler,
+            )
             try:
                 self._socket = await proxy.start(self._directory)
             except (OSError, StateError):

@@ -67,16 +67,16 @@ class ProbeOverlay:
         Raises `StateError` if there is no space, `ToolInputInvalid` if a file holds marks of its own.
         """
         log = self._logs / f"{self._name}{run}.ndjson"
-        place = self._layers / run
-        lost: list[str] = []
+        layer = self._layers / run
+        lost_probes: list[str] = []
         try:
             log.unlink(missing_ok=True)
             self.build_posted_path(run).unlink(missing_ok=True)
             make_private_directory(self._layers)
             make_private_directory(self._logs)
-            known = [replace(each, code=each.code.replace(URL_PLACEHOLDER, url)) for each in probes]
-            for path, group in group_by_path(known).items():
-                lost += self._write_probed_file(place, path, group, shadow, run)
+            resolved_probes = [replace(probe, code=probe.code.replace(URL_PLACEHOLDER, url)) for probe in probes]
+            for path, group in group_by_path(resolved_probes).items():
+                lost_probes += self._write_probed_file(layer, path, group, shadow, run)
         except OSError as error:
             self.close(run)
             raise StateError(f"The probes can't be laid out in {self._layers}: {error.strerror}.") from error
@@ -86,11 +86,13 @@ class ProbeOverlay:
         is_bound = tier not in {Tier.LANDLOCK, Tier.NONE}  # there the cache has the path that it has here
         inside = find_home(build_environment(os.environ)) / ".cache" / log.name if is_bound else log
         env = {LOG_VARIABLE: str(inside), **({URL_VARIABLE: url} if url else {})}
-        over = (place,) if place.exists() else ()
-        return ProbeMount(overlays=over, env=env, log=log, posted=self.build_posted_path(run), lost_probes=tuple(lost))
+        over = (layer,) if layer.exists() else ()
+        return ProbeMount(
+            overlays=over, env=env, log=log, posted=self.build_posted_path(run), lost_probes=tuple(lost_probes)
+        )
 
     def _write_probed_file(
-        self, place: Path, path: str, probes: Sequence[Probe], shadow: Shadow, run: str
+        self, layer: Path, path: str, probes: Sequence[Probe], shadow: Shadow, run: str
     ) -> Iterable[str]:
         try:
             file, mode = read_probed_file(shadow, path)
@@ -98,22 +100,22 @@ class ProbeOverlay:
             return [probe.id for probe in probes]
         laid = insert_probes(file.text, probes, run)
         if len(laid.lost) < len(probes):
-            self._make_directories(place, path, shadow)
-            (place / path).write_bytes(file.encode(laid.text))
-            (place / path).chmod(mode)
+            self._make_directories(layer, path, shadow)
+            (layer / path).write_bytes(file.encode(laid.text))
+            (layer / path).chmod(mode)
         return laid.lost
 
-    def _make_directories(self, place: Path, path: str, shadow: Shadow) -> None:
+    def _make_directories(self, layer: Path, path: str, shadow: Shadow) -> None:
         """Create the directories above a file with the modes of those below, which the merged tree takes from them."""
-        place.mkdir(mode=0o755, parents=True, exist_ok=True)
+        layer.mkdir(mode=0o755, parents=True, exist_ok=True)
         root = shadow.workspace.root.stat()
-        place.chmod(stat.S_IMODE(root.st_mode) | 0o700)
-        for above in [each for each in reversed(PurePosixPath(path).parents) if str(each) != "."]:
-            made = place / above
-            if not made.exists():
-                known = shadow.stat(str(above))
-                made.mkdir()
-                made.chmod((known.mode if known else 0o755) | 0o700)
+        layer.chmod(stat.S_IMODE(root.st_mode) | 0o700)
+        for above in [parent for parent in reversed(PurePosixPath(path).parents) if str(parent) != "."]:
+            directory = layer / above
+            if not directory.exists():
+                stats = shadow.stat(str(above))
+                directory.mkdir()
+                directory.chmod((stats.mode if stats else 0o755) | 0o700)
 
     def close(self, run: str) -> None:
         """Remove a run's layer and log."""
@@ -129,20 +131,20 @@ class ProbeOverlay:
             if self._layers.is_dir():
                 remove_tree(self._layers)
         with suppress(OSError):
-            for each in self._logs.glob(f"{self._name}*"):
-                each.unlink()
+            for path in self._logs.glob(f"{self._name}*"):
+                path.unlink()
 
 
 def read_probed_file(shadow: Shadow, path: str) -> tuple[TextFile, int]:
     """Return a file as the agent sees it, and its mode. Raises `ToolFailed` (none, large, no text) or `PathRefused`."""
-    found = shadow.stat(path)
-    if found is None or found.kind != "file":
+    stats = shadow.stat(path)
+    if stats is None or stats.kind != "file":
         raise ToolFailed(f"There is no file {path}.")
     data = shadow.read(path, MAX_PROBED_FILE + 1) or b""
     file = decode_text(data) if len(data) <= MAX_PROBED_FILE else None
     if file is None:
         raise ToolFailed(f"{path} is {'too large' if len(data) > MAX_PROBED_FILE else 'no text'}: it takes no probes.")
-    return file, stat.S_IMODE(found.mode)
+    return file, stat.S_IMODE(stats.mode)
 
 
 def read_chunks(log: Path, start: int = 0) -> Iterator[bytes]:
@@ -155,9 +157,9 @@ def read_chunks(log: Path, start: int = 0) -> Iterator[bytes]:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return
         os.lseek(descriptor, start, os.SEEK_SET)
-        left = MAX_LOG - start
-        while left > 0 and (piece := os.read(descriptor, min(_CHUNK, left))):
-            left -= len(piece)
+        remaining = MAX_LOG - start
+        while remaining > 0 and (piece := os.read(descriptor, min(_CHUNK, remaining))):
+            remaining -= len(piece)
             yield piece
     except OSError:
         return
@@ -177,6 +179,6 @@ class LogTail:
         """Return the new lines; ends with a line break unless empty."""
         fresh = b"".join(read_chunks(self._log, self._offset))
         self._offset += len(fresh)
-        whole, newline, rest = (self._partial_line + fresh).rpartition(b"\n")
+        lines, newline, rest = (self._partial_line + fresh).rpartition(b"\n")
         self._partial_line = rest[-65_536:]
-        return whole + newline
+        return lines + newline

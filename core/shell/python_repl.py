@@ -32,10 +32,10 @@ class PythonRepl:
         self, code: str, *, origin: Origin, time_limit: float, on_output: Callable[[str], None]
     ) -> CommandResult:
         """Run a block that the gate has let through; see `PythonInterpreter.run`."""
-        keeps = self.terminal.keeps_effects()
-        if self._session is None or self._keeps_effects is not keeps:
+        keeps_effects = self.terminal.keeps_effects()
+        if self._session is None or self._keeps_effects is not keeps_effects:
             await self.close()
-            self._session, self._keeps_effects = PythonInterpreter(self._start), keeps
+            self._session, self._keeps_effects = PythonInterpreter(self._start), keeps_effects
         self._origin = origin
         return await self._session.run(code, time_limit=time_limit, on_output=on_output)
 
@@ -49,14 +49,14 @@ class PythonRepl:
         if not await terminal.find_box():
             if not terminal.keeps_effects():
                 raise ToolFailed("Nothing on this machine can hold what Python does, so none runs in this mode.")
-            unboxed = UnboxedProcess(on_output)
+            process = UnboxedProcess(on_output)
             env = terminal.shell.build_environment(terminal.host.build_environment())
-            await unboxed.start(command, terminal.host.workspace.root / terminal.shell.directory, env)
-            return unboxed
+            await process.start(command, terminal.host.workspace.root / terminal.shell.directory, env)
+            return process
         order = CommandRequest(
             command=command, origin=self._origin, keeps_effects=terminal.keeps_effects(), time_limit=None
         )
-        started = await terminal.start_job(order, on_output, wait=0.0)
-        if not started.job:
-            raise ToolFailed(f"Python could not be started: {started.output.strip()[:500] or 'it ended at once'}.")
-        return terminal.jobs.get_job(started.job).running
+        result = await terminal.start_job(order, on_output, wait=0.0)
+        if not result.job:
+            raise ToolFailed(f"Python could not be started: {result.output.strip()[:500] or 'it ended at once'}.")
+        return terminal.jobs.get_job(result.job).running

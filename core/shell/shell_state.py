@@ -81,8 +81,8 @@ class ShellTracker:
             end = self._buffer.find(self._close, start)
             if end < 0:
                 break
-            if told := _parse_report(replace_undecodable(self._buffer[start + len(self._open) : end])):
-                self._reports.append(told)
+            if report := _parse_report(replace_undecodable(self._buffer[start + len(self._open) : end])):
+                self._reports.append(report)
             self._buffer = self._buffer[:start] + self._buffer[end + len(self._close) :]
         keep = start if start >= 0 else len(self._buffer) - count_overlap(self._buffer, self._open)
         self._emit_output(keep)
@@ -93,9 +93,9 @@ class ShellTracker:
         self._emit_output(start if start >= 0 else len(self._buffer))
 
     def _emit_output(self, count: int) -> None:
-        shown, self._buffer = self._buffer[:count], self._buffer[count:]
-        if shown:
-            self._on_output(shown)
+        text, self._buffer = self._buffer[:count], self._buffer[count:]
+        if text:
+            self._on_output(text)
 
     @property
     def statuses(self) -> tuple[int, ...]:
@@ -107,27 +107,27 @@ class ShellTracker:
         if len(self._reports) < 2:
             return before, ""
         first, last = self._reports[0], self._reports[-1]
-        variables, removed = dict(before.variables), set(before.removed)
+        variables, removed_names = dict(before.variables), set(before.removed)
         for name in first.variables.keys() - last.variables.keys():
             variables.pop(name, None)
-            removed.add(name)
-        seen = _find_seen_root(first.directory, before.directory)
+            removed_names.add(name)
+        seen_root = _find_seen_root(first.directory, before.directory)
         for name, value in last.variables.items():
             if first.variables.get(name) != value and len(value) <= MAX_VALUE:
-                variables[name] = value.replace(str(seen), str(root)) if seen != root else value
-                removed.discard(name)
-        directory, note = _relativize(last.directory, (root, seen))
+                variables[name] = value.replace(str(seen_root), str(root)) if seen_root != root else value
+                removed_names.discard(name)
+        directory, note = _relativize(last.directory, (root, seen_root))
         if len(variables) > MAX_VARIABLES:
             return ShellState(directory=directory, variables=before.variables, removed=before.removed), (
                 f"{note} More than {MAX_VARIABLES} variables were set; they are not kept.".strip()
             )
-        return ShellState(directory=directory, variables=variables, removed=frozenset(removed)), note
+        return ShellState(directory=directory, variables=variables, removed=frozenset(removed_names)), note
 
 
 def _find_seen_root(start: str, directory: str) -> Path:
     """Return the path at which the command saw the workspace: a box that works on a copy has it elsewhere."""
-    seen = Path(start)
-    return seen if directory == "." else seen.parents[len(Path(directory).parts) - 1]
+    path = Path(start)
+    return path if directory == "." else path.parents[len(Path(directory).parts) - 1]
 
 
 def _relativize(directory: str, roots: Sequence[Path]) -> tuple[str, str]:
@@ -145,10 +145,10 @@ def replace_undecodable(text: str) -> str:
 
 def _parse_report(text: str) -> ShellReport | None:
     statuses, newline, rest = text.partition("\n")
-    directory, more, declarations = rest.partition("\n")
-    if not newline or not more:
+    directory, separator, declarations = rest.partition("\n")
+    if not newline or not separator:
         return None
-    codes = tuple(int(each) for each in statuses.split() if each.isdigit())
+    codes = tuple(int(status) for status in statuses.split() if status.isdigit())
     return ShellReport(directory=directory, variables=parse_exports(declarations), statuses=codes)
 
 
@@ -162,34 +162,34 @@ _NAMED = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", 
 
 def parse_exports(text: str) -> dict[str, str]:
     """Parse the output of bash's `export -p`, without variables that are not the user's to set."""
-    found: dict[str, str] = {}
-    place = 0
-    while declared := _DECLARATION.search(text, place):
-        place = declared.end()
-        if not declared[2]:
+    variables: dict[str, str] = {}
+    offset = 0
+    while declaration := _DECLARATION.search(text, offset):
+        offset = declaration.end()
+        if not declaration[2]:
             continue
         parts: list[str] = []
-        while segment := _SEGMENT.match(text, place):
+        while segment := _SEGMENT.match(text, offset):
             parts.append(_decode_segment(segment))
-            place = segment.end()
-        name, value = declared[1], "".join(parts)
+            offset = segment.end()
+        name, value = declaration[1], "".join(parts)
         if name not in _KEPT_BY_SHELL and not name.startswith(_OWN_PREFIXES) and "\ufffd" not in value:
-            found[name] = value
-    return found
+            variables[name] = value
+    return variables
 
 
 def _decode_segment(segment: re.Match[str]) -> str:
-    ansi, double, single, escaped, bare = segment.groups()
+    ansi, double, single, escape, bare = segment.groups()
     if ansi is not None:
         return _ESCAPE.sub(_decode_escape, ansi)
     if double is not None:
-        return re.sub(r"\\([$`\"\\\n])", lambda each: each[1].strip("\n"), double)
-    return single if single is not None else (escaped or bare or "")
+        return re.sub(r"\\([$`\"\\\n])", lambda match: match[1].strip("\n"), double)
+    return single if single is not None else (escape or bare or "")
 
 
 def _decode_escape(escape: re.Match[str]) -> str:
     octal, hexadecimal, short, long, letter = escape.groups()
     if octal is not None:
-        return bytes(int(each, 8) & 0xFF for each in octal.split("\\")[1:]).decode("utf-8", "replace")
+        return bytes(int(part, 8) & 0xFF for part in octal.split("\\")[1:]).decode("utf-8", "replace")
     number = hexadecimal or short or long
     return chr(int(number, 16)) if number else _NAMED.get(letter, letter)

@@ -22,11 +22,11 @@ def clip_text(directory: Path, call: str, text: str) -> tuple[str, str]:
     """Return the text as the model gets it, and the name of the file with the whole ("" = nothing was left out)."""
     if len(text) <= MAX_RESULT:
         return text, ""
-    name, why = spill_output(directory, call, text)
-    where = f"the whole is kept: read_file {name}" if name else f"the whole could not be kept: {why}"
+    name, reason = spill_output(directory, call, text)
+    hint = f"the whole is kept: read_file {name}" if name else f"the whole could not be kept: {reason}"
     head, tail = MAX_RESULT * 2 // 3, MAX_RESULT // 3
     left_out = len(text) - head - tail
-    return f"{text[:head]}\n[… {left_out:,} characters left out; {where} …]\n{text[-tail:]}", name
+    return f"{text[:head]}\n[… {left_out:,} characters left out; {hint} …]\n{text[-tail:]}", name
 
 
 def extract_first_line(text: str) -> str:
@@ -61,10 +61,10 @@ def spill_output(directory: Path, name: str, text: str) -> tuple[str, str]:
 
 def read_spilled(directory: Path, path: str) -> bytes | None:
     """Return the content of a spilled result; None for any other path."""
-    found = _NAME.fullmatch(path)
-    if found is None:
+    match = _NAME.fullmatch(path)
+    if match is None:
         return None
     try:
-        return (directory / OUTPUTS_FOLDER / f"{found['call']}.txt").read_bytes()
+        return (directory / OUTPUTS_FOLDER / f"{match['call']}.txt").read_bytes()
     except OSError:
         return None

@@ -79,12 +79,12 @@ class Terminal:
         box = await self.host.box.find()
         if box is None:
             return await self._run_unboxed(order, on_output, note)
-        execution, ended = await self._run_boxed(box, order, on_output)
-        while await self._ask_after_run(execution, ended, should_run_again):
+        execution, box_result = await self._run_boxed(box, order, on_output)
+        while await self._ask_after_run(execution, box_result, should_run_again):
             execution.discard()
             self._emit_dropped(order, RUN_AGAIN)
-            execution, ended = await self._run_boxed(box, order, on_output)
-        result = execution.settle(ended)
+            execution, box_result = await self._run_boxed(box, order, on_output)
+        result = execution.settle(box_result)
         return self._add_notes(result, note, self._update_shell(execution.tracker))
 
     async def _run_boxed(
@@ -100,13 +100,13 @@ class Terminal:
             raise
 
     async def _ask_after_run(
-        self, execution: Execution, ended: BoxResult, should_run_again: Callable[[], Awaitable[bool]]
+        self, execution: Execution, box_result: BoxResult, should_run_again: Callable[[], Awaitable[bool]]
     ) -> bool:
         """Ask whether a command is run again. A question that is called off leaves what the command did."""
         try:
             return await should_run_again()
         except BaseException:
-            execution.settle(ended)
+            execution.settle(box_result)
             self._update_shell(execution.tracker)
             raise
 
@@ -170,7 +170,7 @@ class Terminal:
         finally:
             witness.finish()
             output.close()
-        whole = replace(
+        command_result = replace(
             result,
             output=output.render_text(),
             truncated=output.is_clipped or result.truncated,
@@ -178,7 +178,7 @@ class Terminal:
             directory=shell.directory,
             spilled_path=output.spilled_path,
         )
-        return whole if order.is_typed else self._add_notes(whole, note, self._update_shell(witness))
+        return command_result if order.is_typed else self._add_notes(command_result, note, self._update_shell(witness))
 
     def _add_notes(self, result: CommandResult, *notes: str) -> CommandResult:
         return replace(result, notes=(*result.notes, *filter(None, notes)))
@@ -189,24 +189,24 @@ class Terminal:
         """Return to the root when the shell's directory is gone (rejected, discarded). Returns a note, "" = none."""
         directory = self.shell.directory
         try:
-            found = None if directory == "." else self.host.shadow.stat(directory)
+            stats = None if directory == "." else self.host.shadow.stat(directory)
         except PathRefused:
-            found = None
-        if directory == "." or (found is not None and found.kind == "directory"):
+            stats = None
+        if directory == "." or (stats is not None and stats.kind == "directory"):
             return ""
         self._set_shell(ShellState(variables=self.shell.variables, removed=self.shell.removed))
         return DIRECTORY_GONE.format(directory)
 
     def _update_shell(self, witness: ShellTracker) -> str:
-        moved, note = witness.compute_state(self.shell, self.host.workspace.root)
-        self._set_shell(moved)
+        shell_state, note = witness.compute_state(self.shell, self.host.workspace.root)
+        self._set_shell(shell_state)
         return note
 
     def restore_shell(self) -> None:
         """Restore the shell from the session's own record."""
-        known = self.host.state.shell
+        shell = self.host.state.shell
         self.shell = ShellState(
-            directory=known.directory, variables=dict(known.environment), removed=frozenset(known.removed)
+            directory=shell.directory, variables=dict(shell.environment), removed=frozenset(shell.removed)
         )
 
     def reset_shell(self) -> None:

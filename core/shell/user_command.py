@@ -65,17 +65,17 @@ class UserCommand:
                 call=self.call, tool=self._tool, arguments="{}", document=self._document, summary=self.command
             )
         )
-        heard: list[str] = []
+        chunks: list[str] = []
 
         def show(text: str) -> None:
-            heard.append(text)
+            chunks.append(text)
             self._emit(ToolOutput(call=self.call, text=text))
 
         try:
             result = self.result = await self._start(show)
             self._emit_end("completed" if result.exit_code is not None else "failed", result)
         except asyncio.CancelledError:
-            self._emit_end("cancelled", _build_stopped_result("".join(heard), self._describe_stop()))
+            self._emit_end("cancelled", _build_stopped_result("".join(chunks), self._describe_stop()))
             raise
         except AgentTuiError as problem:
             self._emit_end("failed", _build_stopped_result("", problem.format_with_hint()))

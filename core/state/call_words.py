@@ -56,8 +56,8 @@ _OPERATIONS: Final = {"create": "Created", "edit": "Edited", "delete": "Deleted"
 
 def describe_call(tool: str, *, is_running: bool) -> str:
     """Return the words for a call of a tool; the name of one that is not ours as it is."""
-    running, ended = _WORDS.get(tool, (tool, tool))
-    return running if is_running else ended
+    running, ended_label = _WORDS.get(tool, (tool, tool))
+    return running if is_running else ended_label
 
 
 def describe_edit(operation: str, *, has_failed: bool) -> str:

@@ -12,7 +12,7 @@ Step = Callable[[SessionState, ev.Envelope, Any], None]
 
 
 def _set_hypotheses(state: SessionState, _: ev.Envelope, event: ev.HypothesesSet) -> None:
-    state.debug.hypotheses = {each.id: each for each in event.hypotheses}
+    state.debug.hypotheses = {hypothesis.id: hypothesis for hypothesis in event.hypotheses}
     state.debug.reset_fix()
 
 
@@ -68,13 +68,13 @@ def _change_mode(state: SessionState, _: ev.Envelope, event: ev.ModeChanged) -> 
 def _record_fix(state: SessionState, _: ev.Envelope, event: ev.ChangeProposed | ev.ChangeRevised) -> None:
     """Record an edit of the agent's; not another event about the same edit, and not the user's own."""
     debug, change, before = state.debug, event.change, state.review.changes.get(event.change.path)
-    origin, known = change.origin, before.origin if before else None
+    origin, previous_origin = change.origin, before.origin if before else None
     is_agents = origin is not None and bool(origin.turn and origin.call) and origin.tool != "you"
     if state.mode != "debug" or not debug.has_confirmed_cause or not is_agents:
         return
     if before is not None and before.pending == change.pending:
         return
-    if before is None or known is None or known.strip_user_edit() != origin:
+    if before is None or previous_origin is None or previous_origin.strip_user_edit() != origin:
         debug.fixes.setdefault(change.path, before.pending if before else None)
         debug.fix_run, debug.fix_verdict = "", None
 

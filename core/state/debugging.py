@@ -40,8 +40,8 @@ class DebugState:
     @property
     def has_confirmed_cause(self) -> bool:
         """True if a cause is confirmed, so that it may be fixed. A fix that did not help refutes it."""
-        refuted = self.fix_verdict is not None and self.fix_verdict.outcome == "broken"
-        return not refuted and any(each.state == "confirmed" for each in self.hypotheses.values())
+        is_refuted = self.fix_verdict is not None and self.fix_verdict.outcome == "broken"
+        return not is_refuted and any(hypothesis.state == "confirmed" for hypothesis in self.hypotheses.values())
 
     @property
     def has_fix(self) -> bool:
@@ -52,8 +52,10 @@ class DebugState:
     @property
     def awaits_fix_verdict(self) -> bool:
         """True if a run has shown the fix and the user has given no verdict on it."""
-        known = self.fix_verdict
-        return bool(self.fix_run) and (known is None or (known.outcome == "unsure" and known.run != self.fix_run))
+        fix_verdict = self.fix_verdict
+        return bool(self.fix_run) and (
+            fix_verdict is None or (fix_verdict.outcome == "unsure" and fix_verdict.run != self.fix_run)
+        )
 
     def reset_fix(self) -> None:
         """Forget the fix and what is known of it."""

@@ -45,7 +45,7 @@ class CodeReview(NamedTuple):
 
     def list_open(self) -> list[Finding]:
         """Return the findings that nothing was decided on, in order."""
-        return [each for each in self.findings if self.get_standing(each.id).standing == "open"]
+        return [finding for finding in self.findings if self.get_standing(finding.id).standing == "open"]
 
 
 class _Draft(Struct):
@@ -77,8 +77,8 @@ def read_findings(documents: Iterable[AnyDocument]) -> list[Finding]:
                 continue
         before = None
     _add_place(drafts, before)
-    found = [_build_finding(number, each) for number, each in enumerate(drafts, 1)]
-    return sorted(found, key=lambda each: SEVERITIES.index(each.severity))
+    findings = [_build_finding(number, draft) for number, draft in enumerate(drafts, 1)]
+    return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
 def _read_text(text: str, drafts: list[_Draft], before: CodeReferenceDocument | None) -> None:
@@ -91,7 +91,7 @@ def _read_text(text: str, drafts: list[_Draft], before: CodeReferenceDocument | 
                 drafts[-1].lines.append(line)
             continue
         title = head["title"].strip().strip("*_ ").rstrip(":")
-        severity = next(each for each in SEVERITIES if each == head["severity"].lower())
+        severity = next(level for level in SEVERITIES if level == head["severity"].lower())
         drafts.append(_Draft(severity, title, before if number == 0 else None))
 
 
@@ -114,18 +114,18 @@ def _add_block(draft: _Draft, block: CodeBlockDocument) -> None:
 
 def _build_finding(number: int, draft: _Draft) -> Finding:
     text, reference = "\n".join(draft.lines).strip(), draft.reference
-    found = Finding(id=str(number), severity=draft.severity, title=draft.title, text=text)
+    finding = Finding(id=str(number), severity=draft.severity, title=draft.title, text=text)
     if reference is None:
-        return found
-    place = reference.metadata
+        return finding
+    metadata = reference.metadata
     return Finding(
-        id=found.id,
-        severity=found.severity,
-        title=found.title,
+        id=finding.id,
+        severity=finding.severity,
+        title=finding.title,
         text=text,
-        path=place.file_path.removeprefix("./"),
-        start=place.start_line,
-        end=place.end_line,
+        path=metadata.file_path.removeprefix("./"),
+        start=metadata.start_line,
+        end=metadata.end_line,
         quote=reference.content or "",
         suggestion=draft.suggestion,
     )

@@ -34,9 +34,9 @@ def apply_event(state: SessionState, envelope: ev.Envelope, table: Steps | None 
     return True
 
 
-def _assign(*names: str, **renamed: str) -> Step:
+def _assign(*names: str, **renames: str) -> Step:
     """Build a step that copies fields of the event, under their own name or as `field_of_the_state="name"`."""
-    pairs = tuple({**{name: name for name in names}, **renamed}.items())
+    pairs = tuple({**{name: name for name in names}, **renames}.items())
 
     def assign(state: SessionState, _: ev.Envelope, event: object) -> None:
         for target, source in pairs:
@@ -76,19 +76,19 @@ def _drop_all(name: str) -> Step:
     """Build a step that removes the event's ids from a dictionary of the state."""
 
     def drop_all(state: SessionState, _: ev.Envelope, event: Any) -> None:
-        for each in event.ids:
-            getattr(state, name).pop(each, None)
+        for identifier in event.ids:
+            getattr(state, name).pop(identifier, None)
 
     return drop_all
 
 
 def _combine_steps(*tables: Steps) -> dict[type[ev.Event], tuple[Step, ...]]:
     """Merge tables: an event in several of them takes its steps in their order."""
-    merged: dict[type[ev.Event], tuple[Step, ...]] = {}
+    steps_by_event: dict[type[ev.Event], tuple[Step, ...]] = {}
     for table in tables:
-        for event, added in table.items():
-            merged[event] = merged.get(event, ()) + added
-    return merged
+        for event, added_steps in table.items():
+            steps_by_event[event] = steps_by_event.get(event, ()) + added_steps
+    return steps_by_event
 
 
 # What an engine and a screen both keep.

@@ -47,8 +47,8 @@ class ReceiptFile(NamedTuple):
     def verdict(self) -> str:
         """The verdict in words: one for all hunks, else how many have which."""
         parts = [(self.accepted, "accepted"), (self.rejected, "rejected"), (self.waiting, "to review")]
-        told = [(number, word) for number, word in parts if number]
-        return told[0][1] if len(told) == 1 else ", ".join(f"{number} {word}" for number, word in told)
+        counts = [(number, word) for number, word in parts if number]
+        return counts[0][1] if len(counts) == 1 else ", ".join(f"{number} {word}" for number, word in counts)
 
 
 class Receipt(NamedTuple):
@@ -67,8 +67,8 @@ class Receipt(NamedTuple):
 def build_receipt(state: SessionState, turn: TurnState) -> Receipt:
     """Build the receipt of a turn, with the verdicts that stand now."""
     files: dict[str, ReceiptFile] = {}
-    for each in _list_files(state, turn.id):
-        files[each.path] = files[each.path].add(each) if each.path in files else each
+    for file in _list_files(state, turn.id):
+        files[file.path] = files[file.path].add(file) if file.path in files else file
     return Receipt(
         prompt=turn.prompt,
         model=turn.model,
@@ -93,14 +93,14 @@ def _list_files(state: SessionState, turn: str) -> Iterator[ReceiptFile]:
 
 
 def _count_verdict(record: VerdictRecord) -> ReceiptFile:
-    added, removed = _count_lines(record.hunks)
-    judged = max(len(record.hunks), 1)
-    accepted, rejected = (judged, 0) if record.verdict == "accept" else (0, judged)
-    return ReceiptFile(record.path, added, removed, accepted, rejected, 0, record.renamed_from)
+    added_lines, removed_lines = _count_lines(record.hunks)
+    hunk_count = max(len(record.hunks), 1)
+    accepted_count, rejected_count = (hunk_count, 0) if record.verdict == "accept" else (0, hunk_count)
+    return ReceiptFile(record.path, added_lines, removed_lines, accepted_count, rejected_count, 0, record.renamed_from)
 
 
 def _count_lines(hunks: Iterable[Hunk]) -> tuple[int, int]:
-    lines = [(each.new_lines, each.old_lines) for each in hunks]
+    lines = [(hunk.new_lines, hunk.old_lines) for hunk in hunks]
     return sum(new for new, _ in lines), sum(old for _, old in lines)
 
 
@@ -108,18 +108,18 @@ def describe_checks(state: SessionState, commands: Iterable[str], mark: str = ""
     """Describe checks that have passed, each with the tests that it counted: `pytest -q (12 passed)`. `mark` stands
     around each command."""
     turns = (*state.left_turns.values(), *state.turns)
-    told = {name: run.told for turn in turns for name, run in turn.checks.items() if run.exit_code == 0}
+    summaries = {name: run.told for turn in turns for name, run in turn.checks.items() if run.exit_code == 0}
     words = {name: f"{mark}{' '.join(name.split())}{mark}" for name in commands}
-    return [f"{words[name]} ({told[name]})" if told.get(name) else words[name] for name in words]
+    return [f"{words[name]} ({summaries[name]})" if summaries.get(name) else words[name] for name in words]
 
 
 def render_receipt(receipt: Receipt) -> str:
     """Render a receipt as Markdown, as it is put into a pull request."""
     parts = ["\n".join(f"> {line}".rstrip() for line in receipt.prompt.strip().splitlines()[:10])]
     if receipt.files:
-        rows = [f"| {_render_name(each)} | +{each.added} −{each.removed} | {each.verdict} |" for each in receipt.files]
-        more = len(rows) - MAX_FILES
-        rows = [*rows[:MAX_FILES], *([f"| … {more:,} more | | |"] if more > 0 else [])]
+        rows = [f"| {_render_name(file)} | +{file.added} −{file.removed} | {file.verdict} |" for file in receipt.files]
+        excess = len(rows) - MAX_FILES
+        rows = [*rows[:MAX_FILES], *([f"| … {excess:,} more | | |"] if excess > 0 else [])]
         parts.append("\n".join(["| file | lines | |", "|:--|--:|:--|", *rows]))
     if receipt.checks:
         parts.append("\n".join(f"- {_render_check(command, run)}" for command, run in receipt.checks))
@@ -133,14 +133,14 @@ def _render_name(file: ReceiptFile) -> str:
 
 def _quote(text: str) -> str:
     """Quote foreign text as code in a table, where neither a bar nor a backtick ends anything."""
-    shown = display_name(text).replace("`", "ˋ").replace("|", "¦")
-    return f"`{shown[:MAX_NAME]}{'…' if len(shown) > MAX_NAME else ''}`"
+    label = display_name(text).replace("`", "ˋ").replace("|", "¦")
+    return f"`{label[:MAX_NAME]}{'…' if len(label) > MAX_NAME else ''}`"
 
 
 def _render_check(command: str, run: CheckRun) -> str:
     sign = "✅" if run.exit_code == 0 else "❌"
-    told = run.told or ("passed" if run.exit_code == 0 else f"exit code {run.exit_code}")
-    return f"{sign} {_quote(command)}: {told}"
+    outcome = run.told or ("passed" if run.exit_code == 0 else f"exit code {run.exit_code}")
+    return f"{sign} {_quote(command)}: {outcome}"
 
 
 def _list_costs(receipt: Receipt) -> Iterator[str]:

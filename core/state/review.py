@@ -66,9 +66,9 @@ ReviewStep = Callable[[ReviewState, Any], None]
 
 
 def _set_change(review: ReviewState, event: ev.ChangeProposed | ev.ChangeRevised) -> None:
-    known = review.changes.get(event.change.path)
+    previous_change = review.changes.get(event.change.path)
     review.changes[event.change.path] = event.change
-    if known is None or known.pending != event.change.pending:  # they spoke of another text
+    if previous_change is None or previous_change.pending != event.change.pending:  # they spoke of another text
         review.diagnostics.pop(event.change.path, None)
 
 
@@ -94,7 +94,7 @@ def _add_verdict(review: ReviewState, event: ev.VerdictGiven) -> None:
 
 
 def _undo_verdict(review: ReviewState, event: ev.VerdictUndone) -> None:
-    review.verdicts = [each for each in review.verdicts if each.id != event.id]
+    review.verdicts = [verdict for verdict in review.verdicts if verdict.id != event.id]
 
 
 def _add_commit(review: ReviewState, event: ev.CommitMade) -> None:
@@ -108,7 +108,7 @@ def _set_layers(review: ReviewState, event: ev.LayersChanged) -> None:
 def _set_check(review: ReviewState, event: ev.CheckRecorded) -> None:
     check = event.check
     review.changes = {
-        path: replace(each, check=check) if check.covers(path) else each for path, each in review.changes.items()
+        path: replace(change, check=check) if check.covers(path) else change for path, change in review.changes.items()
     }
 
 
@@ -146,9 +146,9 @@ def _set_code_review(review: ReviewState, event: ev.FindingsReported) -> None:
 
 
 def _settle_findings(review: ReviewState, event: ev.FindingsSettled) -> None:
-    if (known := review.code_review) is not None:
-        settled = dict.fromkeys(event.ids, SettledFinding(event.standing, event.turn))
-        review.code_review = known._replace(settled={**known.settled, **settled})
+    if (code_review := review.code_review) is not None:
+        settled_findings = dict.fromkeys(event.ids, SettledFinding(event.standing, event.turn))
+        review.code_review = code_review._replace(settled={**code_review.settled, **settled_findings})
 
 
 def _add_write(review: ReviewState, event: ev.FileWritten) -> None:

@@ -21,9 +21,9 @@ from core.state.usage import add_usage
 Recall = Callable[[Sequence[int]], Iterable[ev.Envelope]]
 
 
-def refuse_recall(wanted: Sequence[int]) -> Iterable[ev.Envelope]:
+def refuse_recall(records: Sequence[int]) -> Iterable[ev.Envelope]:
     """Refuse to read records: the state is not made from a log. Raises `StateError`."""
-    if wanted:
+    if records:
         raise StateError("there is no log to go back in.")
     return ()
 
@@ -87,18 +87,18 @@ class Branch:
 
     def list_records(self) -> list[int]:
         """Return all records but the root, in order."""
-        found, record = list[int](), self.tip
+        records, record = list[int](), self.tip
         while record:
-            found.append(record)
+            records.append(record)
             record = self.parents[record]
-        return found[::-1]
+        return records[::-1]
 
     def has_record(self, record: int) -> bool:
         """True if this record is on the branch, or is the root."""
-        at = self.tip
-        while at > record:  # a record is younger than its parent
-            at = self.parents[at]
-        return at == record
+        ancestor = self.tip
+        while ancestor > record:  # a record is younger than its parent
+            ancestor = self.parents[ancestor]
+        return ancestor == record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,8 +78,8 @@ def add_verdict(state: SessionState, _: ev.Envelope, event: ev.VerdictGiven) -> 
 
 def undo_verdict(state: SessionState, _: ev.Envelope, event: ev.VerdictUndone) -> None:
     state.unreported_verdicts.pop(event.id, None)
-    if known := state.reported_verdicts.pop(event.id, None):
-        state.undone_verdicts[event.id] = known
+    if verdict_record := state.reported_verdicts.pop(event.id, None):
+        state.undone_verdicts[event.id] = verdict_record
 
 
 def report_verdicts(state: SessionState, _: ev.Envelope, event: ev.VerdictsReported) -> None:
@@ -172,8 +172,8 @@ def finish_document(state: SessionState, envelope: ev.Envelope, event: ev.Docume
 
 def _drop_older_run(turn: TurnState, run: TerminalCommandMetadata) -> None:
     """Drop what an earlier run of a command has shown, if its last run has shown nothing: it did not end, say."""
-    known = turn.checks.get(run.command)
-    if known is not None and known.call and known.call != run.tool_call_id:
+    check_run = turn.checks.get(run.command)
+    if check_run is not None and check_run.call and check_run.call != run.tool_call_id:
         del turn.checks[run.command]
 
 
@@ -209,12 +209,14 @@ def append_message(state: SessionState, envelope: ev.Envelope, event: ev.Message
 
 def deliver_with_message(state: SessionState, _: ev.Envelope, event: ev.MessageAppended) -> None:
     """Drop what a message delivers: steers, and the answers in the successful result of the call that asked."""
-    for each in event.steers:
-        state.pending_steers.pop(each, None)
+    for steer in event.steers:
+        state.pending_steers.pop(steer, None)
     message = event.message
     if isinstance(message, ToolMessage) and not message.is_error and state.unreported_answers:
-        for each in [key for key, told in state.unreported_answers.items() if told.asked.call == message.call_id]:
-            del state.unreported_answers[each]
+        for question_id in [
+            key for key, answer in state.unreported_answers.items() if answer.asked.call == message.call_id
+        ]:
+            del state.unreported_answers[question_id]
 
 
 def compact_history(state: SessionState, envelope: ev.Envelope, event: ev.ContextCompacted) -> None:
@@ -235,12 +237,12 @@ def drop_spans(state: SessionState, envelope: ev.Envelope, event: ev.ContextDrop
 
 def _replace_spans(messages: list[Message], event: ev.ContextDropped) -> None:
     """Put the note in the place of each span; from the last one on, so that the others stay where they are."""
-    for span in sorted(event.spans, key=lambda each: (each.message, each.start), reverse=True):
+    for span in sorted(event.spans, key=lambda dropped_span: (dropped_span.message, dropped_span.start), reverse=True):
         message = messages[span.message] if span.message < len(messages) else None
         if isinstance(message, UserMessage | ToolMessage):
             content = f"{message.content[: span.start]}{event.note}{message.content[span.end :]}"
-            kept = message.attachments if isinstance(message, UserMessage) else ()
-            messages[span.message] = replace(message, content=content, attachments=kept)
+            attachments = message.attachments if isinstance(message, UserMessage) else ()
+            messages[span.message] = replace(message, content=content, attachments=attachments)
 
 
 def drop_reasoning(state: SessionState, envelope: ev.Envelope, _: ev.ReasoningDropped) -> None:
@@ -250,7 +252,7 @@ def drop_reasoning(state: SessionState, envelope: ev.Envelope, _: ev.ReasoningDr
 
 def _strip_reasoning(messages: Iterable[Message]) -> list[Message]:
     """Return the same messages without what only their API can read: answers go back as text and calls."""
-    return [replace(each, wire=None) if isinstance(each, AssistantMessage) else each for each in messages]
+    return [replace(message, wire=None) if isinstance(message, AssistantMessage) else message for message in messages]
 
 
 def add_steer(state: SessionState, _: ev.Envelope, event: ev.TurnSteered) -> None:
@@ -278,7 +280,7 @@ def add_checkpoint(state: SessionState, envelope: ev.Envelope, event: ev.Checkpo
         todos=state.todos,
         plan_path=state.todos_plan_path,
         reported_verdicts=tuple(state.reported_verdicts),
-        questions=(*(each.asked for each in state.unreported_answers.values()), *state.questions.values()),
+        questions=(*(answer.asked for answer in state.unreported_answers.values()), *state.questions.values()),
     )
     state.debug.checkpoints[event.id] = state.debug.hypotheses
 
@@ -289,12 +291,12 @@ def rewind_turns(state: SessionState, _: ev.Envelope, event: ev.ConversationRewo
     if checkpoint is None:
         return
     state.turn_branch.tip = checkpoint.last_turn
-    known = state.left_turns | {turn.seq: turn for turn in state.turns}
-    state.turns[:] = [known.pop(record) for record in state.turn_branch.list_records()]
-    state.left_turns = known
+    turns_by_seq = state.left_turns | {turn.seq: turn for turn in state.turns}
+    state.turns[:] = [turns_by_seq.pop(record) for record in state.turn_branch.list_records()]
+    state.left_turns = turns_by_seq
     state.unreported_answers.clear()
     state.agent_sessions.clear()  # they know more than what is left
-    state.questions = {each.id: each for each in checkpoint.questions}
+    state.questions = {question.id: question for question in checkpoint.questions}
 
 
 def rewind_messages(state: SessionState, _: ev.Envelope, event: ev.ConversationRewound) -> None:
@@ -304,29 +306,31 @@ def rewind_messages(state: SessionState, _: ev.Envelope, event: ev.ConversationR
         return
     state.message_branch.tip = checkpoint.last_message
     state.messages[:] = _read_messages(state.recall(state.message_branch.list_records()))
-    for each in [each for each in state.reported_verdicts if each not in checkpoint.reported_verdicts]:
-        state.unreported_verdicts[each] = state.reported_verdicts.pop(each)
+    for verdict_id in [
+        verdict_id for verdict_id in state.reported_verdicts if verdict_id not in checkpoint.reported_verdicts
+    ]:
+        state.unreported_verdicts[verdict_id] = state.reported_verdicts.pop(verdict_id)
 
 
 def _read_messages(records: Iterable[ev.Envelope]) -> list[Message]:
-    found = list[Message]()
+    history = list[Message]()
     for record in records:
         match record.event:
             case ev.MessageAppended(message=message):
-                found.append(message)
+                history.append(message)
             case ev.ContextCompacted(messages=messages):
-                found += messages
+                history += messages
             case ev.ContextDropped():
-                _replace_spans(found, record.event)
+                _replace_spans(history, record.event)
             case ev.ReasoningDropped():
-                found[:] = _strip_reasoning(found)
+                history[:] = _strip_reasoning(history)
             case _:
                 raise StateError(f"record {record.seq} of the session log is no message.")
-    return found
+    return history
 
 
 def start_subagent(state: SessionState, _: ev.Envelope, event: ev.SubagentStarted) -> None:
-    known = state.subagents.pop(event.id, None)
+    previous_subagent = state.subagents.pop(event.id, None)
     new = SubagentState(
         id=event.id,
         todo=event.todo,
@@ -335,60 +339,67 @@ def start_subagent(state: SessionState, _: ev.Envelope, event: ev.SubagentStarte
         title=event.title,
         candidate_of=event.candidate_of,
     )
-    state.subagents[event.id] = known or new
+    state.subagents[event.id] = previous_subagent or new
     began = state.subagents[event.id]
     began.state, began.model, began.call = "working", event.model, event.call
 
 
 def finish_subagent(state: SessionState, _: ev.Envelope, event: ev.SubagentFinished) -> None:
-    if (known := state.subagents.get(event.id)) is not None:
-        known.state, known.reason, known.message = "ended", event.reason, event.message
-        known.said, known.duration_ms = event.said, known.duration_ms + event.duration_ms
-        known.usage = add_usage(known.usage, event.usage)
-        state.model_choices.add_usage("subagent", known.model, event.usage)
+    if (subagent := state.subagents.get(event.id)) is not None:
+        subagent.state, subagent.reason, subagent.message = "ended", event.reason, event.message
+        subagent.said, subagent.duration_ms = event.said, subagent.duration_ms + event.duration_ms
+        subagent.usage = add_usage(subagent.usage, event.usage)
+        state.model_choices.add_usage("subagent", subagent.model, event.usage)
     if (turn := state.current_turn) is not None:
         turn.usage = add_usage(turn.usage, event.usage)
 
 
 def rate_subagent(state: SessionState, _: ev.Envelope, event: ev.SubagentRated) -> None:
-    if (known := state.subagents.get(event.id)) is not None:
-        known.rating = event
+    if (subagent := state.subagents.get(event.id)) is not None:
+        subagent.rating = event
 
 
 def begin_merge(state: SessionState, _: ev.Envelope, event: ev.SubagentMerging) -> None:
-    if (known := state.subagents.get(event.id)) is not None:
-        known.state = "merging"
+    if (subagent := state.subagents.get(event.id)) is not None:
+        subagent.state = "merging"
 
 
 def finish_merge(state: SessionState, _: ev.Envelope, event: ev.SubagentMerged) -> None:
-    if (known := state.subagents.get(event.id)) is not None:
-        known.state, known.conflicts = "ended" if event.refused else "merged", event.conflicts
+    if (subagent := state.subagents.get(event.id)) is not None:
+        subagent.state, subagent.conflicts = "ended" if event.refused else "merged", event.conflicts
 
 
 def close_subagents(state: SessionState, _: ev.Envelope, event: ev.TodoChanged) -> None:
     """Close the subagents whose todos are not in progress any more."""
     working = {todo.id for todo in event.todos if todo.status == "in_progress"}
-    for each in state.subagents.values():
-        if each.todo and each.plan == event.plan and each.state in {"ended", "merged"} and each.todo not in working:
-            each.state = "closed"
+    for subagent in state.subagents.values():
+        if (
+            subagent.todo
+            and subagent.plan == event.plan
+            and subagent.state in {"ended", "merged"}
+            and subagent.todo not in working
+        ):
+            subagent.state = "closed"
 
 
 def drop_merged_subagents(state: SessionState, _: ev.Envelope, __: ev.CheckpointRestored) -> None:
     """Forget merged subagents: their changes may be gone, so that their todos begin anew. A candidate can be taken
     again."""
-    for each in state.subagents.values():
-        if each.candidate_of and each.state == "merged":
-            each.state = "ended"
-    state.subagents = {key: each for key, each in state.subagents.items() if each.state != "merged"}
+    for subagent in state.subagents.values():
+        if subagent.candidate_of and subagent.state == "merged":
+            subagent.state = "ended"
+    state.subagents = {key: subagent for key, subagent in state.subagents.items() if subagent.state != "merged"}
 
 
 def record_merged_change(state: SessionState, _: ev.Envelope, event: ev.ChangeProposed | ev.ChangeRevised) -> None:
     """Record a change as part of the merge that is under way, if it comes from the merged subagent."""
     change = event.change
-    for each in state.subagents.values():
-        is_theirs = change.origin is not None and change.origin.call == each.id
-        if each.state == "merging" and (is_theirs or each.id in {other.by for other in change.competing_versions}):
-            each.joined.add(change.path)
+    for subagent in state.subagents.values():
+        is_theirs = change.origin is not None and change.origin.call == subagent.id
+        if subagent.state == "merging" and (
+            is_theirs or subagent.id in {other.by for other in change.competing_versions}
+        ):
+            subagent.joined.add(change.path)
 
 
 def activate_skill(state: SessionState, _: ev.Envelope, event: ev.SkillActivated) -> None:

@@ -36,10 +36,10 @@ class CountedTests(NamedTuple):
 
     def format(self) -> str:
         """Format as `2 failed, 10 passed`; skipped ones only beside nothing else."""
-        told = [(self.failed, "failed"), (self.passed, "passed")]
+        counts = [(self.failed, "failed"), (self.passed, "passed")]
         if not self.failed + self.passed:
-            told = [(self.skipped, "skipped")]
-        return ", ".join(f"{number:,} {word}" for number, word in told if number)
+            counts = [(self.skipped, "skipped")]
+        return ", ".join(f"{number:,} {word}" for number, word in counts if number)
 
 
 def find_run_counts(output: str, exit_code: int) -> CountedTests | None:
@@ -56,21 +56,21 @@ def is_silent(command: str, output: str) -> bool:
 def find_test_counts(output: str) -> CountedTests | None:
     """Return what the last test runner in an output has counted; None: none speaks there."""
     text = _ESCAPES.sub("", output[-_TAIL:]).replace("\r", "")
-    found: list[tuple[str, str]]
+    matches: list[tuple[str, str]]
     if cargo := _CARGO.findall(text):  # one line for each binary of a crate
         return CountedTests(*(sum(map(int, column)) for column in zip(*cargo, strict=True)))
     if ctest := _CTEST.search(text):
-        failed, total = int(ctest[1]), int(ctest[2])
-        return CountedTests(total - failed, failed)
+        failed_count, total = int(ctest[1]), int(ctest[2])
+        return CountedTests(total - failed_count, failed_count)
     if unittest := _UNITTEST.search(text):
         parts = _add_up([(word, number) for word, number in _UNITTEST_PART.findall(unittest[2] or "")])
         return CountedTests(int(unittest[1]) - parts.failed - parts.skipped, parts.failed, parts.skipped)
     for line in reversed(text.splitlines()):
-        if (counted := _COUNTED_LINE.match(line.strip())) and (found := _COUNT.findall(counted[1])):
-            return _add_up([(word, number) for number, word in found])
-    if found := _MOCHA.findall(text):
-        return _add_up([(word, number) for number, word in found])
-    return _add_up(found) if (found := _TAP.findall(text)) else None
+        if (match := _COUNTED_LINE.match(line.strip())) and (matches := _COUNT.findall(match[1])):
+            return _add_up([(word, number) for number, word in matches])
+    if matches := _MOCHA.findall(text):
+        return _add_up([(word, number) for number, word in matches])
+    return _add_up(matches) if (matches := _TAP.findall(text)) else None
 
 
 def _add_up(parts: list[tuple[str, str]]) -> CountedTests:

@@ -9,10 +9,10 @@ from core.protocol.messages import Usage
 _COUNTS: Final = tuple(name for name in Usage.__struct_fields__ if name != "cost")
 
 
-def subtract_usage(whole: Usage, part: Usage) -> Usage:
+def subtract_usage(total: Usage, part: Usage) -> Usage:
     """Return `whole` less `part`."""
-    cost = None if whole.cost is None else whole.cost - (part.cost or 0.0)
-    return Usage(**{name: getattr(whole, name) - getattr(part, name) for name in _COUNTS}, cost=cost)
+    cost = None if total.cost is None else total.cost - (part.cost or 0.0)
+    return Usage(**{name: getattr(total, name) - getattr(part, name) for name in _COUNTS}, cost=cost)
 
 
 def add_usage(first: Usage, second: Usage) -> Usage:

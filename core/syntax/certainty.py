@@ -67,13 +67,13 @@ def is_surely_broken(path: str, before: str, after: str, lines: Collection[int])
     """Return True if `after`, which a grammar does not read at `lines` (1-indexed), is broken in any form of its
     language. `before` is a text that was read; "" = there was none."""
     ending = PurePath(path).suffix.lower()
-    if len(after) > LARGEST or _TEMPLATE.search(concerned := _join_concerned(before, after, lines)):
+    if len(after) > LARGEST or _TEMPLATE.search(affected_text := _join_concerned(before, after, lines)):
         return False
     if ending in _PYTHON:
-        return find_compile_error(after) is not None and not _UNREAD[ending].search(concerned)
+        return find_compile_error(after) is not None and not _UNREAD[ending].search(affected_text)
     if ending == ".json":
         return not is_read_as_loose_json(path, after)
-    if (unread := _UNREAD.get(ending)) is not None and not unread.search(concerned):
+    if (unread := _UNREAD.get(ending)) is not None and not unread.search(affected_text):
         return True
     return _loses_brackets(ending, before, after)
 
@@ -98,9 +98,9 @@ def takes_loose_json(path: str) -> bool:
 
 def _join_concerned(before: str, after: str, lines: Collection[int]) -> str:
     """Return the lines that are new, and those that are not read."""
-    known = set(before.split("\n"))
+    old_lines = set(before.split("\n"))
     return "\n".join(
-        line for number, line in enumerate(after.split("\n"), start=1) if number in lines or line not in known
+        line for number, line in enumerate(after.split("\n"), start=1) if number in lines or line not in old_lines
     )
 
 

@@ -32,12 +32,12 @@ def find_position(path: str, text: str, line: int) -> SyntaxPosition | None:
     if root is None or not body.strip():
         return None
     column = len(body[: len(body) - len(body.lstrip())].encode("utf-8", "surrogatepass"))
-    at = (line - 1, column)
-    node = root.descendant_for_point_range(at, (line - 1, column + 1))
+    point = (line - 1, column)
+    node = root.descendant_for_point_range(point, (line - 1, column + 1))
     within, begins = [], []
     while node is not None:
         within.append(node.type)
-        begins += [node.type] if tuple(node.start_point) == at else []
+        begins += [node.type] if tuple(node.start_point) == point else []
         node = node.parent
     return SyntaxPosition(within=tuple(within), begins=tuple(begins))
 
@@ -47,14 +47,14 @@ def find_definitions(path: str, text: str) -> tuple[Definition, ...] | None:
     root = parse_syntax(path, text)
     if root is None:
         return None
-    found: list[Definition] = []
+    definitions: list[Definition] = []
     waiting = [(root, root)]
     while waiting:
         node, outer = waiting.pop()
         is_part = node.type in ("decorated_definition", "export_statement")
-        waiting += [(each, outer if is_part else each) for each in reversed(node.children)]
+        waiting += [(child, outer if is_part else child) for child in reversed(node.children)]
         name = node.child_by_field_name("name")
         if name is not None and name.text is not None and node.child_by_field_name("body") is not None:
-            first, own, last = outer.start_point[0], node.start_point[0], node.end_point[0]
-            found.append(Definition(name.text.decode("utf-8", "replace"), first, own, last))
-    return tuple(found)
+            first, definition_line, last = outer.start_point[0], node.start_point[0], node.end_point[0]
+            definitions.append(Definition(name.text.decode("utf-8", "replace"), first, definition_line, last))
+    return tuple(definitions)

@@ -47,26 +47,26 @@ def _find_flaws(path: str, text: str, limit: int) -> tuple[SyntaxFlaw, ...] | No
     root = parse_syntax(path, text)
     if root is None:
         return None
-    found: list[SyntaxFlaw] = []
+    flaws: list[SyntaxFlaw] = []
     waiting = [root] if root.has_error else []
-    while waiting and len(found) < limit:
+    while waiting and len(flaws) < limit:
         node = waiting.pop()
         if node.is_missing or node.is_error:
-            found.append(SyntaxFlaw(line=node.start_point[0] + 1, missing=node.type if node.is_missing else ""))
+            flaws.append(SyntaxFlaw(line=node.start_point[0] + 1, missing=node.type if node.is_missing else ""))
         else:
             waiting += [child for child in reversed(node.children) if child.has_error or child.is_missing]
-    return _ask_others(path, text, tuple(found))
+    return _ask_others(path, text, tuple(flaws))
 
 
-def _ask_others(path: str, text: str, found: tuple[SyntaxFlaw, ...]) -> tuple[SyntaxFlaw, ...]:
+def _ask_others(path: str, text: str, flaws: tuple[SyntaxFlaw, ...]) -> tuple[SyntaxFlaw, ...]:
     """Return the flaws that stay when those who read more of a language than its grammar, or less, were asked."""
     if path.endswith(".json"):
-        return () if found and takes_loose_json(path) and is_read_as_loose_json(path, text) else found
+        return () if flaws and takes_loose_json(path) and is_read_as_loose_json(path, text) else flaws
     if not path.endswith(_PYTHON) or len(text) > LARGEST:
-        return found
+        return flaws
     problem = find_compile_error(text)
-    if found or problem is None:
-        return found if problem is not None else ()
+    if flaws or problem is None:
+        return flaws if problem is not None else ()
     # What our own Python does not parse may be newer than it.
     is_certain = isinstance(problem, IndentationError) or is_parsed_by_python(text)
     return (SyntaxFlaw(line=problem.lineno or 1, message=problem.msg),) if is_certain else ()
@@ -77,28 +77,28 @@ def find_new_flaws(path: str, before: str, after: str) -> tuple[SyntaxFlaw, ...]
     now = find_flaws(path, after, limit=_ASKED) if before != after else ()
     if not now:
         return ()
-    known = Counter(_build_flaw_keys(before, find_flaws(path, before, limit=_ASKED) or ()))
+    old_counts = Counter(_build_flaw_keys(before, find_flaws(path, before, limit=_ASKED) or ()))
     fresh = []
     for flaw, key in zip(now, _build_flaw_keys(after, now), strict=True):
-        if known[key]:
-            known[key] -= 1
+        if old_counts[key]:
+            old_counts[key] -= 1
         else:
             fresh.append(flaw)
     return tuple(fresh)
 
 
-def _build_flaw_keys(text: str, found: Sequence[SyntaxFlaw]) -> list[tuple[str, str, str]]:
+def _build_flaw_keys(text: str, flaws: Sequence[SyntaxFlaw]) -> list[tuple[str, str, str]]:
     bodies = split_lines(text).bodies
-    rows = [bodies[flaw.line - 1].strip() if flaw.line <= len(bodies) else "" for flaw in found]
-    return [(row, flaw.missing, flaw.message) for row, flaw in zip(rows, found, strict=True)]
+    rows = [bodies[flaw.line - 1].strip() if flaw.line <= len(bodies) else "" for flaw in flaws]
+    return [(row, flaw.missing, flaw.message) for row, flaw in zip(rows, flaws, strict=True)]
 
 
 def describe_first_flaw(path: str, before: str, after: str) -> str:
     """Describe the first place that does not parse, when everything parsed before and it is surely broken; "" else."""
     if before == after or find_flaws(path, before, limit=1) != ():
         return ""
-    found = find_flaws(path, after, limit=1)
-    return describe_flaw(found[0]) if found and breaks_syntax(path, before, after, found) else ""
+    flaws = find_flaws(path, after, limit=1)
+    return describe_flaw(flaws[0]) if flaws and breaks_syntax(path, before, after, flaws) else ""
 
 
 def breaks_syntax(path: str, before: str, after: str, flaws: Sequence[SyntaxFlaw]) -> bool:
@@ -115,5 +115,5 @@ def breaks_syntax(path: str, before: str, after: str, flaws: Sequence[SyntaxFlaw
 
 def describe_flaw(flaw: SyntaxFlaw) -> str:
     """Describe a flaw with its line, for a model or a user."""
-    what = flaw.message or (f"{flaw.missing!r} is missing" if flaw.missing else "this does not parse")
-    return f"line {flaw.line}: {what}"
+    message = flaw.message or (f"{flaw.missing!r} is missing" if flaw.missing else "this does not parse")
+    return f"line {flaw.line}: {message}"

@@ -108,8 +108,8 @@ def find_symbols(path: str, text: str) -> tuple[Symbol, ...] | None:
 
 def match_symbol(symbol: Symbol, name: str) -> bool:
     """True if a name as people write it (`method`, `Class.method`, `Class::method`) is this symbol's."""
-    wanted = name.replace("::", ".").replace("#", ".")
-    return symbol.name == wanted or f".{symbol.qualified}".endswith(f".{wanted}")
+    dotted_name = name.replace("::", ".").replace("#", ".")
+    return symbol.name == dotted_name or f".{symbol.qualified}".endswith(f".{dotted_name}")
 
 
 def _iterate_symbols(root: Node) -> Iterator[Symbol]:
@@ -131,40 +131,40 @@ def _iterate_symbols(root: Node) -> Iterator[Symbol]:
             yield Symbol(name, inner, outer.start_point[0], outer.end_point[0], kind)
         elif node.type == "impl_item":
             inner, kind = _read_text(node.child_by_field_name("type")).partition("<")[0], "class"
-        passed = passed_by_at_top if node is root else passed_by
-        children = [each for each in reversed(node.named_children) if each.type not in passed]
+        skipped_kinds = passed_by_at_top if node is root else passed_by
+        children = [child for child in reversed(node.named_children) if child.type not in skipped_kinds]
         is_part = node.type in _OUTERMOST and node.named_child_count <= _count_decorators(node) + 1
-        waiting += [_Step(each, outer if is_part else each, level + 1, inner, kind, depth) for each in children]
+        waiting += [_Step(child, outer if is_part else child, level + 1, inner, kind, depth) for child in children]
 
 
 def _classify(node: Node, above: str) -> str:
     """Return the kind of a definition; `above`: that of what it stands in."""
     value = node.child_by_field_name("value") or node.child_by_field_name("right")
-    told = value.type if value is not None and value.type in _FUNCTIONS else node.type
-    told = "function" if told == "arrow_function" else told
-    kind = next((kind for part, kind in _KINDS if part in told), "constant")
+    node_type = value.type if value is not None and value.type in _FUNCTIONS else node.type
+    node_type = "function" if node_type == "arrow_function" else node_type
+    kind = next((kind for part, kind in _KINDS if part in node_type), "constant")
     return "method" if kind == "function" and above in _METHOD_OWNERS else kind
 
 
 def _find_name(node: Node, outer: Node, *, is_outer: bool) -> str:
     """Return the name that a node defines, "" = none; `outer` is the statement that it is all of."""
-    named = node.child_by_field_name("name")
-    if named is None:
+    name_node = node.child_by_field_name("name")
+    if name_node is None:
         return _find_assigned_name(node, is_outer=is_outer)
     kind = node.type
     if kind in _EXPRESSIONS:
         return ""
     if node.child_by_field_name("body") is not None or kind in _NAMED:
-        return _read_text(named)
+        return _read_text(name_node)
     value = node.child_by_field_name("value")
     if kind in _VALUES:
-        return _read_text(named) if is_outer else ""
+        return _read_text(name_node) if is_outer else ""
     if kind == "variable_declarator":
         is_function = value is not None and value.type in _FUNCTIONS
         counts = is_function or is_outer or outer.type == "export_statement"
-        return _read_text(named) if named.type == "identifier" and counts else ""
+        return _read_text(name_node) if name_node.type == "identifier" and counts else ""
     is_field = kind in ("public_field_definition", "field_definition", "pair")
-    return _read_text(named) if is_field and value is not None and value.type in _FUNCTIONS else ""
+    return _read_text(name_node) if is_field and value is not None and value.type in _FUNCTIONS else ""
 
 
 def _find_assigned_name(node: Node, *, is_outer: bool) -> str:
@@ -176,17 +176,17 @@ def _find_assigned_name(node: Node, *, is_outer: bool) -> str:
             inner = inner.child_by_field_name("declarator")
         return _read_text(inner).rpartition("::")[2]
     if kind == "assignment":
-        left = node.child_by_field_name("left")
-        return _read_text(left) if is_outer and left is not None and left.type == "identifier" else ""
+        left_node = node.child_by_field_name("left")
+        return _read_text(left_node) if is_outer and left_node is not None and left_node.type == "identifier" else ""
     if kind not in ("assignment_expression", "pair", "field_definition"):
         return ""
     side, value = ("left", "right") if kind == "assignment_expression" else ("key", "value")
-    given = node.child_by_field_name(value)
-    if given is None or given.type not in _FUNCTIONS:
+    value_node = node.child_by_field_name(value)
+    if value_node is None or value_node.type not in _FUNCTIONS:
         return ""
     target = node.child_by_field_name(side) or node.child_by_field_name("property")
-    found = _read_text(target).rpartition(".")[2]
-    return found if found.isidentifier() else ""
+    name = _read_text(target).rpartition(".")[2]
+    return name if name.isidentifier() else ""
 
 
 def _find_receiver(node: Node) -> str:

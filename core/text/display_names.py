@@ -56,17 +56,17 @@ def display_name(name: str, width: int = 0) -> str:
 
 
 def _mark_pieces(name: str) -> Iterator[str]:
-    blanks = {at for run in _BLANKS.finditer(name) for at in range(run.start(), run.end())}
+    blanks = {index for run in _BLANKS.finditer(name) for index in range(run.start(), run.end())}
     before, marks = "", 0
-    for found in _PIECES.finditer(name):
-        if word := found[1]:
+    for match in _PIECES.finditer(name):
+        if word := match[1]:
             yield from mark_word(word)
             before, marks = word[-1], 0
-        elif _is_mark_of(found[2], before, marks):
-            yield found[2]
-            before, marks = found[2], marks + 1
+        elif _is_mark_of(match[2], before, marks):
+            yield match[2]
+            before, marks = match[2], marks + 1
         else:
-            yield _display_character(found[2], is_odd=found.start() in blanks)
+            yield _display_character(match[2], is_odd=match.start() in blanks)
             before, marks = "", 0
 
 
@@ -112,12 +112,12 @@ def _name_run(run: str) -> str:
     """Return the characters of a run, each by its number; of a long one the rest by its count and a hash of it, so that
     no two are alike."""
     groups = [(sign, sum(1 for _ in group)) for sign, group in groupby(run)]
-    named = "".join(f"‹U+{ord(sign):04X}{f'×{number}' if number > 1 else ''}›" for sign, number in groups[:_MAX_NAMED])
+    label = "".join(f"‹U+{ord(sign):04X}{f'×{number}' if number > 1 else ''}›" for sign, number in groups[:_MAX_NAMED])
     if len(groups) <= _MAX_NAMED:
-        return named
+        return label
     rest = run[sum(number for _, number in groups[:_MAX_NAMED]) :]
     digest = hashlib.sha256(rest.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    return f"{named}‹and {len(rest):,} more, {digest}›"
+    return f"{label}‹and {len(rest):,} more, {digest}›"
 
 
 def expose_controls(text: str) -> str:

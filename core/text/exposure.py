@@ -100,18 +100,18 @@ def expose_unseen(line: str) -> str:
 
 def _mark_unseen(line: str) -> Iterator[tuple[str, str]]:
     """Yield the pieces of a line as `_mark_pieces` does, with marks for what can't be seen alone."""
-    has_own_mark, at = "‹" in line and _OWN_MARK.search(line) is not None, 0
-    while at < len(line):
-        sign = line[at]
-        plain = _PLAIN_IN_PIPES.match(line, at) or _KEYCAP.match(line, at)
+    has_own_mark, offset = "‹" in line and _OWN_MARK.search(line) is not None, 0
+    while offset < len(line):
+        sign = line[offset]
+        plain = _PLAIN_IN_PIPES.match(line, offset) or _KEYCAP.match(line, offset)
         is_mark = _OWN_SIGN.match(sign) is not None or is_unseen(sign) or (sign == "‹" and has_own_mark)
-        if plain or not is_mark or (sign == "\ufe0f" and _EMOJI_BASE.match(line[at - 1 : at])):
+        if plain or not is_mark or (sign == "\ufe0f" and _EMOJI_BASE.match(line[offset - 1 : offset])):
             piece = plain[0] if plain else sign
             yield piece, ""
-            at += len(piece)
+            offset += len(piece)
         else:
             yield _format_mark(sign), sign if ord(sign) >= 0x20 else ""
-            at += 1
+            offset += 1
 
 
 def expose_line(text: str, *, is_strict: bool = False) -> str:
@@ -127,12 +127,12 @@ def expose_blanks(line: str) -> str:
     if "\t" not in line:
         return line
     *parts, last = line.split("\t")
-    width, shown = 0, list[str]()
+    width, expanded_parts = 0, list[str]()
     for part in parts:
         width += len(part)
-        shown.append(f"{part}{TAB_SIGN}{' ' * (TAB_SIZE - 1 - width % TAB_SIZE)}")
+        expanded_parts.append(f"{part}{TAB_SIGN}{' ' * (TAB_SIZE - 1 - width % TAB_SIZE)}")
         width += TAB_SIZE - width % TAB_SIZE
-    return "".join((*shown, last))
+    return "".join((*expanded_parts, last))
 
 
 def _expose_line(line: str, *, is_strict: bool) -> str:
@@ -144,31 +144,31 @@ def _expose_line(line: str, *, is_strict: bool) -> str:
 
 def _join_pieces(pieces: Iterable[tuple[str, str]]) -> str:
     """Join what is drawn; a mark that stands there several times in a row is drawn once, with their number."""
-    shown, last_seen, count = list[str](), "", 0
+    marks, last_seen, count = list[str](), "", 0
     for mark, code in pieces:
         if code and code == last_seen:
             count += 1
             continue
-        _end_run(shown, count)
-        shown.append(mark)
+        _end_run(marks, count)
+        marks.append(mark)
         last_seen, count = code, 1
-    _end_run(shown, count)
-    return "".join(shown)
+    _end_run(marks, count)
+    return "".join(marks)
 
 
-def _end_run(shown: list[str], count: int) -> None:
+def _end_run(marks: list[str], count: int) -> None:
     """Say how often the last mark stands there, if more than once."""
     if count > 1:
-        shown[-1] = f"{shown[-1][:-1]}×{count}›"
+        marks[-1] = f"{marks[-1][:-1]}×{count}›"
 
 
 def _mark_pieces(line: str, *, has_own_mark: bool, is_strict: bool) -> Iterator[tuple[str, str]]:
     """Yield the pieces of a line as they are shown; of what can't be seen, a mark and the character."""
     pieces = list(_PIECES.finditer(line))
     cluster, keycap_end = "", 0  # a letter with the marks on it
-    for at, piece in enumerate(pieces):
+    for index, piece in enumerate(pieces):
         if word := piece[1]:
-            yield from _mark_strictly(word) if is_strict else _mark_word(word, pieces, at)
+            yield from _mark_strictly(word) if is_strict else _mark_word(word, pieces, index)
             cluster = word[-1]
             continue
         sign = piece[2]
@@ -224,8 +224,12 @@ def _is_drawn_on(sign: str, cluster: str) -> bool:
         return len(cluster) == 1 and cluster > "\u2600" and unicodedata.category(cluster) == "So"
     if unicodedata.category(sign)[0] != "M" or is_unseen(sign) or unicodedata.category(cluster[0])[0] not in "LM":
         return False
-    marked = cluster + sign
-    return len(marked) <= MAX_MARKS + 1 and sign not in cluster and unicodedata.normalize("NFC", marked) == marked
+    extended_cluster = cluster + sign
+    return (
+        len(extended_cluster) <= MAX_MARKS + 1
+        and sign not in cluster
+        and unicodedata.normalize("NFC", extended_cluster) == extended_cluster
+    )
 
 
 def _is_form(sign: str) -> bool:
@@ -240,12 +244,12 @@ def _mark_strictly(word: str) -> Iterator[tuple[str, str]]:
             yield from ((_format_mark(letter), letter) for letter in letters)
 
 
-def _mark_word(word: str, pieces: list[re.Match[str]], at: int) -> Iterator[tuple[str, str]]:
+def _mark_word(word: str, pieces: list[re.Match[str]], index: int) -> Iterator[tuple[str, str]]:
     if word.isascii():
         yield word, ""
         return
     is_mixed = any(letter.isascii() or find_script(letter) == "LATIN" for letter in word)
-    is_twin = _TWINS.issuperset(word) and not _stands_in_its_language(pieces, at)
+    is_twin = _TWINS.issuperset(word) and not _stands_in_its_language(pieces, index)
     for script, run in groupby(word, _group_letter):
         letters = "".join(run)
         if script == "?":
@@ -269,19 +273,19 @@ def _group_letter(letter: str) -> str:
     return "?" if is_form or letter in _SIGN_LETTERS or not _is_seen(letter) else find_script(letter)
 
 
-def _stands_in_its_language(pieces: list[re.Match[str]], at: int) -> bool:
+def _stands_in_its_language(pieces: list[re.Match[str]], index: int) -> bool:
     """True for a word of two letters at most or in capitals (both are common in Cyrillic and Greek) beside a word of
     its alphabet that no Latin letters could be meant by."""
-    word = pieces[at][1]
+    word = pieces[index][1]
     if len(word) > 2 and not word.isupper():
         return False
     script = find_script(word[0])
     for step in (-1, 1):
-        place = at + step
-        while 0 <= place < len(pieces) and _is_passed_over(pieces[place]):
-            place += step
-        neighbour = pieces[place][1] if 0 <= place < len(pieces) and place != at + step else None
-        if neighbour and {find_script(each) for each in neighbour} == {script}:
+        position = index + step
+        while 0 <= position < len(pieces) and _is_passed_over(pieces[position]):
+            position += step
+        neighbour = pieces[position][1] if 0 <= position < len(pieces) and position != index + step else None
+        if neighbour and {find_script(letter) for letter in neighbour} == {script}:
             return True
     return False
 

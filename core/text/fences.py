@@ -36,8 +36,8 @@ class Fence(Struct, frozen=True):
 
 def parse_opening_fence(line: str) -> Fence | None:
     """Parse the fence that a whole line (without its end) opens; None if it opens none."""
-    opened = OPENING_FENCE.fullmatch(line)
-    return build_fence(opened) if opened else None
+    match = OPENING_FENCE.fullmatch(line)
+    return build_fence(match) if match else None
 
 
 def track_fence(fence: Fence | None, line: str) -> Fence | None:
@@ -47,10 +47,10 @@ def track_fence(fence: Fence | None, line: str) -> Fence | None:
     return parse_opening_fence(line) if len(line) <= MAX_FENCE_LINE else None
 
 
-def build_fence(opened: re.Match[str]) -> Fence:
+def build_fence(match: re.Match[str]) -> Fence:
     """The fence of a match of `OPENING_FENCE`."""
-    info = (opened["i"] or opened["j"] or "").strip()
-    return Fence(opened["tick"] or opened["tilde"], len(opened["lead"].expandtabs(4)), info)
+    info = (match["i"] or match["j"] or "").strip()
+    return Fence(match["tick"] or match["tilde"], len(match["lead"].expandtabs(4)), info)
 
 
 def dedent_line(line: str, columns: int) -> str:

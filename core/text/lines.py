@@ -35,8 +35,8 @@ class TextLines:
 
     def find_dominant_ending(self) -> str:
         """The ending that most lines have; "\\n" when there is none."""
-        counted = Counter(end for end in self.ends if end)
-        return counted.most_common(1)[0][0] if counted else "\n"
+        counter = Counter(end for end in self.ends if end)
+        return counter.most_common(1)[0][0] if counter else "\n"
 
 
 def split_lines(text: str) -> TextLines:
@@ -69,20 +69,20 @@ def find_line_number(text: str, offset: int) -> int:
 
 def find_line_numbers(text: str, offsets: Iterable[int]) -> list[int]:
     """Return `find_line_number` of each offset; fast for many that ascend."""
-    found, at, line = [], 0, 1
+    line_numbers, position, line = [], 0, 1
     for offset in offsets:
-        line = line + text.count("\n", at, offset) if offset >= at else find_line_number(text, offset)
-        at = offset
-        found.append(line)
-    return found
+        line = line + text.count("\n", position, offset) if offset >= position else find_line_number(text, offset)
+        position = offset
+        line_numbers.append(line)
+    return line_numbers
 
 
 def find_ending_near(text: str, offset: int) -> str:
     """The line ending in force at an offset: of its own line, else of the line before; "\\n" in a text without any."""
-    place = text.find("\n", offset)
-    if place < 0:
-        place = text.rfind("\n", 0, offset)
-    return "\r\n" if place > 0 and text[place - 1] == "\r" else "\n"
+    newline_offset = text.find("\n", offset)
+    if newline_offset < 0:
+        newline_offset = text.rfind("\n", 0, offset)
+    return "\r\n" if newline_offset > 0 and text[newline_offset - 1] == "\r" else "\n"
 
 
 def carry_endings(old: str, new: str, fallback: str) -> str:
@@ -96,13 +96,13 @@ def carry_endings(old: str, new: str, fallback: str) -> str:
     ends = [end or fallback for end in before.ends]
     rest = ends[-1] if ends and before.ends[-1] else next((end for end in reversed(before.ends) if end), fallback)
     tail = count_shared_head(before.bodies[::-1], after.bodies[::-1])
-    out = []
+    parts = []
     for index, (body, end) in enumerate(zip(after.bodies, after.ends, strict=True)):
         from_end = index - len(after)
-        place = from_end + len(before) if -from_end <= tail else index
-        own = ends[place] if 0 <= place < len(ends) else rest
-        out.append(body + (own if end == "\n" else end))
-    return "".join(out)
+        old_index = from_end + len(before) if -from_end <= tail else index
+        ending = ends[old_index] if 0 <= old_index < len(ends) else rest
+        parts.append(body + (ending if end == "\n" else end))
+    return "".join(parts)
 
 
 def split_whole_lines(text: str) -> list[str]:
@@ -114,16 +114,16 @@ def split_whole_lines(text: str) -> list[str]:
 def split_closed(text: str) -> tuple[list[str], bool]:
     """Split into lines without endings, and tell whether the last one was closed by a newline."""
     lines = normalise_endings(text).split("\n")
-    closed = lines[-1] == "" and len(lines) > 1
-    return (lines[:-1], True) if closed else (lines, False)
+    is_closed = lines[-1] == "" and len(lines) > 1
+    return (lines[:-1], True) if is_closed else (lines, False)
 
 
 def cut_lines(data: bytes, limit: int) -> bytes:
     """Return the whole lines of UTF-8 within so many bytes; of a single line that is longer, whole characters."""
     if len(data) <= limit:
         return data
-    kept = data[: max(limit, 0)]
-    return kept.rpartition(b"\n")[0] or kept.decode("utf-8", "ignore").encode()
+    prefix = data[: max(limit, 0)]
+    return prefix.rpartition(b"\n")[0] or prefix.decode("utf-8", "ignore").encode()
 
 
 def trim_ending(text: str) -> str:

@@ -76,13 +76,13 @@ def mark_lookalikes(text: str) -> str:
     """Return `text` with what can be taken for something else set apart, with its script or code point."""
     if text.isascii():
         return text
-    found = list[str]()
+    parts = list[str]()
     for piece in _PIECES.finditer(text):
         if word := piece[1]:
-            found += mark_word(word)
+            parts += mark_word(word)
         else:
-            found.append(format_code_point(piece[0]) if _is_odd(piece[0]) else piece[0])
-    return "".join(found)
+            parts.append(format_code_point(piece[0]) if _is_odd(piece[0]) else piece[0])
+    return "".join(parts)
 
 
 def _is_odd(character: str) -> bool:
@@ -94,9 +94,9 @@ def mark_word(word: str) -> Iterator[str]:
     if word.isascii():
         yield word
         return
-    scripts = {find_script(each) for each in word if not _is_odd(each)}
-    mixed = len(scripts) > 1 and not any(scripts <= each for each in _MIXED_SCRIPTS)
-    twins = all(each in LATIN_LOOKALIKES or each in _KANA_LOOKALIKES for each in word)
+    scripts = {find_script(letter) for letter in word if not _is_odd(letter)}
+    is_mixed = len(scripts) > 1 and not any(scripts <= allowed_scripts for allowed_scripts in _MIXED_SCRIPTS)
+    twins = all(letter in LATIN_LOOKALIKES or letter in _KANA_LOOKALIKES for letter in word)
     for script, letters in groupby(word, _group_script):
         run = "".join(letters)
         if not script:
@@ -105,7 +105,7 @@ def mark_word(word: str) -> Iterator[str]:
             yield run
         elif (
             script not in EVERYDAY_SCRIPTS
-            or mixed
+            or is_mixed
             or twins
             or (script == "KATAKANA" and _KANA_LOOKALIKES.issuperset(run))
         ):

@@ -54,6 +54,6 @@ def read_patch_name(text: str) -> str:
     """Read the name behind `+++ `, "" = there is no such file on the right side."""
     name = text.split("\t", maxsplit=1)[0].strip()
     if name.startswith('"') and name.endswith('"'):  # as git quotes it: bytes in octal
-        raw = re.sub(r"\\([0-7]{3})", lambda each: chr(int(each[1], 8)), name[1:-1])
+        raw = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), name[1:-1])
         name = raw.encode("latin-1", "replace").decode("utf-8", "replace")
     return "" if name == "/dev/null" else name.removeprefix("b/")

@@ -16,16 +16,16 @@ def find_closest(word: str, choices: Iterable[str], *, limit: int = 3, cutoff: f
     """Find the nearest choices as (index, similarity), best first; those under `cutoff` are left out."""
     from rapidfuzz import fuzz, process
 
-    found = process.extract(word, list(choices), scorer=fuzz.ratio, limit=limit, score_cutoff=cutoff * 100)
-    return [(index, score / 100) for _, score, index in found]
+    matches = process.extract(word, list(choices), scorer=fuzz.ratio, limit=limit, score_cutoff=cutoff * 100)
+    return [(index, score / 100) for _, score, index in matches]
 
 
 def find_nearest_names(word: str, names: Iterable[str], *, limit: int = 3) -> list[str]:
     """Find the names that `word` may have been meant to be, ignoring case and counting a shared beginning."""
     from rapidfuzz import fuzz, process
 
-    known = list(names)
-    found = process.extract(
-        word.lower(), [name.lower() for name in known], scorer=fuzz.WRatio, limit=limit, score_cutoff=65
+    candidates = list(names)
+    matches = process.extract(
+        word.lower(), [name.lower() for name in candidates], scorer=fuzz.WRatio, limit=limit, score_cutoff=65
     )
-    return [known[index] for _, _, index in found]
+    return [candidates[index] for _, _, index in matches]

@@ -16,8 +16,8 @@ class Splice(NamedTuple):
 
 def apply_splices(text: str, splices: Iterable[Splice], start: int = 0, end: int | None = None) -> str:
     """Return text[start:end] with the splices in it. They must not overlap; those at one place keep their order."""
-    parts, at = [], start
-    for each in sorted(splices, key=lambda splice: splice[:2]):
-        parts += [text[at : each.start], each.text]
-        at = each.end
-    return "".join([*parts, text[at:end]])
+    parts, position = [], start
+    for replacement in sorted(splices, key=lambda splice: splice[:2]):
+        parts += [text[position : replacement.start], replacement.text]
+        position = replacement.end
+    return "".join([*parts, text[position:end]])

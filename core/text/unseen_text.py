@@ -67,17 +67,20 @@ def describe_unseen(old: bytes, new: bytes, encoding: str = "utf-8") -> str:
     if text.startswith("\ufeff") and (not before or before.startswith("\ufeff")):
         text, before = text[1:], before.removeprefix("\ufeff")
     earlier = Counter(before.split("\n"))
-    found = Counter[str]()
+    unseen_counts = Counter[str]()
     for line in filter(_HIDES.search, text.split("\n")):
         if earlier[line]:
             earlier[line] -= 1
         else:
-            found.update(find_unseen(line))
-    if not found:
+            unseen_counts.update(find_unseen(line))
+    if not unseen_counts:
         return ""
-    shown = [f"U+{ord(sign):04X}{f' ×{number}' if number > 1 else ''}" for sign, number in found.most_common(MAX_NAMED)]
-    others = f" and {count('other', len(found) - MAX_NAMED)}" if len(found) > MAX_NAMED else ""
-    return f"holds characters that can't be seen: {', '.join(shown)}{others}"
+    labels = [
+        f"U+{ord(sign):04X}{f' ×{number}' if number > 1 else ''}"
+        for sign, number in unseen_counts.most_common(MAX_NAMED)
+    ]
+    others = f" and {count('other', len(unseen_counts) - MAX_NAMED)}" if len(unseen_counts) > MAX_NAMED else ""
+    return f"holds characters that can't be seen: {', '.join(labels)}{others}"
 
 
 def decode_as_shown(data: bytes, encoding: str = "utf-8") -> str:
@@ -99,9 +102,9 @@ def _decode_line(line: bytes, encoding: str) -> str:
 
 def find_unseen(line: str) -> Iterator[str]:
     """Yield the characters of a line that can't be seen, but for those that a language or an emoji is written with."""
-    left = _AS_WRITTEN.sub("", line)
-    if _RIGHT_TO_LEFT.search(left):
-        left = _DIRECTION_MARKS.sub("", left)
-    if _BRAILLE.search(left):
-        left = left.replace("\u2800", "")
-    yield from (match[0] for match in _HIDES.finditer(left))
+    remainder = _AS_WRITTEN.sub("", line)
+    if _RIGHT_TO_LEFT.search(remainder):
+        remainder = _DIRECTION_MARKS.sub("", remainder)
+    if _BRAILLE.search(remainder):
+        remainder = remainder.replace("\u2800", "")
+    yield from (match[0] for match in _HIDES.finditer(remainder))

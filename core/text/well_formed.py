@@ -55,9 +55,9 @@ def map_texts(value: Any, change: Any = make_well_formed) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {change(key) if isinstance(key, str) else key: map_texts(each, change) for key, each in value.items()}
+        return {change(key) if isinstance(key, str) else key: map_texts(child, change) for key, child in value.items()}
     if isinstance(value, list | tuple):
-        return [map_texts(each, change) for each in value]
+        return [map_texts(child, change) for child in value]
     return value
 
 

@@ -28,18 +28,22 @@ def convert_arguments(tool: ToolType, arguments: str) -> Tool[Any]:
     """The call as a record of `tool`. Raises `ToolInputInvalid`."""
     if issubclass(tool, ExternalTool):  # what a server's tool takes is checked by the server
         return tool(arguments=_decode_object(tool, arguments))
-    decoded = _decode_object(tool, arguments)
-    _refuse_null(tool, decoded)
-    given = _rename_arguments(tool, tool.adapt_arguments(decoded))
+    raw_arguments = _decode_object(tool, arguments)
+    _refuse_null(tool, raw_arguments)
+    adapted_arguments = _rename_arguments(tool, tool.adapt_arguments(raw_arguments))
     schema = build_parameters(tool)
-    for name, value in given.items():
+    for name, value in adapted_arguments.items():
         if (kind := schema["properties"][name]).get("type") == "array":
-            given[name] = _normalize_items(tool, value, kind["items"].get("properties", {}))
-    _refuse_null(tool, given)
-    required, kinds = schema["required"], schema["properties"]
-    kept = {name: value for name, value in given.items() if name in required or not _is_nothing(value, kinds[name])}
+            adapted_arguments[name] = _normalize_items(tool, value, kind["items"].get("properties", {}))
+    _refuse_null(tool, adapted_arguments)
+    required_names, kinds = schema["required"], schema["properties"]
+    present_arguments = {
+        name: value
+        for name, value in adapted_arguments.items()
+        if name in required_names or not _is_nothing(value, kinds[name])
+    }
     try:
-        return convert(kept, tool, strict=False)
+        return convert(present_arguments, tool, strict=False)
     except msgspec.ValidationError as error:
         raise _build_error(tool, str(error)) from error
 
@@ -69,12 +73,12 @@ def _is_nothing(value: Any, schema: dict[str, Any]) -> bool:
     if value.strip().lower() not in _NOTHING:
         return False
     forms = schema.get("anyOf", (schema,))
-    return all(value not in each["enum"] if "enum" in each else each.get("type") in _NO_TEXTS for each in forms)
+    return all(value not in form["enum"] if "enum" in form else form.get("type") in _NO_TEXTS for form in forms)
 
 
-def _refuse_null(tool: ToolType, given: Mapping[str, Any]) -> None:
+def _refuse_null(tool: ToolType, arguments: Mapping[str, Any]) -> None:
     """Raise `ToolInputInvalid` for a NUL character in a text at any depth: the system ends a path or a word there."""
-    for name, value in given.items():
+    for name, value in arguments.items():
         if _holds_null(value):
             problem = "holds a NUL character (U+0000), which no path, pattern or text may have here"
             raise _build_error(tool, f"{name} {problem}")
@@ -89,38 +93,38 @@ def _holds_null(value: Any) -> bool:
 
 
 def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         names = [name for name, _ in pairs]
-        doubled = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{doubled!r} is given more than once")
-    return found
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{duplicate!r} is given more than once")
+    return members
 
 
 def _reject_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is no JSON number")
 
 
-def _rename_arguments(tool: ToolType, given: dict[str, Any]) -> dict[str, Any]:
-    known = build_parameters(tool)["properties"]
-    out: dict[str, Any] = {}
-    for name, value in given.items():
-        own = name if name in known else tool.argument_names.get(name, name)
-        if own not in known:
+def _rename_arguments(tool: ToolType, arguments: dict[str, Any]) -> dict[str, Any]:
+    properties = build_parameters(tool)["properties"]
+    renamed_arguments: dict[str, Any] = {}
+    for name, value in arguments.items():
+        argument_name = name if name in properties else tool.argument_names.get(name, name)
+        if argument_name not in properties:
             if name in tool.ignored_arguments:
                 continue
-            near = find_nearest_names(name, known)
-            hint = f"Did you mean {near[0]}? " if near else ""
+            nearest_names = find_nearest_names(name, properties)
+            hint = f"Did you mean {nearest_names[0]}? " if nearest_names else ""
             raise ToolInputInvalid(
-                f"{tool.name} has no argument {name!r}.", hint=f"{hint}Its arguments: {', '.join(known)}."
+                f"{tool.name} has no argument {name!r}.", hint=f"{hint}Its arguments: {', '.join(properties)}."
             )
-        if own in out:
-            raise ToolInputInvalid(f"{own} of {tool.name} is given twice ({name!r} means the same).")
-        out[own] = value
-    return out
+        if argument_name in renamed_arguments:
+            raise ToolInputInvalid(f"{argument_name} of {tool.name} is given twice ({name!r} means the same).")
+        renamed_arguments[argument_name] = value
+    return renamed_arguments
 
 
-def _normalize_items(tool: ToolType, value: Any, known: dict[str, Any]) -> Any:
+def _normalize_items(tool: ToolType, value: Any, properties: dict[str, Any]) -> Any:
     """A list argument: also one that was sent as its JSON text, and with the other names in use inside its items."""
     if isinstance(value, str):
         try:
@@ -129,22 +133,24 @@ def _normalize_items(tool: ToolType, value: Any, known: dict[str, Any]) -> Any:
             return value
     if not isinstance(value, list):
         return value
-    return [_rename_item(tool, item, known) if isinstance(item, dict) else item for item in value]
+    return [_rename_item(tool, item, properties) if isinstance(item, dict) else item for item in value]
 
 
-def _rename_item(tool: ToolType, item: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
-    own = {name: tool.argument_names.get(name, name) for name in item if name not in known}
-    clear = {name: new for name, new in own.items() if new in known and new not in item}
-    ignored = tool.ignored_arguments - known.keys() if known else frozenset()
-    return {clear.get(name, name): value for name, value in item.items() if name not in ignored}
+def _rename_item(tool: ToolType, item: dict[str, Any], properties: dict[str, Any]) -> dict[str, Any]:
+    canonical_names = {name: tool.argument_names.get(name, name) for name in item if name not in properties}
+    clear = {name: new for name, new in canonical_names.items() if new in properties and new not in item}
+    ignored_names = tool.ignored_arguments - properties.keys() if properties else frozenset()
+    return {clear.get(name, name): value for name, value in item.items() if name not in ignored_names}
 
 
 def _build_error(tool: ToolType, problem: str) -> ToolInputInvalid:
     schema = build_offered_schema(tool)
-    required = schema.get("required", [])
-    known = (f"{name} ({describe_schema(each)})" for name, each in schema["properties"].items())
-    needed = f"Required: {', '.join(required)}. " if required else ""
+    required_names = schema.get("required", [])
+    descriptions = (
+        f"{name} ({describe_schema(property_schema)})" for name, property_schema in schema["properties"].items()
+    )
+    requirement = f"Required: {', '.join(required_names)}. " if required_names else ""
     return ToolInputInvalid(
         f"The arguments of {tool.name} are wrong: {problem[:500]}.",
-        hint=f"{needed}All arguments: {', '.join(known)}. Nothing was run; call again, corrected.",
+        hint=f"{requirement}All arguments: {', '.join(descriptions)}. Nothing was run; call again, corrected.",
     )

@@ -95,12 +95,12 @@ class Tool(Struct, Generic[Capability_contra], frozen=True, kw_only=True, forbid
     freeform: ClassVar[str] = ""
 
     @classmethod
-    def adapt_arguments(cls, given: dict[str, Any]) -> dict[str, Any]:
+    def adapt_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments with those that other agents' tools take in another form in the form of this one.
 
         What is not understood stays as given, for the check to refuse it. Raises `ToolInputInvalid`.
         """
-        return given
+        return arguments
 
     async def run(self, capability: Capability_contra) -> ToolOutcome:
         raise NotImplementedError
@@ -181,10 +181,10 @@ class Reader(Protocol):
     async def diagnose(self, paths: tuple[str, ...], /) -> tuple[DiagnosticsReported, ...]:
         """The new diagnostics of language servers in the pending texts of these files; none without servers."""
 
-    async def find_places(self, kind: LocationKind, at: NamePosition, /) -> tuple[Place, ...]:
+    async def find_places(self, kind: LocationKind, position: NamePosition, /) -> tuple[Place, ...]:
         """The places where a name is defined or used. Raises `ToolFailed`: no language server knows."""
 
-    async def describe_name(self, at: NamePosition, /) -> str:
+    async def describe_name(self, position: NamePosition, /) -> str:
         """Signature and documentation of a name, "" = none. Raises `ToolFailed`."""
 
     async def search(self, query: SearchQuery, /) -> SearchAnswer:
@@ -230,7 +230,7 @@ class Editor(Reader, Protocol):
     def has_read_current(self, path: str) -> bool:
         """Return True if the model has read (or written) this file in its present state."""
 
-    async def plan_rename(self, at: NamePosition, new_name: str, /) -> Mapping[str, str]:
+    async def plan_rename(self, position: NamePosition, new_name: str, /) -> Mapping[str, str]:
         """The new texts by path. Raises `ToolFailed`; nothing is written."""
 
     async def apply_with_model(self, order: EditRequest) -> str:
@@ -249,7 +249,7 @@ class Asker(Protocol):
 
     async def request_mode(self, mode: str, explanation: str) -> bool: ...
 
-    async def propose_note(self, text: str, why: str) -> None:
+    async def propose_note(self, text: str, reason: str) -> None:
         """Ask the user to keep a note about the project, without waiting. Raises `CommandRejected`."""
 
 
@@ -328,7 +328,7 @@ class Runner(Protocol):
 
     async def run_command(self, command: str, *, time_limit: float) -> CommandResult: ...
 
-    async def run_python(self, code: str, approved: str, *, time_limit: float) -> CommandResult:
+    async def run_python(self, code: str, subject: str, *, time_limit: float) -> CommandResult:
         """Run a block in the session's Python. `approved` is the call's subject, as the gate let it through."""
 
     async def start_job(self, command: str, *, wait: float) -> CommandResult:
@@ -372,7 +372,7 @@ class ShownPage(Struct, frozen=True, kw_only=True):
 class WebVisitor(Protocol):
     """NET: pages of the public web, from hosts that were granted or that the user says yes to."""
 
-    async def visit(self, wanted: PageRequest) -> ShownPage:
+    async def visit(self, request: PageRequest) -> ShownPage:
         """Fetch a page. Raises `WebFailed`."""
 
     async def search(self, query: WebQuery, /) -> ShownPage:

@@ -53,17 +53,19 @@ def unwrap_call(call: ToolCall) -> ToolCall:
     if call.name not in _NAMES:
         return call
     with suppress(ValueError, RecursionError):
-        given = parse_json(call.arguments, strict=False)
-        wanted = given.pop("name", None) or given.pop("tool_name", None) if isinstance(given, dict) else None
-        if isinstance(wanted, str) and wanted and wanted not in _NAMES:
-            return replace(call, name=wanted, arguments=_extract_arguments(given))
+        arguments = parse_json(call.arguments, strict=False)
+        tool_name = (
+            arguments.pop("name", None) or arguments.pop("tool_name", None) if isinstance(arguments, dict) else None
+        )
+        if isinstance(tool_name, str) and tool_name and tool_name not in _NAMES:
+            return replace(call, name=tool_name, arguments=_extract_arguments(arguments))
     return call
 
 
-def _extract_arguments(given: dict[str, Any]) -> str:
+def _extract_arguments(arguments: dict[str, Any]) -> str:
     """The arguments of the inner call: an object or its text under a known name, or all that stands beside the name."""
-    key = next((key for key in _FOR_ARGUMENTS if key in given), "")
-    value = given[key] if key else given
+    key = next((key for key in _FOR_ARGUMENTS if key in arguments), "")
+    value = arguments[key] if key else arguments
     if value is None:
         return "{}"
     return settle_arguments(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -79,8 +81,8 @@ def resolve_scroll(call: ToolCall, messages: Sequence[Message]) -> ToolCall:
     if window is None:
         return replace(call, name=ReadFile.name, arguments="{}")
     start = max(window.start + steps * window.size, 1) if call.name in _SCROLLS else _read_line(call)
-    asked = {"target_file": window.target, "offset": start, "limit": window.size}
-    return replace(call, name=ReadFile.name, arguments=json.dumps(asked, ensure_ascii=False))
+    arguments = {"target_file": window.target, "offset": start, "limit": window.size}
+    return replace(call, name=ReadFile.name, arguments=json.dumps(arguments, ensure_ascii=False))
 
 
 class _Window(Struct, frozen=True):
@@ -92,25 +94,29 @@ class _Window(Struct, frozen=True):
 def _find_window(call: ToolCall, messages: Sequence[Message]) -> tuple[_Window | None, int]:
     """Return the last window that was read or gone to before a call, and by how many windows it was scrolled since, the
     call itself included."""
-    asked = [each for message in messages if isinstance(message, AssistantMessage) for each in message.tool_calls]
-    own = next((at for at in range(len(asked) - 1, -1, -1) if asked[at].id == call.id), len(asked))
+    tool_calls = [
+        tool_call for message in messages if isinstance(message, AssistantMessage) for tool_call in message.tool_calls
+    ]
+    call_index = next(
+        (index for index in range(len(tool_calls) - 1, -1, -1) if tool_calls[index].id == call.id), len(tool_calls)
+    )
     steps, line = _SCROLLS.get(call.name, 0), 0
-    for before in map(translate_call, map(unwrap_call, reversed(asked[:own]))):
+    for before in map(translate_call, map(unwrap_call, reversed(tool_calls[:call_index]))):
         if before.name in _SCROLLS:
             steps += 0 if line else _SCROLLS[before.name]
         elif before.name in _JUMPS:
             line = line or _read_line(before)
-        elif before.name in _READERS and (found := _read_window(before)) is not None:
-            return replace(found, start=line or found.start), steps
+        elif before.name in _READERS and (window := _read_window(before)) is not None:
+            return replace(window, start=line or window.start), steps
     return None, steps
 
 
 def _read_line(call: ToolCall) -> int:
     """Return the line that a jump names, 1 if it names none."""
     with suppress(ValueError, RecursionError):
-        given = parse_json(call.arguments)
-        if isinstance(given, dict):
-            return max(1, next((int(each) for each in given.values()), 1))
+        arguments = parse_json(call.arguments)
+        if isinstance(arguments, dict):
+            return max(1, next((int(value) for value in arguments.values()), 1))
     return 1
 
 

@@ -21,8 +21,8 @@ OFFERED: Final[Mapping[EditFormat, tuple[str, str]]] = {
 
 def choose_edit_format(model: str, settings: Settings) -> EditFormat:
     """The format for a model, by its id `provider/name`."""
-    chosen = settings.models[model].edits if model in settings.models else ""
-    return chosen or guess_edit_format(model)
+    edit_format = settings.models[model].edits if model in settings.models else ""
+    return edit_format or guess_edit_format(model)
 
 
 def guess_edit_format(model: str) -> EditFormat:

@@ -69,7 +69,7 @@ class ExternalTool(Tool[ExternalCaller], frozen=True, kw_only=True):
 
 
 def build_external_tool(
-    full_name: str, subject: str, *, reads: bool, asks: bool, where: str = "", own: bool = False
+    full_name: str, subject: str, *, reads: bool, asks: bool, remote_host: str = "", is_internal: bool = False
 ) -> ToolType:
     """Build the class of a tool of a server. `where`: the host of a remote one; `own`: it is the program's."""
 
@@ -78,8 +78,8 @@ def build_external_tool(
         target: ClassVar[str] = subject
         is_reading: ClassVar[bool] = reads
         must_ask: ClassVar[bool] = asks
-        host: ClassVar[str] = where
-        is_own: ClassVar[bool] = own
+        host: ClassVar[str] = remote_host
+        is_own: ClassVar[bool] = is_internal
 
     return ServerTool
 
@@ -95,7 +95,7 @@ class SearchTools(Tool[ExternalCaller], frozen=True, kw_only=True):
         return self.query
 
     async def run(self, capability: ExternalCaller) -> ToolOutcome:
-        found = await capability.describe_tools(self.query)
-        if not found:
+        description = await capability.describe_tools(self.query)
+        if not description:
             return ToolOutcome(content="No tool of a server speaks of that. Try other words.", summary="none")
-        return ToolOutcome(content=found, summary=count("tool", found.count(chr(10) + "- ") + 1))
+        return ToolOutcome(content=description, summary=count("tool", description.count(chr(10) + "- ") + 1))

@@ -121,20 +121,21 @@ class LintJob(Struct, frozen=True, kw_only=True):
     bare: bool = False
 
 
-def plan_jobs(files: Iterable[str], configured: Callable[[Linter, str], bool]) -> list[LintJob]:
+def plan_jobs(files: Iterable[str], is_configured: Callable[[Linter, str], bool]) -> list[LintJob]:
     """Return what there is to run for these files, in the order of the table. `configured(linter, directory)`."""
-    found: dict[tuple[str, str, bool], list[str]] = {}
+    files_by_job: dict[tuple[str, str, bool], list[str]] = {}
     files = list(files)
     for linter in LINTERS.values():
         for path in files:
             if PurePosixPath(path).suffix.removeprefix(".").lower() not in linter.endings:
                 continue
-            above = [str(each) for each in PurePosixPath(path).parents]
-            place = next((each for each in above if configured(linter, each)), None)
-            if place is not None or linter.bare:
-                found.setdefault((linter.name, place or ".", place is None), []).append(path)
+            above = [str(parent) for parent in PurePosixPath(path).parents]
+            directory = next((candidate for candidate in above if is_configured(linter, candidate)), None)
+            if directory is not None or linter.bare:
+                files_by_job.setdefault((linter.name, directory or ".", directory is None), []).append(path)
     return [
-        LintJob(linter=name, directory=at, files=tuple(each), bare=bare) for (name, at, bare), each in found.items()
+        LintJob(linter=name, directory=directory, files=tuple(paths), bare=bare)
+        for (name, directory, bare), paths in files_by_job.items()
     ]
 
 
@@ -148,7 +149,7 @@ def build_script(job: LintJob, side: str) -> str:
     """The shell command of a job, to be run in its directory."""
     linter = LINTERS[job.linter]
     depth = 0 if job.directory == "." else len(PurePosixPath(job.directory).parts)
-    places = [f"{'../' * up}{place}/{linter.program}" for up in range(depth + 1) for place in PLACES]
+    places = [f"{'../' * up}{bin_directory}/{linter.program}" for up in range(depth + 1) for bin_directory in PLACES]
     cache = [linter.cache, f"{_CACHE}/lints/{linter.program}-{side}"] if linter.cache else []
     arguments = " ".join([linter.words, *([linter.bare] if job.bare else []), *cache, *_quote_files(job)])
     return (
@@ -167,19 +168,21 @@ def _quote_files(job: LintJob) -> list[str]:
 def parse_problems(job: LintJob, output: str, root: str) -> list[Diagnostic]:
     """Return what the output of a job says, in its order. `root` is the workspace's absolute path."""
     rows = _parse_json(output) if LINTERS[job.linter].reads_json else _parse_lines(output)
-    found = []
+    diagnostics = []
     for path, line, column, text in rows:
         inside = posixpath.normpath(posixpath.join(root, job.directory, path))
         if inside.startswith(f"{root}/") and not text.startswith("note:"):
-            place = inside[len(root) + 1 :]
-            found.append(Diagnostic(path=place, line=line, column=column, message=text[:500], source=job.linter))
-    return found
+            relative_path = inside[len(root) + 1 :]
+            diagnostics.append(
+                Diagnostic(path=relative_path, line=line, column=column, message=text[:500], source=job.linter)
+            )
+    return diagnostics
 
 
 def _parse_lines(output: str) -> Iterator[tuple[str, int, int, str]]:
     for row in output.splitlines():
-        if found := _AT.fullmatch(row[:2000]) or _IN_BRACKETS.fullmatch(row[:2000]):
-            yield found["path"], int(found["line"]), int(found["column"] or 0), found["text"].strip()
+        if match := _AT.fullmatch(row[:2000]) or _IN_BRACKETS.fullmatch(row[:2000]):
+            yield match["path"], int(match["line"]), int(match["column"] or 0), match["text"].strip()
 
 
 def _parse_json(output: str) -> Iterator[tuple[str, int, int, str]]:
@@ -188,10 +191,10 @@ def _parse_json(output: str) -> Iterator[tuple[str, int, int, str]]:
     try:
         files: Any = parse_json_part(json.JSONDecoder(), output, start)[0] if start >= 0 else []
         for file in files:
-            for each in file["messages"]:
-                if not each.get("ruleId") and not each.get("line"):  # such as: this file is ignored
+            for message in file["messages"]:
+                if not message.get("ruleId") and not message.get("line"):  # such as: this file is ignored
                     continue
-                text = f"{each.get('ruleId') or 'error'} {each['message']}"
-                yield str(file["filePath"]), int(each.get("line") or 0), int(each.get("column") or 0), text
+                text = f"{message.get('ruleId') or 'error'} {message['message']}"
+                yield str(file["filePath"]), int(message.get("line") or 0), int(message.get("column") or 0), text
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return

@@ -45,42 +45,48 @@ def describe_schema(schema: Mapping[str, Any]) -> str:
     if "items" in schema:
         return f"list of {describe_schema(schema['items'])}"
     if "properties" in schema:
-        needed = schema.get("required", ())
+        required_names = schema.get("required", ())
         parts = (
-            f"{name}{'' if name in needed else '?'}: {describe_schema(each)} ({each['description']})"
-            for name, each in schema["properties"].items()
+            f"{name}{'' if name in required_names else '?'}: {describe_schema(field)} ({field['description']})"
+            for name, field in schema["properties"].items()
         )
         return "{" + "; ".join(parts) + "}"
     return str(schema["type"])
 
 
 def _simplify(schema: dict[str, Any]) -> dict[str, Any]:
-    out = {key: schema[key] for key in SENT if schema.get(key)}
-    if "items" in out:
-        out["items"] = _simplify(out["items"])
+    simple_schema = {key: schema[key] for key in SENT if schema.get(key)}
+    if "items" in simple_schema:
+        simple_schema["items"] = _simplify(simple_schema["items"])
     if schema.get("type") == "object":
         inner = schema.get("properties", {})
-        out["properties"] = {name: _simplify(each) for name, each in inner.items() if "description" in each}
-    return out
+        simple_schema["properties"] = {
+            name: _simplify(field) for name, field in inner.items() if "description" in field
+        }
+    return simple_schema
 
 
 def _inline_definitions(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
     """References replaced by what they refer to; the words beside a reference win over those inside."""
     if "$ref" in schema:
-        beside = {key: value for key, value in schema.items() if key != "$ref"}
-        schema = definitions[schema["$ref"].rsplit("/", 1)[-1]] | beside
-    out = {key: value for key, value in schema.items() if key != "title" and value not in ("", None, [], ())}
+        siblings = {key: value for key, value in schema.items() if key != "$ref"}
+        schema = definitions[schema["$ref"].rsplit("/", 1)[-1]] | siblings
+    result = {key: value for key, value in schema.items() if key != "title" and value not in ("", None, [], ())}
     for key in ("items", "additionalProperties"):
-        if isinstance(out.get(key), dict):
-            out[key] = _inline_definitions(out[key], definitions)
-    if "anyOf" in out:
-        choices = [_inline_definitions(choice, definitions) for choice in out["anyOf"] if choice.get("type") != "null"]
-        out = _merge_choices(out, choices)
-    if "enum" in out:
-        out = {"type": "string"} | out | {"enum": [value for value in out["enum"] if value is not None]}
-    if "properties" in out:
-        out["properties"] = {name: _inline_definitions(inner, definitions) for name, inner in out["properties"].items()}
-    return out
+        if isinstance(result.get(key), dict):
+            result[key] = _inline_definitions(result[key], definitions)
+    if "anyOf" in result:
+        choices = [
+            _inline_definitions(choice, definitions) for choice in result["anyOf"] if choice.get("type") != "null"
+        ]
+        result = _merge_choices(result, choices)
+    if "enum" in result:
+        result = {"type": "string"} | result | {"enum": [value for value in result["enum"] if value is not None]}
+    if "properties" in result:
+        result["properties"] = {
+            name: _inline_definitions(inner, definitions) for name, inner in result["properties"].items()
+        }
+    return result
 
 
 def _merge_choices(schema: dict[str, Any], choices: list[dict[str, Any]]) -> dict[str, Any]:

@@ -39,19 +39,19 @@ class Toolset(Mapping[str, ToolType]):
     of a name that is still starting.
     """
 
-    def __init__(self, tools: Iterable[RegisteredTool] = BUILTIN, *, disabled: Collection[str] = ()) -> None:
-        self.disabled = frozenset(disabled)
+    def __init__(self, tools: Iterable[RegisteredTool] = BUILTIN, *, disabled_names: Collection[str] = ()) -> None:
+        self.disabled = frozenset(disabled_names)
         self._tools = {tool.name: tool for tool in tools}
         self._aliases = {alias: tool.name for tool in self._tools.values() for alias in tool.aliases}
         names = {**self._aliases, **dict(zip(self._tools, self._tools, strict=True))}
-        self._folded = {_fold_name(name): own for name, own in names.items()}
+        self._folded = {_fold_name(name): tool_name for name, tool_name in names.items()}
         modes = {mode.value: mode.rules.tools for mode in Mode if mode.rules.tools}
         self.deferred: Mapping[str, tuple[str, ...]] = {
-            mode: kept for mode, names in modes.items() if (kept := self._keep(names))
+            mode: tool_names for mode, names in modes.items() if (tool_names := self._keep(names))
         }
         later = {name for names in modes.values() for name in names}
-        listed = [tool.name for tool in self._tools.values() if tool.is_listed and tool.name not in later]
-        self.listed = self._keep(listed)
+        listed_names = [tool.name for tool in self._tools.values() if tool.is_listed and tool.name not in later]
+        self.listed = self._keep(listed_names)
         self.essential = self._keep(tool.name for tool in self._tools.values() if tool.is_essential)
         self.find_external: Callable[[str], ToolType | None] = lambda _: None
         self.wait_for_external: Callable[[str], Awaitable[None]] = _wait_for_nothing
@@ -62,22 +62,22 @@ class Toolset(Mapping[str, ToolType]):
 
     def disable(self, names: Collection[str]) -> Toolset:
         """Return these tools with exactly `names` disabled."""
-        made = Toolset(self._tools.values(), disabled=names)
-        made.find_external, made.wait_for_external = self.find_external, self.wait_for_external
-        return made
+        toolset = Toolset(self._tools.values(), disabled_names=names)
+        toolset.find_external, toolset.wait_for_external = self.find_external, self.wait_for_external
+        return toolset
 
-    def explain_unknown(self, named: Mapping[str, str]) -> tuple[str, ...]:
+    def explain_unknown(self, locations: Mapping[str, str]) -> tuple[str, ...]:
         """Return a sentence about each name that is the own name of none, and of no tool of a server. `named`: each
         with the place where it stands."""
-        found = []
-        for name, place in named.items():
+        sentences = []
+        for name, location in locations.items():
             if name in self._tools or name.startswith("mcp__"):
                 continue
-            own = self.resolve_name(name)
-            near = [own] if own != name else find_nearest_names(name[:100], list(self._tools))
-            hint = f" Did you mean {' or '.join(near)}?" if near else ""
-            found.append(f"`{place[:150]}` has no effect: there is no tool of that name.{hint}")
-        return tuple(found)
+            tool_name = self.resolve_name(name)
+            nearest_names = [tool_name] if tool_name != name else find_nearest_names(name[:100], list(self._tools))
+            hint = f" Did you mean {' or '.join(nearest_names)}?" if nearest_names else ""
+            sentences.append(f"`{location[:150]}` has no effect: there is no tool of that name.{hint}")
+        return tuple(sentences)
 
     def __getitem__(self, name: str) -> ToolType:
         module, _, tool = self._tools[name].location.partition(":")  # a name that a model made up loads no module
@@ -99,16 +99,18 @@ class Toolset(Mapping[str, ToolType]):
 
     def find(self, name: str) -> ToolType:
         """Return the tool of that name or alias. Raises `ToolInputInvalid`, which names near ones."""
-        own = self.resolve_name(name)
-        if own in self._tools:
-            return self[own]
+        tool_name = self.resolve_name(name)
+        if tool_name in self._tools:
+            return self[tool_name]
         if (external := self.find_external(name)) is not None:
             return external
-        known = [tool.name for tool in self._tools.values() if tool.is_listed and tool.name not in self.disabled]
-        near = find_nearest_names(name[:100], known)
-        hint = f"Did you mean {' or '.join(near)}? " if near else ""
+        known_names = [tool.name for tool in self._tools.values() if tool.is_listed and tool.name not in self.disabled]
+        nearest_names = find_nearest_names(name[:100], known_names)
+        hint = f"Did you mean {' or '.join(nearest_names)}? " if nearest_names else ""
         raise ToolInputInvalid(
-            f"There is no tool {name[:100]!r}.", hint=f"{hint}The tools are: {', '.join(known)}.", code="tool_unknown"
+            f"There is no tool {name[:100]!r}.",
+            hint=f"{hint}The tools are: {', '.join(known_names)}.",
+            code="tool_unknown",
         )
 
     def parse(self, name: str, arguments: str) -> Tool[Any]:
@@ -125,25 +127,25 @@ class Toolset(Mapping[str, ToolType]):
 
         Of the tools that edit a file the one of the format `edits` is in it, under the name that models know it by.
         """
-        chosen = self.listed if names is None else names
-        offered = [OFFERED[edits] if name == EDITOR else (name, name) for name in chosen]
+        selected_names = self.listed if names is None else names
+        name_pairs = [OFFERED[edits] if name == EDITOR else (name, name) for name in selected_names]
         return tuple(
             ToolSpec(
                 name=name,
-                description=load_text(own),
-                parameters=build_offered_schema(self[own]),
-                freeform=self[own].freeform,
+                description=load_text(tool_name),
+                parameters=build_offered_schema(self[tool_name]),
+                freeform=self[tool_name].freeform,
             )
-            for name, own in offered
-            if own not in self.disabled
+            for name, tool_name in name_pairs
+            if tool_name not in self.disabled
         )
 
     def describe(self, name: str, text: str) -> str:
         """Return a tool in prose, for a model that is told of it outside of the list: its text and its arguments."""
         schema = build_offered_schema(self[name])
-        needed = schema.get("required", ())
+        required_names = schema.get("required", ())
         lines = [
-            f"- {key} ({describe_schema(each)}{'' if key in needed else ', optional'}): {each['description']}"
-            for key, each in schema["properties"].items()
+            f"- {key} ({describe_schema(field)}{'' if key in required_names else ', optional'}): {field['description']}"
+            for key, field in schema["properties"].items()
         ]
         return "\n".join([text, *(["Arguments:", *lines] if lines else [])])

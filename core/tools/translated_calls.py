@@ -28,47 +28,51 @@ def translate_call(call: ToolCall) -> ToolCall:
     if translate is None:
         return call
     with suppress(ValueError, RecursionError):
-        given = parse_json(call.arguments or "{}")
-        if isinstance(given, dict) and (meant := translate(given)) is not None:
-            return replace(call, name=meant[0], arguments=json.dumps(meant[1], ensure_ascii=False))
+        arguments = parse_json(call.arguments or "{}")
+        if isinstance(arguments, dict) and (translation := translate(arguments)) is not None:
+            return replace(call, name=translation[0], arguments=json.dumps(translation[1], ensure_ascii=False))
     return call
 
 
-def _open_window(given: _Arguments) -> _Translation:
+def _open_window(arguments: _Arguments) -> _Translation:
     """A window of a file (SWE-agent, OpenHands)."""
-    sized = any(given.get(name) for name in ("limit", "context_lines", "end_line", "view_range"))
-    return "read_file", given if sized else {**given, "limit": WINDOW}
+    has_size = any(arguments.get(name) for name in ("limit", "context_lines", "end_line", "view_range"))
+    return "read_file", arguments if has_size else {**arguments, "limit": WINDOW}
 
 
-def _update_steps(given: _Arguments) -> _Translation:
+def _update_steps(arguments: _Arguments) -> _Translation:
     """The list of steps that Codex keeps: whole in each call."""
-    steps = given.get("plan")
-    if not isinstance(steps, list) or not all(isinstance(each, dict) and "step" in each for each in steps):
+    steps = arguments.get("plan")
+    if not isinstance(steps, list) or not all(isinstance(step, dict) and "step" in step for step in steps):
         return None
-    todos = [{"content": each["step"], "status": each.get("status", "pending")} for each in steps]
+    todos = [{"content": step["step"], "status": step.get("status", "pending")} for step in steps]
     return "todo_write", {"todos": todos}
 
 
-def _write_plan(given: _Arguments) -> _Translation:
+def _write_plan(arguments: _Arguments) -> _Translation:
     """The plan that Claude Code's models hand in when planning ends."""
-    plan = given.get("plan")
+    plan = arguments.get("plan")
     if not isinstance(plan, str) or not plan.strip():
         return None
     title = plan.strip().split("\n", 1)[0].strip("# ").removeprefix("Plan:").strip()[:_NAME_CHARACTERS]
     return "create_plan", {"name": title or "Plan", "overview": "", "plan": plan}
 
 
-def _edit_text(given: _Arguments) -> _Translation:
+def _edit_text(arguments: _Arguments) -> _Translation:
     """Anthropic's text editor: one tool with a command for each of what it does; it knows no insertion here."""
-    match given.get("command"):
+    match arguments.get("command"):
         case "view":
-            kept = {name: given[name] for name in ("path", "view_range") if given.get(name) is not None}
-            return "read_file", kept
+            present_arguments = {
+                name: arguments[name] for name in ("path", "view_range") if arguments.get(name) is not None
+            }
+            return "read_file", present_arguments
         case "create":
-            return "write", {"path": given.get("path"), "contents": given.get("file_text", "")}
+            return "write", {"path": arguments.get("path"), "contents": arguments.get("file_text", "")}
         case "str_replace":
-            kept = {name: given[name] for name in ("path", "old_str", "new_str") if given.get(name) is not None}
-            return "search_replace", {"new_str": "", **kept}
+            present_arguments = {
+                name: arguments[name] for name in ("path", "old_str", "new_str") if arguments.get(name) is not None
+            }
+            return "search_replace", {"new_str": "", **present_arguments}
     return None
 
 

@@ -36,13 +36,13 @@ class AttachedLabels:
         """Attach files and return their labels, in this order. Raises what `submit` raises, and `CommandRejected` when
         the session was closed meanwhile."""
         requests = list[str]()
-        for each in files:
+        for file in files:
             requests.append(request := new_id("att"))
             self._labels[request] = ""
-            await self._submit(replace(each, request=request))
+            await self._submit(replace(file, request=request))
         if requests:
             await self._settle()
-        labels = tuple(self._labels.pop(each) for each in requests)
+        labels = tuple(self._labels.pop(request_id) for request_id in requests)
         if not all(labels):
             raise CommandRejected("the session was closed before the files were attached.", code="session_unknown")
         return labels

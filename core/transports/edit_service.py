@@ -80,8 +80,8 @@ def answer(line: str) -> dict[str, Any]:
 def _apply(request: Mapping[str, Any]) -> Any:
     apply = FORMATS.get(str(request.get("format")))
     if apply is None:
-        known = ", ".join(FORMATS)
-        raise ToolInputInvalid(f"No format {request.get('format')!r}; there are {known}.", code="format_unknown")
+        format_names = ", ".join(FORMATS)
+        raise ToolInputInvalid(f"No format {request.get('format')!r}; there are {format_names}.", code="format_unknown")
     original, edit, path = request.get("original"), request.get("edit_text"), request.get("path") or ""
     if not isinstance(path, str) or not (original is None or isinstance(original, str)):
         raise ToolInputInvalid("path and original are texts; original may be null.", code="request_invalid")

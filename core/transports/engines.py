@@ -57,29 +57,29 @@ class Engines:
     def get(self, directory: Path) -> Client:
         """Return the engine of a workspace, made at its first use."""
         real = directory.resolve()
-        if (found := self._by_workspace.get(real)) is None:
+        if (client := self._by_workspace.get(real)) is None:
             leave_projects([directory])  # the command line did not name it
-            found = self._by_workspace[real] = self._make(real, self._options)
-        return found
+            client = self._by_workspace[real] = self._make(real, self._options)
+        return client
 
     async def open(self, directory: Path, command: cmd.SessionOpen) -> tuple[Client, cmd.Ack]:
         """Open a new session in a workspace. Raises `CommandRejected`."""
         client = self.get(directory)
-        opened = require_ack(await client.submit(command))
-        self._note_use(opened.session, client)
-        return client, opened
+        ack = require_ack(await client.submit(command))
+        self._note_use(ack.session, client)
+        return client, ack
 
     async def find(self, session: str) -> Client:
         """Return the engine that has a session open, be it of another process; a session that is open nowhere is
         resumed. Raises `CommandRejected`."""
         if (closing := self._closing.get(session)) is not None:
             await asyncio.wait({closing})
-        if (found := self._by_session.get(session)) is not None:
-            if not (isinstance(found, LineClient) and found.is_gone):
-                self._note_use(session, found)
-                return found
+        if (existing_client := self._by_session.get(session)) is not None:
+            if not (isinstance(existing_client, LineClient) and existing_client.is_gone):
+                self._note_use(session, existing_client)
+                return existing_client
             self.forget(session)
-            await found.close()
+            await existing_client.close()
         if (workspace := find_workspace(session)) is None:
             raise CommandRejected(f"there is no session {session[:100]!r}.", code="session_unknown")
         client: Client | None = await join_session(session)
@@ -117,11 +117,11 @@ class Engines:
         over = len(self._by_session) - len(self._closing) - self._most_open
         if over <= 0:
             return
-        until = monotonic() - self._least_idle
-        old = [each for each in self._by_session if each not in self._held and each not in self._closing]
-        for each in old[:over]:
-            if self._used[each] <= until:
-                self._closing[each] = self._tasks.start(self._close_if_idle(each), name=f"closing {each}")
+        cutoff = monotonic() - self._least_idle
+        old = [session for session in self._by_session if session not in self._held and session not in self._closing]
+        for session in old[:over]:
+            if self._used[session] <= cutoff:
+                self._closing[session] = self._tasks.start(self._close_if_idle(session), name=f"closing {session}")
         if self._timer is None and self._least_idle:
             self._timer = asyncio.get_running_loop().call_later(self._least_idle, self._trim_later)
 
@@ -164,7 +164,7 @@ class Engines:
         if self._timer is not None:
             self._timer.cancel()
         await self.wait_closed()
-        elsewhere = [each for each in self._by_session.values() if isinstance(each, LineClient)]
+        elsewhere = [line_client for line_client in self._by_session.values() if isinstance(line_client, LineClient)]
         for client in (*self._by_workspace.values(), *elsewhere):
             await client.close()
         self._by_workspace.clear()

@@ -100,9 +100,9 @@ class LineClient:
         await asyncio.wait({self._reading}, timeout=LAST_WORDS_WAIT)  # what it said last may still be on its way
         raise self._build_gone_error()
 
-    def _build_gone_error(self, why: str = "") -> EngineGone:
-        said = "\n".join(self._last_words)
-        return EngineGone("\n".join(filter(None, (why, said))))
+    def _build_gone_error(self, reason: str = "") -> EngineGone:
+        last_words = "\n".join(self._last_words)
+        return EngineGone("\n".join(filter(None, (reason, last_words))))
 
     async def _read_lines(self) -> None:
         try:
@@ -125,21 +125,21 @@ class LineClient:
         """Wait a moment for what else there is of an engine that is gone."""
 
     def _handle_line(self, line: bytes) -> None:
-        said = _lines.decode(line)
-        self.stays = self.stays or said.stays
+        frame = _lines.decode(line)
+        self.stays = self.stays or frame.stays
         decoders = self._decoders = self._decoders or _Decoders()
-        stream = self._streams.get(said.id)
-        if said.event != ABSENT:
+        stream = self._streams.get(frame.id)
+        if frame.event != ABSENT:
             if stream is not None:
-                stream.put_nowait(decoders.event.decode(said.event))
-        elif said.reply != ABSENT:
-            reply = decoders.reply.decode(said.reply)
+                stream.put_nowait(decoders.event.decode(frame.event))
+        elif frame.reply != ABSENT:
+            reply = decoders.reply.decode(frame.reply)
             if stream is not None and isinstance(reply, Reject):
                 stream.put_nowait(reply)
-            self._resolve(said.id, reply)
-        elif said.answer != ABSENT:
-            self._resolve(said.id, decoders.answer.decode(said.answer))
-        elif said.end and stream is not None:
+            self._resolve(frame.id, reply)
+        elif frame.answer != ABSENT:
+            self._resolve(frame.id, decoders.answer.decode(frame.answer))
+        elif frame.end and stream is not None:
             stream.put_nowait(None)
 
     def _resolve(self, number: int, result: object) -> None:

@@ -58,37 +58,39 @@ class LineServer:
 
     async def _handle_line(self, line: bytes) -> None:
         """Answer commands one by one, in the order in which they came; the rest beside them."""
-        if (said := self._decode(_lines, line, 0, "line_invalid", "a line of this protocol")) is None:
+        if (frame := self._decode(_lines, line, 0, "line_invalid", "a line of this protocol")) is None:
             return
-        number = said.id
-        if said.submit != ABSENT:
-            if (command := self._decode(_commands, said.submit, number, "command_invalid", "a command")) is not None:
+        number = frame.id
+        if frame.submit != ABSENT:
+            if (command := self._decode(_commands, frame.submit, number, "command_invalid", "a command")) is not None:
                 self._send({"id": number, "reply": await self._engine.submit(command)})
-        elif said.query != ABSENT:
-            if (query := self._decode(_queries, said.query, number, "query_invalid", "a question")) is not None:
+        elif frame.query != ABSENT:
+            if (query := self._decode(_queries, frame.query, number, "query_invalid", "a question")) is not None:
                 self._start_task(self._query(number, query))
-        elif said.subscribe != ABSENT:
-            raw, what = said.subscribe, "a subscription"
-            if (wanted := self._decode(_subscriptions, raw, number, "command_invalid", what)) is not None:
-                self._start_task(self._pump(number, wanted))
+        elif frame.subscribe != ABSENT:
+            raw, label = frame.subscribe, "a subscription"
+            if (subscription := self._decode(_subscriptions, raw, number, "command_invalid", label)) is not None:
+                self._start_task(self._pump(number, subscription))
 
     def _decode(
-        self, decoder: RecordDecoder[T], raw: bytes | msgspec.Raw, number: int, code: str, what: str
+        self, decoder: RecordDecoder[T], raw: bytes | msgspec.Raw, number: int, code: str, label: str
     ) -> T | None:
         """Decode what a client sent; None: it is not `what` it should be, which was answered."""
         try:
             return decoder.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError) as problem:
             verb, refuse = ("answer", RefusedAnswer) if code == "query_invalid" else ("reply", Reject)
-            self._send({"id": number, verb: refuse(code=code, message=f"not {what}: {problem}")})
+            self._send({"id": number, verb: refuse(code=code, message=f"not {label}: {problem}")})
             return None
 
     async def _query(self, number: int, query: AnyQuery) -> None:
         self._send({"id": number, "answer": await self._engine.query(query)})
 
-    async def _pump(self, number: int, wanted: Subscribe) -> None:
+    async def _pump(self, number: int, subscription: Subscribe) -> None:
         try:
-            async for envelope in self._engine.events(wanted.session, after=wanted.after, brief=wanted.brief):
+            async for envelope in self._engine.events(
+                subscription.session, after=subscription.after, brief=subscription.brief
+            ):
                 self._send({"id": number, "event": envelope})
                 await self._drain()
         except Exception as problem:  # told to the client, who can ask again
@@ -133,12 +135,12 @@ class LineServer:
             self._writer.close()
 
 
-async def _skip_line(reader: asyncio.StreamReader, held: int) -> None:
+async def _skip_line(reader: asyncio.StreamReader, byte_count: int) -> None:
     while True:
-        await reader.readexactly(held)
+        await reader.readexactly(byte_count)
         try:
             await reader.readuntil(b"\n")
         except asyncio.LimitOverrunError as problem:
-            held = problem.consumed
+            byte_count = problem.consumed
         else:
             return

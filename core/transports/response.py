@@ -154,7 +154,7 @@ class Response(Struct, frozen=True, kw_only=True, rename="camel"):
     metadata: ResponseMetadata
 
 
-def build_response(turn: TurnState, state: SessionState, *, accepted: tuple[str, ...] = ()) -> Response:
+def build_response(turn: TurnState, state: SessionState, *, accepted_changes: tuple[str, ...] = ()) -> Response:
     """Return the response object of a turn, one that goes on as it is so far."""
     reason: Any = turn.reason or "running"
     status: Status = "streaming" if reason == "running" else "completed"
@@ -176,7 +176,7 @@ def build_response(turn: TurnState, state: SessionState, *, accepted: tuple[str,
             session_id=state.session_id,
             pending_changes=list_pending_changes(state),
             pending_bulks=list_pending_bulks(state),
-            accepted_changes=accepted,
+            accepted_changes=accepted_changes,
             checks=_list_checks(turn, state),
             findings=_list_findings(turn, state),
             candidates=_list_candidates(turn, state),
@@ -196,29 +196,29 @@ def _list_findings(turn: TurnState, state: SessionState) -> tuple[ResponseFindin
         return None
     return tuple(
         ResponseFinding(
-            severity=each.severity,
-            title=each.title,
-            text=each.text,
-            path=each.path,
-            start_line=each.start,
-            end_line=each.end,
-            suggestion=each.suggestion,
-            doubt=each.doubt,
+            severity=finding.severity,
+            title=finding.title,
+            text=finding.text,
+            path=finding.path,
+            start_line=finding.start,
+            end_line=finding.end,
+            suggestion=finding.suggestion,
+            doubt=finding.doubt,
         )
-        for each in review.findings
+        for finding in review.findings
     )
 
 
-def build_refusal(reply: Reject, *, model: str = "", mode: ModeName = "agent", at: int) -> Response:
+def build_refusal(reply: Reject, *, model: str = "", mode: ModeName = "agent", timestamp: int) -> Response:
     """Return the response object of a prompt that could not even begin."""
-    told = d.ErrorMetadata(error_code=reply.code.upper(), details=reply.hint)
-    problem = d.ErrorDocument(id="doc_001", sequence=1, content=reply.message, metadata=told)
+    error_metadata = d.ErrorMetadata(error_code=reply.code.upper(), details=reply.hint)
+    problem = d.ErrorDocument(id="doc_001", sequence=1, content=reply.message, metadata=error_metadata)
     return Response(
         id="",
         conversation_id="",
         model=model,
         mode=mode,
-        created=_format_time(at),
+        created=_format_time(timestamp),
         status="error",
         documents=(problem,),
         usage=_to_usage(Usage()),
@@ -231,45 +231,48 @@ def build_refusal(reply: Reject, *, model: str = "", mode: ModeName = "agent", a
 def list_pending_changes(state: SessionState) -> tuple[PendingChange, ...]:
     """Return what waits for a verdict, a rename as one. A rule that denies writing it counts as its conflict."""
     waiting = [
-        replace(each, conflict=each.obstacle) if each.is_denied else each for each in list_changes(state.changes)
+        replace(change, conflict=change.obstacle) if change.is_denied else change
+        for change in list_changes(state.changes)
     ]
     return convert(waiting, tuple[PendingChange, ...], from_attributes=True)
 
 
 def list_pending_bulks(state: SessionState) -> tuple[PendingBulk, ...]:
     """Return what waits for a verdict as a whole; not what git ignores."""
-    waiting = [each for each in state.review.bulks if each.needs_verdict]
+    waiting = [bulk for bulk in state.review.bulks if bulk.needs_verdict]
     return convert(waiting, tuple[PendingBulk, ...], from_attributes=True)
 
 
 def _list_candidates(turn: TurnState, state: SessionState) -> tuple[ResponseCandidate, ...]:
     """Return how the prompt of a turn was tried, in the order in which `/best` shows it."""
-    tried = [each for each in state.subagents.values() if each.candidate_of == turn.id]
-    return tuple(_build_candidate(each, number) for number, each in enumerate(tried, 1))
+    candidates = [subagent for subagent in state.subagents.values() if subagent.candidate_of == turn.id]
+    return tuple(_build_candidate(subagent, number) for number, subagent in enumerate(candidates, 1))
 
 
-def _build_candidate(known: SubagentState, number: int) -> ResponseCandidate:
-    files = known.rating.files if known.rating is not None else ()
-    check = known.rating.check if known.rating is not None else None
+def _build_candidate(subagent: SubagentState, number: int) -> ResponseCandidate:
+    files = subagent.rating.files if subagent.rating is not None else ()
+    check = subagent.rating.check if subagent.rating is not None else None
     return ResponseCandidate(
         number=number,
-        model=known.model,
-        stop_reason=known.reason,
-        message=known.message,
-        text=known.said,
-        files=tuple(each.path for each in files),
-        added=sum(each.added for each in files),
-        removed=sum(each.removed for each in files),
+        model=subagent.model,
+        stop_reason=subagent.reason,
+        message=subagent.message,
+        text=subagent.said,
+        files=tuple(file.path for file in files),
+        added=sum(file.added for file in files),
+        removed=sum(file.removed for file in files),
         check=CandidateCheck(command=check.command, exit_code=check.exit_code) if check is not None else None,
-        cost=known.usage.cost,
+        cost=subagent.usage.cost,
     )
 
 
 def _number_documents(turn: TurnState) -> tuple[ResponseDocument, ...]:
-    shown = [each for each in turn.list_finished_documents() if not isinstance(each, d.ReasoningDocument)]
+    documents = [
+        document for document in turn.list_finished_documents() if not isinstance(document, d.ReasoningDocument)
+    ]
     return tuple(
         msgspec.structs.replace(document, id=f"doc_{number:03}", sequence=number)
-        for number, document in enumerate(shown, 1)
+        for number, document in enumerate(documents, 1)
     )
 
 
@@ -279,18 +282,18 @@ def _to_usage(usage: Usage) -> ResponseUsage:
 
 
 def _format_time(at_ms: int) -> str:
-    at = datetime.datetime.fromtimestamp(at_ms / 1000, tz=datetime.UTC)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    moment = datetime.datetime.fromtimestamp(at_ms / 1000, tz=datetime.UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def build_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of `Response`."""
-    found = {"title": "agent-tui response", **msgspec.json.schema(Response)}
-    close_records(found)
-    return found
+    schema = {"title": "agent-tui response", **msgspec.json.schema(Response)}
+    close_records(schema)
+    return schema
 
 
-def close_records(node: object, *, required: bool = True, closed: bool = True) -> None:
+def close_records(node: object, *, is_required: bool = True, is_closed: bool = True) -> None:
     """Close every record of a schema (`closed`): it has exactly its fields, and (`required`) the program always writes
     all of them.
 
@@ -301,14 +304,14 @@ def close_records(node: object, *, required: bool = True, closed: bool = True) -
             node["description"] = inspect.cleandoc(text)
         fields = node.get("properties")
         if node.get("type") == "object" and isinstance(fields, dict):
-            if closed:
+            if is_closed:
                 node["additionalProperties"] = False
-            if required:
+            if is_required:
                 node["required"] = sorted(fields)
         node = list(node.values())
     if isinstance(node, list):
-        for each in node:
-            close_records(each, required=required, closed=closed)
+        for child in node:
+            close_records(child, is_required=is_required, is_closed=is_closed)
 
 
 def format_schema() -> str:

@@ -26,8 +26,8 @@ async def reach_engine(arguments: ScreenArguments, session: str) -> Client:
     if session:
         from core.transports.attach.socket_client import connect_to_session
 
-        if (found := await connect_to_session(session)) is not None:
-            return found
+        if (client := await connect_to_session(session)) is not None:
+            return client
     return await connect(arguments)
 
 
@@ -40,17 +40,17 @@ async def connect(arguments: ScreenArguments) -> StdioClient:
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
-    with contextlib.ExitStack() as opened:  # who is cancelled meanwhile leaves nothing behind
-        opened.callback(process.wait)
-        opened.callback(process.kill)
+    with contextlib.ExitStack() as exit_stack:  # who is cancelled meanwhile leaves nothing behind
+        exit_stack.callback(process.wait)
+        exit_stack.callback(process.kill)
         for pipe in (process.stdin, process.stdout, process.stderr):
-            opened.callback(pipe.close)
+            exit_stack.callback(pipe.close)
         writer = await _open_writer(process.stdin)
-        opened.callback(writer.close)
+        exit_stack.callback(writer.close)
         reader, output = await _open_reader(process.stdout)
-        opened.callback(output.close)
+        exit_stack.callback(output.close)
         errors, errors_output = await _open_reader(process.stderr)
-        opened.pop_all()
+        exit_stack.pop_all()
     return StdioClient(process, (reader, errors), writer, (output, errors_output))
 
 
@@ -77,14 +77,14 @@ async def _open_writer(pipe: IO[bytes]) -> asyncio.StreamWriter:
 
 def build_command_line(arguments: ScreenArguments) -> list[str]:
     """Return the command line that starts this program as an engine."""
-    said = [
+    options = [
         f"--{name.replace('_', '-')}={value}"
         for name in _FORWARDED_OPTIONS
         if (value := getattr(arguments, name)) is not None
     ]
-    said += ["--trust"] if arguments.trust else []
-    said += [] if arguments.private is None else ["--private" if arguments.private else "--no-private"]
-    return [*arguments.program, "--engine", *said, "--", str(arguments.directory)]
+    options += ["--trust"] if arguments.trust else []
+    options += [] if arguments.private is None else ["--private" if arguments.private else "--no-private"]
+    return [*arguments.program, "--engine", *options, "--", str(arguments.directory)]
 
 
 class StdioClient(LineClient):

@@ -36,8 +36,8 @@ class WebAddress(Struct, frozen=True):
     @property
     def authority(self) -> str:
         """The host as a request names it: with the port unless it is the scheme's own."""
-        shown = str(self.target)
-        return shown.rpartition(":")[0] if self.target.port == _PORTS[self.scheme] else shown
+        text = str(self.target)
+        return text.rpartition(":")[0] if self.target.port == _PORTS[self.scheme] else text
 
     @property
     def origin(self) -> str:
@@ -52,19 +52,19 @@ def parse_address(text: str) -> WebAddress:
     text = text.strip(" ")
     if len(text) > MAX_LENGTH:
         raise _refuse(f"it has more than {MAX_LENGTH} characters")
-    if any(ord(each) <= 32 or ord(each) == 127 or each == "\\" for each in text):
+    if any(ord(char) <= 32 or ord(char) == 127 or char == "\\" for char in text):
         raise _refuse("it holds spaces, control characters or backslashes")
-    found = _ADDRESS.fullmatch(text)
-    if found is None or (scheme := found["scheme"].lower()) not in _PORTS:
+    match = _ADDRESS.fullmatch(text)
+    if match is None or (scheme := match["scheme"].lower()) not in _PORTS:
         raise _refuse("it does not begin with http:// or https://")
-    if "@" in found["host"]:
+    if "@" in match["host"]:
         raise _refuse("it holds a user name")
     try:
-        target = parse_host_and_port(found["host"], _PORTS[scheme])
+        target = parse_host_and_port(match["host"], _PORTS[scheme])
     except ValueError as problem:
-        raise _refuse(_describe_host(found["host"], str(problem))) from None
+        raise _refuse(_describe_host(match["host"], str(problem))) from None
     try:
-        rest = quote(found["rest"], safe=_KEPT)
+        rest = quote(match["rest"], safe=_KEPT)
     except UnicodeEncodeError:
         raise _refuse("it holds half of a character") from None
     return WebAddress(scheme, target, rest if rest.startswith("/") else f"/{rest}")
@@ -76,10 +76,10 @@ def join_address(base: WebAddress, reference: str) -> WebAddress:
     try:
         return parse_address(urljoin(str(base), reference))
     except ValueError:
-        why = "it is none"
+        reason = "it is none"
     except WebFailed as problem:
-        why = problem.message.rpartition("used: ")[2].removesuffix(".")
-    raise WebFailed(f"{base.host} leads to an address that can't be used: {why}.", hint=_HINT, code="bad_address")
+        reason = problem.message.rpartition("used: ")[2].removesuffix(".")
+    raise WebFailed(f"{base.host} leads to an address that can't be used: {reason}.", hint=_HINT, code="bad_address")
 
 
 def _describe_host(host: str, problem: str) -> str:
@@ -92,5 +92,5 @@ def _describe_host(host: str, problem: str) -> str:
     return f"its host is not in ASCII (it would be {ascii_name})"
 
 
-def _refuse(why: str) -> WebFailed:
-    return WebFailed(f"This address can't be used: {why}.", hint=_HINT, code="bad_address")
+def _refuse(reason: str) -> WebFailed:
+    return WebFailed(f"This address can't be used: {reason}.", hint=_HINT, code="bad_address")

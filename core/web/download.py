@@ -61,9 +61,9 @@ async def download(
             f"{address.host} took longer than {SECONDS:.0f} seconds.", hint="Try another page.", code="timed_out"
         ) from None
     except (OSError, httpcore2.NetworkError, httpcore2.ProtocolError) as problem:
-        said = str(problem).strip() or type(problem).__name__
+        message = str(problem).strip() or type(problem).__name__
         raise WebFailed(
-            f"{address.host} can't be reached: {said[:200]}.", hint="Try another page.", code="unreachable"
+            f"{address.host} can't be reached: {message[:200]}.", hint="Try another page.", code="unreachable"
         ) from None
 
 
@@ -75,14 +75,14 @@ async def _request(
     url = httpcore2.URL(
         scheme=address.scheme.encode(), host=target.host.encode(), port=target.port, target=address.path.encode()
     )
-    ours = [(name, value) for name, value in _HEADERS if name.decode() not in headers]
-    sent = [(b"Host", address.authority.encode()), *ours]
-    sent += [(name.encode(), value.encode()) for name, value in headers.items()]
+    default_headers = [(name, value) for name, value in _HEADERS if name.decode() not in headers]
+    request_headers = [(b"Host", address.authority.encode()), *default_headers]
+    request_headers += [(name.encode(), value.encode()) for name, value in headers.items()]
     if body is not None:
-        sent += [(b"Content-Type", b"application/json"), (b"Content-Length", str(len(body)).encode())]
+        request_headers += [(b"Content-Type", b"application/json"), (b"Content-Length", str(len(body)).encode())]
     async with (
         httpcore2.AsyncConnectionPool(ssl_context=context, network_backend=network) as pool,
-        pool.stream("GET" if body is None else "POST", url, headers=sent, content=body) as answer,
+        pool.stream("GET" if body is None else "POST", url, headers=request_headers, content=body) as answer,
     ):
         return await _read_answer(address, answer)
 
@@ -91,16 +91,16 @@ async def _read_answer(address: WebAddress, answer: httpcore2.Response) -> Downl
     fields = {name.decode("latin-1").lower(): _decode_field(value) for name, value in answer.headers}
     head = Message()
     head["content-type"] = fields.get("content-type", "")
-    stated = fields.get("content-type", "").strip()
-    found = Download(
+    content_type = fields.get("content-type", "").strip()
+    bare_download = Download(
         address=address,
         status=answer.status,
-        media_type=head.get_content_type() if stated else "",
-        charset=str(head.get_content_charset() or "") if stated else "",
+        media_type=head.get_content_type() if content_type else "",
+        charset=str(head.get_content_charset() or "") if content_type else "",
         location=fields.get("location", "") if 300 <= answer.status < 400 else "",
     )
-    if found.location or answer.status >= 400:
-        return found
+    if bare_download.location or answer.status >= 400:
+        return bare_download
     data, is_whole = await _read_body(answer, fields.get("content-encoding", ""))
     is_text = not detect_media_type(data[:64])
     if not is_whole and not is_text:
@@ -108,9 +108,9 @@ async def _read_answer(address: WebAddress, answer: httpcore2.Response) -> Downl
     is_cut = is_text and (not is_whole or len(data) > MAX_TEXT_BYTES)
     return Download(
         address=address,
-        status=found.status,
-        media_type=found.media_type,
-        charset=found.charset,
+        status=bare_download.status,
+        media_type=bare_download.media_type,
+        charset=bare_download.charset,
         data=data[:MAX_TEXT_BYTES] if is_cut else data,
         is_cut=is_cut,
     )
@@ -122,15 +122,15 @@ async def _read_body(answer: httpcore2.Response, encoding: str) -> tuple[bytes, 
     if name not in {"", "identity", *_WINDOWS}:
         raise WebFailed(f"The answer is packed in a way that was not asked for ({name[:40]!r}).", code="unsupported")
     unpack = _Unpacker(_WINDOWS[name]) if name in _WINDOWS else None
-    sent, data = 0, bytearray()
+    byte_count, data = 0, bytearray()
     async for piece in answer.aiter_stream():
-        sent += len(piece)
+        byte_count += len(piece)
         data += piece if unpack is None else unpack.unpack(piece, MAX_BYTES + 1 - len(data))
         is_full = unpack is not None and unpack.is_full
         limit = MAX_BYTES if detect_media_type(bytes(data[:64])) else MAX_TEXT_BYTES
-        if is_full or sent > MAX_BYTES or len(data) > limit:
+        if is_full or byte_count > MAX_BYTES or len(data) > limit:
             return bytes(data[:limit]), False
-    if unpack is not None and sent and not unpack.is_whole:
+    if unpack is not None and byte_count and not unpack.is_whole:
         raise _build_damaged("it ends too early")
     return bytes(data), True
 
@@ -151,16 +151,16 @@ class _Unpacker:
     def is_whole(self) -> bool:
         return self._inner.eof
 
-    def unpack(self, piece: bytes, most: int) -> bytes:
+    def unpack(self, piece: bytes, limit: int) -> bytes:
         """Return what a piece holds, about `most` bytes of it. Raises `WebFailed`."""
         data = b""
-        while piece and len(data) < most:
+        while piece and len(data) < limit:
             if self._inner.eof:
                 if self._window != _WINDOWS["gzip"] or not piece.strip(b"\0"):  # padding
                     return data
                 self._begin()
             try:
-                data += self._inner.decompress(piece, most - len(data))
+                data += self._inner.decompress(piece, limit - len(data))
             except zlib.error:
                 if self._is_begun or self._window != _WINDOWS["deflate"]:
                     raise _build_damaged("it can't be unpacked") from None
@@ -185,12 +185,12 @@ def _decode_field(value: bytes) -> str:
         return value.decode("latin-1")
 
 
-def _build_damaged(how: str) -> WebFailed:
-    return WebFailed(f"The answer is damaged: {how}.", hint="Try again, or use another source.", code="damaged")
+def _build_damaged(reason: str) -> WebFailed:
+    return WebFailed(f"The answer is damaged: {reason}.", hint="Try again, or use another source.", code="damaged")
 
 
-def _build_too_large(stated: str) -> WebFailed:
-    size = f"{int(stated) / 1e6:.0f} MB" if stated.isdigit() and len(stated) < 15 else "more"
+def _build_too_large(content_length: str) -> WebFailed:
+    size = f"{int(content_length) / 1e6:.0f} MB" if content_length.isdigit() and len(content_length) < 15 else "more"
     return WebFailed(
         f"The file has {size}; at most {MAX_BYTES // 1_000_000} MB are read.", hint="Find a page.", code="too_large"
     )

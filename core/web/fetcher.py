@@ -45,25 +45,25 @@ class WebFetcher:
     async def fetch(self, text: str, approve: Approve, *, minds_robots: bool) -> Page:
         """Fetch a page. Raises `WebFailed`, and what `approve` raises."""
         address = parse_address(text)
-        if (kept := self._find_kept(str(address))) is not None:
-            for each in kept.way:
-                await approve(each)
-            return kept.page
-        way: list[WebAddress] = []
-        while len(way) <= MAX_REDIRECTS:
+        if (cache_entry := self._find_kept(str(address))) is not None:
+            for hop in cache_entry.way:
+                await approve(hop)
+            return cache_entry.page
+        hops: list[WebAddress] = []
+        while len(hops) <= MAX_REDIRECTS:
             self.network.refuse_literal(address.target)
             await approve(address)
             if minds_robots:
                 await self._check_robots(address)
-            way.append(address)
-            found = await download(address, self.network)
-            if found.location:
-                address = join_address(address, found.location)
+            hops.append(address)
+            response = await download(address, self.network)
+            if response.location:
+                address = join_address(address, response.location)
                 continue
-            _check_status(found)
-            page = await asyncio.to_thread(build_page, found)
+            _check_status(response)
+            page = await asyncio.to_thread(build_page, response)
             if not page.refresh:
-                self._keep(page, tuple(way))
+                self._keep(page, tuple(hops))
                 return page
             address = join_address(address, page.refresh)
         raise WebFailed(
@@ -73,12 +73,12 @@ class WebFetcher:
         )
 
     def _find_kept(self, address: str) -> _Kept | None:
-        kept = self._kept.get(address)
-        return kept if kept is not None and kept.until > monotonic() else None
+        cache_entry = self._kept.get(address)
+        return cache_entry if cache_entry is not None and cache_entry.until > monotonic() else None
 
-    def _keep(self, page: Page, way: tuple[WebAddress, ...]) -> None:
-        self._kept.pop(str(way[0]), None)
-        self._kept[str(way[0])] = _Kept(page, way, monotonic() + KEPT_SECONDS)
+    def _keep(self, page: Page, hops: tuple[WebAddress, ...]) -> None:
+        self._kept.pop(str(hops[0]), None)
+        self._kept[str(hops[0])] = _Kept(page, hops, monotonic() + KEPT_SECONDS)
         while len(self._kept) > MAX_KEPT:
             del self._kept[next(iter(self._kept))]
 
@@ -98,25 +98,25 @@ class WebFetcher:
     async def _read_robots(self, address: WebAddress) -> Download | None:
         """Return what the host says to programs, None = nothing."""
         try:
-            found = await download(WebAddress(address.scheme, address.target, "/robots.txt"), self.network)
+            response = await download(WebAddress(address.scheme, address.target, "/robots.txt"), self.network)
         except WebFailed as problem:
             if problem.code == "refused_address":
                 raise
             return None
-        return found if found.status == 200 else None
+        return response if response.status == 200 else None
 
 
-def _read_rules(found: Download | None) -> urllib.robotparser.RobotFileParser:
+def _read_rules(response: Download | None) -> urllib.robotparser.RobotFileParser:
     """Read what a host says to programs. Slow: call it in a thread."""
     rules = urllib.robotparser.RobotFileParser()
-    text = "" if found is None else decode_text(replace(found, data=found.data[:MAX_ROBOTS_BYTES]))
+    text = "" if response is None else decode_text(replace(response, data=response.data[:MAX_ROBOTS_BYTES]))
     rules.parse(text.splitlines())
     return rules
 
 
-def _check_status(found: Download) -> None:
+def _check_status(response: Download) -> None:
     """Raise `WebFailed` for an answer that is no page."""
-    host, status = found.address.host, found.status
+    host, status = response.address.host, response.status
     if status in {404, 410}:
         raise WebFailed(f"{host} has no such page ({status}).", hint="Check the address.", code="not_found")
     if status in _BLOCKED:

@@ -48,15 +48,15 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
     ) -> None:
         self._resolve, self._connect, self._is_admitted = resolve, connect, is_admitted
 
-    def admit(self, own: HostAndPort) -> GuardedNetwork:
+    def admit(self, admitted_target: HostAndPort) -> GuardedNetwork:
         """Return this network with `own` admitted, wherever it is."""
-        return GuardedNetwork(self._resolve, self._connect, is_admitted=lambda target: target == own)
+        return GuardedNetwork(self._resolve, self._connect, is_admitted=lambda target: target == admitted_target)
 
     def refuse_literal(self, target: HostAndPort) -> None:
         """Raise `WebFailed` for an address that could not be dialled whatever anybody says to it; names are looked up
         when they are dialled."""
-        known = parse_ip_address(target.host)
-        if known is not None and not is_public(known) and not self._is_admitted(target):
+        ip_address = parse_ip_address(target.host)
+        if ip_address is not None and not is_public(ip_address) and not self._is_admitted(target):
             raise _explain_inner(target.host)
 
     async def connect_tcp(
@@ -75,10 +75,10 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
 
     async def _find_addresses(self, host: str, *, is_admitted: bool) -> Sequence[IPAddress]:
         """Return the addresses to dial, one at least. One that is not public refuses a name that is not admitted."""
-        known = parse_ip_address(host)
+        ip_address = parse_ip_address(host)
         try:
             async with asyncio.timeout(DIAL_SECONDS):
-                addresses = [known] if known is not None else await self._resolve(host)
+                addresses = [ip_address] if ip_address is not None else await self._resolve(host)
         except (OSError, UnicodeError, TimeoutError):
             addresses = []
         if not addresses:

@@ -65,7 +65,7 @@ def read_page(html: str, address: str = "") -> dict[str, Any]:
     parser = importlib.import_module("selectolax.lexbor")
     tree = parser.LexborHTMLParser(html)
     title, base = tree.css_first("title"), tree.css_first("base[href]")
-    found = {
+    fields = {
         "title": " ".join(title.text().split())[:300] if title else "",
         "refresh": _find_refresh(tree),
         "scripts": len(tree.css("script")),
@@ -83,7 +83,7 @@ def read_page(html: str, address: str = "") -> dict[str, Any]:
     text = "" if is_reference else _extract_prose(html, links)
     if len(text) < visible * _LEAST_PROSE:
         text = "\n\n".join(_convert(node, links, address) for node in content)
-    return {**found, "text": text.strip()}
+    return {**fields, "text": text.strip()}
 
 
 def _extract_prose(html: str, base: str) -> str:
@@ -93,7 +93,7 @@ def _extract_prose(html: str, base: str) -> str:
     of those that come out without it. But it keeps 22 % of the blocks of code in eight manuals as they are, not 90.
     """
     with suppress(Exception):  # a foreign library on a hostile page: there is another way to read it
-        found = importlib.import_module("trafilatura").extract(
+        markdown = importlib.import_module("trafilatura").extract(
             html,
             url=base or None,
             output_format="markdown",
@@ -102,14 +102,14 @@ def _extract_prose(html: str, base: str) -> str:
             include_tables=True,
             include_comments=False,
         )
-        return str(found or "")
+        return str(markdown or "")
     return ""
 
 
 def _part_lines(block: Any) -> None:
     """Make lines of the blocks that some highlighters put the lines of a code into."""
     code = block.css_first("code") or block
-    for line in [each for each in code.iter() if each.tag == "div"]:
+    for line in [node for node in code.iter() if node.tag == "div"]:
         line.replace_with(line.text().strip("\n") + "\n")
 
 
@@ -124,9 +124,9 @@ def _find_refresh(tree: Any) -> str:
     """Find where a page leads by itself, "" = nowhere."""
     for node in tree.css("meta[http-equiv]"):
         if str(node.attributes.get("http-equiv") or "").strip().lower() == "refresh":
-            found = _REFRESH.match(node.attributes.get("content") or "")
-            if found and int(found[1]) <= _LONGEST_WAIT:
-                return found[2].strip()
+            match = _REFRESH.match(node.attributes.get("content") or "")
+            if match and int(match[1]) <= _LONGEST_WAIT:
+                return match[2].strip()
     return ""
 
 
@@ -135,30 +135,30 @@ def _find_content(tree: Any) -> list[Any]:
     body = tree.body
     if body is None:
         return [tree.root]
-    whole = len(body.text())
+    total_length = len(body.text())
     for node in tree.css(_FRAME):
-        if len(node.text()) < whole * _MOST_SHARE:
+        if len(node.text()) < total_length * _MOST_SHARE:
             node.decompose()
     for node in tree.css(_ASIDE):
         if not _is_note(node):
             node.decompose()
-    whole = len(body.text())
+    total_length = len(body.text())
     for selector in _CONTENT:
         parts = _list_outermost(tree.css(selector))
-        lengths = [len(each.text()) for each in parts]
-        if parts and (max(lengths) >= whole * _LEAST_SHARE or sum(lengths) >= whole * _MOST_SHARE):
+        lengths = [len(part.text()) for part in parts]
+        if parts and (max(lengths) >= total_length * _LEAST_SHARE or sum(lengths) >= total_length * _MOST_SHARE):
             return parts
     return [body]
 
 
 def _list_outermost(nodes: list[Any]) -> list[Any]:
     """List nodes, in the order of the page, that are within no other one of them."""
-    taken = {each.mem_id for each in nodes}
-    return [each for each in nodes if not any(above.mem_id in taken for above in _list_above(each))]
+    node_ids = {node.mem_id for node in nodes}
+    return [node for node in nodes if not any(above.mem_id in node_ids for above in _list_above(node))]
 
 
 def _is_note(node: Any) -> bool:
-    return any(each.tag in _NOTED or each.attributes.get("role") == "main" for each in _list_above(node))
+    return any(ancestor.tag in _NOTED or ancestor.attributes.get("role") == "main" for ancestor in _list_above(node))
 
 
 def _list_above(node: Any) -> Iterator[Any]:
@@ -207,19 +207,19 @@ def _build_converter(base: str, address: str) -> Any:
 def _resolve(base: str, reference: str) -> str:
     """Return the whole address that a link leads to, "" = to no page."""
     try:
-        found = urljoin(base, reference.strip()) if reference.strip() else ""
+        url = urljoin(base, reference.strip()) if reference.strip() else ""
     except ValueError:
         return ""
-    return re.sub(r"\s", "%20", found) if found.partition(":")[0].lower() in {"http", "https", "mailto"} else ""
+    return re.sub(r"\s", "%20", url) if url.partition(":")[0].lower() in {"http", "https", "mailto"} else ""
 
 
 def _find_language(block: Any) -> str:
     """Find the language of a block of code by what highlighters write, "" = none is named."""
     nodes = (block, *block.find_all("code", limit=1), *list(block.parents)[:2])
-    named = [str(node.get(key) or "") for node in nodes for key in ("data-language", "data-lang")]
-    found = [_LANGUAGE.fullmatch(each) for node in nodes for each in node.get("class") or ()]
-    names = [*(each[1] for each in found if each), *named]
-    return next((each for each in names if re.fullmatch(r"[A-Za-z0-9+#]{1,20}", each) and each not in _NO_LANGUAGE), "")
+    language_attributes = [str(node.get(key) or "") for node in nodes for key in ("data-language", "data-lang")]
+    matches = [_LANGUAGE.fullmatch(css_class) for node in nodes for css_class in node.get("class") or ()]
+    names = [*(match[1] for match in matches if match), *language_attributes]
+    return next((name for name in names if re.fullmatch(r"[A-Za-z0-9+#]{1,20}", name) and name not in _NO_LANGUAGE), "")
 
 
 if __name__ == "__main__":

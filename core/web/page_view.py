@@ -19,7 +19,7 @@ def show_beginning(text: str) -> str:
         return text
     end = _find_end(text, PREVIEW_CHARS)
     headings = list_headings(text)
-    outline = "\n".join(f"{place:>8,}  {title}" for place, title in headings)
+    outline = "\n".join(f"{offset:>8,}  {title}" for offset, title in headings)
     sections = f"\nIts sections, by offset:\n{outline}" if headings else ""
     return (
         f"{text[:end].rstrip()}\n\n[{end:,} of {len(text):,} characters. Go on with offset={end}, or find.]{sections}"
@@ -37,33 +37,33 @@ def show_part(text: str, offset: int) -> str:
 
 def show_found(text: str, words: str) -> str:
     """Return the places where words stand, with what is around them; upper and lower case are the same."""
-    places = [found.start() for found in re.finditer(re.escape(words), text, re.IGNORECASE)]
+    places = [match.start() for match in re.finditer(re.escape(words), text, re.IGNORECASE)]
     if not places:
         return f"[{words!r} does not stand in this page of {len(text):,} characters.]"
     parts, end = list[str](), 0
-    for place in places:
-        if place < end:
+    for offset in places:
+        if offset < end:
             continue
         if len(parts) == MAX_FOUND:
             break
-        start, end = max(end, place - _AROUND), min(len(text), place + len(words) + _AROUND)
-        parts.append(f"[at {place:,}]\n{text[start:end].strip()}")
+        start, end = max(end, offset - _AROUND), min(len(text), offset + len(words) + _AROUND)
+        parts.append(f"[at {offset:,}]\n{text[start:end].strip()}")
     return "\n\n".join((f"[{len(places)} times; offset shows a place with more around it.]", *parts))
 
 
 def list_headings(text: str) -> list[tuple[int, str]]:
     """List the headings of a Markdown text by place; more than can be shown are thinned out by their level."""
-    found = [each for each in _HEADING.finditer(text) if each[1]]
+    matches = [match for match in _HEADING.finditer(text) if match[1]]
     for level in (4, 3, 2, 1):
-        kept = [each for each in found if len(each[1]) <= level]
-        if len(kept) <= MAX_HEADINGS:
+        headings = [match for match in matches if len(match[1]) <= level]
+        if len(headings) <= MAX_HEADINGS:
             break
-    return [(each.start(), f"{each[1]} {each[2]}") for each in kept[:MAX_HEADINGS]]
+    return [(match.start(), f"{match[1]} {match[2]}") for match in headings[:MAX_HEADINGS]]
 
 
-def _find_end(text: str, wanted: int) -> int:
+def _find_end(text: str, limit: int) -> int:
     """Find the end of a line shortly before `wanted`, so that no word is cut."""
-    if wanted >= len(text):
+    if limit >= len(text):
         return len(text)
-    line = text.rfind("\n", wanted - 500, wanted)
-    return line + 1 if line > 0 else wanted
+    line = text.rfind("\n", limit - 500, limit)
+    return line + 1 if line > 0 else limit

@@ -83,40 +83,44 @@ class _HtmlFacts(Struct, frozen=True):
     scripts: int = 0
 
 
-def build_page(found: Download) -> Page:
+def build_page(download: Download) -> Page:
     """Build the page of an answer. Slow: call it in a thread. Raises `WebFailed`."""
-    address, media_type = str(found.address), detect_media_type(found.data[:64])
+    address, media_type = str(download.address), detect_media_type(download.data[:64])
     if media_type == "application/pdf":
-        facts = read_pdf_facts(found.data, text=True)
+        facts = read_pdf_facts(download.data, text=True)
         if not facts.text.strip():
-            why = "it is encrypted" if facts.encrypted else facts.damaged or "no text is in it"
-            raise WebFailed(f"This PDF can't be read: {why.rstrip('.')}.", hint="Find a page.", code="unsupported")
+            reason = "it is encrypted" if facts.encrypted else facts.damaged or "no text is in it"
+            raise WebFailed(f"This PDF can't be read: {reason.rstrip('.')}.", hint="Find a page.", code="unsupported")
         return Page(address=address, kind="pdf", text=expose_controls(facts.text), note=f"{facts.pages} pages")
     if media_type:
-        return _build_picture(found)
-    if b"\0" in found.data[:4096] and not found.data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        said = found.media_type or "unknown"
-        raise WebFailed(f"This is a binary file (type {said}), not a page.", hint="Find a page.", code="unsupported")
-    text = decode_text(found)
-    note = "the page is longer; only its beginning was read" if found.is_cut else ""
+        return _build_picture(download)
+    if b"\0" in download.data[:4096] and not download.data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        type_name = download.media_type or "unknown"
+        raise WebFailed(
+            f"This is a binary file (type {type_name}), not a page.", hint="Find a page.", code="unsupported"
+        )
+    text = decode_text(download)
+    note = "the page is longer; only its beginning was read" if download.is_cut else ""
     begin = text[:4096].lstrip()
-    if (begin.startswith("<") and _HTML_TAG.search(begin)) or (found.media_type in _HTML_TYPES and "<" in text):
+    if (begin.startswith("<") and _HTML_TAG.search(begin)) or (download.media_type in _HTML_TYPES and "<" in text):
         return _build_html(address, text, note)
-    kind = "markdown" if found.media_type in {"text/markdown", "text/x-markdown"} else "text"
-    if found.media_type.endswith(("/json", "+json")):
+    kind = "markdown" if download.media_type in {"text/markdown", "text/x-markdown"} else "text"
+    if download.media_type.endswith(("/json", "+json")):
         kind, text = "json", _format_json(text)
     return Page(address=address, kind=kind, text=expose_controls(text), source=expose_controls(text), note=note)
 
 
-def decode_text(found: Download) -> str:
+def decode_text(download: Download) -> str:
     """Decode a text: by its byte order mark, its head, its own words, and at last as UTF-8 or Latin-1."""
-    data = found.data
-    marked = next((name for mark, name in _BOMS if data.startswith(mark)), "")
+    data = download.data
+    bom_encoding = next((name for mark, name in _BOMS if data.startswith(mark)), "")
     meta = _META_CHARSET.search(data[:4096])
-    for name in (marked, found.charset, meta[1].decode() if meta else "", "utf-8"):
+    for name in (bom_encoding, download.charset, meta[1].decode() if meta else "", "utf-8"):
         try:
             if name:
-                return data.decode(_find_codec(name), "strict" if name == "utf-8" and not found.is_cut else "replace")
+                return data.decode(
+                    _find_codec(name), "strict" if name == "utf-8" and not download.is_cut else "replace"
+                )
         except (LookupError, UnicodeError):
             continue
     return data.decode("cp1252", "replace")
@@ -151,10 +155,10 @@ def _build_html(address: str, html: str, note: str) -> Page:
 def _read_html(address: str, html: str) -> _HtmlFacts | None:
     """Read a page in a process of its own; None: not within its limits of time and memory."""
     command = [sys.executable, "-I", str(_READER)]
-    given = f"{address}\n{html}".encode("utf-8", "replace")
+    payload = f"{address}\n{html}".encode("utf-8", "replace")
     try:
-        done = subprocess.run(command, input=given, capture_output=True, timeout=READ_SECONDS, check=False)
-        return decode_json(done.stdout, _HtmlFacts)
+        result = subprocess.run(command, input=payload, capture_output=True, timeout=READ_SECONDS, check=False)
+        return decode_json(result.stdout, _HtmlFacts)
     except (OSError, subprocess.SubprocessError, msgspec.MsgspecError):
         return None
 
@@ -166,10 +170,10 @@ def _format_json(text: str) -> str:
         return text
 
 
-def _build_picture(found: Download) -> Page:
-    name = found.address.path.partition("?")[0].rpartition("/")[2][:80]
+def _build_picture(download: Download) -> Page:
+    name = download.address.path.partition("?")[0].rpartition("/")[2][:80]
     try:
-        picture = prepare_attachment(found.data, name)
+        picture = prepare_attachment(download.data, name)
     except AttachmentRefused as problem:
         raise WebFailed(problem.message, hint=problem.hint, code="unsupported") from None
-    return Page(address=str(found.address), kind="picture", picture=picture)
+    return Page(address=str(download.address), kind="picture", picture=picture)

@@ -86,7 +86,7 @@ def _ask_tavily(query: WebQuery, key: str) -> _Call:
     return _Call(
         path="/search",
         headers={"Authorization": f"Bearer {key}"},
-        body=body | {name: list(each) for name, each in domains.items() if each},
+        body=body | {name: list(sites) for name, sites in domains.items() if sites},
     )
 
 
@@ -97,7 +97,7 @@ def _ask_exa(query: WebQuery, key: str) -> _Call:
     return _Call(
         path="/search",
         headers={"x-api-key": key},
-        body=body | {name: list(each) for name, each in domains.items() if each},
+        body=body | {name: list(sites) for name, sites in domains.items() if sites},
     )
 
 
@@ -156,66 +156,68 @@ async def search_web(
     key = await asyncio.to_thread(_load_key, settings, engine)
     call = engine.build(query, key.reveal() if key else "")
     address = WebAddress(base.scheme, base.target, f"{base.path.rstrip('/')}{call.path}")
-    found = await download(
+    response = await download(
         address,
         network.admit(base.target),
         headers={"Accept": "application/json", **call.headers},
         body=None if call.body is None else json.dumps(call.body).encode(),
     )
-    _check_status(settings.provider, found)
-    return select_hits(_read_answer(settings.provider, found), query)
+    _check_status(settings.provider, response)
+    return select_hits(_read_answer(settings.provider, response), query)
 
 
 def _load_key(settings: SearchSettings, engine: _Engine) -> Secret | None:
     variable = settings.api_key_env or engine.variable
     base = settings.base_url or engine.base_url
     try:
-        found, _ = find_key(settings.provider, base_url=base, variable=variable, command=settings.key_command)
+        secret, _ = find_key(settings.provider, base_url=base, variable=variable, command=settings.key_command)
     except (ConfigError, ProviderError) as problem:
         raise WebFailed(problem.message, hint=problem.hint, code="no_key") from None
-    if found is None and engine.variable:
+    if secret is None and engine.variable:
         raise WebFailed(
             f"There is no key for {settings.provider}.",
             hint=f"The user can put it into {variable}, or set `web.search.key_command`.",
             code="no_key",
         )
-    return found
+    return secret
 
 
 def _name_sites(query: WebQuery) -> str:
     """Return the words with the operators that most engines know for domains."""
-    allowed = " OR ".join(f"site:{each}" for each in query.allowed)
-    blocked = " ".join(f"-site:{each}" for each in query.blocked)
-    return " ".join(filter(None, (query.text, f"({allowed})" if len(query.allowed) > 1 else allowed, blocked)))
+    allowed_sites = " OR ".join(f"site:{domain}" for domain in query.allowed)
+    blocked_sites = " ".join(f"-site:{domain}" for domain in query.blocked)
+    return " ".join(
+        filter(None, (query.text, f"({allowed_sites})" if len(query.allowed) > 1 else allowed_sites, blocked_sites))
+    )
 
 
-def _check_status(name: str, found: Download) -> None:
-    if found.location or 300 <= found.status < 400:
+def _check_status(name: str, response: Download) -> None:
+    if response.location or 300 <= response.status < 400:
         raise WebFailed(
             f"{name} answers with a redirect, which is not followed.",
             hint="The user can set `web.search.base_url` to where it leads.",
             code="no_search",
         )
-    if found.status in {401, 402, 403}:
+    if response.status in {401, 402, 403}:
         hint = f"The user can check the key of {name}, and what it is allowed."
         if name == "searxng":
             hint = 'Its settings.yml has to allow JSON: `search: {formats: ["html", "json"]}`.'
-        raise WebFailed(f"{name} refuses to answer ({found.status}).", hint=hint, code="refused_key")
-    if found.status == 429:
+        raise WebFailed(f"{name} refuses to answer ({response.status}).", hint=hint, code="refused_key")
+    if response.status == 429:
         raise WebFailed(f"{name} was asked too often.", hint="Search less, or later.", code="rate_limited")
-    if found.status != 200:
-        raise WebFailed(f"{name} answers with an error ({found.status}).", hint="Try again.", code="server_error")
+    if response.status != 200:
+        raise WebFailed(f"{name} answers with an error ({response.status}).", hint="Try again.", code="server_error")
 
 
-def _read_answer(name: str, found: Download) -> tuple[FoundPage, ...]:
+def _read_answer(name: str, response: Download) -> tuple[FoundPage, ...]:
     try:
-        answer = decode_json(found.data, _Answer)
+        answer = decode_json(response.data, _Answer)
     except msgspec.MsgspecError:
         answer = _Answer()
     rows = answer.results
     if rows is None and (answer.web is not None or answer.type == "search"):
         rows = answer.web.results if answer.web else ()
-    hits = [each for each in map(_read_hit, rows or ()) if each is not None]
+    hits = [page for page in map(_read_hit, rows or ()) if page is not None]
     if hits or rows == ():
         return tuple(hits)
     raise WebFailed(f"{name} did not answer as it is known to.", hint="Do without it.", code="bad_answer")
@@ -229,28 +231,28 @@ def _read_hit(row: msgspec.Raw) -> FoundPage | None:
         return None
 
 
-def select_hits(found: Iterable[FoundPage], query: WebQuery) -> tuple[WebHit, ...]:
+def select_hits(pages: Iterable[FoundPage], query: WebQuery) -> tuple[WebHit, ...]:
     """Select the hits whose address can be fetched and is of the wanted domains, each page once."""
     hits = dict[str, WebHit]()
-    for each in found:
+    for page in pages:
         try:
-            address = parse_address(each.url)
+            address = parse_address(page.url)
         except WebFailed:
             continue
         if any(_is_below(address.host, domain) for domain in query.blocked):
             continue
         if query.allowed and not any(_is_below(address.host, domain) for domain in query.allowed):
             continue
-        hits.setdefault(str(address), _build_hit(each, str(address)))
+        hits.setdefault(str(address), _build_hit(page, str(address)))
     return tuple(hits.values())[: query.count]
 
 
-def _build_hit(found: FoundPage, url: str) -> WebHit:
+def _build_hit(page: FoundPage, url: str) -> WebHit:
     return WebHit(
-        title=_clean(found.title or "", MAX_TITLE) or url,
+        title=_clean(page.title or "", MAX_TITLE) or url,
         url=url,
-        snippet=_clean(found.description or found.content or found.text or "", MAX_SNIPPET),
-        date=_clean(found.publishedDate or found.published_date or found.age or "", 40),
+        snippet=_clean(page.description or page.content or page.text or "", MAX_SNIPPET),
+        date=_clean(page.publishedDate or page.published_date or page.age or "", 40),
     )
 
 

@@ -42,10 +42,10 @@ async def push_agent(store: AgentStore, agent: BackgroundAgent, branch: str) -> 
     if agent.state not in ENDED or not agent.session:
         raise CommandRejected(f"the agent is {agent.state}.", hint="Wait for its end.", code="agent_runs")
     check_repository_url(request.repository_url, branch)
-    place = get_agent_dir(agent.id)
-    clone, home = place / "project", place / "sessions"
+    agent_dir = get_agent_dir(agent.id)
+    clone, home = agent_dir / "project", agent_dir / "sessions"
     if not await asyncio.to_thread((clone / ".git").exists):  # it worked on another machine
-        await asyncio.to_thread(make_private_directory, place)
+        await asyncio.to_thread(make_private_directory, agent_dir)
         await clone_repository(request.repository_url, request.branch, clone)
     if store.keeps_sessions:
         await download_session(store, agent, SessionStore(clone, home))
@@ -68,9 +68,9 @@ async def _accept_all(clone: Path, home: Path, session: str) -> None:
             require_ack(await engine.submit(cmd.HunkResolve(session=session, path="", verdict="accept")))
             await view.settle()
             if view.state.changes:
-                left = ", ".join(sorted(view.state.changes)[:5])
+                pending_paths = ", ".join(sorted(view.state.changes)[:5])
                 hint = "Pull it, and decide on these in the review."
-                raise PushFailed(f"Not accepted, so nothing was pushed: {left}.", hint=hint)
+                raise PushFailed(f"Not accepted, so nothing was pushed: {pending_paths}.", hint=hint)
         finally:
             await view.close()
     finally:
@@ -95,11 +95,11 @@ async def _run_git(clone: Path, *words: str) -> None:
     )
     try:
         async with asyncio.timeout(PUSH_SECONDS):
-            said, _ = await process.communicate()
+            output, _ = await process.communicate()
     except TimeoutError:
         process.kill()
         await process.wait()
         raise PushFailed(f"git {words[0]} took longer than {PUSH_SECONDS:.0f} s.") from None
     if process.returncode:
-        lines = [line.strip() for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
+        lines = [line.strip() for line in output.decode("utf-8", "replace").splitlines() if line.strip()]
         raise PushFailed(f"git {words[0]}: {lines[-1] if lines else 'it did not say why'}")

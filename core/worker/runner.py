@@ -62,26 +62,26 @@ class AgentRunner:
 
     async def run(self) -> None:
         """Run it to its end, which is told to the store. Raises nothing but cancellation."""
-        ended: dict[str, Any]
+        outcome: dict[str, Any]
         try:
-            ended = await self._work()
+            outcome = await self._work()
         except AgentFenced:
             return
         except AgentTuiError as problem:
-            ended = {"state": "failed", "message": problem.format_with_hint()}
+            outcome = {"state": "failed", "message": problem.format_with_hint()}
         except Exception as problem:  # a fault of ours with one agent must not end the worker
-            ended = {"state": "failed", "message": f"unexpected fault: {type(problem).__name__}: {problem}"}
+            outcome = {"state": "failed", "message": f"unexpected fault: {type(problem).__name__}: {problem}"}
         finally:
             await self._tasks.cancel()
-        await self._tell_surely({**ended, "ended": now_ms(), "waits_for": "", "heard": self._heard})
+        await self._tell_surely({**outcome, "ended": now_ms(), "waits_for": "", "heard": self._heard})
 
     async def _tell(self, **changes: Any) -> None:
         """Change what the store knows, one change after the other. Raises `AgentFenced`, `StoreUnavailable`."""
         async with self._telling:
-            changed = await self._store.update(self._agent, changes)
-            if changed is None:
+            agent = await self._store.update(self._agent, changes)
+            if agent is None:
                 raise AgentFenced("Another worker has taken this agent up.")
-            self._agent = changed
+            self._agent = agent
 
     async def _tell_surely(self, changes: Mapping[str, Any]) -> None:
         """Tell it as soon as the store is there again."""
@@ -97,19 +97,19 @@ class AgentRunner:
 
     async def _insist(self, ask: Callable[[], Awaitable[_Answer]]) -> _Answer:
         """Return what the store answers, as soon as it does; meanwhile the agent's message is why it does not."""
-        told = ""
+        last_message = ""
         while True:
             try:
                 answer = await ask()
                 break
             except StoreUnavailable as problem:
-                said = problem.format_with_hint()
+                message = problem.format_with_hint()
                 with contextlib.suppress(StoreUnavailable):
-                    if said != told:
-                        await self._tell(message=said)
-                        told = said
+                    if message != last_message:
+                        await self._tell(message=message)
+                        last_message = message
                 await pause(SYNC_SECONDS)
-        if told:
+        if last_message:
             with contextlib.suppress(StoreUnavailable):
                 await self._tell(message="")
         return answer
@@ -127,17 +127,17 @@ class AgentRunner:
             private=False,
             home=home,
         )
-        known = 0
+        known_size = 0
         if self._agent.session and self._store.keeps_sessions:
-            place = SessionStore(workspace, home)
-            known = await self._insist(lambda: download_session(self._store, self._agent, place))
+            session_store = SessionStore(workspace, home)
+            known_size = await self._insist(lambda: download_session(self._store, self._agent, session_store))
         # Shared, so that a screen can attach to its session and answer what it asks.
         engine = self._engine = share_engine(Engine(workspace, options=options, models=self._models))
         upload: SessionUpload | None = None
         try:
             session = await self._open_session(engine, SessionStore(workspace, home))
             upload = self._upload = SessionUpload(self._store, SessionStore(workspace, home).get_path(session))
-            await upload.begin(known)
+            await upload.begin(known_size)
             return await self._converse(engine, session)
         finally:
             await engine.close()
@@ -150,21 +150,21 @@ class AgentRunner:
         request = self._agent.request
         if request.workspace_path:
             return Path(request.workspace_path)
-        place = get_agent_dir(self._agent.id)
-        target = place / "project"
-        await asyncio.to_thread(make_private_directory, place)
+        agent_dir = get_agent_dir(self._agent.id)
+        target = agent_dir / "project"
+        await asyncio.to_thread(make_private_directory, agent_dir)
         if not await asyncio.to_thread((target / ".git").exists):
             await clone_repository(request.repository_url, request.branch, target)
         return target
 
-    async def _open_session(self, engine: Client, place: SessionStore) -> str:
-        request, known = self._agent.request, self._agent.session
-        if known and place.has_session(known):
-            return require_ack(await engine.submit(cmd.SessionResume(session=known))).session
+    async def _open_session(self, engine: Client, session_store: SessionStore) -> str:
+        request, session = self._agent.request, self._agent.session
+        if session and session_store.has_session(session):
+            return require_ack(await engine.submit(cmd.SessionResume(session=session))).session
         mode: Any = request.mode
-        opened = require_ack(await engine.submit(cmd.SessionOpen(mode=mode, model=request.model)))
-        await self._tell(session=opened.session)
-        return opened.session
+        ack = require_ack(await engine.submit(cmd.SessionOpen(mode=mode, model=request.model)))
+        await self._tell(session=ack.session)
+        return ack.session
 
     async def _converse(self, engine: Client, session: str) -> dict[str, Any]:
         """Run the turn that is due, then those of messages that came meanwhile."""
@@ -243,14 +243,14 @@ class AgentRunner:
                 await self._hear_news(engine, session)
 
     async def _hear_news(self, engine: Client, session: str) -> None:
-        for each in await self._store.take_messages(self._agent.id, self._heard):
-            self._heard = each.number
-            await self._carry_out(engine, session, each.command)
+        for message in await self._store.take_messages(self._agent.id, self._heard):
+            self._heard = message.number
+            await self._carry_out(engine, session, message.command)
 
-    async def _carry_out(self, engine: Client, session: str, said: Mapping[str, Any]) -> None:
+    async def _carry_out(self, engine: Client, session: str, raw_command: Mapping[str, Any]) -> None:
         """Carry out a message. A prompt steers the turn that runs; without one, or too late for it, it is the next."""
         try:
-            command = convert({**said, "session": session}, cmd.AnyCommand)
+            command = convert({**raw_command, "session": session}, cmd.AnyCommand)
         except ValueError:
             return  # of a program that is newer, or a message that is none
         if isinstance(command, cmd.TurnInterrupt):
@@ -273,11 +273,13 @@ class AgentRunner:
         turn = state.turns[-1] if state.turns else None
         if turn is None:
             return {"state": "stopped" if self._is_stopped else "failed", "message": "Nothing was done."}
-        said = [each.content or "" for each in turn.list_finished_documents() if isinstance(each, TextDocument)]
-        ended = "stopped" if self._is_stopped else _ENDS.get(turn.reason, "failed")
-        message = turn.message if ended == "failed" or not said else said[-1].strip()
-        waiting = len(state.changes) + sum(each.needs_verdict for each in state.review.bulks)
-        return {"state": ended, "message": message[:2000], "pending": waiting, "cost": state.usage.cost}
+        replies = [
+            document.content or "" for document in turn.list_finished_documents() if isinstance(document, TextDocument)
+        ]
+        end_state = "stopped" if self._is_stopped else _ENDS.get(turn.reason, "failed")
+        message = turn.message if end_state == "failed" or not replies else replies[-1].strip()
+        waiting = len(state.changes) + sum(bulk.needs_verdict for bulk in state.review.bulks)
+        return {"state": end_state, "message": message[:2000], "pending": waiting, "cost": state.usage.cost}
 
 
 async def run_agent(store: AgentStore, agent: BackgroundAgent, models: ModelAccess | None = None) -> None:

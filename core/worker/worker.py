@@ -75,5 +75,5 @@ async def _wait_until_idle(
             async with asyncio.timeout(seconds):
                 await news.wait()
         except TimeoutError:
-            if not count_busy() and all(each.state in ENDED for each in await store.list_agents()):
+            if not count_busy() and all(agent.state in ENDED for agent in await store.list_agents()):
                 return

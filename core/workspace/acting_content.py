@@ -58,10 +58,10 @@ _NAMES_PROGRAM: Final = "names a program or code that its tool runs by itself"
 def find_acting_change(name: str, old: bytes, new: bytes) -> str:
     """Return what completes "it …" for a change of a file with this folded name; "" = nothing in it acts by itself."""
     before, after = list_acting_parts(name, old), list_acting_parts(name, new)
-    changed = [key for key, value in after.items() if before.get(key) != value]
-    if not changed:
+    changed_keys = [key for key, value in after.items() if before.get(key) != value]
+    if not changed_keys:
         return ""
-    return f"{_ACTS.get(name, _NAMES_PROGRAM)} ({', '.join(changed)})"
+    return f"{_ACTS.get(name, _NAMES_PROGRAM)} ({', '.join(changed_keys)})"
 
 
 def list_acting_parts(name: str, data: bytes) -> dict[str, str]:
@@ -204,15 +204,15 @@ def _list_unreadable(table: Mapping[str, object]) -> Iterator[tuple[str, str]]:
 
 def _parse_object(data: bytes) -> Mapping[str, object]:
     try:
-        found = parse_json(data or b"{}")
+        document = parse_json(data or b"{}")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
-def _get_table(of: Mapping[str, object], name: str) -> Mapping[str, object]:
-    found = of.get(name)
-    return found if isinstance(found, dict) else {}
+def _get_table(parent: Mapping[str, object], name: str) -> Mapping[str, object]:
+    table = parent.get(name)
+    return table if isinstance(table, dict) else {}
 
 
 _READERS: Final[dict[str, Callable[[bytes], Iterator[tuple[str, str]]]]] = {

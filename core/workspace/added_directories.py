@@ -30,8 +30,8 @@ class AddedDirectories:
 
     def locate(self, path: str) -> str:
         """Return an absolute path in its normal form, "" = it is in none of the directories."""
-        wanted = posixpath.normpath(posixpath.expanduser(path))
-        return wanted if any(_is_below(wanted, root) for root in self.roots) else ""
+        absolute_path = posixpath.normpath(posixpath.expanduser(path))
+        return absolute_path if any(_is_below(absolute_path, root) for root in self.roots) else ""
 
     def stat(self, path: str) -> PathStat | None:
         tree, rel = self._find(path)
@@ -47,14 +47,14 @@ class AddedDirectories:
     def list_dir(self, path: str) -> tuple[DirectoryEntry, ...]:
         """List a directory without what is kept from the agent. Raises `PathRefused`."""
         tree, rel = self._find(path)
-        ignore = next(rules for each, rules in self._trees if each is tree)
+        ignore = next(rules for workspace, rules in self._trees if workspace is tree)
         is_withheld = ignore.match_withheld_in(rel)
-        return tuple(each for each in tree.list_dir(rel) if not is_withheld(each.name, each.kind == "directory"))
+        return tuple(entry for entry in tree.list_dir(rel) if not is_withheld(entry.name, entry.kind == "directory"))
 
     def is_secret(self, path: str) -> bool:
         """True if a file of this name usually holds secrets."""
         tree, rel = self._find(path)
-        return is_secret(rel, next(rules for each, rules in self._trees if each is tree).is_ignored)
+        return is_secret(rel, next(rules for workspace, rules in self._trees if workspace is tree).is_ignored)
 
     def _find(self, path: str) -> tuple[Workspace, str]:
         """Find the directory of a path, and the path within it. Raises `PathRefused`: in none, or withheld."""

@@ -87,13 +87,13 @@ def _join(value: object) -> str:
 
 def select_scripts(scripts: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
     """Return the scripts that these names mean, with those that run before and after them and those they call."""
-    waiting, reached = [*names], dict[str, str]()
+    waiting, selection = [*names], dict[str, str]()
     for name in waiting:  # grows meanwhile
         for script in _match(scripts, name):
-            if script not in reached:
-                reached[script] = scripts[script]
+            if script not in selection:
+                selection[script] = scripts[script]
                 waiting += [f"pre{script}", f"post{script}", *_list_called(scripts[script])]
-    return reached
+    return selection
 
 
 def _match(scripts: Mapping[str, str], name: str) -> Iterator[str]:

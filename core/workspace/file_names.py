@@ -43,8 +43,8 @@ def to_os_name(name: str) -> bytes:
     if name.isascii():
         return name.encode()
     text = "".join(
-        chr(ord(each) - _PRIVATE + _SURROGATE_ESCAPE) if _PRIVATE + 0x80 <= ord(each) <= _PRIVATE + 0xFF else each
-        for each in name
+        chr(ord(char) - _PRIVATE + _SURROGATE_ESCAPE) if _PRIVATE + 0x80 <= ord(char) <= _PRIVATE + 0xFF else char
+        for char in name
     )
     try:
         return text.encode("utf-8", "surrogateescape")
@@ -71,8 +71,10 @@ def _is_git(name: str) -> bool:
     return name.partition(":")[0].rstrip(". ") in {".git", "git~1"}
 
 
-def is_plan(rel: str, place: str = PLANS) -> bool:
+def is_plan(rel: str, plan_folder: str = PLANS) -> bool:
     """True if a path is that of a plan file in the folder `place`, by its spelling alone."""
     folder, _, name = rel.rpartition("/")
     is_odd = name.startswith(".") or "\0" in name
-    return folder == place and name.endswith(PLAN_SUFFIX) and not is_odd and len(to_os_name(name)) <= _MAX_NAME_BYTES
+    return (
+        folder == plan_folder and name.endswith(PLAN_SUFFIX) and not is_odd and len(to_os_name(name)) <= _MAX_NAME_BYTES
+    )

@@ -57,8 +57,8 @@ class WildcardPattern:
 
     def __init__(self, pattern: bytes, *, pathname: bool) -> None:
         self._tokens = _parse_tokens(pattern, pathname)
-        self._shortest = sum(not each.repeats and bool(each.takes) for each in self._tokens) - sum(
-            each.skips for each in self._tokens
+        self._shortest = sum(not token.repeats and bool(token.takes) for token in self._tokens) - sum(
+            token.skips for token in self._tokens
         )
         self._ending = _find_fixed_ending(self._tokens)
 
@@ -66,17 +66,17 @@ class WildcardPattern:
     def _transitions(self) -> tuple[list[int], list[int]]:
         """For each byte, the states that take it and move on, and those that take it and stay."""
         on, stay = [0] * 256, [0] * 256
-        for at, token in enumerate(self._tokens):
+        for index, token in enumerate(self._tokens):
             table = stay if token.repeats else on
             for byte in token.takes:
-                table[byte] |= 1 << at
+                table[byte] |= 1 << index
         return on, stay
 
     @cached_property
     def _empty_moves(self) -> tuple[int, int]:
         """The states that can be left without a byte: by one, and by three."""
-        one = sum(1 << at for at, token in enumerate(self._tokens) if token.repeats or token.skips)
-        return one, sum(1 << at for at, token in enumerate(self._tokens) if token.skips)
+        one = sum(1 << index for index, token in enumerate(self._tokens) if token.repeats or token.skips)
+        return one, sum(1 << index for index, token in enumerate(self._tokens) if token.skips)
 
     def matches(self, text: bytes) -> bool:
         """True if all of the text is matched."""
@@ -98,37 +98,37 @@ class WildcardPattern:
 
 
 def _parse_tokens(pattern: bytes, pathname: bool) -> list[_Token]:
-    found: list[_Token] = []
-    at = 0
-    while at < len(pattern):
-        match pattern[at : at + 1]:
+    tokens: list[_Token] = []
+    position = 0
+    while position < len(pattern):
+        match pattern[position : position + 1]:
             case b"*":
-                at = _parse_star(pattern, at, pathname, found)
+                position = _parse_star(pattern, position, pathname, tokens)
             case b"?":
-                found.append(_Token(_NAME if pathname else _ANY))
-                at += 1
+                tokens.append(_Token(_NAME if pathname else _ANY))
+                position += 1
             case b"[":
-                taken, at = _parse_bracket(pattern, at + 1)
-                found.append(_Token(taken - {_SLASH} if pathname else taken))
+                byte_set, position = _parse_bracket(pattern, position + 1)
+                tokens.append(_Token(byte_set - {_SLASH} if pathname else byte_set))
             case b"\\":
-                if at + 1 == len(pattern):
+                if position + 1 == len(pattern):
                     raise _MalformedPattern
-                found.append(_Token(frozenset(pattern[at + 1 : at + 2])))
-                at += 2
+                tokens.append(_Token(frozenset(pattern[position + 1 : position + 2])))
+                position += 2
             case one:
-                found.append(_Token(frozenset(one)))
-                at += 1
-    return found
+                tokens.append(_Token(frozenset(one)))
+                position += 1
+    return tokens
 
 
-def _parse_star(pattern: bytes, at: int, pathname: bool, into: list[_Token]) -> int:
+def _parse_star(pattern: bytes, position: int, pathname: bool, into: list[_Token]) -> int:
     """Parse one or more stars; return where the pattern goes on after them."""
-    end = at
+    end = position
     while pattern[end : end + 1] == b"*":
         end += 1
     rest = pattern[end:]
-    starts = at == 0 or pattern[at - 1] == _SLASH
-    crosses = end - at > 1 and starts and (not rest or rest.startswith((b"/", b"\\/")))
+    starts = position == 0 or pattern[position - 1] == _SLASH
+    crosses = end - position > 1 and starts and (not rest or rest.startswith((b"/", b"\\/")))
     if pathname and not crosses:
         into.append(_Token(_NAME, repeats=True))
     elif pathname and rest.startswith(b"/"):
@@ -140,58 +140,62 @@ def _parse_star(pattern: bytes, at: int, pathname: bool, into: list[_Token]) -> 
     return end
 
 
-def _parse_bracket(pattern: bytes, at: int) -> tuple[frozenset[int], int]:
+def _parse_bracket(pattern: bytes, position: int) -> tuple[frozenset[int], int]:
     """Return the bytes that a bracket matches, and where the pattern goes on; `at` is after the opening one."""
-    negated = pattern[at : at + 1] in {b"!", b"^"}
-    at += negated
-    taken, previous, first = set[int](), 0, True
-    while first or pattern[at : at + 1] != b"]":
+    is_negated = pattern[position : position + 1] in {b"!", b"^"}
+    position += is_negated
+    byte_set, previous, first = set[int](), 0, True
+    while first or pattern[position : position + 1] != b"]":
         first = False
-        one = pattern[at : at + 1]
+        one = pattern[position : position + 1]
         if not one:
             raise _MalformedPattern
-        if one == b"-" and previous and pattern[at + 1 : at + 2] not in {b"", b"]"}:
-            last, at = _parse_escaped(pattern, at + 1)
-            taken.update(range(previous, last + 1))
+        if one == b"-" and previous and pattern[position + 1 : position + 2] not in {b"", b"]"}:
+            last, position = _parse_escaped(pattern, position + 1)
+            byte_set.update(range(previous, last + 1))
             previous = 0
-        elif pattern.startswith(b"[:", at) and (named := _parse_class_name(pattern, at)):
-            taken.update(_CLASSES[named])
-            at, previous = at + len(named) + 3, 0
+        elif pattern.startswith(b"[:", position) and (class_name := _parse_class_name(pattern, position)):
+            byte_set.update(_CLASSES[class_name])
+            position, previous = position + len(class_name) + 3, 0
         else:
-            previous, at = _parse_escaped(pattern, at)
-            taken.add(previous)
-        at += 1
-    return (_ANY - taken if negated else frozenset(taken)), at + 1
+            previous, position = _parse_escaped(pattern, position)
+            byte_set.add(previous)
+        position += 1
+    return (_ANY - byte_set if is_negated else frozenset(byte_set)), position + 1
 
 
-def _parse_escaped(pattern: bytes, at: int) -> tuple[int, int]:
+def _parse_escaped(pattern: bytes, position: int) -> tuple[int, int]:
     """Return the byte that stands there, and its position, which is one further behind a backslash."""
-    at += pattern[at : at + 1] == b"\\"
-    if at >= len(pattern):
+    position += pattern[position : position + 1] == b"\\"
+    if position >= len(pattern):
         raise _MalformedPattern
-    return pattern[at], at
+    return pattern[position], position
 
 
-def _parse_class_name(pattern: bytes, at: int) -> str:
+def _parse_class_name(pattern: bytes, position: int) -> str:
     """Return the name of `[:name:]`; "" where it is no such thing."""
-    end = pattern.find(b"]", at + 2)
+    end = pattern.find(b"]", position + 2)
     if end < 0:
         raise _MalformedPattern
-    if end - at < 3 or pattern[end - 1 : end] != b":":
+    if end - position < 3 or pattern[end - 1 : end] != b":":
         return ""
-    name = pattern[at + 2 : end - 1].decode("latin-1")
+    name = pattern[position + 2 : end - 1].decode("latin-1")
     if name not in _CLASSES:
         raise _MalformedPattern
     return name
 
 
 def _find_fixed_ending(tokens: Sequence[_Token]) -> bytes:
-    found = bytearray()
-    for at in range(len(tokens) - 1, -1, -1):
-        if tokens[at].repeats or len(tokens[at].takes) != 1 or any(t.skips for t in tokens[max(at - 2, 0) : at]):
+    ending = bytearray()
+    for index in range(len(tokens) - 1, -1, -1):
+        if (
+            tokens[index].repeats
+            or len(tokens[index].takes) != 1
+            or any(t.skips for t in tokens[max(index - 2, 0) : index])
+        ):
             break
-        found += bytes(tokens[at].takes)
-    return bytes(reversed(found))
+        ending += bytes(tokens[index].takes)
+    return bytes(reversed(ending))
 
 
 class _IgnoreLine(Struct, frozen=True):
@@ -220,14 +224,14 @@ class IgnorePatterns:
 
     def __init__(self, data: bytes) -> None:
         lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-        self._lines = [found for line in reversed(lines) if (found := _parse_line(line)) is not None]
+        self._lines = [ignore_line for line in reversed(lines) if (ignore_line := _parse_line(line)) is not None]
 
     def match(self, path: bytes, is_dir: bool) -> bool | None:
         """Return True if the path, below the file's directory, is ignored, False if re-included, None if neither."""
         name = path.rpartition(b"/")[2]
-        for each in self._lines:
-            if each.matches(path, name, is_dir):
-                return each.includes
+        for line in self._lines:
+            if line.matches(path, name, is_dir):
+                return line.includes
         return None
 
 
@@ -254,7 +258,7 @@ def _parse_line(line: bytes) -> _IgnoreLine | None:
         return None
     name = b"/" not in pattern
     pattern = pattern.removeprefix(b"/")
-    end = next((at for at, byte in enumerate(pattern) if byte in _SPECIAL), len(pattern))
+    end = next((index for index, byte in enumerate(pattern) if byte in _SPECIAL), len(pattern))
     try:
         wild = WildcardPattern(pattern[end:], pathname=not name) if end < len(pattern) else None
     except _MalformedPattern:
@@ -264,14 +268,14 @@ def _parse_line(line: bytes) -> _IgnoreLine | None:
 
 def _strip_trailing_blanks(line: bytes) -> bytes:
     """Return the line without the blanks at its end, but for those behind a backslash."""
-    kept = at = 0
-    while at < len(line):
-        if line[at : at + 1] == b"\\":
-            at += 1
-            if at >= len(line):
+    end = position = 0
+    while position < len(line):
+        if line[position : position + 1] == b"\\":
+            position += 1
+            if position >= len(line):
                 return line
-            kept = at + 1
-        elif line[at : at + 1] != b" ":
-            kept = at + 1
-        at += 1
-    return line[:kept]
+            end = position + 1
+        elif line[position : position + 1] != b" ":
+            end = position + 1
+        position += 1
+    return line[:end]

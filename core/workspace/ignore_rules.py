@@ -51,14 +51,16 @@ class IgnoreRules:
         stacks = [stack for file in (_GIT, _WITHHELD) if (stack := self._collect_rules(f"{above}x", file))]
         if ".git" in directory.split("/") or any(_is_excluded(stack, directory, True) for stack in stacks):
             return lambda _name, _is_dir: True
-        return lambda name, is_dir: name == ".git" or any(_matches(each, above + name, is_dir) for each in stacks)
+        return lambda name, is_dir: (
+            name == ".git" or any(_matches(rule_stack, above + name, is_dir) for rule_stack in stacks)
+        )
 
-    def open_snapshot(self, *more: str) -> Callable[[str], Callable[[str, bool], bool]]:
+    def open_snapshot(self, *extra_files: str) -> Callable[[str], Callable[[str, bool], bool]]:
         """Return `match_in` for a tree that does not change meanwhile: each rules file is read once.
 
         `more`: names of other files with rules, such as `NOT_INDEXED`.
         """
-        files = (_GIT, _WITHHELD, *more)
+        files = (_GIT, _WITHHELD, *extra_files)
         return _RulesSnapshot(self._load_patterns, files, [self._load_general(file) for file in files]).match_in
 
     def match_withheld_in(self, directory: str) -> Callable[[str, bool], bool]:
@@ -76,8 +78,10 @@ class IgnoreRules:
     def _collect_rules(self, rel: str, file: str) -> _RuleStack:
         """Return the rules that bind a path, the nearest last."""
         above = ["", *accumulate(f"{part}/" for part in rel.split("/")[:-1])]
-        own: _RuleStack = [(each, spec) for each in above if (spec := self._load_patterns(each, file))]
-        return [*self._load_general(file), *own]
+        own_rules: _RuleStack = [
+            (directory, spec) for directory in above if (spec := self._load_patterns(directory, file))
+        ]
+        return [*self._load_general(file), *own_rules]
 
     # what binds all paths of the workspace
 
@@ -94,12 +98,16 @@ class IgnoreRules:
 
     def list_outer_files(self) -> list[Path]:
         """Return the absolute paths outside of the workspace where rules for it may stand."""
-        found = [self._linked_exclude] if self._linked_exclude else []
+        paths = [self._linked_exclude] if self._linked_exclude else []
         if self._outer is None:
-            return found
+            return paths
         rules, inside = self._outer
-        above = [rules._workspace.root / each for each in ("", *accumulate(inside.split("/")[:-1], "{}/{}".format))]
-        return [*found, *rules.list_outer_files(), *(each / file for each in above for file in (_GIT, _WITHHELD))]
+        above = [rules._workspace.root / prefix for prefix in ("", *accumulate(inside.split("/")[:-1], "{}/{}".format))]
+        return [
+            *paths,
+            *rules.list_outer_files(),
+            *(directory / file for directory in above for file in (_GIT, _WITHHELD)),
+        ]
 
     @cached_property
     def _repository(self) -> RepositoryLayout | None:
@@ -108,20 +116,20 @@ class IgnoreRules:
     @cached_property
     def _outer(self) -> tuple[IgnoreRules, str] | None:
         """The rules of the repository that the workspace is part of, and where in it the workspace lies."""
-        found, root = self._repository, self._workspace.root
-        if found is None or found.root == root:
+        repository, root = self._repository, self._workspace.root
+        if repository is None or repository.root == root:
             return None
         with suppress(PathRefused):
-            return IgnoreRules(Workspace(found.root)), from_os_name(os.fsencode(root.relative_to(found.root)))
+            return IgnoreRules(Workspace(repository.root)), from_os_name(os.fsencode(root.relative_to(repository.root)))
         return None
 
     @property
     def _linked_exclude(self) -> Path | None:
         """The repository's own rules, where a `.git` file says that they lie elsewhere."""
-        found, root = self._repository, self._workspace.root
-        if found is None or found.root != root or found.common == root / ".git":
+        repository, root = self._repository, self._workspace.root
+        if repository is None or repository.root != root or repository.common == root / ".git":
             return None
-        return found.common / "info" / "exclude"
+        return repository.common / "info" / "exclude"
 
     def _load_general(self, file: str) -> _RuleStack:
         stack = self._load_outer(file)
@@ -133,13 +141,13 @@ class IgnoreRules:
         if self._outer is None:
             return []
         rules, inside = self._outer
-        found = rules._collect_rules(inside, file)
-        if _is_excluded(found, inside, True):
+        stack = rules._collect_rules(inside, file)
+        if _is_excluded(stack, inside, True):
             return []
-        place = to_os_name(inside) + b"/"
+        prefix = to_os_name(inside) + b"/"
         return [
-            ("", OuterPatterns(spec, place[len(to_os_name(above)) :]))
-            for above, spec in found
+            ("", OuterPatterns(spec, prefix[len(to_os_name(above)) :]))
+            for above, spec in stack
             if isinstance(spec, IgnorePatterns)
         ]
 
@@ -154,10 +162,10 @@ class IgnoreRules:
         if signature is None:
             self._patterns.pop(rel, None)
             return None
-        known = self._patterns.get(rel)
-        if known is None or known[0] != signature:
-            known = self._patterns[rel] = (signature, self._parse_file(rel, signature))
-        return known[1]
+        cache_entry = self._patterns.get(rel)
+        if cache_entry is None or cache_entry[0] != signature:
+            cache_entry = self._patterns[rel] = (signature, self._parse_file(rel, signature))
+        return cache_entry[1]
 
     def _parse_file(self, rel: str, signature: _Signature) -> IgnorePatterns | None:
         with suppress(PathRefused):
@@ -183,17 +191,17 @@ class _RulesSnapshot:
         stacks = self._find_rules(above)
         if stacks is None:
             return lambda _name, _is_dir: True
-        return lambda name, is_dir: name == ".git" or any(_matches(each, above + name, is_dir) for each in stacks)
+        return lambda name, is_dir: name == ".git" or any(_matches(stack, above + name, is_dir) for stack in stacks)
 
     def _find_rules(self, directory: str) -> tuple[_RuleStack, ...] | None:
         missing = []
-        at = directory
-        while at not in self._known and at:
-            missing.append(at)
-            at = at[: at.rfind("/", 0, -1) + 1]
-        stacks = self._known[at] if at in self._known else self._add_rules("", self._first)
-        for each in reversed(missing):
-            stacks = self._add_rules(each, stacks)
+        ancestor = directory
+        while ancestor not in self._known and ancestor:
+            missing.append(ancestor)
+            ancestor = ancestor[: ancestor.rfind("/", 0, -1) + 1]
+        stacks = self._known[ancestor] if ancestor in self._known else self._add_rules("", self._first)
+        for descendant in reversed(missing):
+            stacks = self._add_rules(descendant, stacks)
         return stacks
 
     def _add_rules(self, directory: str, above: tuple[_RuleStack, ...] | None) -> tuple[_RuleStack, ...] | None:
@@ -201,26 +209,26 @@ class _RulesSnapshot:
         if above is None or path.rpartition("/")[2] == ".git" or (path and any(_matches(s, path, True) for s in above)):
             self._known[directory] = None
             return None
-        found = tuple(
+        stacks = tuple(
             [*stack, (directory, spec)] if spec else stack
             for stack, spec in zip(above, (self._load(directory, file) for file in self._files), strict=True)
         )
-        self._known[directory] = found
-        return found
+        self._known[directory] = stacks
+        return stacks
 
 
 def _is_excluded(stack: _RuleStack, rel: str, is_dir: bool) -> bool:
     if rel == ".":
         return False
     prefixes = accumulate(rel.split("/"), "{}/{}".format)
-    return any(_matches(stack, each, is_dir or len(each) < len(rel)) for each in prefixes)
+    return any(_matches(stack, prefix, is_dir or len(prefix) < len(rel)) for prefix in prefixes)
 
 
 def _matches(stack: _RuleStack, rel: str, is_dir: bool) -> bool:
     for above, spec in reversed(stack):
         if not rel.startswith(above):
             continue
-        decided = spec.match(to_os_name(rel[len(above) :]), is_dir)
-        if decided is not None:
-            return decided
+        verdict = spec.match(to_os_name(rel[len(above) :]), is_dir)
+        if verdict is not None:
+            return verdict
     return False

@@ -44,15 +44,15 @@ class DirectoryEntry(Struct, frozen=True, kw_only=True):
 
 def read_state_at(directory: int, name: bytes, rel: str) -> tuple[FileState, bytes | None]:
     """Return the state of one name in an open directory. Raises OSError and `PathRefused` (not a file, too large)."""
-    found = os.stat(name, dir_fd=directory, follow_symlinks=False)
-    if stat.S_ISLNK(found.st_mode):
+    file_stat = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    if stat.S_ISLNK(file_stat.st_mode):
         target = os.readlink(name, dir_fd=directory)
         digest = hashlib.sha256(target).hexdigest()
         return FileState(kind="symlink", blob=digest, mode=PERMISSION_BITS, size=len(target)), target
-    if not stat.S_ISREG(found.st_mode):
-        raise PathRefused(f"{rel!r} is not a regular file but {describe_mode(found.st_mode)}.", code="not_a_file")
-    if found.st_size > MAX_EDITED_BYTES:
-        raise PathRefused(f"{rel!r} is too large to be edited ({found.st_size:,} bytes).", code="too_large")
+    if not stat.S_ISREG(file_stat.st_mode):
+        raise PathRefused(f"{rel!r} is not a regular file but {describe_mode(file_stat.st_mode)}.", code="not_a_file")
+    if file_stat.st_size > MAX_EDITED_BYTES:
+        raise PathRefused(f"{rel!r} is too large to be edited ({file_stat.st_size:,} bytes).", code="too_large")
     descriptor = os.open(name, READ_FLAGS | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
     try:
         mode = os.fstat(descriptor).st_mode
@@ -66,14 +66,14 @@ def read_state_at(directory: int, name: bytes, rel: str) -> tuple[FileState, byt
 def read_replaceable_mode(directory: int, name: bytes, rel: str) -> int | None:
     """Return the permissions of a file that may be replaced; None: nothing is there. Raises OSError, `PathRefused`."""
     try:
-        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        file_stat = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return None
-    if not stat.S_ISREG(found.st_mode):
-        raise PathRefused(f"{rel!r} is not a regular file but {describe_mode(found.st_mode)}.", code="not_a_file")
-    if found.st_nlink > 1:
+    if not stat.S_ISREG(file_stat.st_mode):
+        raise PathRefused(f"{rel!r} is not a regular file but {describe_mode(file_stat.st_mode)}.", code="not_a_file")
+    if file_stat.st_nlink > 1:
         raise PathRefused(f"{rel!r} has a second name (a hard link).", hint="Copy it to a file of its own.")
-    return found.st_mode & PERMISSION_BITS
+    return file_stat.st_mode & PERMISSION_BITS
 
 
 def read_all(descriptor: int, limit: int) -> bytes:
@@ -82,17 +82,17 @@ def read_all(descriptor: int, limit: int) -> bytes:
     data = os.read(descriptor, min(limit, size + 1))
     if len(data) >= limit or not data or len(data) == size:
         return data
-    parts, left = [data], limit - len(data)
-    while left > 0 and (more := os.read(descriptor, min(left, _CHUNK))):
-        parts.append(more)
-        left -= len(more)
+    parts, remaining = [data], limit - len(data)
+    while remaining > 0 and (chunk := os.read(descriptor, min(remaining, _CHUNK))):
+        parts.append(chunk)
+        remaining -= len(chunk)
     return b"".join(parts)
 
 
-def to_path_stat(found: os.stat_result) -> PathStat:
+def to_path_stat(file_stat: os.stat_result) -> PathStat:
     """Return the status record of what the system says of a path."""
-    mode = found.st_mode & PERMISSION_BITS
-    return PathStat(kind=classify_mode(found.st_mode), size=found.st_size, mode=mode, links=found.st_nlink)
+    mode = file_stat.st_mode & PERMISSION_BITS
+    return PathStat(kind=classify_mode(file_stat.st_mode), size=file_stat.st_size, mode=mode, links=file_stat.st_nlink)
 
 
 def classify_mode(mode: int) -> PathKind:

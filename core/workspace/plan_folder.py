@@ -99,8 +99,8 @@ class PlanFolder:
 
     def list_paths(self) -> list[str]:
         """Return the paths of the plans in the folder; none if there is no such folder."""
-        place = self.place
-        tree, folder_name = self._find_tree(f"{place}/.")
+        directory = self.place
+        tree, folder_name = self._find_tree(f"{directory}/.")
         try:
             if tree is None:
                 return []
@@ -110,9 +110,9 @@ class PlanFolder:
             return []
         except OSError as error:
             raise PathRefused(
-                f"{place} can't be listed: {error.strerror}.", hint="Plans need a directory there, not a link."
+                f"{directory} can't be listed: {error.strerror}.", hint="Plans need a directory there, not a link."
             ) from error
-        return [f"{place}/{name}" for name in names if is_plan(f"{place}/{name}", place)]
+        return [f"{directory}/{name}" for name in names if is_plan(f"{directory}/{name}", directory)]
 
     def remove_abandoned(self) -> None:
         """Remove what a process that was killed while it wrote a plan left: all that is older than a write can last."""
@@ -123,25 +123,25 @@ class PlanFolder:
                 return
             with tree.open_parent(folder_name) as (folder, _):
                 for name in filter(is_plan_temporary_name, map(os.fsencode, os.listdir(folder))):  # noqa: PTH208  # by descriptor
-                    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                    if stat.S_ISREG(found.st_mode) and found.st_mtime < oldest:
+                    file_stat = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                    if stat.S_ISREG(file_stat.st_mode) and file_stat.st_mtime < oldest:
                         os.unlink(name, dir_fd=folder)
 
     def _find_tree(self, path: str) -> tuple[Workspace | None, str]:
         """Return the directory that a path is opened below, with its path there; None: it does not exist."""
         if not path.startswith("/"):
             return self._workspace, path
-        place = Path(self.place)
-        name = path.removeprefix(f"{place}/")
-        return (Workspace(place) if place.is_dir() else None), name
+        directory = Path(self.place)
+        name = path.removeprefix(f"{directory}/")
+        return (Workspace(directory) if directory.is_dir() else None), name
 
 
-def _make_place(place: Path) -> None:
+def _make_place(directory: Path) -> None:
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise PathRefused(
-            f"{place} can't be made: {error.strerror}.", hint="Name another `plans.directory`."
+            f"{directory} can't be made: {error.strerror}.", hint="Name another `plans.directory`."
         ) from error
 
 
@@ -155,15 +155,15 @@ def find_plan_place(root: Path, directory: str) -> str:
     """Return the directory of plans that a setting names: relative to the project at `root` (a real path), or absolute
     if it is elsewhere. Raises `PathRefused` for one that can't hold plans."""
     try:
-        spelled = Path(os.path.normpath(root / Path(directory).expanduser()))
-        real = spelled.resolve()
+        path = Path(os.path.normpath(root / Path(directory).expanduser()))
+        real = path.resolve()
     except (OSError, RuntimeError, ValueError) as error:
         raise _refuse(directory, "no directory") from error
-    if not spelled.is_relative_to(root) and not real.is_relative_to(root):
-        if problem := _find_problem_outside(spelled, root) or _find_problem_outside(real, root):
+    if not path.is_relative_to(root) and not real.is_relative_to(root):
+        if problem := _find_problem_outside(path, root) or _find_problem_outside(real, root):
             raise _refuse(directory, problem)
         return from_os_name(os.fsencode(real))
-    rel = (spelled if spelled.is_relative_to(root) else real).relative_to(root)
+    rel = (path if path.is_relative_to(root) else real).relative_to(root)
     name = from_os_name(os.fsencode(rel.as_posix()))
     if name == ".":
         raise _refuse(directory, "the project itself")
@@ -172,18 +172,21 @@ def find_plan_place(root: Path, directory: str) -> str:
     return name
 
 
-def _find_problem_outside(place: Path, root: Path) -> str:
+def _find_problem_outside(path: Path, root: Path) -> str:
     home = Path.home().resolve()
-    if place == Path(place.anchor):
+    if path == Path(path.anchor):
         return "the root of the file system"
-    if place == home:
+    if path == home:
         return "your home directory itself"
-    if place in home.parents or place in root.parents:
-        return f"a directory above {'your home directory' if place in home.parents else 'the project'}"
-    for own, what in ((user_dirs.get_state_dir(), "state"), (user_dirs.get_config_dir(), "settings")):
-        if any(place.is_relative_to(each) or each.is_relative_to(place) for each in (own.absolute(), own.resolve())):
-            return f"a directory of this program's own {what}"
-    return _find_problem_by_name(from_os_name(os.fsencode(place)).lstrip("/"))
+    if path in home.parents or path in root.parents:
+        return f"a directory above {'your home directory' if path in home.parents else 'the project'}"
+    for own_dir, label in ((user_dirs.get_state_dir(), "state"), (user_dirs.get_config_dir(), "settings")):
+        if any(
+            path.is_relative_to(variant) or variant.is_relative_to(path)
+            for variant in (own_dir.absolute(), own_dir.resolve())
+        ):
+            return f"a directory of this program's own {label}"
+    return _find_problem_by_name(from_os_name(os.fsencode(path)).lstrip("/"))
 
 
 def _find_problem_by_name(path: str) -> str:
@@ -195,7 +198,7 @@ def _find_problem_by_name(path: str) -> str:
     if any(fold_name(part) in _SECRET_NAMES for part in parts):
         return "a directory of secrets"
     tops = ["/".join(parts[: count + 1]) for count in range(len(parts))]
-    if any(is_secret(each, _is_ignored) or is_secret(f"{each}/{_PROBE}", _is_ignored) for each in tops):
+    if any(is_secret(top, _is_ignored) or is_secret(f"{top}/{_PROBE}", _is_ignored) for top in tops):
         return "a directory of secrets"
     return ""
 
@@ -204,9 +207,9 @@ def _is_ignored(_: str, __: bool) -> bool:
     return True
 
 
-def _refuse(directory: str, what: str) -> PathRefused:
+def _refuse(directory: str, subject: str) -> PathRefused:
     return PathRefused(
-        f"`plans.directory` names {what} ({directory}), where no plans are kept.",
+        f"`plans.directory` names {subject} ({directory}), where no plans are kept.",
         hint="Name a directory of the project, or one of your own elsewhere, such as ~/plans.",
         code="plan_place",
     )

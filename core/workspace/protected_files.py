@@ -33,14 +33,14 @@ class _RiskTable:
         self._files: dict[tuple[str, ...], str] = {}
         self._endings: dict[str, str] = {}
         self._patterns: list[tuple[re.Pattern[str], str]] = []
-        for each in names:
-            endings = [name for name in each.files.split() if name.startswith("*")]
-            patterns = [name for name in each.files.split() if "*" in name[1:]]
-            files = [name for name in each.files.split() if name not in (*endings, *patterns)]
-            self._directories |= {tuple(name.split("/")): each.risk for name in each.directories.split()}
-            self._files |= {tuple(name.split("/")): each.risk for name in files}
-            self._endings |= {name[1:]: each.risk for name in endings}
-            self._patterns += [(_compile_pattern(name), each.risk) for name in patterns]
+        for risky_names in names:
+            endings = [name for name in risky_names.files.split() if name.startswith("*")]
+            patterns = [name for name in risky_names.files.split() if "*" in name[1:]]
+            files = [name for name in risky_names.files.split() if name not in (*endings, *patterns)]
+            self._directories |= {tuple(name.split("/")): risky_names.risk for name in risky_names.directories.split()}
+            self._files |= {tuple(name.split("/")): risky_names.risk for name in files}
+            self._endings |= {name[1:]: risky_names.risk for name in endings}
+            self._patterns += [(_compile_pattern(name), risky_names.risk) for name in patterns]
         self._any_pattern = re.compile("|".join(pattern.pattern for pattern, _ in self._patterns) or r"(?!)")
         self.first_parts = frozenset(name[0] for name in (*self._directories, *self._files) if len(name) > 1)
 
@@ -49,11 +49,11 @@ class _RiskTable:
         for part in (*zip(parts), *pairwise(parts)):
             if part in self._directories:
                 return self._directories[part]
-        found = self._files.get((parts[-1],)) or self._files.get(tuple(parts[-2:]))
-        found = found or next((risk for end, risk in self._endings.items() if parts[-1].endswith(end)), None)
+        known_risk = self._files.get((parts[-1],)) or self._files.get(tuple(parts[-2:]))
+        known_risk = known_risk or next((risk for end, risk in self._endings.items() if parts[-1].endswith(end)), None)
         tail = "/".join(parts[-2:])
-        if found or not self._any_pattern.search(tail):
-            return found
+        if known_risk or not self._any_pattern.search(tail):
+            return known_risk
         return next((risk for pattern, risk in self._patterns if pattern.search(tail)), None)
 
 
@@ -94,12 +94,12 @@ def find_file_risk(rel: str, old: bytes = b"", new: bytes = b"") -> FileRisk | N
         return FileRisk(risk, is_protected=True)
     if acting := find_acting_change(parts[-1], old, new):
         return FileRisk(acting, is_protected=True)
-    return FileRisk(called) if (called := _CALLED.find_risk(parts)) else None
+    return FileRisk(call_risk) if (call_risk := _CALLED.find_risk(parts)) else None
 
 
 def find_link_risk(rel: str, target: bytes) -> FileRisk | None:
     """Return what a symbolic link does if it leads out of the project, else None."""
-    where = posixpath.normpath(posixpath.join(posixpath.dirname(rel), target.decode("utf-8", "replace")))
-    if where.startswith("/") or where.split("/")[0] == "..":
+    destination = posixpath.normpath(posixpath.join(posixpath.dirname(rel), target.decode("utf-8", "replace")))
+    if destination.startswith("/") or destination.split("/")[0] == "..":
         return FileRisk("leads out of the project: what is written to it lands elsewhere", is_protected=True)
     return None

@@ -64,12 +64,12 @@ _QUICK_CHECK = re.compile(
 IsIgnored = Callable[[str, bool], bool]
 
 
-def is_secret(rel: str, ignored: IsIgnored) -> bool:
+def is_secret(rel: str, is_ignored: IsIgnored) -> bool:
     """True if a workspace-relative path names such a file. `ignored(rel, is_dir)` returns True if git ignores it."""
     names = _list_candidate_names(rel.rpartition("/")[2])
     if any(_SECRET.fullmatch(name) for name in names) or _has_secret_tail(rel):
         return True
-    return any(_SECRET_IF_IGNORED.fullmatch(name) for name in names) and ignored(rel, False)
+    return any(_SECRET_IF_IGNORED.fullmatch(name) for name in names) and is_ignored(rel, False)
 
 
 def _has_secret_tail(rel: str) -> bool:
@@ -87,12 +87,15 @@ def may_be_secret(name: str) -> bool:
     """True if a name is worth a closer look; fast for the others."""
     if name.isascii() and not _QUICK_CHECK.search(name.lower()):
         return False
-    return any(_SECRET.fullmatch(each) or _SECRET_IF_IGNORED.fullmatch(each) for each in _list_candidate_names(name))
+    return any(
+        _SECRET.fullmatch(candidate_name) or _SECRET_IF_IGNORED.fullmatch(candidate_name)
+        for candidate_name in _list_candidate_names(name)
+    )
 
 
 def _list_candidate_names(name: str) -> list[str]:
     """Return the name, and what it is a copy of; without those that are harmless."""
     name = fold_name(name)
-    found = _COPY.fullmatch(name)
-    original = next(filter(None, found.groups())) if found else name
-    return [each for each in dict.fromkeys((name, original)) if not _HARMLESS.search(each)]
+    match = _COPY.fullmatch(name)
+    original = next(filter(None, match.groups())) if match else name
+    return [candidate for candidate in dict.fromkeys((name, original)) if not _HARMLESS.search(candidate)]

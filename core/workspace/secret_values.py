@@ -28,12 +28,12 @@ _KEY_LINE = re.compile(r"[A-Za-z0-9+/=_-]{40,2000}")
 
 def find_secret_values(root: Path, paths: Iterable[str]) -> tuple[str, ...]:
     """Return the secret values of these files (workspace-relative), the longest first; an unreadable file has none."""
-    found: set[str] = set()
-    named = [path for path in paths if may_be_secret_path(path)]
-    for path in named[:MAX_FILES]:
+    values: set[str] = set()
+    candidate_paths = [path for path in paths if may_be_secret_path(path)]
+    for path in candidate_paths[:MAX_FILES]:
         for line in _read_text(root, path).splitlines():
-            found.update(_find_in_line(line.strip()))
-    return tuple(sorted(found, key=lambda value: (-len(value), value))[:MAX_VALUES])
+            values.update(_find_in_line(line.strip()))
+    return tuple(sorted(values, key=lambda value: (-len(value), value))[:MAX_VALUES])
 
 
 def _find_in_line(line: str) -> list[str]:
@@ -41,7 +41,7 @@ def _find_in_line(line: str) -> list[str]:
         return []
     if _KEY_LINE.fullmatch(line):
         return [line]
-    return [each["value"] for each in _ASSIGNED.finditer(line) if _is_secret_value(each["value"])]
+    return [match["value"] for match in _ASSIGNED.finditer(line) if _is_secret_value(match["value"])]
 
 
 def _is_secret_value(value: str) -> bool:
@@ -49,7 +49,7 @@ def _is_secret_value(value: str) -> bool:
         return False
     if "://" in value:  # an address is harmless but for what it says of a user
         return "@" in value
-    has_both = any(each.isdigit() for each in value) and any(each.isalpha() for each in value)
+    has_both = any(char.isdigit() for char in value) and any(char.isalpha() for char in value)
     return has_both or len(value) >= LONG_LENGTH
 
 
@@ -83,6 +83,6 @@ class SecretMasker:
 
     def finish(self) -> None:
         """Pass on the rest: no more comes."""
-        held, self._buffer = self._buffer, ""
-        if held:
-            self._on_text(held)
+        text, self._buffer = self._buffer, ""
+        if text:
+            self._on_text(text)

@@ -46,10 +46,10 @@ class Workspace:
             raise PathRefused(
                 f"{root} can't be opened as a workspace: {error.strerror}.", hint="Name an existing directory."
             ) from error
-        spelled = root.expanduser().absolute()
-        refuse_wide_root(self.root, spelled, state_dir or user_dirs.get_state_dir(), user_dirs.get_config_dir())
+        absolute_root = root.expanduser().absolute()
+        refuse_wide_root(self.root, absolute_root, state_dir or user_dirs.get_state_dir(), user_dirs.get_config_dir())
         self._root = os.fsencode(self.root)
-        self._spellings = tuple({str(self.root), str(spelled)})
+        self._spellings = tuple({str(self.root), str(absolute_root)})
         umask = os.umask(0o077)
         os.umask(umask)
         self.new_file_mode = 0o666 & ~umask
@@ -96,9 +96,9 @@ class Workspace:
             if parts[count - 1] == "..":
                 return None
             with suppress(OSError, RuntimeError):
-                place = Path("/".join(parts[:count])).resolve()
-                if place.is_relative_to(self.root):
-                    return "/".join((place.relative_to(self.root).as_posix(), *parts[count:]))
+                directory = Path("/".join(parts[:count])).resolve()
+                if directory.is_relative_to(self.root):
+                    return "/".join((directory.relative_to(self.root).as_posix(), *parts[count:]))
         return None
 
     def resolve(self, rel: str, link_target: LinkTarget | None = None) -> str:
@@ -108,12 +108,12 @@ class Workspace:
         """
         path = file_names.to_os_name(rel)
         try:
-            found = (
+            target = (
                 follow_links(self._root, path, link_target)
                 if link_target
                 else resolve_links(self._top, self._root, path)
             )
-            return file_names.from_os_name(found) or "."
+            return file_names.from_os_name(target) or "."
         except OSError as error:
             raise _to_refusal(rel, error) from error
 
@@ -158,10 +158,10 @@ class Workspace:
     def read_signature(self, rel: str) -> tuple[int, int, int] | None:
         """Return time in ns, size and inode of a file, links followed, which tell contents apart; None: no file."""
         try:
-            found = os.stat(file_names.to_os_name(rel), dir_fd=self._top)
+            file_stat = os.stat(file_names.to_os_name(rel), dir_fd=self._top)
         except OSError:
             return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return file_stat.st_mtime_ns, file_stat.st_size, file_stat.st_ino
 
     def list_dir(self, rel: str = ".") -> tuple[DirectoryEntry, ...]:
         """Return the entries of a directory: directories first, then the rest, each by name."""
@@ -171,15 +171,15 @@ class Workspace:
             raise _to_refusal(rel, error) from error
         try:
             with os.scandir(descriptor) as entries:
-                found = [
-                    DirectoryEntry(name=file_names.from_os_name(os.fsencode(each.name)), kind=classify_entry(each))
-                    for each in entries
+                directory_entries = [
+                    DirectoryEntry(name=file_names.from_os_name(os.fsencode(entry.name)), kind=classify_entry(entry))
+                    for entry in entries
                 ]
         except OSError as error:
             raise _to_refusal(rel, error) from error
         finally:
             os.close(descriptor)
-        return tuple(sorted(found, key=lambda each: (each.kind != "directory", each.name)))
+        return tuple(sorted(directory_entries, key=lambda entry: (entry.kind != "directory", entry.name)))
 
     def read_state(self, rel: str) -> tuple[FileState, bytes | None]:
         """Return what the path itself holds, no link followed, with its bytes (a link's target; None if absent).
@@ -227,14 +227,14 @@ class Workspace:
 
     def make_directories(self, directories: list[str]) -> None:
         """Create directories, given outermost first. Raises OSError."""
-        for each in directories:
-            with self.open_parent(each) as (descriptor, name), suppress(FileExistsError):
+        for directory in directories:
+            with self.open_parent(directory) as (descriptor, name), suppress(FileExistsError):
                 os.mkdir(name, self.directory_mode, dir_fd=descriptor)
 
     def remove_directories(self, directories: list[str]) -> None:
         """Remove those of the directories that are empty, innermost first."""
-        for each in reversed(directories):
-            with suppress(OSError), self.open_parent(each) as (descriptor, name):
+        for directory in reversed(directories):
+            with suppress(OSError), self.open_parent(directory) as (descriptor, name):
                 os.rmdir(name, dir_fd=descriptor)
 
     def write_atomic(self, rel: str, data: bytes, mode: int | None = None) -> None:
@@ -250,8 +250,8 @@ class Workspace:
             self.make_directories(self.list_missing_directories(rel))
             with self.open_parent(rel) as (descriptor, name):
                 present = read_replaceable_mode(descriptor, name, rel)
-                wanted = mode if mode is not None else self.new_file_mode if present is None else present
-                with create_file(descriptor, temporary, wanted) as file:
+                file_mode = mode if mode is not None else self.new_file_mode if present is None else present
+                with create_file(descriptor, temporary, file_mode) as file:
                     file.write(data)
                 rename_over(descriptor, temporary, name)
         except OSError as error:

@@ -98,58 +98,63 @@ class WithheldFinder:
     def find_paths(self) -> WithheldPaths:
         """Return the paths as the tree is now; a directory stands in place of all that is below it. Thread-safe."""
         with self._lock:
-            found = self._scan()
+            withheld_paths = self._scan()
             if self._check_rules_changed():
                 self.clear()
-                found = self._scan()
+                withheld_paths = self._scan()
                 self._check_rules_changed()
-            return found
+            return withheld_paths
 
     def _scan(self) -> WithheldPaths:
-        covered: set[str] = set()
-        masked: set[str] = set()
-        whole: list[str] = []
-        seen: set[str] = set()
+        covered_paths: set[str] = set()
+        masked_paths: set[str] = set()
+        large_directories: list[str] = []
+        visited_directories: set[str] = set()
         waiting = [""]
         self._matchers.clear()
         self._is_in_repository = os.path.lexists(f"{self._root}/.git") or self._ignore.is_in_repository()
         while waiting:
-            known = self._refresh(waiting.pop(), seen, ignored=False)
-            if known is None:
+            scan = self._refresh(waiting.pop(), visited_directories, is_below_ignored=False)
+            if scan is None:
                 continue
-            covered.update(known.withheld)
-            waiting += [each for each in known.deeper if each != self._left_out]
-            for top in known.ignored_below:
-                if (secrets := self._scan_ignored(top, seen)) is None:
-                    whole.append(top.removesuffix("/"))
+            covered_paths.update(scan.withheld)
+            waiting += [directory for directory in scan.deeper if directory != self._left_out]
+            for top in scan.ignored_below:
+                if (secrets := self._scan_ignored(top, visited_directories)) is None:
+                    large_directories.append(top.removesuffix("/"))
                 else:
-                    masked.update(secrets)
-        for gone in self._known.keys() - seen:
-            del self._known[gone]
-        return self._build_result(covered, masked, sorted(whole))
+                    masked_paths.update(secrets)
+        for stale_directory in self._known.keys() - visited_directories:
+            del self._known[stale_directory]
+        return self._build_result(covered_paths, masked_paths, sorted(large_directories))
 
-    def _build_result(self, covered: set[str], masked: set[str], whole: list[str]) -> WithheldPaths:
+    def _build_result(
+        self, covered_paths: set[str], masked_paths: set[str], large_directories: list[str]
+    ) -> WithheldPaths:
         """Build the result, with links resolved: what they lead to is the secret."""
         outside: set[str] = set()
-        for path in [*covered, *masked]:
-            place = Path(self._root, path)
-            if not place.is_symlink():
+        for path in [*covered_paths, *masked_paths]:
+            full_path = Path(self._root, path)
+            if not full_path.is_symlink():
                 continue
-            if _leads_in_circles(place):
-                covered.discard(path)  # there is nothing to read, and no box can lay anything over it
+            if _leads_in_circles(full_path):
+                covered_paths.discard(path)  # there is nothing to read, and no box can lay anything over it
                 continue
-            real = os.path.realpath(place)
+            real = os.path.realpath(full_path)
             if not real.startswith(f"{self._root}/"):
                 outside.update([real] if self._can_be_hidden(real) else [])
-            elif (inside := real[len(self._root) + 1 :]) not in masked:
-                covered.add(inside)
-        directories = {path for path in masked if Path(self._root, path).is_dir()}
-        covered |= directories | set(whole)
+            elif (inside := real[len(self._root) + 1 :]) not in masked_paths:
+                covered_paths.add(inside)
+        directories = {path for path in masked_paths if Path(self._root, path).is_dir()}
+        covered_paths |= directories | set(large_directories)
         return WithheldPaths(
-            covered=tuple(sorted(covered)),
-            masked=tuple(sorted(masked - covered)),
+            covered=tuple(sorted(covered_paths)),
+            masked=tuple(sorted(masked_paths - covered_paths)),
             outside=tuple(Path(path) for path in sorted(outside)),
-            notes=tuple(f"Not shown to commands, being too large to be searched for secrets: {path}" for path in whole),
+            notes=tuple(
+                f"Not shown to commands, being too large to be searched for secrets: {path}"
+                for path in large_directories
+            ),
         )
 
     def _can_be_hidden(self, real: str) -> bool:
@@ -160,83 +165,93 @@ class WithheldFinder:
 
     def _check_rules_changed(self) -> bool:
         """True if files with rules have come, gone or changed since the last call; False at first."""
-        names = [".git/info/exclude", *(name for known in self._known.values() for name in known.rules)]
+        names = [".git/info/exclude", *(name for scan in self._known.values() for name in scan.rules)]
         paths = [*map(str, self._ignore.list_outer_files()), *(f"{self._root}/{name}" for name in names)]
         now = {path: _read_signature(path) for path in paths}
         before, self._rules = self._rules, now
         return before is not None and before != now
 
-    def _refresh(self, above: str, seen: set[str], *, ignored: bool) -> _ScannedDirectory | None:
+    def _refresh(
+        self, above: str, visited_directories: set[str], *, is_below_ignored: bool
+    ) -> _ScannedDirectory | None:
         """Return the scan of a directory ("" or ending in a slash), renewed if it has changed. None: gone."""
         signature = _read_signature(f"{self._root}/{above}")
         if signature is None:
             return None
-        seen.add(above)
-        known = self._known.get(above)
-        if known is None or known.signature != signature or known.ignored != ignored:
-            known = self._known[above] = self._scan_directory(above, signature, ignored=ignored)
-        return known
+        visited_directories.add(above)
+        scan = self._known.get(above)
+        if scan is None or scan.signature != signature or scan.ignored != is_below_ignored:
+            scan = self._known[above] = self._scan_directory(above, signature, is_below_ignored=is_below_ignored)
+        return scan
 
-    def _scan_ignored(self, top: str, seen: set[str]) -> list[str] | None:
+    def _scan_ignored(self, top: str, visited_directories: set[str]) -> list[str] | None:
         """Return the secrets in and below an ignored directory; None: it is too large to be searched."""
         if monotonic() < self._too_large.get(top, 0.0):
             return None
-        found: list[str] = []
+        secrets: list[str] = []
         entries = 0
         waiting = [top]
         while waiting:
             above = waiting.pop()
-            known = self._scan_package(above, seen) if _is_package(above) else self._refresh(above, seen, ignored=True)
-            for each in (known, *known.whole.values()) if known is not None else ():
-                entries += each.entries
-                found += each.withheld
-            if entries > _MOST_ENTRIES or len(found) > _MOST_MASKED:
+            scan = (
+                self._scan_package(above, visited_directories)
+                if _is_package(above)
+                else self._refresh(above, visited_directories, is_below_ignored=True)
+            )
+            for nested_scan in (scan, *scan.whole.values()) if scan is not None else ():
+                entries += nested_scan.entries
+                secrets += nested_scan.withheld
+            if entries > _MOST_ENTRIES or len(secrets) > _MOST_MASKED:
                 self._too_large[top] = monotonic() + _CACHE_SECONDS
                 return None
-            if known is not None and not known.whole:
-                waiting += known.deeper
-        return found
+            if scan is not None and not scan.whole:
+                waiting += scan.deeper
+        return secrets
 
-    def _scan_package(self, above: str, seen: set[str]) -> _ScannedDirectory | None:
+    def _scan_package(self, above: str, visited_directories: set[str]) -> _ScannedDirectory | None:
         before = self._known.get(above)
-        known = self._refresh(above, seen, ignored=True)
-        if known is None or (known is before and monotonic() - known.scanned_at < _CACHE_SECONDS):
-            return known
-        earlier, known.whole, waiting = known.whole, {}, list(known.deeper)
-        while waiting and len(known.whole) <= _MOST_ENTRIES:
+        scan = self._refresh(above, visited_directories, is_below_ignored=True)
+        if scan is None or (scan is before and monotonic() - scan.scanned_at < _CACHE_SECONDS):
+            return scan
+        earlier, scan.whole, waiting = scan.whole, {}, list(scan.deeper)
+        while waiting and len(scan.whole) <= _MOST_ENTRIES:
             path = waiting.pop()
             signature = _read_signature(f"{self._root}/{path}")
             if signature is None:
                 continue
-            each = earlier.get(path)
-            if each is None or each.signature != signature:
-                each = self._scan_directory(path, signature, ignored=True)
-            known.whole[path] = each
-            waiting += each.deeper
-        known.scanned_at = monotonic()
-        return known
+            nested_scan = earlier.get(path)
+            if nested_scan is None or nested_scan.signature != signature:
+                nested_scan = self._scan_directory(path, signature, is_below_ignored=True)
+            scan.whole[path] = nested_scan
+            waiting += nested_scan.deeper
+        scan.scanned_at = monotonic()
+        return scan
 
-    def _scan_directory(self, above: str, signature: _Signature, *, ignored: bool) -> _ScannedDirectory:
-        found = _ScannedDirectory(_make_racy_safe(signature), ignored, self._find_bound(above))
+    def _scan_directory(self, above: str, signature: _Signature, *, is_below_ignored: bool) -> _ScannedDirectory:
+        scan = _ScannedDirectory(_make_racy_safe(signature), is_below_ignored, self._find_bound(above))
         try:
             with os.scandir(f"{self._root}/{above}") as entries:
-                names = sorted((each.name, each.is_dir(follow_symlinks=False)) for each in entries)
+                names = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
         except OSError:
-            return found
-        found.entries = len(names)
-        found.rules = [
-            above + name for name, _ in names if name == ".cursorignore" or (name in RULE_FILES and not ignored)
+            return scan
+        scan.entries = len(names)
+        scan.rules = [
+            above + name
+            for name, _ in names
+            if name == ".cursorignore" or (name in RULE_FILES and not is_below_ignored)
         ]
-        found.bound = above if found.rules else found.bound
-        is_withheld, is_ignored = self._load_matchers(found.bound)
+        scan.bound = above if scan.rules else scan.bound
+        is_withheld, is_ignored = self._load_matchers(scan.bound)
         for name, is_dir in names:
             path = above + name
-            bound = path[len(found.bound) :]
-            if is_withheld(bound, is_dir) or self._is_withheld(path, is_dir, ignored=ignored):
-                found.withheld.append(path)
+            rel = path[len(scan.bound) :]
+            if is_withheld(rel, is_dir) or self._is_withheld(path, is_dir, is_below_ignored=is_below_ignored):
+                scan.withheld.append(path)
             elif is_dir and name != ".git":
-                (found.ignored_below if not ignored and is_ignored(bound, True) else found.deeper).append(f"{path}/")
-        return found
+                (scan.ignored_below if not is_below_ignored and is_ignored(rel, True) else scan.deeper).append(
+                    f"{path}/"
+                )
+        return scan
 
     def _find_bound(self, above: str) -> str:
         while above:
@@ -245,21 +260,21 @@ class WithheldFinder:
                 return holder.bound
         return ""
 
-    def _load_matchers(self, bound: str) -> tuple[_Matches, _Matches]:
-        if bound not in self._matchers:
-            directory = bound.removesuffix("/") or "."
-            self._matchers[bound] = (self._ignore.match_withheld_in(directory), self._ignore.match_in(directory))
-        return self._matchers[bound]
+    def _load_matchers(self, scope: str) -> tuple[_Matches, _Matches]:
+        if scope not in self._matchers:
+            directory = scope.removesuffix("/") or "."
+            self._matchers[scope] = (self._ignore.match_withheld_in(directory), self._ignore.match_in(directory))
+        return self._matchers[scope]
 
-    def _is_withheld(self, path: str, is_dir: bool, *, ignored: bool) -> bool:
-        said = None if is_dir or self._may_read is None else self._may_read(path)
-        if said is not None:
-            return not said
+    def _is_withheld(self, path: str, is_dir: bool, *, is_below_ignored: bool) -> bool:
+        verdict = None if is_dir or self._may_read is None else self._may_read(path)
+        if verdict is not None:
+            return not verdict
         if not may_be_secret_path(path):
             return False
         if is_dir and os.path.lexists(f"{self._root}/{path}/{_ENVIRONMENT}"):
             return False
-        if ignored:
+        if is_below_ignored:
             return is_secret(path, lambda _rel, _is_dir: not _is_installed(path))
         if not is_secret(path, lambda rel, _: self._ignore.is_ignored(rel, is_dir)):
             return False
@@ -275,7 +290,9 @@ def _is_package(above: str) -> bool:
 
 def _is_installed(path: str) -> bool:
     parts = path.split("/")
-    return any(part in _PACKAGE_DIRECTORIES and not parts[at + 1].startswith(".") for at, part in enumerate(parts[:-2]))
+    return any(
+        part in _PACKAGE_DIRECTORIES and not parts[index + 1].startswith(".") for index, part in enumerate(parts[:-2])
+    )
 
 
 def _leads_in_circles(link: Path) -> bool:
@@ -288,10 +305,10 @@ def _leads_in_circles(link: Path) -> bool:
 
 def _read_signature(path: str) -> _Signature | None:
     try:
-        found = os.lstat(path)
+        file_stat = os.lstat(path)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
+    return file_stat.st_mtime_ns, file_stat.st_ino, file_stat.st_size
 
 
 def _make_racy_safe(signature: _Signature) -> _Signature:

@@ -39,10 +39,10 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("directory", type=Path, metavar="DIR", help="where the suite is installed")
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="which (default: all for clients)")
     parser.add_argument("--node", default=shutil.which("node") or "node", help="Node 22 or newer")
-    said = parser.parse_args(words)
-    suite = [said.node, str(said.directory / SUITE)]
+    args = parser.parse_args(words)
+    suite = [args.node, str(args.directory / SUITE)]
     wrong = []
-    for scenario in said.scenarios or list_scenarios(suite):
+    for scenario in args.scenarios or list_scenarios(suite):
         passed, text = play(suite, scenario)
         excepted = scenario in EXCEPTIONS
         print(f"{'passed' if passed else 'excepted' if excepted else 'FAILED'}  {scenario}", flush=True)
@@ -66,8 +66,8 @@ def list_scenarios(suite: Sequence[str]) -> list[str]:
 def play(suite: Sequence[str], scenario: str) -> tuple[bool, str]:
     """Play one in an empty home; return whether all of its checks passed, and what was printed."""
     with tempfile.TemporaryDirectory() as home:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
-        env = {**kept, "HOME": home, "PYTHONPATH": str(ROOT)}
+        base_env = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+        env = {**base_env, "HOME": home, "PYTHONPATH": str(ROOT)}
         client = f"{sys.executable} -m tests.conformance.client"
         command = [*suite, "client", "--command", client, "--scenario", scenario]
         done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=home, timeout=120, check=False)

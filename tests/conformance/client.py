@@ -41,27 +41,27 @@ def open_page(url: str) -> None:
 
 
 async def take_defaults(_: str, questions: tuple[Question, ...]) -> tuple[QuestionAnswer, ...]:
-    return tuple(QuestionAnswer(question=each.id) for each in questions)
+    return tuple(QuestionAnswer(question=question.id) for question in questions)
 
 
-async def answer(wanted: Elicitation) -> ElicitationAnswer:
-    return await answer_elicitation("conformance", wanted, take_defaults)
+async def answer(elicitation: Elicitation) -> ElicitationAnswer:
+    return await answer_elicitation("conformance", elicitation, take_defaults)
 
 
 def build_arguments(tool: ToolDefinition) -> dict[str, Any]:
     """Arguments that fit a tool's schema, as a model would give them."""
     properties = tool.input_schema.get("properties") or {}
-    return {name: _VALUES.get(str(each.get("type")), "word") for name, each in properties.items()}
+    return {name: _VALUES.get(str(schema.get("type")), "word") for name, schema in properties.items()}
 
 
 def list_calls(tools: Sequence[ToolDefinition], context: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """The calls of a scenario: those that it names, else one of each tool."""
-    if said := context.get("toolCalls"):
-        return [(each["name"], each.get("arguments") or {}) for each in said]
-    names = {each.name: each for each in tools}
+    if calls := context.get("toolCalls"):
+        return [(call["name"], call.get("arguments") or {}) for call in calls]
+    names = {tool.name: tool for tool in tools}
     if "json_schema_echo" in names:  # it wants the other's schema back, as it came
         return [("json_schema_echo", {"schema": names["json_schema_2020_12_tool"].input_schema})]
-    return [(each.name, build_arguments(each)) for each in tools]
+    return [(tool.name, build_arguments(tool)) for tool in tools]
 
 
 async def use(config: ServerConfig, context: dict[str, Any]) -> str:

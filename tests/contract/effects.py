@@ -43,13 +43,13 @@ class Effect:
 
 
 def writing(module: Module) -> list[Effect]:
-    found = [Effect("<module>", f"import {top}") for top in sorted(imported(module) & MODULES)]
-    _walk(module.tree, "<module>", found, _flags_of(module))
-    return found
+    effects = [Effect("<module>", f"import {top}") for top in sorted(imported(module) & MODULES)]
+    _walk(module.tree, "<module>", effects, _flags_of(module))
+    return effects
 
 
 def imported(module: Module) -> set[str]:
-    return {each.target.partition(".")[0] for each in imports(module) if not each.typing_only}
+    return {statement.target.partition(".")[0] for statement in imports(module) if not statement.typing_only}
 
 
 def _flags_of(module: Module) -> dict[str, ast.expr]:
@@ -63,14 +63,14 @@ def _flags_of(module: Module) -> dict[str, ast.expr]:
     }
 
 
-def _walk(node: ast.AST, where: str, found: list[Effect], names: dict[str, ast.expr]) -> None:
+def _walk(node: ast.AST, where: str, effects: list[Effect], names: dict[str, ast.expr]) -> None:
     for child in ast.iter_child_nodes(node):
         inside = where
         if isinstance(child, Function | ast.ClassDef):
             inside = child.name if where == "<module>" else f"{where}.{child.name}"
         if isinstance(child, ast.Call) and (what := _effect(child, names)):
-            found.append(Effect(where, what))
-        _walk(child, inside, found, names)
+            effects.append(Effect(where, what))
+        _walk(child, inside, effects, names)
 
 
 def _effect(call: ast.Call, names: dict[str, ast.expr]) -> str:
@@ -108,9 +108,11 @@ def _is_effect_on_a_path(name: str, call: ast.Call) -> bool:
 
 def _is_writing_mode(call: ast.Call, place: int) -> bool:
     """Whether it opens for writing. The mode of `path.open` stands first, where other methods have other words."""
-    named = [each.value for each in call.keywords if each.arg == "mode"]
-    given = named + [each for each in call.args[place : place + 1] if place or isinstance(each, ast.Constant)]
-    modes = [str(each.value) if isinstance(each, ast.Constant) else "w" for each in given]
+    keyword_values = [keyword.value for keyword in call.keywords if keyword.arg == "mode"]
+    expressions = keyword_values + [
+        arg for arg in call.args[place : place + 1] if place or isinstance(arg, ast.Constant)
+    ]
+    modes = [str(expression.value) if isinstance(expression, ast.Constant) else "w" for expression in expressions]
     return any(set(mode) <= set("rwaxbt+") and set(mode) & set("wax+") for mode in modes)
 
 
@@ -121,7 +123,7 @@ def _wraps_descriptor(call: ast.Call) -> bool:
 def _only_reads(call: ast.Call, names: dict[str, ast.expr]) -> bool:
     """Whether the flags open nothing for writing; what can't be read here might."""
     waiting = call.args[1 if isinstance(call.func, ast.Attribute) else 2 :][:1]
-    waiting += [each.value for each in call.keywords if each.arg == "flags"]
+    waiting += [keyword.value for keyword in call.keywords if keyword.arg == "flags"]
     seen: set[str] = set()
     while waiting:
         for node in ast.walk(waiting.pop()):

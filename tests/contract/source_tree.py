@@ -81,8 +81,8 @@ def modules(*tops: str) -> tuple[Module, ...]:
 
 
 def _files(top: Path) -> list[Path]:
-    found = [top] if top.is_file() else sorted(top.rglob("*.py"))
-    return [path for path in found if not any(path.is_relative_to(sample) for sample in SAMPLES)]
+    paths = [top] if top.is_file() else sorted(top.rglob("*.py"))
+    return [path for path in paths if not any(path.is_relative_to(sample) for sample in SAMPLES)]
 
 
 @cache

@@ -49,18 +49,22 @@ def texts(module: Module) -> set[str]:
 
 
 def test_nothing_listens_but_what_is_named():
-    found = {module.name for module in program() for call in called(module) if name_of(call) in LISTENING}
-    assert found - LISTENING_TO_OURS <= set(LISTENERS)
-    serving = {(module.name, each.target.partition(".")[0]) for module in program() for each in imports(module)}
+    listening_names = {module.name for module in program() for call in called(module) if name_of(call) in LISTENING}
+    assert listening_names - LISTENING_TO_OURS <= set(LISTENERS)
+    serving = {
+        (module.name, statement.target.partition(".")[0]) for module in program() for statement in imports(module)
+    }
     assert {name for name, target in serving if target in SERVERS and not name.startswith(BY_HTTP)} == set()
 
 
 def test_i3_servers_of_mcp_are_started_by_one_package_and_reached_by_the_capability_of_one_access():
-    taken = {(module.name, each.target.partition(".")[0]) for module in program() for each in imports(module)}
+    taken = {(module.name, statement.target.partition(".")[0]) for module in program() for statement in imports(module)}
     speaking = {name for name, target in taken if target == "mcp"}
     serving = {"core.transports.mcp.sdk_server"}  # is a server, and starts none
     assert speaking - serving == {"core.mcp.wire.sdk_connection", "core.mcp.remote.login"}
-    users = {module.name for module in program() for each in imports(module) if each.target.startswith("core.mcp")}
+    users = {
+        module.name for module in program() for statement in imports(module) if statement.target.startswith("core.mcp")
+    }
     assert {name for name in users if not name.startswith("core.mcp")} <= {
         "core.engine.project_trust",  # which entries a file has, so that a change of one is asked about
         "core.engine.configuration.doubts",  # which entries are wrong
@@ -82,20 +86,20 @@ def test_sessions_are_not_exported():
 
 
 def test_no_work_of_the_screen_is_begun_that_nobody_may_await():
-    found = [
+    module_names = [
         module.name
         for module in program()
         for call in called(module)
-        if name_of(call) == "run_worker" and not any(each.arg == "thread" for each in call.keywords)
+        if name_of(call) == "run_worker" and not any(keyword.arg == "thread" for keyword in call.keywords)
     ]
-    assert found == ["tui.workers"]
+    assert module_names == ["tui.workers"]
 
 
 def test_i9_the_screen_fetches_nothing():
     screen = [module for module in program() if module.name.partition(".")[0] == "tui"]
-    targets = {each.target for module in screen for each in imports(module)}
+    targets = {statement.target for module in screen for statement in imports(module)}
     reached = {
-        each.partition(".")[0] for each in targets if not each.startswith("urllib.parse")
+        target.partition(".")[0] for target in targets if not target.startswith("urllib.parse")
     }  # takes addresses apart
     assert reached & CLIENTS_OF_THE_SCREEN == set()
 
@@ -112,14 +116,14 @@ def test_t9_the_clipboard_is_written_where_the_user_copies_and_nowhere_else():
 
 
 def test_no_setting_and_no_code_turns_the_check_of_certificates_off():
-    given = {
+    overrides = {
         (module.name, ast.unparse(word.value))
         for module in program()
         for call in called(module)
         for word in call.keywords
         if word.arg in {"verify", "verify_ssl", "check_hostname", "cert_reqs"} and "http" in ast.unparse(call).lower()
     }
-    assert given == {("core.providers.connection.endpoint", "not plain")}  # plain: http to this machine
+    assert overrides == {("core.providers.connection.endpoint", "not plain")}  # plain: http to this machine
 
 
 def test_d8_no_duration_is_taken_from_the_clock_on_the_wall():

@@ -45,13 +45,13 @@ MERGED = {
 
 def list_records() -> dict[str, Any]:
     modules = (content, updates, agent_methods, client_methods)
-    found = {
-        name: each
+    records = {
+        name: record
         for module in modules
-        for name, each in inspect.getmembers(module, inspect.isclass)
-        if each.__module__ == module.__name__ and issubclass(each, msgspec.Struct)
+        for name, record in inspect.getmembers(module, inspect.isclass)
+        if record.__module__ == module.__name__ and issubclass(record, msgspec.Struct)
     }
-    return dict(sorted(found.items()))
+    return dict(sorted(records.items()))
 
 
 RECORDS = list_records()
@@ -59,14 +59,14 @@ RECORDS = list_records()
 
 def fields_of(record: Any) -> dict[str, bool]:
     """The names on the wire, and whether each has to be there."""
-    return {each.encode_name: each.required for each in msgspec.structs.fields(record)}
+    return {field.encode_name: field.required for field in msgspec.structs.fields(record)}
 
 
 def properties_of(*names: str) -> tuple[set[str], set[str]]:
     """The properties of definitions taken together, and the required ones."""
-    found = [load_schema()["$defs"][name] for name in names]
-    properties = {each for one in found for each in one.get("properties", {})} - {"_meta"}
-    return properties, {each for one in found for each in one.get("required", ())}
+    definitions = [load_schema()["$defs"][name] for name in names]
+    properties = {key for one in definitions for key in one.get("properties", {})} - {"_meta"}
+    return properties, {key for one in definitions for key in one.get("required", ())}
 
 
 @pytest.mark.parametrize("name", [each for each in RECORDS if each not in APART])
@@ -74,7 +74,7 @@ def test_a_record_has_the_fields_of_its_definition(name):
     fields = fields_of(RECORDS[name])
     properties, required = properties_of(NAMES.get(name, name))
     assert set(fields) == properties
-    assert {each for each, is_required in fields.items() if is_required} == required
+    assert {field_name for field_name, is_required in fields.items() if is_required} == required
 
 
 @pytest.mark.parametrize("name", MERGED)
@@ -87,20 +87,20 @@ def test_a_record_of_several_definitions_has_no_field_beside_theirs(name):
 
 
 def test_each_update_has_a_record_with_its_tag():
-    known = {each.__struct_config__.tag for each in updates.SessionUpdate.__args__}
+    known = {record.__struct_config__.tag for record in updates.SessionUpdate.__args__}
     variants = load_schema()["$defs"]["SessionUpdate"]["oneOf"]
-    assert known == {each["properties"]["sessionUpdate"]["const"] for each in variants}
-    for each in updates.SessionUpdate.__args__:
-        [variant] = [v for v in variants if v["properties"]["sessionUpdate"]["const"] == each.__struct_config__.tag]
-        assert variant["allOf"][0]["$ref"].rsplit("/", 1)[1] == NAMES.get(each.__name__, each.__name__)
+    assert known == {definition["properties"]["sessionUpdate"]["const"] for definition in variants}
+    for record in updates.SessionUpdate.__args__:
+        [variant] = [v for v in variants if v["properties"]["sessionUpdate"]["const"] == record.__struct_config__.tag]
+        assert variant["allOf"][0]["$ref"].rsplit("/", 1)[1] == NAMES.get(record.__name__, record.__name__)
 
 
 def test_each_method_of_an_agent_is_answered():
     from core.transports.acp.agent import AcpAgent
 
     stable = {
-        each["x-method"]
-        for name, each in load_schema()["$defs"].items()
-        if each.get("x-side") == "agent" and name.endswith("Request")
+        definition["x-method"]
+        for name, definition in load_schema()["$defs"].items()
+        if definition.get("x-side") == "agent" and name.endswith("Request")
     }
     assert set(AcpAgent(None, None, None)._methods) == stable

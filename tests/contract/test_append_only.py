@@ -36,12 +36,12 @@ on_every_wire = pytest.mark.parametrize("wire", wires.MODELS)
 
 @pytest.fixture
 def project(tmp_path) -> Path:
-    found = project_at(tmp_path / "project")
+    directory = project_at(tmp_path / "project")
     for path, text in ((".cursor/rules/src.mdc", RULE), ("src/b.py", "b = 1\n"), ("AGENTS.md", "Be brief.\n")):
-        (found / path).parent.mkdir(parents=True, exist_ok=True)
-        (found / path).write_text(text)
-    trust(found)
-    return found
+        (directory / path).parent.mkdir(parents=True, exist_ok=True)
+        (directory / path).write_text(text)
+    trust(directory)
+    return directory
 
 
 @contextlib.asynccontextmanager
@@ -58,7 +58,7 @@ def thought(*parts: Say | Call, text: str = LONG, **fields: Any) -> Step:
 
 def assert_only_appended(server: ProviderServer) -> None:
     broken = wires.breaks(server.answered)
-    where = [wires.difference(server.answered[each - 1], server.answered[each]) for each in broken[:1]]
+    where = [wires.difference(server.answered[index - 1], server.answered[index]) for index in broken[:1]]
     assert broken == [], where[0]
     assert server.rules is not None
     assert (server.rules.refusals, server.rules.remarks) == ([], [])
@@ -149,7 +149,7 @@ async def test_what_was_interrupted_or_cut_and_tried_again_only_appends(project,
         await read_until(engine, session, ev.TurnFinished, after=before)
         await run_turn(engine, session, "two")
         assert (await run_turn(engine, session, "three"))[-1].reason == "done"
-    sent = [each for number, each in enumerate(server.answered) if number != 2]  # the same once more
+    sent = [request for number, request in enumerate(server.answered) if number != 2]  # the same once more
     assert wires.grown(server.answered[2]) == wires.grown(server.answered[1])
     server.requests[:] = sent
     assert_only_appended(server)

@@ -43,8 +43,8 @@ def answers(chance: random.Random, count: int) -> Iterator[Step]:
         for part in chance.sample(calls, chance.choice([0, 0, 1, 2, 3])):
             thought = Think(text=f"I think of {number}. " * chance.randint(1, 5), redacted=chance.random() < 0.2)
             parts += [thought, part] if chance.random() < 0.7 else [part]
-        said = Say(text=f"Number {number} ✓", phase="commentary" if parts else "final_answer")
-        yield Step(parts=[Think(text=f"Begin {number}."), said, *parts], piece=chance.randint(3, 40))
+        say = Say(text=f"Number {number} ✓", phase="commentary" if parts else "final_answer")
+        yield Step(parts=[Think(text=f"Begin {number}."), say, *parts], piece=chance.randint(3, 40))
 
 
 class Walk:

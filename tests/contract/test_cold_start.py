@@ -82,8 +82,8 @@ def _exists(module: str) -> bool:
 
 def unwelcome(entries: tuple[str, ...], forbidden: set[str]) -> dict[str, set[str]]:
     """Per entry point that stands already: what it loads and should not."""
-    found = {module: loaded_by_import(module) & forbidden for module in filter(_exists, entries)}
-    return {module: names for module, names in found.items() if names}
+    names_by_module = {module: loaded_by_import(module) & forbidden for module in filter(_exists, entries)}
+    return {module: names for module, names in names_by_module.items() if names}
 
 
 def test_the_engine_loads_no_sdk_before_it_needs_one():

@@ -41,19 +41,19 @@ def list_unguarded(path: Path) -> list[int]:
         if isinstance(node, ast.Call) and is_parsing(node) and not guarded:
             lines.append(node.lineno)
         if isinstance(node, ast.Try):
-            caught = any("RecursionError" in ast.unparse(each.type) for each in node.handlers if each.type)
-            for each in node.body:
-                visit(each, guarded=guarded or caught)
-            for each in (*node.handlers, *node.orelse, *node.finalbody):
-                visit(each, guarded=guarded)
+            caught = any("RecursionError" in ast.unparse(handler.type) for handler in node.handlers if handler.type)
+            for statement in node.body:
+                visit(statement, guarded=guarded or caught)
+            for child in (*node.handlers, *node.orelse, *node.finalbody):
+                visit(child, guarded=guarded)
             return
         if isinstance(node, ast.With):
-            caught = any("RecursionError" in ast.unparse(each.context_expr) for each in node.items)
-            for each in node.body:
-                visit(each, guarded=guarded or caught)
+            caught = any("RecursionError" in ast.unparse(withitem.context_expr) for withitem in node.items)
+            for statement in node.body:
+                visit(statement, guarded=guarded or caught)
             return
-        for each in ast.iter_child_nodes(node):
-            visit(each, guarded=guarded)
+        for child in ast.iter_child_nodes(node):
+            visit(child, guarded=guarded)
 
     visit(ast.parse(path.read_text("utf-8")), guarded=False)
     return lines

@@ -34,8 +34,8 @@ def list_texts() -> list[tuple[str, str]]:
 
 
 def test_n39_no_text_installs_the_program_by_its_name():
-    found = {f"{path}: {match[0]}" for path, text in list_texts() for match in BY_NAME.finditer(text)}
-    assert found == set()
+    mentions = {f"{path}: {match[0]}" for path, text in list_texts() for match in BY_NAME.finditer(text)}
+    assert mentions == set()
 
 
 @pytest.mark.parametrize(

@@ -63,28 +63,28 @@ def shown(value: object) -> str:
 
 def settings(record: type[msgspec.Struct], above: str = "") -> dict[str, str]:
     """Every setting by its dotted key, with its default as it is written."""
-    found: dict[str, str] = {}
+    defaults: dict[str, str] = {}
     for field in msgspec.structs.fields(record):
         default = field.default_factory() if callable(field.default_factory) else field.default
         if (above, field.name) == ("", "routes"):
-            found |= settings(model_settings.RouteSettings, "routes.JOB.")
+            defaults |= settings(model_settings.RouteSettings, "routes.JOB.")
         elif (above, field.name) == ("", "modes"):
-            found |= settings(model_settings.ModeSettings, "modes.MODE.")
+            defaults |= settings(model_settings.ModeSettings, "modes.MODE.")
         elif isinstance(default, msgspec.Struct):
-            found |= settings(type(default), f"{above}{field.name}.")
+            defaults |= settings(type(default), f"{above}{field.name}.")
         elif (above, field.name) == ("", "providers"):
-            found |= settings(model_settings.ProviderSettings, "providers.NAME.")
+            defaults |= settings(model_settings.ProviderSettings, "providers.NAME.")
         elif (above, field.name) == ("", "lsp"):
-            found |= settings(ServerSettings, "lsp.NAME.")
+            defaults |= settings(ServerSettings, "lsp.NAME.")
         elif (above, field.name) == ("", "agent_servers"):
-            found |= settings(AgentServerSettings, "agent_servers.NAME.")
+            defaults |= settings(AgentServerSettings, "agent_servers.NAME.")
         elif (above, field.name) == ("", "tools"):
-            found |= settings(ToolSettings, "tools.NAME.")
+            defaults |= settings(ToolSettings, "tools.NAME.")
         elif (above, field.name) == ("", "models"):
-            found |= settings(model_settings.ModelSettings, "models.NAME.")
+            defaults |= settings(model_settings.ModelSettings, "models.NAME.")
         else:
-            found[above + field.name] = shown(default)
-    return found
+            defaults[above + field.name] = shown(default)
+    return defaults
 
 
 def tracked() -> list[Path]:
@@ -112,7 +112,7 @@ def test_every_page_can_be_reached_from_the_readme():
         page = waiting.pop()
         seen.add(page)
         linked = [(page.parent / link).resolve() for link in LINK.findall(text_of(page)) if link.endswith(".md")]
-        waiting += [each for each in linked if each not in seen and each.is_file()]
+        waiting += [path for path in linked if path not in seen and path.is_file()]
     assert set(PAGES) - seen == set()
 
 
@@ -126,7 +126,7 @@ def test_every_make_target_of_the_readme_exists():
     make = shutil.which("make")
     if make is None:
         pytest.skip("no make here")
-    lines = [shlex.split(each) for each in command_lines(README) if each.startswith("make")]
+    lines = [shlex.split(line) for line in command_lines(README) if line.startswith("make")]
     assert len(lines) > 4
     for _, *targets in lines:
         tried = subprocess.run([make, "-n", *targets], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -146,33 +146,35 @@ def test_every_setting_is_explained_with_its_default():
 
 def test_what_a_project_may_narrow_is_told():
     section = text_of(DOCS / "configuration.md").split("## What a project may narrow", 1)[1].split("\n## ", 1)[0]
-    told = set(re.findall(r"`([a-z_.]+)`", "\n".join(line for line in section.splitlines() if line.startswith("- "))))
+    documented_keys = set(
+        re.findall(r"`([a-z_.]+)`", "\n".join(line for line in section.splitlines() if line.startswith("- ")))
+    )
     heard = {f"{table}.{key}" if table else key for table, key in {*narrowing.NARROWER, *narrowing.ADDED_KEYS}}
-    assert heard <= told
-    assert {each for each in told if "." in each or each == "mode"} == heard
+    assert heard <= documented_keys
+    assert {name for name in documented_keys if "." in name or name == "mode"} == heard
 
 
 def test_every_environment_variable_of_ours_is_explained():
     sources = "\n".join(text_of(module.path) for module in modules("agent_tui.py", "core", "tui"))
-    named = set(re.findall(r"AGENT_TUI_[A-Z_]+[A-Z]", sources))
+    variables = set(re.findall(r"AGENT_TUI_[A-Z_]+[A-Z]", sources))
     explained = text_of(DOCS / "configuration.md")
-    assert [name for name in sorted(named) if name not in explained] == []
+    assert [name for name in sorted(variables) if name not in explained] == []
 
 
 def test_the_page_of_keys_is_the_one_that_the_program_gives():
     page = runpy.run_path(str(DOCS / "key_table.py"))["page"]
-    told = text_of(DOCS / "keys.md")
-    assert [key.id for key in KEYS if f"`{key.id}`" not in told] == []
-    assert told == page(), "run: python docs/key_table.py"
+    text = text_of(DOCS / "keys.md")
+    assert [key.id for key in KEYS if f"`{key.id}`" not in text] == []
+    assert text == page(), "run: python docs/key_table.py"
 
 
 def test_the_man_page_is_written_from_the_parsers_and_has_every_option():
     page = runpy.run_path(str(DOCS / "man_page.py"))["page"]
-    told = (DOCS / "man" / "agent-tui.1").read_text(encoding="utf-8")
-    assert told == page(), "run: python docs/man_page.py"
+    text = (DOCS / "man" / "agent-tui.1").read_text(encoding="utf-8")
+    assert text == page(), "run: python docs/man_page.py"
     for parser in iterate_parsers(build_parser_tree()).values():
         options = (name for action in list_options(parser) for name in action.option_strings)
-        assert [name for name in options if name.replace("-", "\\-") not in told] == []
+        assert [name for name in options if name.replace("-", "\\-") not in text] == []
 
 
 @pytest.mark.skipif(shutil.which("man") is None, reason="man is not installed")
@@ -185,41 +187,41 @@ def test_the_man_page_is_rendered_without_a_warning():
 
 def test_the_tables_of_models_are_those_that_the_program_gives():
     page = runpy.run_path(str(DOCS / "model_tables.py"))["page"]
-    told = text_of(DOCS / "models.md")
-    assert told == page(told), "run: python docs/model_tables.py"
+    text = text_of(DOCS / "models.md")
+    assert text == page(text), "run: python docs/model_tables.py"
 
 
 def test_the_readme_gives_the_keys_of_the_review_as_they_are():
     keys = {key.id: key.keys for key in KEYS}
     table = dict(re.findall(r"^ +\| (`.+`) \| (.+) \|$", text_of(README), re.MULTILINE))
-    told = [key for cell in table for key in re.findall(r"`(.)`", cell)]
-    wanted = ("next", "previous", "next_file", "previous_file", "accept", "reject", "accept_file", "reject_file")
+    table_keys = [key for cell in table for key in re.findall(r"`(.)`", cell)]
+    main_actions = ("next", "previous", "next_file", "previous_file", "accept", "reject", "accept_file", "reject_file")
     others = ("reason", "undo", "divide", "edit", "comment", "list", "filter", "split", "editor")
-    assert told == [keys[f"review.{word}"] for word in (*wanted, *others)]
+    assert table_keys == [keys[f"review.{word}"] for word in (*main_actions, *others)]
 
 
 def test_every_protected_name_is_told():
-    told = text_of(DOCS / "review.md")
+    text = text_of(DOCS / "review.md")
     listed = {
         name
-        for each in (*lever_names.PROTECTED, *lever_names.LABELLED)
-        for name in (*each.directories.split(), *each.files.split())
+        for risky_names in (*lever_names.PROTECTED, *lever_names.LABELLED)
+        for name in (*risky_names.directories.split(), *risky_names.files.split())
     }
-    assert [name for name in sorted(listed) if f"`{name}`" not in told.lower()] == []
+    assert [name for name in sorted(listed) if f"`{name}`" not in text.lower()] == []
 
 
 def test_modules_that_the_pages_name_exist():
     pages = [page for page in PAGES if page.name != "first-change.md"]  # its reader makes what it names
-    named = {path for page in pages for path in re.findall(r"`((?:core|tui|tests|docs)/[\w/.]+\.\w+)`", text_of(page))}
-    assert len(named) > 30
-    assert [path for path in sorted(named) if not (ROOT / path).is_file()] == []
+    paths = {path for page in pages for path in re.findall(r"`((?:core|tui|tests|docs)/[\w/.]+\.\w+)`", text_of(page))}
+    assert len(paths) > 30
+    assert [path for path in sorted(paths) if not (ROOT / path).is_file()] == []
 
 
 def test_the_architecture_shows_the_ladder_as_it_is_tested():
     lines = re.findall(r"^\| \d \| (.+) \|$", text_of(DOCS / "architecture.md"), re.MULTILINE)
-    told = [set(re.findall(r"`(\w+)`", line)) for line in reversed(lines)]
+    rungs = [set(re.findall(r"`(\w+)`", line)) for line in reversed(lines)]
     exist = {path.stem for path in (ROOT / "core").iterdir()}
-    assert told == [{unit.removeprefix("core.") for unit in rung} & exist for rung in LADDER]
+    assert rungs == [{unit.removeprefix("core.") for unit in rung} & exist for rung in LADDER]
 
 
 @pytest.mark.parametrize("union", [AnyCommand, AnyEvent, AnyQuery], ids=["commands", "events", "queries"])
@@ -248,9 +250,9 @@ def test_every_picture_that_is_shown_is_made_by_the_program():
 
 
 def test_the_gallery_shows_every_sheet_there_is_and_no_other():
-    shown = re.findall(r"\(gallery/([\w-]+)\.webp\)", text_of(DOCS / "gallery.md"))
-    assert shown
-    assert sorted(shown) == sorted(path.stem for path in (DOCS / "gallery").glob("*.webp"))
+    sheet_names = re.findall(r"\(gallery/([\w-]+)\.webp\)", text_of(DOCS / "gallery.md"))
+    assert sheet_names
+    assert sorted(sheet_names) == sorted(path.stem for path in (DOCS / "gallery").glob("*.webp"))
 
 
 def test_no_file_names_this_machine_or_a_package_index():
@@ -260,12 +262,12 @@ def test_no_file_names_this_machine_or_a_package_index():
     for path in tracked():
         text = path.read_bytes().decode("utf-8", "replace")
         wrong += [f"{path.relative_to(ROOT)}: {place}" for place in places if place in text]
-        wrong += [f"{path.relative_to(ROOT)}: {found}" for found in ADDRESS.findall(text)]
+        wrong += [f"{path.relative_to(ROOT)}: {address}" for address in ADDRESS.findall(text)]
     assert wrong == []
 
 
 def test_every_hole_that_was_found_has_tests_and_the_page_names_them():
-    found = runpy.run_path(str(DOCS / "found_table.py"))
-    told = (DOCS / "safety.md").read_text(encoding="utf-8")
-    assert told == found["page"](told), "run: python docs/found_table.py"
-    assert found["FOUND"].keys() - found["tests_by_number"]().keys() == set()
+    namespace = runpy.run_path(str(DOCS / "found_table.py"))
+    text = (DOCS / "safety.md").read_text(encoding="utf-8")
+    assert text == namespace["page"](text), "run: python docs/found_table.py"
+    assert namespace["FOUND"].keys() - namespace["tests_by_number"]().keys() == set()

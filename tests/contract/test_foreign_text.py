@@ -41,7 +41,7 @@ def documents(text: str) -> list[e.AnyEvent]:
     todo = d.Todo(id=text[:99], content=text, dependencies=(text[:99],))
     edit = d.FileEditMetadata(file_path=text, operation="edit", diff=diff, added=1)
     question = d.Question(id="q", text=text, options=(d.Option(id="o", label=text),))
-    made: list[d.AnyDocument] = [
+    samples: list[d.AnyDocument] = [
         d.TextDocument(id="1", sequence=1, content=text),
         d.ReasoningDocument(id="2", sequence=1, content=text),
         d.CodeBlockDocument(id="3", sequence=1, content=text, metadata=d.CodeBlockMetadata(language=text[:30])),
@@ -68,7 +68,7 @@ def documents(text: str) -> list[e.AnyEvent]:
             id="11", sequence=1, metadata=d.TodoUpdateMetadata(todos=(d.TodoStatusUpdate(id=text, status="pending"),))
         ),
     ]
-    return [e.DocumentFinished(document=each) for each in made]
+    return [e.DocumentFinished(document=document) for document in samples]
 
 
 def everything(text: str) -> list[e.AnyEvent]:
@@ -104,9 +104,9 @@ def written(app: AgentApp) -> str:
 
 def hidden_in(text: str) -> set[str]:
     return {
-        f"U+{ord(each):04X}"
-        for each in text
-        if ord(each) < 32 or 127 <= ord(each) < 160 or each in "\u202e\u2066\u200b\ufeff\u2028"
+        f"U+{ord(character):04X}"
+        for character in text
+        if ord(character) < 32 or 127 <= ord(character) < 160 or character in "\u202e\u2066\u200b\ufeff\u2028"
     }
 
 
@@ -165,7 +165,7 @@ async def test_t1_t2_hostile_names_in_the_dialogs_do_nothing(name):
 
 
 def test_widgets_are_given_no_plain_string_that_is_not_a_literal():
-    shown = []
+    violations = []
     for module in modules("tui"):
         for node in module.nodes:
             if not isinstance(node, ast.Call) or not node.args:
@@ -173,8 +173,8 @@ def test_widgets_are_given_no_plain_string_that_is_not_a_literal():
             name = ast.unparse(node.func).split(".")[-1]
             first = node.args[0]
             if name in {"Static", "Label", "update"} and isinstance(first, ast.JoinedStr | ast.BinOp):
-                shown.append(f"{module.name}:{node.lineno} {ast.unparse(node)[:80]}")
-    assert shown == []
+                violations.append(f"{module.name}:{node.lineno} {ast.unparse(node)[:80]}")
+    assert violations == []
 
 
 def test_a_toast_is_never_markup():
@@ -183,6 +183,6 @@ def test_a_toast_is_never_markup():
         for module in modules("tui")
         for node in module.nodes
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".notify")
-        if not any(each.arg == "markup" and ast.unparse(each.value) == "False" for each in node.keywords)
+        if not any(keyword.arg == "markup" and ast.unparse(keyword.value) == "False" for keyword in node.keywords)
     ]
     assert wrong == []

@@ -80,7 +80,7 @@ def test_n36_commands_queries_and_events_refuse_it_in_words(text):
 
 
 def test_n36_an_id_of_ours_is_taken():
-    assert [convert(each, Id) for each in ("ses_0h2k3m4n5p6q7r8s", "a" * 64, "com10", "console", "h1.2-x")]
+    assert [convert(identifier, Id) for identifier in ("ses_0h2k3m4n5p6q7r8s", "a" * 64, "com10", "console", "h1.2-x")]
     assert convert("", OptionalId) == ""
     with pytest.raises(msgspec.ValidationError):
         convert("", Id)

@@ -131,9 +131,9 @@ def test_n16_i1_code_of_the_project_that_python_ran_first_is_named_and_nothing_e
     project = tmp_path / "project"
     write(project, {f"{name}.py": SPRINGS, f"below/{name}.py": SPRINGS})
     place = {"below it": str(project / "below"), "the current directory": "."}.get(how, str(project))
-    named = [str(project)] if how.startswith("a dir") else []
-    cwd = tmp_path if named else project
-    done = run([*installed(kind, request), *named, "-p", "hi"], cwd, PYTHONPATH=f"/nowhere:{place}")
+    arguments = [str(project)] if how.startswith("a dir") else []
+    cwd = tmp_path if arguments else project
+    done = run([*installed(kind, request), *arguments, "-p", "hi"], cwd, PYTHONPATH=f"/nowhere:{place}")
     if name == "usercustomize" and not (cwd / "sprung").exists():
         return  # a virtual environment has no site of the user's, so it was not run
     assert done.returncode != 0
@@ -145,8 +145,8 @@ def test_n16_i1_code_of_the_project_that_python_ran_first_is_named_and_nothing_e
 @pytest.mark.parametrize("variable", ["PYTHONUSERBASE", "PYTHONPYCACHEPREFIX"])
 @pytest.mark.parametrize("value", [".", "sub", "absolute"])
 def test_n16_python_is_not_let_take_its_own_code_from_the_project(variable, value, tmp_path):
-    given = str(tmp_path / "sub") if value == "absolute" else value
-    done = run([sys.executable, str(ROOT / "agent_tui.py"), "--version"], tmp_path, **{variable: given})
+    setting = str(tmp_path / "sub") if value == "absolute" else value
+    done = run([sys.executable, str(ROOT / "agent_tui.py"), "--version"], tmp_path, **{variable: setting})
     assert done.returncode != 0
     assert f"{variable} leads into the project" in done.stderr
     outside = {variable: str(tmp_path.parent / "elsewhere")}
@@ -159,14 +159,14 @@ def test_n16_python_is_not_let_take_its_own_code_from_the_project(variable, valu
 def test_n16_i1_no_module_of_the_project_can_be_imported_later_either(kind, pythonpath, tmp_path, request):
     project = tmp_path / "project"
     write(project, dict.fromkeys(OPTIONAL, SPRINGS))
-    given = str(project) if pythonpath == "absolute" else pythonpath
-    done = run([*installed(kind, request), "doctor"], project, PYTHONPATH=given)
+    search_path = str(project) if pythonpath == "absolute" else pythonpath
+    done = run([*installed(kind, request), "doctor"], project, PYTHONPATH=search_path)
     assert "agent-tui" in done.stdout
     assert not (project / "sprung").exists()
     code = "import sys; sys.argv[1:] = ['--version']; import agent_tui; agent_tui.start_isolated()"
     looked = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import os; os.execv = lambda *told: print(told)\n{code}"
-    told = run([sys.executable, "-c", looked], project, PYTHONPATH=given)
-    assert "'-I'" in told.stdout, told.stderr
+    result = run([sys.executable, "-c", looked], project, PYTHONPATH=search_path)
+    assert "'-I'" in result.stdout, result.stderr
 
 
 def test_n16_the_engine_is_started_as_isolated_as_the_screen(tmp_path):
@@ -252,11 +252,11 @@ def test_our_own_checkout_is_no_intruder_when_it_is_the_project():
 
 
 def test_a_directory_that_was_removed_is_said_and_not_a_traceback(tmp_path):
-    gone = tmp_path / "gone"
-    gone.mkdir()
+    removed_directory = tmp_path / "gone"
+    removed_directory.mkdir()
     command = [sys.executable, str(ROOT / "agent_tui.py")]
-    code = f"import os; os.rmdir({str(gone)!r}); os.execv({sys.executable!r}, {command!r})"
-    done = run([sys.executable, "-c", code], gone)
+    code = f"import os; os.rmdir({str(removed_directory)!r}); os.execv({sys.executable!r}, {command!r})"
+    done = run([sys.executable, "-c", code], removed_directory)
     assert done.returncode == 2
     assert "the current directory is gone" in done.stderr
     assert "Traceback" not in done.stderr

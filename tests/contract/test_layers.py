@@ -122,18 +122,18 @@ def rung(module: str) -> int:
 
 
 def core_imports() -> list[Import]:
-    return [found for module in modules("core") for found in imports(module)]
+    return [statement for module in modules("core") for statement in imports(module)]
 
 
 def within(module: str, packages: tuple[str, ...]) -> bool:
     return any(module == package or module.startswith(package + ".") for package in packages)
 
 
-def climbs(found: Import) -> bool:
-    if unit(found.importer) == unit(found.target):
+def climbs(statement: Import) -> bool:
+    if unit(statement.importer) == unit(statement.target):
         return False
-    mine, theirs = rung(found.importer), rung(found.target)
-    return theirs > mine or (theirs == mine and unit(found.importer) in STRANGERS)
+    mine, theirs = rung(statement.importer), rung(statement.target)
+    return theirs > mine or (theirs == mine and unit(statement.importer) in STRANGERS)
 
 
 def test_every_module_of_core_stands_on_the_ladder():
@@ -141,53 +141,69 @@ def test_every_module_of_core_stands_on_the_ladder():
 
 
 def test_no_import_in_core_points_up_the_ladder():
-    wrong = [str(found) for found in core_imports() if within(found.target, ("core",)) and climbs(found)]
+    wrong = [
+        str(statement) for statement in core_imports() if within(statement.target, ("core",)) and climbs(statement)
+    ]
     assert wrong == []
 
 
 def test_core_never_knows_the_screen():
-    wrong = [str(found) for found in core_imports() if within(found.target, ("tui", "textual", "rich", "agent_tui"))]
+    wrong = [
+        str(statement)
+        for statement in core_imports()
+        if within(statement.target, ("tui", "textual", "rich", "agent_tui"))
+    ]
     assert wrong == []
 
 
 def test_tui_sees_only_the_protocol_and_the_errors_of_core():
-    found = [each for module in modules("tui") for each in imports(module)]
-    wrong = [str(each) for each in found if within(each.target, ("core",)) and not within(each.target, SEEN_BY_TUI)]
+    statements = [statement for module in modules("tui") for statement in imports(module)]
+    wrong = [
+        str(statement)
+        for statement in statements
+        if within(statement.target, ("core",)) and not within(statement.target, SEEN_BY_TUI)
+    ]
     assert wrong == []
 
 
 def test_only_the_bridge_knows_a_client():
-    found = [each for module in modules("tui") if module.name != "tui.bridge" for each in imports(module)]
-    wrong = [str(each) for each in found if within(each.target, ("core.protocol.client",)) and not each.typing_only]
+    statements = [
+        statement for module in modules("tui") if module.name != "tui.bridge" for statement in imports(module)
+    ]
+    wrong = [
+        str(statement)
+        for statement in statements
+        if within(statement.target, ("core.protocol.client",)) and not statement.typing_only
+    ]
     assert wrong == []
 
 
 def test_the_launcher_brings_both_worlds_together():
-    launcher = {found.target.split(".")[0] for found in imports(modules("agent_tui.py")[0])}
+    launcher = {statement.target.split(".")[0] for statement in imports(modules("agent_tui.py")[0])}
     assert {"core", "tui"} <= launcher
 
 
 def test_the_launcher_imports_only_os_and_sys_when_it_is_loaded():
-    eager = {found.target for found in imports(modules("agent_tui.py")[0]) if found.eager}
+    eager = {statement.target for statement in imports(modules("agent_tui.py")[0]) if statement.eager}
     assert eager == {"os", "sys"}
 
 
 def test_slow_libraries_are_imported_at_first_use():
-    eager = [found for module in program() for found in imports(module) if found.eager]
-    wrong = [str(found) for found in eager if within(found.target, SLOW) and not serves_http(found)]
+    eager = [statement for module in program() for statement in imports(module) if statement.eager]
+    wrong = [str(statement) for statement in eager if within(statement.target, SLOW) and not serves_http(statement)]
     assert wrong == []
 
 
-def serves_http(found: Import) -> bool:
-    return within(found.importer, (HTTP,)) and within(found.target, ("litestar",))
+def serves_http(statement: Import) -> bool:
+    return within(statement.importer, (HTTP,)) and within(statement.target, ("litestar",))
 
 
 def test_the_server_by_http_is_loaded_at_first_use():
     wrong = [
-        str(found)
+        str(statement)
         for module in program()
-        for found in imports(module)
-        if within(found.target, (HTTP,)) and found.eager and not within(found.importer, (HTTP,))
+        for statement in imports(module)
+        if within(statement.target, (HTTP,)) and statement.eager and not within(statement.importer, (HTTP,))
     ]
     assert wrong == []
 
@@ -195,10 +211,10 @@ def test_the_server_by_http_is_loaded_at_first_use():
 def test_each_slow_library_has_one_module_that_wraps_it():
     wrappers: dict[str, set[str]] = {}
     for module in program():
-        for found in imports(module):
-            top = found.target.split(".")[0]
-            if top in SLOW and not found.typing_only and not serves_http(found):
-                wrappers.setdefault(top, set()).add(found.importer)
+        for statement in imports(module):
+            top = statement.target.split(".")[0]
+            if top in SLOW and not statement.typing_only and not serves_http(statement):
+                wrappers.setdefault(top, set()).add(statement.importer)
     shared = {library: sorted(where) for library, where in wrappers.items() if len(where) > 1}
     assert {library: where for library, where in shared.items() if not set(where) <= SHARED.get(library, set())} == {}
 
@@ -209,42 +225,49 @@ def normalised(name: str) -> str:
 
 def declared(*extras: str) -> set[str]:
     table = project()
-    wanted = [*table["dependencies"], *(each for extra in extras for each in table["optional-dependencies"][extra])]
-    return {normalised(re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0]) for line in wanted}
+    requirements = [
+        *table["dependencies"],
+        *(requirement for extra in extras for requirement in table["optional-dependencies"][extra]),
+    ]
+    return {normalised(re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0]) for line in requirements}
 
 
 @cache
 def distributions() -> dict[str, set[str]]:
     """Which installed distributions an import name comes from."""
-    found = importlib.metadata.packages_distributions()
-    return {name: set(map(normalised, owners)) for name, owners in found.items()}
+    owners_by_name = importlib.metadata.packages_distributions()
+    return {name: set(map(normalised, owners)) for name, owners in owners_by_name.items()}
 
 
-def undeclared(found: list[Import], allowed: set[str]) -> list[str]:
+def undeclared(statements: list[Import], allowed: set[str]) -> list[str]:
     known = sys.stdlib_module_names | {"core", "tui", "agent_tui", "tests", "benchmarks"}
-    foreign = [each for each in found if each.target.split(".")[0] not in known]
-    return [str(each) for each in foreign if not distributions().get(each.target.split(".")[0], set()) & allowed]
+    foreign = [statement for statement in statements if statement.target.split(".")[0] not in known]
+    return [
+        str(statement)
+        for statement in foreign
+        if not distributions().get(statement.target.split(".")[0], set()) & allowed
+    ]
 
 
 def test_the_program_imports_only_declared_dependencies():
-    found = [each for module in program() for each in imports(module)]
+    statements = [statement for module in program() for statement in imports(module)]
     wrappers = {"core.background.postgres_store", "core.background.object_store"}  # of the extra `team`
-    team = [each for each in found if each.importer in wrappers]
+    team = [statement for statement in statements if statement.importer in wrappers]
     assert undeclared(team, declared("team")) == []
-    assert undeclared([each for each in found if each not in team], declared()) == []
+    assert undeclared([statement for statement in statements if statement not in team], declared()) == []
 
 
 def test_the_tests_import_only_declared_dependencies():
-    found = [each for module in modules("tests", "benchmarks") for each in imports(module)]
-    assert undeclared(found, declared("dev")) == []
+    statements = [statement for module in modules("tests", "benchmarks") for statement in imports(module)]
+    assert undeclared(statements, declared("dev")) == []
 
 
 def test_the_walker_sees_imports_inside_functions_and_tells_them_from_eager_ones():
-    found = {each.target: each for each in imports(modules("agent_tui.py")[0])}
-    assert not found["core.cli.print_mode.headless"].eager
-    assert found["core.cli.arguments"].importer == "agent_tui"
-    assert found["os"].eager
-    assert found["types"].typing_only
+    statements = {statement.target: statement for statement in imports(modules("agent_tui.py")[0])}
+    assert not statements["core.cli.print_mode.headless"].eager
+    assert statements["core.cli.arguments"].importer == "agent_tui"
+    assert statements["os"].eager
+    assert statements["types"].typing_only
 
 
 def test_a_sibling_on_the_third_rung_is_a_stranger():
@@ -260,8 +283,8 @@ def test_n2_git_is_started_by_one_module():
         for module in program()
         for node in module.nodes
         if isinstance(node, ast.List | ast.Tuple | ast.Call)
-        for each in (node.args[:1] if isinstance(node, ast.Call) else node.elts[:1])
-        if isinstance(each, ast.Constant) and isinstance(each.value, str) and each.value == "git"
+        for arg in (node.args[:1] if isinstance(node, ast.Call) else node.elts[:1])
+        if isinstance(arg, ast.Constant) and isinstance(arg.value, str) and arg.value == "git"
         if not isinstance(node, ast.Call) or getattr(node.func, "attr", "") in {"which", "run", "Popen", "execvp"}
     }
     background = {"core.background.repositories", "core.worker.pushing"}  # in clones that are made for them alone
@@ -282,9 +305,9 @@ def test_what_msgspec_does_by_a_type_goes_through_one_door():
         or (ast.unparse(call.func).endswith(".decode") and (len(call.args) > 1 or call.keywords))
     }
     renamed = {
-        f"{found.importer} imports {found.target}"
+        f"{statement.importer} imports {statement.target}"
         for module in program()
-        for found in imports(module)
-        if found.target.startswith(("msgspec.json", "msgspec.msgpack", "msgspec.convert"))
+        for statement in imports(module)
+        if statement.target.startswith(("msgspec.json", "msgspec.msgpack", "msgspec.convert"))
     }
     assert (by_type, renamed) == (set(), set())

@@ -30,9 +30,9 @@ def test_every_configuration_in_the_page_makes_a_server():
 def test_every_rule_in_the_page_is_one():
     rules = [tomllib.loads(example)["permissions"] for example in examples("toml")]
     assert rules
-    for each in rules:
-        assert parse_rule(each["allow"][0], "allow").matches("files:read")
-        assert not parse_rule(each["deny"][0], "deny").matches("files:read")
+    for rule in rules:
+        assert parse_rule(rule["allow"][0], "allow").matches("files:read")
+        assert not parse_rule(rule["deny"][0], "deny").matches("files:read")
 
 
 def test_every_line_of_the_shell_in_the_page_is_understood(tmp_path, monkeypatch):
@@ -40,7 +40,7 @@ def test_every_line_of_the_shell_in_the_page_is_understood(tmp_path, monkeypatch
     lines = [line for example in examples("sh") for line in example.splitlines()]
     assert lines
     for line in lines:
-        said = parse(shlex.split(line)[1:])
-        assert isinstance(said, McpArguments)
-        if said.entry is not None:
-            assert add_entry("", said.name, said.entry)
+        arguments = parse(shlex.split(line)[1:])
+        assert isinstance(arguments, McpArguments)
+        if arguments.entry is not None:
+            assert add_entry("", arguments.name, arguments.entry)

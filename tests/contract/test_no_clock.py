@@ -22,9 +22,9 @@ def name_of(call: ast.Call) -> str:
 def tells_time(node: ast.AST, names: set[str]) -> bool:
     """Whether a clock is read in it, or one of the names used that stand for a time."""
     return any(
-        (isinstance(each, ast.Call) and not each.args and name_of(each) in CLOCKS)
-        or (isinstance(each, ast.Name) and each.id in names)
-        for each in ast.walk(node)
+        (isinstance(descendant, ast.Call) and not descendant.args and name_of(descendant) in CLOCKS)
+        or (isinstance(descendant, ast.Name) and descendant.id in names)
+        for descendant in ast.walk(node)
     )
 
 
@@ -44,12 +44,14 @@ def written(node: ast.AST) -> tuple[ast.AST | None, list[ast.expr]]:
 
 def times_in(function: Function, names: set[str]) -> set[str]:
     """`names` and the variables of a function that are computed from a clock or from them."""
-    found = set(names)
+    time_names = set(names)
     for node in ast.walk(function):
         value, targets = written(node)
-        if value is not None and tells_time(value, found):
-            found |= {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
-    return found
+        if value is not None and tells_time(value, time_names):
+            time_names |= {
+                variable.id for target in targets for variable in ast.walk(target) if isinstance(variable, ast.Name)
+            }
+    return time_names
 
 
 def timers_in(functions: list[Function]) -> set[str]:
@@ -69,9 +71,7 @@ def timed(tree: ast.AST) -> Iterator[int]:
     for function in functions:
         names = times_in(function, timers)
         for node in ast.walk(function):
-            by_size = isinstance(node, ast.Compare) and not all(
-                isinstance(each, ast.Eq | ast.NotEq) for each in node.ops
-            )
+            by_size = isinstance(node, ast.Compare) and not all(isinstance(op, ast.Eq | ast.NotEq) for op in node.ops)
             if by_size and tells_time(node, names):
                 yield node.lineno
 
@@ -80,9 +80,9 @@ def hurried(tree: ast.AST) -> Iterator[int]:
     """The lines on which a test gives something less than `SHORTEST_GUARD` seconds."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and name_of(node) in {"timeout", "wait_for"}:
-            limits = [*node.args[-1:], *(each.value for each in node.keywords if each.arg == "timeout")]
-            given = [each.value for each in limits if isinstance(each, ast.Constant)]
-            if any(isinstance(each, int | float) and each < SHORTEST_GUARD for each in given):
+            limits = [*node.args[-1:], *(keyword.value for keyword in node.keywords if keyword.arg == "timeout")]
+            values = [limit.value for limit in limits if isinstance(limit, ast.Constant)]
+            if any(isinstance(value, int | float) and value < SHORTEST_GUARD for value in values):
                 yield node.lineno
 
 
@@ -116,10 +116,10 @@ def test_a_short_guard_is_recognised():
 
 
 def test_no_test_asserts_how_long_something_took():
-    found = [f"{module.path.name}:{line}" for module in modules("tests") for line in timed(module.tree)]
-    assert found == [], "assert what makes it fast: by count or by order; times belong into benchmarks/"
+    locations = [f"{module.path.name}:{line}" for module in modules("tests") for line in timed(module.tree)]
+    assert locations == [], "assert what makes it fast: by count or by order; times belong into benchmarks/"
 
 
 def test_no_test_is_ended_for_being_slow():
-    found = [f"{module.path.name}:{line}" for module in modules("tests") for line in hurried(module.tree)]
-    assert found == [], f"what guards against hanging waits at least {SHORTEST_GUARD} s"
+    locations = [f"{module.path.name}:{line}" for module in modules("tests") for line in hurried(module.tree)]
+    assert locations == [], f"what guards against hanging waits at least {SHORTEST_GUARD} s"

@@ -14,15 +14,19 @@ NAMES = {module.name: module for module in HOUSE}
 
 def targets(module: Module) -> set[str]:
     """The modules of the program that a module imports, wherever it does; `import a.b` counts as a.b."""
-    return {each.target for each in imports(module) if each.target in NAMES and each.target != module.name}
+    return {
+        statement.target
+        for statement in imports(module)
+        if statement.target in NAMES and statement.target != module.name
+    }
 
 
 def importers() -> dict[str, set[str]]:
-    found: dict[str, set[str]] = defaultdict(set)
+    importers_by_name: dict[str, set[str]] = defaultdict(set)
     for module in HOUSE:
         for target in targets(module):
-            found[target].add(module.name)
-    return found
+            importers_by_name[target].add(module.name)
+    return importers_by_name
 
 
 def find_circle(graph: dict[str, set[str]]) -> list[str]:
@@ -50,10 +54,10 @@ def test_a_circle_is_seen():
 
 
 def test_no_small_file_serves_a_single_importer():
-    found = importers()
+    importers_by_name = importers()
     slices = [
-        f"{module.name} ({module.lines} lines) is imported by {next(iter(found[module.name]))} alone"
+        f"{module.name} ({module.lines} lines) is imported by {next(iter(importers_by_name[module.name]))} alone"
         for module in HOUSE
-        if module.lines < SLICE and len(found[module.name]) == 1 and module.path.name != "__init__.py"
+        if module.lines < SLICE and len(importers_by_name[module.name]) == 1 and module.path.name != "__init__.py"
     ]
     assert slices == []

@@ -60,14 +60,14 @@ MAN_PAGE = f"agent_tui-{__version__}.data/data/share/man/man1/agent-tui.1"
 
 def shipped() -> dict[str, bytes]:
     """What the wheel has to hold, by its path in there."""
-    found = {"agent_tui.py": (ROOT / "agent_tui.py").read_bytes()}
+    contents = {"agent_tui.py": (ROOT / "agent_tui.py").read_bytes()}
     for top in ("core", "tui"):
         files = [path for path in (ROOT / top).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
-        found |= {f"agent_tui_app/{path.relative_to(ROOT).as_posix()}": path.read_bytes() for path in files}
+        contents |= {f"agent_tui_app/{path.relative_to(ROOT).as_posix()}": path.read_bytes() for path in files}
     pages = (f"docs/{name}.md" for name in list_pages())
-    found |= {f"agent_tui_app/{page}": (ROOT / page).read_bytes() for page in pages}
-    found[MAN_PAGE] = (ROOT / "docs/man/agent-tui.1").read_bytes()
-    return found
+    contents |= {f"agent_tui_app/{page}": (ROOT / page).read_bytes() for page in pages}
+    contents[MAN_PAGE] = (ROOT / "docs/man/agent-tui.1").read_bytes()
+    return contents
 
 
 def build(kind: str, source: Path, out: Path) -> Path:

@@ -34,7 +34,7 @@ def test_n40_only_places_below_private_ones_are_made_with_parents_by_the_umask()
         for path in (ROOT / "core").rglob("*.py")
         if "inside" not in path.parts
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.Call) and any(each.arg == "parents" for each in node.keywords)
+        if isinstance(node, ast.Call) and any(keyword.arg == "parents" for keyword in node.keywords)
     }
     assert making == ELSEWHERE
 
@@ -47,7 +47,7 @@ def test_n40_a_directory_and_those_above_it_are_private_under_any_umask(tmp_path
         make_private_directory(tmp_path / "a" / "b" / "c")
     finally:
         os.umask(before)
-    modes = {stat.S_IMODE(each.stat().st_mode) for each in tmp_path.rglob("*")}
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
     assert modes == {0o700}
 
 
@@ -78,7 +78,7 @@ def test_n40_the_program_keeps_its_state_private_and_usable_under_any_umask(tmp_
 
 def weak_places(top: Path) -> list[str]:
     return [
-        str(each)
-        for each in (top, *top.rglob("*"))
-        if not each.is_symlink() and (each.stat().st_mode & 0o077 or not each.stat().st_mode & 0o400)
+        str(path)
+        for path in (top, *top.rglob("*"))
+        if not path.is_symlink() and (path.stat().st_mode & 0o077 or not path.stat().st_mode & 0o400)
     ]

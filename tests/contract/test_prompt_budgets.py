@@ -24,8 +24,8 @@ MARGIN = 500  # what other makers' tokenisers may count more
 
 @pytest.mark.parametrize("edits", get_args(EditFormat))
 def test_system_prompt_and_tools_leave_the_window_to_the_work(edits):
-    made = build_native_prefix(TOOLS, (), edits)
-    assert tokens(made.system) + list_tokens(made.tools) <= MOST - MARGIN
+    prefix = build_native_prefix(TOOLS, (), edits)
+    assert tokens(prefix.system) + list_tokens(prefix.tools) <= MOST - MARGIN
 
 
 def test_the_prompt_of_the_tags_dialect_leaves_the_window_to_the_work():
@@ -34,8 +34,8 @@ def test_the_prompt_of_the_tags_dialect_leaves_the_window_to_the_work():
 
 @pytest.mark.parametrize("edits", get_args(EditFormat))
 def test_a_small_window_gets_a_short_prompt_and_few_tools(edits):
-    made = build_native_prefix(TOOLS, (), edits, short=True)
-    assert tokens(made.system) + list_tokens(made.tools) <= MOST_SHORT
+    prefix = build_native_prefix(TOOLS, (), edits, short=True)
+    assert tokens(prefix.system) + list_tokens(prefix.tools) <= MOST_SHORT
 
 
 def test_a_small_window_gets_a_short_prompt_in_tags():
@@ -44,9 +44,11 @@ def test_a_small_window_gets_a_short_prompt_in_tags():
 
 def test_what_the_short_prompts_say_there_is_beside_their_lists_is_all_there_is():
     for name in ("system_short", "dialects/tags_short"):
-        said = set(re.findall(r"`(\w+)`", re.search(r"More(?: tools)?,? ?.*", render(name, rules=[], tools=[]))[0]))
+        mentioned_tools = set(
+            re.findall(r"`(\w+)`", re.search(r"More(?: tools)?,? ?.*", render(name, rules=[], tools=[]))[0])
+        )
         in_tags = name == "dialects/tags_short"
         missing = {
             tool for tool in TOOLS.listed if not (in_tags and TOOLS[tool].access in {Access.EXEC, Access.JOB})
         } - {*TOOLS.essential}
-        assert said - {"call_tool"} == missing
+        assert mentioned_tools - {"call_tool"} == missing

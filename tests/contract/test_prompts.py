@@ -202,8 +202,8 @@ def test_settings_that_a_prompt_names_exist(path):
 
 def test_the_modes_prompt_names_each_mode():
     text = render("blocks/modes")
-    named = [word.lower() for word in re.findall(r"^- ([A-Z][a-z]+):", text, re.MULTILINE)]
-    assert named == [mode.value for mode in Mode]
+    mode_names = [word.lower() for word in re.findall(r"^- ([A-Z][a-z]+):", text, re.MULTILINE)]
+    assert mode_names == [mode.value for mode in Mode]
 
 
 def test_the_probe_text_names_the_variable_and_the_address_that_a_run_gives():

@@ -25,29 +25,29 @@ DEFINITIONS: dict[str, Any] = {}
 PLAIN = {"string": "é\u2028\x1b[0m", "integer": 7, "number": 0.5, "boolean": True}
 
 
-def sample(wanted: Any, depth: int = 0) -> Any:
+def sample(schema: Any, depth: int = 0) -> Any:
     """A small JSON value that fits a JSON Schema."""
-    if "$ref" in wanted:
-        return sample(DEFINITIONS[wanted["$ref"].rpartition("/")[2]], depth)
-    if options := wanted.get("anyOf") or wanted.get("oneOf"):
+    if "$ref" in schema:
+        return sample(DEFINITIONS[schema["$ref"].rpartition("/")[2]], depth)
+    if options := schema.get("anyOf") or schema.get("oneOf"):
         return sample(options[0] if depth < 12 else options[-1], depth + 1)
-    if wanted.get("contentEncoding") == "base64":
+    if schema.get("contentEncoding") == "base64":
         return "AAEC"
-    if "pattern" in wanted:
+    if "pattern" in schema:
         return "plain"
-    if "enum" in wanted:
-        return wanted["enum"][-1]
-    return compound(wanted, depth + 1)
+    if "enum" in schema:
+        return schema["enum"][-1]
+    return compound(schema, depth + 1)
 
 
-def compound(wanted: Any, depth: int) -> Any:
-    if "prefixItems" in wanted:
-        return [sample(each, depth) for each in wanted["prefixItems"]]
-    if wanted.get("type") == "object":
-        return {name: sample(each, depth) for name, each in wanted.get("properties", {}).items()}
-    if wanted.get("type") == "array":
-        return [sample(wanted["items"], depth)] if "items" in wanted else []
-    return PLAIN.get(wanted.get("type", ""))
+def compound(schema: Any, depth: int) -> Any:
+    if "prefixItems" in schema:
+        return [sample(subschema, depth) for subschema in schema["prefixItems"]]
+    if schema.get("type") == "object":
+        return {name: sample(subschema, depth) for name, subschema in schema.get("properties", {}).items()}
+    if schema.get("type") == "array":
+        return [sample(schema["items"], depth)] if "items" in schema else []
+    return PLAIN.get(schema.get("type", ""))
 
 
 @pytest.mark.parametrize(("kind", "record"), RECORDS, ids=lambda each: each if isinstance(each, str) else each.__name__)
@@ -56,10 +56,10 @@ def test_a_record_with_every_field_filled_comes_back_equal(kind, record):
     DEFINITIONS.update(components)
     filled = sample({"$ref": f"#/$defs/{record.__name__}"})
     decoder = msgspec.json.Decoder(UNIONS[kind])
-    made = decoder.decode(msgspec.json.encode(filled))
-    assert type(made) is record
-    encoded = msgspec.json.encode(made)
-    assert decoder.decode(encoded) == made
+    decoded_record = decoder.decode(msgspec.json.encode(filled))
+    assert type(decoded_record) is record
+    encoded = msgspec.json.encode(decoded_record)
+    assert decoder.decode(encoded) == decoded_record
     assert b"\n" not in encoded
     assert set(msgspec.json.decode(encoded)) == set(filled)
 

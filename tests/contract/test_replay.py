@@ -68,45 +68,45 @@ async def recorded(tmp_path, monkeypatch) -> tuple[Path, str, list[dict]]:
 
 def test_every_prefix_of_the_log_folds_to_the_live_state_of_that_moment(recorded):
     log, _, live = recorded
-    found = scan(log)
-    assert found.whole
-    assert len(found.envelopes) == len(live) > 50
+    log_scan = scan(log)
+    assert log_scan.whole
+    assert len(log_scan.envelopes) == len(live) > 50
     state = SessionState()
-    for envelope, expected in zip(found.envelopes, live, strict=True):
+    for envelope, expected in zip(log_scan.envelopes, live, strict=True):
         apply_event(state, envelope)
         assert as_data(state) == expected, envelope.event
-    assert as_data(fold_events(found.envelopes)) == live[-1]
+    assert as_data(fold_events(log_scan.envelopes)) == live[-1]
 
 
 def test_seq_is_dense_and_times_are_milliseconds(recorded):
     log, session, _ = recorded
     envelopes = scan(log).envelopes
-    assert [each.seq for each in envelopes] == list(range(1, len(envelopes) + 1))
-    assert {each.session for each in envelopes} == {session}
-    assert all(1_600_000_000_000 < each.at < 10_000_000_000_000 for each in envelopes)
-    assert not [each for each in envelopes if isinstance(each.event, ev.LossyEvent)]
+    assert [envelope.seq for envelope in envelopes] == list(range(1, len(envelopes) + 1))
+    assert {envelope.session for envelope in envelopes} == {session}
+    assert all(1_600_000_000_000 < envelope.at < 10_000_000_000_000 for envelope in envelopes)
+    assert not [envelope for envelope in envelopes if isinstance(envelope.event, ev.LossyEvent)]
 
 
 def test_the_fold_survives_a_round_trip_of_every_envelope(recorded):
     log, _, live = recorded
     decoder = msgspec.json.Decoder(ev.Envelope)
-    again = [decoder.decode(msgspec.json.encode(each)) for each in scan(log).envelopes]
+    again = [decoder.decode(msgspec.json.encode(envelope)) for envelope in scan(log).envelopes]
     assert again == scan(log).envelopes
     assert as_data(fold_events(again)) == live[-1]
 
 
-def with_tail(directory: Path, found: list[ev.Envelope], cut: int) -> SessionState:
+def with_tail(directory: Path, envelopes: list[ev.Envelope], cut: int) -> SessionState:
     """The state of a session that was left after `cut` records, was given the others since, and is opened now."""
     directory.mkdir()
     first = SessionLog(directory / "log.jsonl")
     state = SessionState(recall=first.read_records)
-    for envelope in found[:cut]:
+    for envelope in envelopes[:cut]:
         first.append(envelope)
         apply_event(state, envelope)
-    assert snapshot.save_snapshot(directory, first, state, least=0)
+    assert snapshot.save_snapshot(directory, first, state, min_growth=0)
     first.close()
     later = SessionLog(directory / "log.jsonl", first.extent)
-    for envelope in found[cut:]:
+    for envelope in envelopes[cut:]:
         later.append(envelope)
     later.close()
     log, opened, mended = snapshot.open_session(directory, lambda: pytest.fail("the snapshot was not used"))
@@ -117,6 +117,6 @@ def with_tail(directory: Path, found: list[ev.Envelope], cut: int) -> SessionSta
 
 def test_n16e_a_snapshot_and_what_came_since_fold_to_the_same_state_wherever_it_was_made(recorded, tmp_path):
     log, _, live = recorded
-    found = scan(log).envelopes
-    for cut in (1, 2, len(found) // 3, len(found) // 2, len(found) - 1, len(found)):
-        assert as_data(with_tail(tmp_path / str(cut), found, cut)) == live[-1]
+    envelopes = scan(log).envelopes
+    for cut in (1, 2, len(envelopes) // 3, len(envelopes) // 2, len(envelopes) - 1, len(envelopes)):
+        assert as_data(with_tail(tmp_path / str(cut), envelopes, cut)) == live[-1]

@@ -27,28 +27,28 @@ SECTIONS = {name[0] for name in CATALOGUE} - {"n"}
 
 @cache
 def cases_in(*tops: str) -> list[Function]:
-    return [each for module in modules(*tops) for each in module.functions if each.name.startswith("test_")]
+    return [function for module in modules(*tops) for function in module.functions if function.name.startswith("test_")]
 
 
 @cache
 def named() -> frozenset[str]:
     """Every test as `file::name`."""
     return frozenset(
-        f"{module.path.relative_to(ROOT)}::{each.name}"
+        f"{module.path.relative_to(ROOT)}::{function.name}"
         for module in modules("tests")
-        for each in module.functions
-        if each.name.startswith("test_")
+        for function in module.functions
+        if function.name.startswith("test_")
     )
 
 
 def ids_of(function: Function) -> list[str]:
     """The ids that a name begins with."""
-    found = []
+    ids = []
     for part in function.name.split("_")[1:]:
         if not re.fullmatch(r"[a-z]{1,2}\d+[a-z]?", part):
             break
-        found.append(part)
-    return found
+        ids.append(part)
+    return ids
 
 
 def covers(function: Function, case: str) -> bool:
@@ -95,8 +95,10 @@ def test_n17_every_case_has_a_test_or_a_reason_and_not_both():
 
 
 def test_n17_the_tests_that_are_named_are_there():
-    wanted = {each for tests in NETWORK.values() for each in tests} | {test for _, test in ABSENT.values()}
-    assert wanted - named() == set()
+    expected_tests = {test_name for tests in NETWORK.values() for test_name in tests} | {
+        test for _, test in ABSENT.values()
+    }
+    assert expected_tests - named() == set()
 
 
 def test_n17_an_id_in_a_name_is_that_of_a_case():

@@ -93,12 +93,14 @@ def test_tests_wait_for_events_and_do_not_sleep():
         for node in module.nodes
         if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "sleep"
     ]
-    assert [where(module, call) for module, call in calls if [ast.unparse(each) for each in call.args] != ["0"]] == []
+    assert [where(module, call) for module, call in calls if [ast.unparse(arg) for arg in call.args] != ["0"]] == []
 
 
 def test_the_names_of_tests_say_enough_without_docstrings():
-    told = [where(module, each) for module in TESTS for each in cases_in(module) if ast.get_docstring(each)]
-    assert told == []
+    locations = [
+        where(module, function) for module in TESTS for function in cases_in(module) if ast.get_docstring(function)
+    ]
+    assert locations == []
 
 
 @pytest.mark.parametrize("rule", sorted((ROOT / ".cursor" / "rules").glob("*.mdc")), ids=lambda path: path.stem)

@@ -72,14 +72,14 @@ GIVEN = {"gitpython"}
 def entries(lock: str) -> dict[str, tuple[str, str, list[str]]]:
     """Version, marker and hashes of every package in a lock, by name; the shape of every line is checked on the way."""
     text = (ROOT / lock).read_text(encoding="utf-8")
-    found: dict[str, tuple[str, str, list[str]]] = {}
+    packages: dict[str, tuple[str, str, list[str]]] = {}
     for logical in text.replace("\\\n", " ").splitlines():
         head, *hashes = re.split(r"\s+(?=--hash)", logical.strip())
         match = PINNED.fullmatch(head.strip())
         assert match, f"{lock}: {head}"
-        assert all(HASH.fullmatch(each) for each in hashes), f"{lock}: {head}"
-        found[match["name"]] = (match["version"], match["marker"] or "", hashes)
-    return found
+        assert all(HASH.fullmatch(digest) for digest in hashes), f"{lock}: {head}"
+        packages[match["name"]] = (match["version"], match["marker"] or "", hashes)
+    return packages
 
 
 @pytest.mark.parametrize("lock", LOCKS)
@@ -109,20 +109,20 @@ def requirement_names(distribution: importlib.metadata.Distribution) -> set[str]
 
 @cache
 def installed() -> dict[str, importlib.metadata.Distribution]:
-    return {normalised(each.name): each for each in importlib.metadata.distributions()}
+    return {normalised(distribution.name): distribution for distribution in importlib.metadata.distributions()}
 
 
 def closure(names: set[str]) -> set[str]:
     """These distributions and all that they need, as far as it is installed here."""
-    found: set[str] = set()
+    needed_names: set[str] = set()
     waiting = sorted(names)
     while waiting:
         name = waiting.pop()
-        if name in found or name not in installed():
+        if name in needed_names or name not in installed():
             continue
-        found.add(name)
+        needed_names.add(name)
         waiting += requirement_names(installed()[name])
-    return found
+    return needed_names
 
 
 @pytest.mark.parametrize(("lock", "extras"), [("requirements.lock", ()), ("requirements-dev.lock", ("dev",))])
@@ -156,26 +156,30 @@ def licences(distribution: importlib.metadata.Distribution) -> list[str]:
     if expression := meta.get("License-Expression"):
         return [expression]
     classifiers = [line.split(" :: ")[-1] for line in meta.get_all("Classifier") or [] if line.startswith("License")]
-    told = [line for line in classifiers if line not in ("OSI Approved", "DFSG approved")]
+    names = [line for line in classifiers if line not in ("OSI Approved", "DFSG approved")]
     short = (meta.get("License") or "").strip()
-    return told or ([short] if short and "\n" not in short else [])
+    return names or ([short] if short and "\n" not in short else [])
 
 
 def is_free(expression: str) -> bool:
     """Whether one alternative of an SPDX expression grants all that shipping and linking needs."""
     alternatives = re.split(r"\s+OR\s+", SAME.get(expression, expression))
-    parts = [re.split(r"\s+AND\s+", each) for each in alternatives]
+    parts = [re.split(r"\s+AND\s+", alternative) for alternative in alternatives]
     return any({SAME.get(name, name) for name in part} <= FREE for part in parts)
 
 
 @pytest.mark.parametrize("extras", [(), ("dev",)], ids=["run", "dev"])
 def test_n19_every_package_has_a_licence_that_was_read_and_is_free(extras):
     packages = closure(declared(*extras) | {"hatchling"})
-    said = {name: licences(installed()[name]) or [READ[name]] * (name in READ) for name in packages}
+    licences_by_name = {name: licences(installed()[name]) or [READ[name]] * (name in READ) for name in packages}
     assert len(packages) > 50
     if extras:
-        assert all(said.pop(name) == [licence] for name, licence in OPTIONAL.items() if name in packages)
-    assert {name: found for name, found in said.items() if not found or not all(map(is_free, found))} == {}
+        assert all(licences_by_name.pop(name) == [licence] for name, licence in OPTIONAL.items() if name in packages)
+    assert {
+        name: expressions
+        for name, expressions in licences_by_name.items()
+        if not expressions or not all(map(is_free, expressions))
+    } == {}
 
 
 @pytest.mark.parametrize(
@@ -188,14 +192,14 @@ def test_n19_a_licence_that_binds_our_users_is_not_free(expression):
 
 
 def test_n19_the_scripts_of_the_documentation_import_only_declared_dependencies():
-    found = [each for module in modules("docs") for each in imports(module)]
-    foreign = [each for each in found if each.target.split(".")[0] != "docs"]
+    statements = [statement for module in modules("docs") for statement in imports(module)]
+    foreign = [statement for statement in statements if statement.target.split(".")[0] != "docs"]
     assert undeclared(foreign, declared("dev")) == []
 
 
 def imported_by_the_program() -> set[str]:
     """Distributions that an import of the program names; a grammar's name stands in a table."""
-    tops = {each.target.split(".")[0] for module in program() for each in imports(module)}
+    tops = {statement.target.split(".")[0] for module in program() for statement in imports(module)}
     strings = {
         node.value.split()[0]
         for module in program()
@@ -212,8 +216,8 @@ def test_n19_every_dependency_is_used_by_the_program():
 
 
 def test_n19_the_build_backend_is_locked_too():
-    wanted = {"hatchling"}
-    assert wanted <= entries("requirements.lock").keys() & entries("requirements-dev.lock").keys()
+    backends = {"hatchling"}
+    assert backends <= entries("requirements.lock").keys() & entries("requirements-dev.lock").keys()
     assert project()["dynamic"] == ["version"]
 
 
@@ -228,6 +232,6 @@ def patterns() -> list[tuple[str, str]]:
 
 
 def test_n19_no_pattern_is_possessive_because_python_before_3_11_5_matches_those_wrongly():
-    found = patterns()
-    assert len(found) > 100
-    assert [each for each in found if re.search("POSSESSIVE|ATOMIC", str(_parser.parse(each[1])))] == []
+    all_patterns = patterns()
+    assert len(all_patterns) > 100
+    assert [pattern for pattern in all_patterns if re.search("POSSESSIVE|ATOMIC", str(_parser.parse(pattern[1])))] == []

@@ -15,7 +15,7 @@ def has_subject(test: Path) -> bool:
     package = CORE / test.parent.relative_to(UNIT)
     if not package.is_dir():
         return False
-    names = {each.stem for each in package.iterdir() if each.suffix == ".py" or (each / "__init__.py").is_file()}
+    names = {path.stem for path in package.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
     subject = test.stem.removeprefix("test_")
     return any(subject == name or subject.startswith(f"{name}_") for name in {package.name, *names})
 

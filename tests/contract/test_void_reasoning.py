@@ -47,7 +47,7 @@ REFUSALS = {
 
 
 def notices(seen: list[Any]) -> str:
-    return " ".join(f"{each.message} {each.hint}" for each in seen if isinstance(each, ev.Notice))
+    return " ".join(f"{event.message} {event.hint}" for event in seen if isinstance(event, ev.Notice))
 
 
 def assert_none_refused(server: ProviderServer) -> None:
@@ -65,8 +65,8 @@ async def worked(engine: Engine, wire: str) -> str:
 @on_every_wire
 async def test_a_compaction_makes_reasoning_void_and_says_so(project, monkeypatch, wire):
     (project / "a.txt").write_text("one\ntwo\nthree\n" + "a long line of text\n" * 4_000)
-    said = (thought(Say(text="I know.")), thought(Say(text="I know that, too.")))
-    steps = (*WORK, said[0], "NOTES: it was read.", *said, thought(READ), thought(Say(text="Still.")))
+    replies = (thought(Say(text="I know.")), thought(Say(text="I know that, too.")))
+    steps = (*WORK, replies[0], "NOTES: it was read.", *replies, thought(READ), thought(Say(text="Still.")))
     more = "[context]\nwindow = 40000\n"
     async with strict(monkeypatch, *steps, more=more) as server, engine_in(project) as engine:
         session = await worked(engine, wire)
@@ -104,7 +104,7 @@ async def test_another_models_reasoning_stays_out_and_comes_back_with_its_model(
 
 @on_every_wire
 async def test_another_wire_goes_on_with_what_was_said_and_done(project, monkeypatch, wire):
-    others = [each for each in wires.MODELS if each != wire]
+    others = [name for name in wires.MODELS if name != wire]
     steps = (*WORK, thought(READ), thought(Say(text="From there.")), thought(Say(text="And there.")), "Back.")
     async with strict(monkeypatch, *steps) as server, engine_in(project) as engine:
         session = await worked(engine, wire)

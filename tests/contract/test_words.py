@@ -24,7 +24,7 @@ def where(module: Module, node: ast.AST) -> str:
 
 
 def is_property(function: Function) -> bool:
-    names = {ast.unparse(each).rpartition(".")[2] for each in function.decorator_list}
+    names = {ast.unparse(decorator).rpartition(".")[2] for decorator in function.decorator_list}
     return bool(names & {"property", "cached_property", "setter"})
 
 
@@ -48,7 +48,7 @@ def test_no_public_class_name_stands_twice():
         for node in module.tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(where(module, node))
-    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+    assert {name: locations for name, locations in places.items() if len(locations) > 1} == {}
 
 
 def test_a_docstring_says_what_the_caller_gets():

@@ -254,7 +254,7 @@ HARMLESS = (
 
 @pytest.mark.parametrize(("source", "what"), SAMPLES.items())
 def test_n1_the_search_finds_what_writes(source, what):
-    assert {each.what for each in writing(parsed(source))} == {what}
+    assert {effect.what for effect in writing(parsed(source))} == {what}
 
 
 @pytest.mark.parametrize("source", HARMLESS)
@@ -267,8 +267,8 @@ def parsed(source: str) -> Module:
 
 
 def test_n1_every_module_that_can_write_is_named_with_what_it_writes():
-    found = {module.name: writing(module) for module in program()}
-    new = {name: sorted({each.what for each in effects}) for name, effects in found.items() if effects}
+    effects_by_module = {module.name: writing(module) for module in program()}
+    new = {name: sorted({effect.what for effect in effects}) for name, effects in effects_by_module.items() if effects}
     unnamed = {name: what for name, what in new.items() if name not in WRITERS}
     assert unnamed == {}, "name them in WRITERS, with what they may change; docs/safety.md tells of the project's"
     assert set(WRITERS) - set(new) == set(), "these write no more: take them out of WRITERS"
@@ -277,14 +277,18 @@ def test_n1_every_module_that_can_write_is_named_with_what_it_writes():
 def test_n1_what_writes_to_the_project_is_held_function_by_function():
     near = {name for name, what in WRITERS.items() if what.startswith("project")}
     assert near == set(PROJECT)
-    found = {(module.name, each.where) for module in program() if module.name in near for each in writing(module)}
-    named = {(name, function) for name, functions in PROJECT.items() for function in functions}
-    assert {each for each in found if each[1] != "<module>"} ^ named == set()
+    writing_functions = {
+        (module.name, effect.where) for module in program() if module.name in near for effect in writing(module)
+    }
+    listed_functions = {(name, function) for name, functions in PROJECT.items() for function in functions}
+    assert {entry for entry in writing_functions if entry[1] != "<module>"} ^ listed_functions == set()
 
 
 @pytest.mark.parametrize("method", CHANGING)
 def test_n1_only_these_call_what_changes_a_workspace(method):
-    callers = {module.name for module in program() for each in writing(module) if each.what.removeprefix(".") == method}
+    callers = {
+        module.name for module in program() for effect in writing(module) if effect.what.removeprefix(".") == method
+    }
     assert callers == CHANGING[method]
 
 

@@ -46,7 +46,7 @@ def plan(*ranges: tuple[int, int | None, str]) -> str:
 
 def swap(text: str, old: str, new: str, *, last: bool = False) -> str:
     """`text` with its one `old` (or the last of several) made `new`."""
-    before, found, after = text.rpartition(old)
-    assert found, old
+    before, match, after = text.rpartition(old)
+    assert match, old
     assert last or old not in before, old
     return before + new + after

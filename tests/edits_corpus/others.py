@@ -386,9 +386,9 @@ def cases() -> Iterator[Case]:
     for title, path, original, edit, expected in (*LAZY, *lazies.CASES):
         kind: Kind = "ordinary" if expected is not None else "refusal"
         yield Case(f"lazy, {title}", kind, "existing_code", original, edit, expected, path)
-    for title, path, given, edit, expected in drafts.CASES:
+    for title, path, source, edit, expected in drafts.CASES:
         kind = "ordinary" if expected is not None else "refusal"
-        yield Case(f"draft of {path}, {title}", kind, "file_edit_draft", given, edit, expected, path)
+        yield Case(f"draft of {path}, {title}", kind, "file_edit_draft", source, edit, expected, path)
     for title, path, original, edit in LAZY_REFUSED:
         yield Case(f"refused lazy, {title}", "refusal", "existing_code", original, edit, None, path)
     for group, form, name in (

@@ -42,15 +42,15 @@ def sequence_of(seed: int, crashes: int) -> Sequence:
 
 
 def main(arguments: list[str]) -> int:
-    wanted = parsed(arguments)
+    options = parsed(arguments)
     with tempfile.TemporaryDirectory(prefix="agent-tui-fuzz-", dir=place_of_places()) as place:
-        player = Player(make_template(Path(place, "template")), Path(place), wanted.tier)
+        player = Player(make_template(Path(place, "template")), Path(place), options.tier)
         try:
-            if wanted.replay is not None:
-                faults = player.faults(read_sequence(wanted.replay.read_text(encoding="utf-8")))
+            if options.replay is not None:
+                faults = player.faults(read_sequence(options.replay.read_text(encoding="utf-8")))
                 print("\n".join(faults) or "all promises held")
                 return bool(faults)
-            return fuzz(player, wanted)
+            return fuzz(player, options)
         finally:
             player.close()
 
@@ -61,20 +61,20 @@ def place_of_places() -> str | None:
     return memory if os.access(memory, os.W_OK | os.X_OK) and shutil.disk_usage(memory).free > ROOM else None
 
 
-def fuzz(player: Player, wanted: argparse.Namespace) -> int:
-    seed = secrets.randbelow(1_000_000_000) if wanted.seed is None else wanted.seed
+def fuzz(player: Player, options: argparse.Namespace) -> int:
+    seed = secrets.randbelow(1_000_000_000) if options.seed is None else options.seed
     print(f"seed {seed}", flush=True)
-    over = alarm(wanted.seconds)
+    over = alarm(options.seconds)
     begun = time.monotonic()
     failed, count = 0, 0
-    while count < wanted.count and failed < wanted.faults and not over:
-        sequence = sequence_of(seed + count, wanted.crashes)
+    while count < options.count and failed < options.faults and not over:
+        sequence = sequence_of(seed + count, options.crashes)
         count += 1
         if count % 500 == 0:
             print(f"{count} sequences so far, {failed} failed", flush=True)
         if faults := player.faults(sequence):
             failed += 1
-            report(player, sequence, faults, raw=wanted.raw)
+            report(player, sequence, faults, raw=options.raw)
     took = time.monotonic() - begun
     pace = count / max(took, 0.001)
     print("events: " + ", ".join(f"{number} {name}" for name, number in player.seen.most_common()))
@@ -99,7 +99,7 @@ def report(player: Player, sequence: Sequence, faults: list[str], *, raw: bool) 
     print(f"FAILED seed {sequence.seed}: " + "\n  ".join(faults), flush=True)
     if not raw:
         kind = kind_of(faults)
-        sequence = minimised(sequence, lambda each: kind_of(player.faults(each)) == kind)
+        sequence = minimised(sequence, lambda candidate: kind_of(player.faults(candidate)) == kind)
         print("minimised: " + "\n  ".join(player.faults(sequence)))
     print(sequence.as_json(), flush=True)
 

@@ -26,17 +26,17 @@ Tree = dict[str, Entry]
 
 def tree_of(root: Path) -> Tree:
     """Every file and link below a directory, git's included; names as text, with surrogates for what is none."""
-    found: Tree = {}
+    tree: Tree = {}
     waiting = [""]
     while waiting:
         below = waiting.pop()
         with os.scandir(f"{root}/{below}") as entries:
-            for each in entries:
-                if each.is_dir(follow_symlinks=False):
-                    waiting.append(f"{below}{each.name}/")
-                elif (entry := entry_of(each.path)) is not None:
-                    found[below + each.name] = entry
-    return found
+            for dir_entry in entries:
+                if dir_entry.is_dir(follow_symlinks=False):
+                    waiting.append(f"{below}{dir_entry.name}/")
+                elif (entry := entry_of(dir_entry.path)) is not None:
+                    tree[below + dir_entry.name] = entry
+    return tree
 
 
 def entry_of(path: str | Path) -> Entry | None:
@@ -56,21 +56,21 @@ def entry_of(path: str | Path) -> Entry | None:
 
 
 def marks(data: bytes, whose: bytes) -> set[bytes]:
-    return {each for each in MARK.findall(data) if each.startswith(whose)}
+    return {mark for mark in MARK.findall(data) if mark.startswith(whose)}
 
 
 def marks_in_git(project: Path, disk: Tree) -> set[bytes]:
     """The agent's marks anywhere in git: loose objects, packs, index, refs, logs, stash."""
-    found: set[bytes] = set()
+    agent_marks: set[bytes] = set()
     packed = False
     for path, entry in disk.items():
         if not path.startswith(".git/"):
             continue
-        found |= marks(path.encode("utf-8", "surrogateescape") + b"\n" + entry.data, b"ag")
+        agent_marks |= marks(path.encode("utf-8", "surrogateescape") + b"\n" + entry.data, b"ag")
         if path.startswith(".git/objects/") and not path.startswith(".git/objects/pack/"):
-            found |= marks(_inflated(entry.data), b"ag")
+            agent_marks |= marks(_inflated(entry.data), b"ag")
         packed |= path.endswith(".pack")
-    return found | (_packed(project) if packed else set())
+    return agent_marks | (_packed(project) if packed else set())
 
 
 def _inflated(data: bytes) -> bytes:

@@ -79,9 +79,11 @@ class Driver:
             self._news.set()
             match envelope.event:
                 case ev.ApprovalRequested(id=name, subject=subject, kind=kind, options=options):
-                    is_safe = kind != "network" and not any(each in subject for each in (".env", ".ssh", "local"))
-                    kept = kind == "command" and "allow_always" in options and len(subject) % 2
-                    allowed = "allow_always" if kept else "allow_once"
+                    is_safe = kind != "network" and not any(
+                        fragment in subject for fragment in (".env", ".ssh", "local")
+                    )
+                    is_permanent = kind == "command" and "allow_always" in options and len(subject) % 2
+                    allowed = "allow_always" if is_permanent else "allow_once"
                     decision = allowed if is_safe else "reject_once"  # of "machine" too: it stays in the box
                     await self._tell(cmd.ApprovalAnswer(session=session, id=name, decision=decision))
                 case ev.QuestionAsked(id=name):
@@ -101,10 +103,10 @@ class Driver:
     @property
     def said_something(self) -> bool:
         """Whether there is something in the session that the user would miss."""
-        return any(isinstance(each, ev.TurnStarted | ev.CommandRan | ev.ChangeProposed) for each in self.heard)
+        return any(isinstance(event, ev.TurnStarted | ev.CommandRan | ev.ChangeProposed) for event in self.heard)
 
     def count(self, kind: type[ev.Event]) -> int:
-        return sum(isinstance(each, kind) for each in self.heard)
+        return sum(isinstance(event, kind) for event in self.heard)
 
     async def _tell(self, command: cmd.AnyCommand) -> cmd.Reply:
         reply = await self.engine.submit(command)
@@ -125,9 +127,9 @@ class Driver:
         return reply
 
     def look(self, may: Allowance) -> None:
-        for each in self.heard:
-            if isinstance(each, ev.ErrorRaised):
-                self._no_fault(each.message)
+        for event in self.heard:
+            if isinstance(event, ev.ErrorRaised):
+                self._no_fault(event.message)
         disk = tree_of(self.project)
         git_moved = any(
             disk.get(path) != self.oracle.disk.get(path)
@@ -177,8 +179,8 @@ class Driver:
             reached.add_done_callback(lambda _: self._news.set())
             await self.until(lambda: reached.done() or self.count(ev.TurnFinished) > ended, "a turn's next step")
             reached.cancel()
-            for each in turn.during:
-                await self.perform(each)
+            for action in turn.during:
+                await self.perform(action)
             self.model.go_on.set()
         await self.until(lambda: self.count(ev.TurnFinished) > ended, "the end of a turn")
         await self.engine.wait_idle(self.session)
@@ -188,7 +190,13 @@ class Driver:
         path = self.project / action.path
         edit(path, action)
         there = os.path.relpath(path.resolve(), self.project)  # through a link, another file was edited
-        self.look(Allowance(exact={each: [entry_of(self.project / each)] for each in (action.path, there)}))
+        self.look(
+            Allowance(
+                exact={
+                    relative_path: [entry_of(self.project / relative_path)] for relative_path in (action.path, there)
+                }
+            )
+        )
 
     async def _command(self, action: act.Command) -> None:
         ran, heard = self.count(ev.CommandRan), self.count(ev.ToolOutput)
@@ -225,7 +233,7 @@ class Driver:
 
     async def _remembering(self, command: cmd.AnyCommand, may: Allowance) -> None:
         """As `do`; what new verdicts changed is kept for when they are undone."""
-        known = {each.id for each in self.runtime.review.verdicts}
+        known = {verdict.id for verdict in self.runtime.review.verdicts}
         before = self.oracle.disk
         await self.do(command, may)
         changed = {
@@ -233,9 +241,9 @@ class Driver:
             for path in before.keys() | self.oracle.disk.keys()
             if before.get(path) != self.oracle.disk.get(path)
         }
-        for each in self.runtime.review.verdicts:
-            if each.id not in known:
-                self.oracle.before[each.id] = changed
+        for verdict in self.runtime.review.verdicts:
+            if verdict.id not in known:
+                self.oracle.before[verdict.id] = changed
 
     async def _judge_bulk(self, action: act.Judge) -> None:
         bulks = self.runtime.review.bulks
@@ -264,7 +272,7 @@ class Driver:
                 await self.do(cmd.HunkComment(**where, text=action.text))
 
     async def _settle(self, action: act.Settle) -> None:
-        conflicts = [each for each in self.list_changes() if each.conflict]
+        conflicts = [pending_change for pending_change in self.list_changes() if pending_change.conflict]
         if not conflicts:
             return
         change = conflicts[action.at % len(conflicts)]
@@ -347,7 +355,7 @@ class Driver:
 
     def leaked(self) -> set[str]:
         """Where secrets were seen that still are some."""
-        return {each for each in self.leaks if each.partition(": ")[2] not in self.oracle.exposed}
+        return {leak for leak in self.leaks if leak.partition(": ")[2] not in self.oracle.exposed}
 
     async def _build(self, action: act.Build) -> None:
         if not self.runtime.state.plans or self.engine._find_session(self.session).turn_slot.is_running:

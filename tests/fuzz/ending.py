@@ -19,15 +19,15 @@ def faults_of_log(runtime: Session) -> list[str]:
     """Nothing = what the session was is what its log says, and any beginning of it is a session, too."""
     if not runtime.directory.log_path.exists():
         return []
-    found = scan(runtime.directory.log_path)
-    if not found.whole:
+    log_scan = scan(runtime.directory.log_path)
+    if not log_scan.whole:
         return ["the log is not whole"]
-    envelopes = found.envelopes
+    envelopes = log_scan.envelopes
     if as_data(fold_events(envelopes)) != as_data(runtime.state):
         return ["the log folds to another state than the live one"]
     for count in {len(envelopes) // 3, len(envelopes) // 2}:
         state = fold_events(envelopes[:count])
-        state.recall = lambda wanted: [envelopes[seq - 1] for seq in wanted]
+        state.recall = lambda numbers: [envelopes[seq - 1] for seq in numbers]
         for envelope in envelopes[count:]:
             apply_event(state, envelope)
         if as_data(state) != as_data(runtime.state):
@@ -37,19 +37,19 @@ def faults_of_log(runtime: Session) -> list[str]:
 
 def faults_of_place(place: Path, exposed: set[str]) -> list[str]:
     """`place` is all that the sequence may have touched; `exposed`: secrets that are none any more."""
-    faults = [f"left in the directory for temporary files: {each.name}" for each in (place / "tmp").iterdir()]
+    faults = [f"left in the directory for temporary files: {path.name}" for path in (place / "tmp").iterdir()]
     state = place / "state"
-    faults += [f"left: {each.relative_to(place)}" for each in state.rglob("*") if each.suffix in LEFTOVERS]
+    faults += [f"left: {path.relative_to(place)}" for path in state.rglob("*") if path.suffix in LEFTOVERS]
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
     faults += [f"left mounted: {line}" for line in mounts.splitlines() if str(place) in line]
-    outside = [each for each in place.iterdir() if each.name not in {"project", "home", "state", "tmp"}]
-    faults += [f"written outside of the project: {each.name}" for each in outside]
-    home = {each.name for each in (place / "home").iterdir()} - {".ssh", ".config", ".cache", ".local", ".run"}
-    faults += [f"written in the home: {each}" for each in home]
-    for each in psutil.Process().children(recursive=True):
+    outside = [path for path in place.iterdir() if path.name not in {"project", "home", "state", "tmp"}]
+    faults += [f"written outside of the project: {path.name}" for path in outside]
+    home = {path.name for path in (place / "home").iterdir()} - {".ssh", ".config", ".cache", ".local", ".run"}
+    faults += [f"written in the home: {name}" for name in home]
+    for process in psutil.Process().children(recursive=True):
         try:
-            if each.status() != psutil.STATUS_ZOMBIE and "sleep" in each.cmdline()[:1]:
-                faults.append(f"still runs: {each.cmdline()}")
+            if process.status() != psutil.STATUS_ZOMBIE and "sleep" in process.cmdline()[:1]:
+                faults.append(f"still runs: {process.cmdline()}")
         except psutil.Error:
             continue
     return faults + faults_of_secrets(state, exposed)

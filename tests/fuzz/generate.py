@@ -129,7 +129,7 @@ class Generator:
 
     def _commit(self) -> list[act.AnyAction]:
         """The agent commits what the user then accepts, rejects or both; then the state of git is decided."""
-        commits = [each for each in COMMANDS if "git " in each and "{}" in each]
+        commits = [command for command in COMMANDS if "git " in command and "{}" in command]
         run = {"command": self._filled(self._chance.choice(commits))}
         turn = act.Turn(steps=((self._replace(), act.Call(tool="run_terminal_cmd", arguments=run)),))
         bulk = act.Judge(what="bulk", verdict="accept", at=self._number())
@@ -139,11 +139,13 @@ class Generator:
 
     def _reviewing(self) -> list[act.AnyAction]:
         """What the user has now is reviewed, by a model that may try to write; findings are fixed and dismissed."""
-        said = [self._found(number) for number in range(self._chance.randint(0, 3))]
+        finding_lines = [self._found(number) for number in range(self._chance.randint(0, 3))]
         tried = (self._chance.choice((self._write, self._replace, self._delete, self._run))(),)
-        answer = (act.Call(text="\n".join(["Read.", *said])),)
+        answer = (act.Call(text="\n".join(["Read.", *finding_lines])),)
         steps = (tried, answer) if self._chance.random() < 0.7 else (answer,)
-        review = act.Review(of=self._chance.choice(("", "", "HEAD", "HEAD~1")), steps=steps, findings=len(said))
+        review = act.Review(
+            of=self._chance.choice(("", "", "HEAD", "HEAD~1")), steps=steps, findings=len(finding_lines)
+        )
         settled = [self._finding() for _ in range(self._chance.randint(1, 3))]
         between = [self._chance.choice((self._judge, self._outside, self._restart))() for _ in range(2)]
         accepted = act.Judge(what="all", verdict="accept")
@@ -206,8 +208,8 @@ class Generator:
 
     def _task(self) -> act.Call:
         kind = self._chance.choice(("generalPurpose", "generalPurpose", "explore"))
-        given = {"description": "A part", "prompt": "Do a part of it", "subagent_type": kind}
-        return act.Call(tool="task", arguments=given)
+        arguments = {"description": "A part", "prompt": "Do a part of it", "subagent_type": kind}
+        return act.Call(tool="task", arguments=arguments)
 
     def _odd(self) -> act.Call:
         odd = (

@@ -15,5 +15,9 @@ async def choose_shortening(engine: Engine, session: str, what: str) -> cmd.AnyC
         return cmd.ContextCompact(session=session)
     report = await engine.query(ContextQuery(session=session))
     assert isinstance(report, ContextAnswer)
-    parts = [each for each in report.parts if each.id and not each.problem]
-    return cmd.ContextDrop(session=session, part=max(parts, key=lambda each: each.tokens).id) if parts else None
+    parts = [part for part in report.parts if part.id and not part.problem]
+    return (
+        cmd.ContextDrop(session=session, part=max(parts, key=lambda context_part: context_part.tokens).id)
+        if parts
+        else None
+    )

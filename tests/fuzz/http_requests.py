@@ -54,8 +54,8 @@ class Generator:
             return self.value(self._schemas[schema["$ref"].rpartition("/")[2]], depth)
         for key in ("anyOf", "oneOf", "enum"):
             if key in schema:
-                found = draw.choice(schema[key])
-                return found if key == "enum" else self.value(found, depth)
+                choice = draw.choice(schema[key])
+                return choice if key == "enum" else self.value(choice, depth)
         return self._typed(schema, depth)
 
     def _typed(self, schema: dict[str, Any], depth: int) -> Any:
@@ -70,14 +70,14 @@ class Generator:
 
     def _object(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:
         draw, required = self._random, schema.get("required", ())
-        found = {
-            name: self.value(each, depth - 1)
-            for name, each in schema.get("properties", {}).items()
+        values = {
+            name: self.value(subschema, depth - 1)
+            for name, subschema in schema.get("properties", {}).items()
             if name in required or draw.random() < 0.4
         }
         if draw.random() < 0.05:
-            found[draw.choice(WORDS)] = random_value(draw)
-        return found
+            values[draw.choice(WORDS)] = random_value(draw)
+        return values
 
 
 async def send_random(served: Served, client: httpx2.AsyncClient, count: int, seed: int) -> dict[int, int]:
@@ -85,7 +85,7 @@ async def send_random(served: Served, client: httpx2.AsyncClient, count: int, se
     draw = random.Random(seed)
     document = build_document(ALL_HANDLERS)
     generator = Generator(document, draw)
-    operations = [(path, method, each) for path, known in document["paths"].items() for method, each in known.items()]
+    operations = [(path, method, spec) for path, known in document["paths"].items() for method, spec in known.items()]
     opened = (await client.post(SESSIONS, json={})).json()["session"]
     whole = (await client.post(CHAT, json=prompt())).json()
     known = [opened, whole["metadata"]["sessionId"], whole["conversationId"], *WORDS[4:9]]
@@ -102,12 +102,12 @@ async def send_random(served: Served, client: httpx2.AsyncClient, count: int, se
 def _build(
     path: str, method: str, operation: dict[str, Any], generator: Generator, draw: random.Random, known: list[str]
 ) -> dict[str, Any]:
-    for each in ("session", "conversation_id", "checkpoint", "approval"):
-        path = path.replace(f"{{{each}}}", _quote(draw.choice(known)))
+    for placeholder in ("session", "conversation_id", "checkpoint", "approval"):
+        path = path.replace(f"{{{placeholder}}}", _quote(draw.choice(known)))
     params = {
-        each["name"]: _to_text(generator.value(each["schema"]))
-        for each in operation.get("parameters", ())
-        if each["in"] == "query" and draw.random() < 0.7
+        parameter["name"]: _to_text(generator.value(parameter["schema"]))
+        for parameter in operation.get("parameters", ())
+        if parameter["in"] == "query" and draw.random() < 0.7
     }
     if path == "/api/v1/models":
         params = {"discover": "false"}  # looks for servers of models on this machine otherwise, which takes seconds
@@ -148,12 +148,12 @@ async def _send(client: httpx2.AsyncClient, request: dict[str, Any]) -> int:
 
 
 def _read_faults() -> list[str]:
-    return [each.read_text()[-3_000:] for each in (get_state_dir() / "faults").glob("*.txt")]
+    return [path.read_text()[-3_000:] for path in (get_state_dir() / "faults").glob("*.txt")]
 
 
 async def _main(count: int, seed: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        os.environ |= {f"AGENT_TUI_{each}_DIR": f"{folder}/{each}" for each in ("STATE", "CONFIG", "CACHE")}
+        os.environ |= {f"AGENT_TUI_{name}_DIR": f"{folder}/{name}" for name in ("STATE", "CONFIG", "CACHE")}
         project = project_at(Path(folder, "project"))
         async with serving(project, access()) as served, served.client(TOKENS.approve) as client:
             print(await send_random(served, client, count, seed))

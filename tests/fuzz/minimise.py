@@ -13,13 +13,13 @@ Fails = Callable[[act.Sequence], bool]
 
 def minimised(sequence: act.Sequence, fails: Fails, tries: int = 150) -> act.Sequence:
     """The smallest sequence found in at most `tries` tries."""
-    found = True
-    while found and tries > 0:
-        found = False
+    has_progress = True
+    while has_progress and tries > 0:
+        has_progress = False
         for smaller in _smaller(sequence):
             tries -= 1
             if fails(smaller):
-                sequence, found = smaller, True
+                sequence, has_progress = smaller, True
                 break
             if tries <= 0:
                 break

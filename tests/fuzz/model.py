@@ -62,13 +62,13 @@ class FuzzModel:
 
 
 def _deltas(step: tuple[Call, ...], asked: int) -> list[Delta]:
-    found: list[Delta] = [TextDelta(each.text) for each in step if each.text]
-    calls = [each for each in step if each.tool]
-    for index, each in enumerate(calls):
-        found.append(ToolCallDelta(index, id=f"call{asked}_{index}", name=each.tool))
-        found.append(ToolCallDelta(index, arguments=json.dumps(each.arguments)))
-    found.append(UsageReport(Usage(prompt_tokens=100, completion_tokens=10)))
-    return [*found, StreamEnd("tool_calls" if calls else "stop")]
+    deltas: list[Delta] = [TextDelta(call.text) for call in step if call.text]
+    calls = [call for call in step if call.tool]
+    for index, call in enumerate(calls):
+        deltas.append(ToolCallDelta(index, id=f"call{asked}_{index}", name=call.tool))
+        deltas.append(ToolCallDelta(index, arguments=json.dumps(call.arguments)))
+    deltas.append(UsageReport(Usage(prompt_tokens=100, completion_tokens=10)))
+    return [*deltas, StreamEnd("tool_calls" if calls else "stop")]
 
 
 def access(model: FuzzModel) -> ModelAccess:

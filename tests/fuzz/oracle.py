@@ -63,22 +63,22 @@ class Oracle:
         other.exposed, other.moved = set(self.exposed), set(self.moved)
         return other
 
-    def check(self, found: Tree, may: Allowance) -> list[str]:
+    def check(self, tree: Tree, may: Allowance) -> list[str]:
         """The differences that `may` does not allow; what is found is what is expected from now on."""
         faults = []
         self.moved |= may.moved
-        for path in sorted(found.keys() | self.disk.keys()):
-            was, now = self.disk.get(path), found.get(path)
+        for path in sorted(tree.keys() | self.disk.keys()):
+            was, now = self.disk.get(path), tree.get(path)
             if was != now:
                 copied = path in self.moved or is_generated(path)
-                elsewhere = {mark for each in found.values() for mark in _users(each)} if copied else set()
+                elsewhere = {mark for state in tree.values() for mark in _users(state)} if copied else set()
                 faults += self._judged(path, was, now, may, elsewhere)
                 if _is_shut(now) and not _is_shut(was):
                     faults.append(f"{path}: its owner can't read it any more")
                 if not _PLAN.fullmatch(path):
                     self.written.add(path)
-        self.disk = found
-        rules = found.get(".gitignore", Entry("file", 0, b"")).data
+        self.disk = tree
+        rules = tree.get(".gitignore", Entry("file", 0, b"")).data
         self.exposed |= {name for name, rule in BY_RULE.items() if rule not in rules}
         return faults
 
@@ -87,16 +87,16 @@ class Oracle:
     ) -> list[str]:
         if _PLAN.fullmatch(path) and (now is None or now.kind == "file"):
             return []
-        if path in may.exact and any(_same(now, each) for each in may.exact[path]):
+        if path in may.exact and any(_same(now, state) for state in may.exact[path]):
             self.accepted |= _agents(now)
             return []
         if not may.is_loose(path):
-            foreseen = [_shown(each) for each in may.exact.get(path, [])]
+            foreseen = [_shown(state) for state in may.exact.get(path, [])]
             return [f"{path} is {_shown(now)}, was {_shown(was)}" + (f", foreseen {foreseen}" if foreseen else "")]
         came, went = _agents(now) - _agents(was), _users(was) - _users(now)
         strange = set() if is_generated(path) else came - may.gained - self.accepted
-        faults = [f"{path}: the agent's {each!r} came, and nobody accepted it" for each in strange]
-        faults += [f"{path}: the user's {each!r} is lost" for each in went - may.lost - elsewhere]
+        faults = [f"{path}: the agent's {mark!r} came, and nobody accepted it" for mark in strange]
+        faults += [f"{path}: the user's {mark!r} is lost" for mark in went - may.lost - elsewhere]
         self.accepted |= came
         return faults
 
@@ -128,21 +128,21 @@ def _shown(entry: Entry | None) -> str:
 
 
 def foreseen(
-    changes: Collection[Change], wanted: Iterable[tuple[Change, Collection[str]]], disk: Tree, blob: Blob
+    changes: Collection[Change], selection: Iterable[tuple[Change, Collection[str]]], disk: Tree, blob: Blob
 ) -> Allowance:
     """What accepting these hunks (none named: all) of these changes may do."""
     may = Allowance()
-    chosen = list(wanted)
+    chosen = list(selection)
     # Both paths of a rename go together, as do those of a rename that makes way.
     by_path = {change.path: change for change in changes}
     pairs = [(by_path[new], by_path[old]) for new, old in find_renames(by_path).items()]
     reached = {change.path for change, _ in chosen}
     for one, other in pairs * 2:
         if {one.path, other.path} & reached or any(_in_the_way(other.path, path) for path in reached):
-            chosen += [(each, ()) for each in (one, other) if each.path not in reached]
+            chosen += [(side, ()) for side in (one, other) if side.path not in reached]
             reached |= {one.path, other.path}
     for change, ids in chosen:
-        _allow(may, change, [each for each in change.hunks if not ids or each.id in ids], disk, blob)
+        _allow(may, change, [hunk for hunk in change.hunks if not ids or hunk.id in ids], disk, blob)
     own = {change.path for change, _ in chosen}
     names = {name for change, _ in chosen for name in (change.path, change.renamed_from) if name}
     for change in changes:  # what can't be on disk beside a chosen one goes with it
@@ -165,9 +165,9 @@ def _allow(may: Allowance, change: Change, chosen: list[Hunk], disk: Tree, blob:
         may.exact.setdefault(change.path, []).append(target)
     else:
         may.loose.add(change.path)
-    for each in chosen:
-        may.gained |= marks(b"".join(new[each.new_start - 1 :][: each.new_lines]), b"ag")
-        may.lost |= marks(b"".join(old[each.old_start - 1 :][: each.old_lines]), b"us")
+    for hunk in chosen:
+        may.gained |= marks(b"".join(new[hunk.new_start - 1 :][: hunk.new_lines]), b"ag")
+        may.lost |= marks(b"".join(old[hunk.old_start - 1 :][: hunk.old_lines]), b"us")
     if change.renamed_from:
         may.exact.setdefault(change.renamed_from, []).append(None)
         may.moved.add(change.path)
@@ -186,8 +186,8 @@ def lines(of: Entry | None) -> list[bytes]:
 
 def spliced(old: list[bytes], new: list[bytes], chosen: list[Hunk]) -> list[bytes]:
     """`old` with the chosen hunks in it."""
-    found, at = [], 0
-    for each in chosen:
-        found += old[at : each.old_start - 1] + new[each.new_start - 1 : each.new_start - 1 + each.new_lines]
-        at = each.old_start - 1 + each.old_lines
-    return found + old[at:]
+    result_lines, at = [], 0
+    for hunk in chosen:
+        result_lines += old[at : hunk.old_start - 1] + new[hunk.new_start - 1 : hunk.new_start - 1 + hunk.new_lines]
+        at = hunk.old_start - 1 + hunk.old_lines
+    return result_lines + old[at:]

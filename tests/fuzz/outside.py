@@ -37,9 +37,9 @@ def _edit(path: Path, action: Outside) -> None:
 
 def kill_sleeper() -> None:
     """Kill the processes that a command is waiting for."""
-    for each in psutil.Process().children(recursive=True):
+    for process in psutil.Process().children(recursive=True):
         try:
-            if "sleep" in each.cmdline()[:1]:
-                each.kill()
+            if "sleep" in process.cmdline()[:1]:
+                process.kill()
         except psutil.Error:
             continue

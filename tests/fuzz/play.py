@@ -46,8 +46,8 @@ class KeptBoxes(SharedBox):
 class Player:
     """Plays sequences one after the other; those without a crash share a loop and a box."""
 
-    def __init__(self, template: Path, places: Path, wanted: Tier | None = None) -> None:
-        self._template, self._places, self._wanted = template, places, wanted
+    def __init__(self, template: Path, places: Path, tier: Tier | None = None) -> None:
+        self._template, self._places, self._wanted = template, places, tier
         self._runner: asyncio.Runner | None = None
         self._boxes: KeptBoxes | None = None
         self._threads = ThreadPoolExecutor()
@@ -73,7 +73,7 @@ class Player:
 
     def _last(self, project: Path, report: Report, part: tuple[act.AnyAction, ...]) -> list[str]:
         if self._runner is None or self._boxes is None:
-            self._runner, self._boxes = asyncio.Runner(), KeptBoxes(wanted=self._wanted)
+            self._runner, self._boxes = asyncio.Runner(), KeptBoxes(required_tier=self._wanted)
             self._runner.get_loop().set_default_executor(self._threads)
         driver = Driver(project, report[0], self._boxes)
         try:
@@ -84,7 +84,7 @@ class Player:
             raise
         finally:
             self._wait_for_threads(self._runner.get_loop())
-            self.seen.update(str(type(each).__struct_config__.tag) for each in driver.heard)
+            self.seen.update(str(type(event).__struct_config__.tag) for event in driver.heard)
 
     def _wait_for_threads(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let what was begun in a thread come to its end, as the end of the program does."""
@@ -122,11 +122,11 @@ async def _ended(driver: Driver) -> list[str]:
 def _parts(actions: tuple[act.AnyAction, ...]) -> list[tuple[act.AnyAction, ...]]:
     """Cut behind each crash."""
     parts: list[list[act.AnyAction]] = [[]]
-    for each in actions:
-        parts[-1].append(each)
-        if isinstance(each, act.Crash):
+    for action in actions:
+        parts[-1].append(action)
+        if isinstance(action, act.Crash):
             parts.append([])
-    return [tuple(each) for each in parts]
+    return [tuple(part) for part in parts]
 
 
 # processes that are killed
@@ -140,16 +140,16 @@ def _killed(project: Path, report: Report, part: tuple[act.AnyAction, ...]) -> R
         os.close(reading)
         _play_and_die(project, report, part, writing)
     os.close(writing)
-    with os.fdopen(reading, "rb") as told:
-        reports = list(_reports(told.read()))
+    with os.fdopen(reading, "rb") as stream:
+        reports = list(_reports(stream.read()))
     _, status = os.waitpid(child, 0)
     if reports and isinstance(reports[-1], str):
         raise Broken(reports[-1])
     if not os.WIFSIGNALED(status):
         raise Broken(f"the process that was to be killed ended by itself: {status}")
     oracle, session, may = reports[-1]
-    found = {path: each for path, each in tree_of(project).items() if not is_temporary_name(path.rpartition("/")[2])}
-    if faults := oracle.copy().check(found, may):
+    tree = {path: entry for path, entry in tree_of(project).items() if not is_temporary_name(path.rpartition("/")[2])}
+    if faults := oracle.copy().check(tree, may):
         raise Broken("right after a crash: " + "; ".join(faults[:4]))
     return oracle, session, may
 

@@ -55,17 +55,17 @@ async def _try_side_by_side(driver: Driver, action: act.Best) -> None:
         return driver.count(ev.TurnFinished) > ended
 
     if action.stops >= 0:
-        wanted = begun + action.stops % action.candidates
-        await driver.until(lambda: is_over() or len(_list_begun(driver)) > wanted, "the beginning of a candidate")
+        index = begun + action.stops % action.candidates
+        await driver.until(lambda: is_over() or len(_list_begun(driver)) > index, "the beginning of a candidate")
         if not is_over():
-            await driver.engine.submit(cmd.TurnInterrupt(session=_list_begun(driver)[wanted]))
+            await driver.engine.submit(cmd.TurnInterrupt(session=_list_begun(driver)[index]))
     await driver.until(is_over, "the end of the candidates")
     await driver.engine.wait_idle(driver.session)
     driver.look(Allowance())
 
 
 def _list_begun(driver: Driver) -> list[str]:
-    return [each.id for each in driver.heard if isinstance(each, ev.SubagentStarted) and each.candidate_of]
+    return [event.id for event in driver.heard if isinstance(event, ev.SubagentStarted) and event.candidate_of]
 
 
 async def _take(driver: Driver, action: act.Take) -> None:
@@ -76,7 +76,7 @@ async def _take(driver: Driver, action: act.Take) -> None:
     pick = cmd.CandidatePick(id=chosen.id)
     if action.what != "all" and chosen.changes:
         change = chosen.changes[action.at % len(chosen.changes)].change
-        hunks = tuple(each.id for each in change.hunks) if action.what == "hunk" else ()
+        hunks = tuple(hunk.id for hunk in change.hunks) if action.what == "hunk" else ()
         pick = cmd.CandidatePick(id=chosen.id, path=change.path, hunks=hunks[: 1 + action.at % 2])
     await driver.do(cmd.BestTake(session=driver.session, picks=(pick,)))
 
@@ -90,15 +90,15 @@ async def _forget(driver: Driver, action: act.Forget) -> None:
 
 async def _commit(driver: Driver, action: act.Commit) -> None:
     """Commit what is proposed. Git moves, and holds nothing that nobody accepted; no file of the user's changes."""
-    found = await driver.engine.query(CommitQuery(session=driver.session, split=action.split))
-    if not isinstance(found, CommitAnswer) or not found.groups:
+    answer = await driver.engine.query(CommitQuery(session=driver.session, split=action.split))
+    if not isinstance(answer, CommitAnswer) or not answer.groups:
         return
-    commits = tuple(cmd.PlannedCommit(message=each.message, edits=each.edits) for each in found.groups)
-    made, failed = driver.count(ev.CommitMade), driver.count(ev.CommitFailed)
-    await driver.do(cmd.CommitMake(session=driver.session, head=found.head, commits=commits), Allowance(git=True))
+    commits = tuple(cmd.PlannedCommit(message=group.message, edits=group.edits) for group in answer.groups)
+    commit_count, failed = driver.count(ev.CommitMade), driver.count(ev.CommitFailed)
+    await driver.do(cmd.CommitMake(session=driver.session, head=answer.head, commits=commits), Allowance(git=True))
 
     def is_over() -> bool:
-        return driver.count(ev.CommitFailed) > failed or driver.count(ev.CommitMade) == made + len(commits)
+        return driver.count(ev.CommitFailed) > failed or driver.count(ev.CommitMade) == commit_count + len(commits)
 
     await driver.until(is_over, "the end of a commit")
     driver.look(Allowance(git=True))
@@ -109,7 +109,9 @@ async def _commit(driver: Driver, action: act.Commit) -> None:
 
 def _list_pending(driver: Driver) -> list[tuple[object, ...]]:
     """List what waits, without what is found out about it meanwhile: whether it parses, what has passed over it."""
-    return [(each.path, each.base, each.pending, each.hunks, each.conflict) for each in driver.list_changes()]
+    return [
+        (change.path, change.base, change.pending, change.hunks, change.conflict) for change in driver.list_changes()
+    ]
 
 
 async def _review(driver: Driver, action: act.Review) -> None:
@@ -124,9 +126,13 @@ async def _review(driver: Driver, action: act.Review) -> None:
     if state.mode != mode:
         raise Broken(f"a review left the mode at {state.mode}, it was {mode}")
     if is_done:
-        found = state.review.code_review
-        if driver.count(ev.FindingsReported) != reported + 1 or found is None or len(found.findings) != action.findings:
-            raise Broken(f"{action.findings} findings were said, and reported were {found}")
+        code_review = state.review.code_review
+        if (
+            driver.count(ev.FindingsReported) != reported + 1
+            or code_review is None
+            or len(code_review.findings) != action.findings
+        ):
+            raise Broken(f"{action.findings} findings were said, and reported were {code_review}")
 
 
 async def _settle_finding(driver: Driver, action: act.Finding) -> None:
@@ -137,19 +143,22 @@ async def _settle_finding(driver: Driver, action: act.Finding) -> None:
         return
     one = review.findings[action.at % len(review.findings)].id
     if action.how == "dismiss":
-        wanted = "open" if review.get_standing(one).standing == "dismissed" else "dismissed"
+        expected_standing = "open" if review.get_standing(one).standing == "dismissed" else "dismissed"
         await driver.do(cmd.FindingsDismiss(session=driver.session, ids=(one,)))
         chosen = (one,)
     else:
-        chosen, wanted = ((one,) if action.how == "fix" else tuple(each.id for each in review.list_open())), "fixing"
+        chosen, expected_standing = (
+            ((one,) if action.how == "fix" else tuple(finding.id for finding in review.list_open())),
+            "fixing",
+        )
         ids = chosen if action.how == "fix" else ()
         if not await _run_turn(driver, cmd.FindingsFix(session=driver.session, ids=ids), action):
             return
         if state.mode != "agent":
             raise Broken(f"findings were fixed in the mode {state.mode}")
     now = state.review.code_review
-    if now is None or any(now.get_standing(each).standing != wanted for each in chosen):
-        raise Broken(f"{chosen} should be {wanted}: {now}")
+    if now is None or any(now.get_standing(finding_id).standing != expected_standing for finding_id in chosen):
+        raise Broken(f"{chosen} should be {expected_standing}: {now}")
 
 
 async def _run_turn(driver: Driver, command: cmd.AnyCommand, action: act.Review | act.Finding) -> bool:
@@ -161,4 +170,4 @@ async def _run_turn(driver: Driver, command: cmd.AnyCommand, action: act.Review 
     await driver.until(lambda: driver.count(ev.TurnFinished) > ended, "the end of a turn about findings")
     await driver.engine.wait_idle(driver.session)
     driver.look(Allowance())
-    return next(each.reason for each in reversed(driver.heard) if isinstance(each, ev.TurnFinished)) == "done"
+    return next(event.reason for event in reversed(driver.heard) if isinstance(event, ev.TurnFinished)) == "done"

@@ -41,14 +41,14 @@ def postgres() -> Iterator[Server]:
 @pytest.fixture
 async def outside(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Outside]:
     """A host `example.test` that the proxy takes for one out in the public network."""
-    made = Outside()
-    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
-    made.port = server.sockets[0].getsockname()[1]
+    host = Outside()
+    server = await asyncio.start_server(host.serve, "127.0.0.1", 0)
+    host.port = server.sockets[0].getsockname()[1]
 
     async def resolve(_host: str) -> list[ipaddress.IPv4Address]:
         return [ipaddress.ip_address("127.0.0.1")]
 
     reaching = functools.partial(Proxy, public=lambda _: True, resolve=resolve)
     monkeypatch.setattr("core.shell.network_grants.Proxy", reaching)
-    yield made
+    yield host
     server.close()

@@ -91,7 +91,7 @@ async def test_a_turn_with_edits_reaches_the_disk_file_by_file_as_the_editor_say
     async with editor_of(script) as agent:
         opened = await agent.open(project)
         assert opened.modes.current_mode_id == "agent"
-        assert {each.id: each.current_value for each in opened.config_options}["mode"] == "agent"
+        assert {option.id: option.current_value for option in opened.config_options}["mode"] == "agent"
         seen = []
 
         def choose(call, options):
@@ -106,14 +106,14 @@ async def test_a_turn_with_edits_reaches_the_disk_file_by_file_as_the_editor_say
         ]
         assert (project / "a.txt").read_text() == "one\nTWO\nthree\n"
         assert not (project / "new.txt").exists()
-        [diff, *_] = [each for each in agent.editor.asked[0].content if each.type == "diff"]
+        [diff, *_] = [block for block in agent.editor.asked[0].content if block.type == "diff"]
         assert (diff.path, diff.old_text, diff.new_text) == (
             str(project / "a.txt"),
             "one\ntwo\nthree\n",
             "one\nTWO\nthree\n",
         )
-        calls = {each.tool_call_id: each for each in agent.editor.of("tool_call")}
-        kinds = [(each.kind, each.title) for each in calls.values()][:3]
+        calls = {update.tool_call_id: update for update in agent.editor.of("tool_call")}
+        kinds = [(update.kind, update.title) for update in calls.values()][:3]
         assert kinds == [("read", "read_file: a.txt"), ("edit", "search_replace: a.txt"), ("edit", "write: new.txt")]
         assert agent.editor.text().startswith("Let me look.")
         assert "All done.\n\n```python\nprint(1)\n```\n\nSee it." in agent.editor.text()
@@ -152,13 +152,13 @@ async def test_a_question_is_a_form_where_the_editor_has_them_and_a_permission_e
 
 def text_of(editor) -> str:
     """All texts that calls show."""
-    parts = [part for each in editor.of("tool_call_update") for part in each.content or ()]
-    return "\n".join(each.content.text for each in parts if each.type == "content")
+    parts = [part for update in editor.of("tool_call_update") for part in update.content or ()]
+    return "\n".join(block.content.text for block in parts if block.type == "content")
 
 
 def told_of(editor) -> str:
     """All that results of calls say."""
-    return json.dumps([each.model_dump(mode="json") for each in editor.of("tool_call_update")])
+    return json.dumps([update.model_dump(mode="json") for update in editor.of("tool_call_update")])
 
 
 async def test_an_approval_carries_all_of_the_call_and_nobody_is_no_refusal_of_the_user(script, project, tmp_path):
@@ -215,12 +215,14 @@ async def test_a_session_is_listed_loaded_with_its_review_and_deleted_by_another
         assert loaded.modes.current_mode_id == "agent"
         assert agent.editor.text("user_message_chunk") == "edit it"
         assert "All done." in agent.editor.text()
-        statuses = {each.tool_call_id: each.status for each in agent.editor.of("tool_call_update") if each.status}
+        statuses = {
+            update.tool_call_id: update.status for update in agent.editor.of("tool_call_update") if update.status
+        }
         assert set(statuses.values()) == {"completed"}
         diffs = [
             part.path
-            for each in agent.editor.of("tool_call_update")
-            for part in each.content or ()
+            for update in agent.editor.of("tool_call_update")
+            for part in update.content or ()
             if part.type == "diff"
         ]
         assert set(diffs) == {str(project / "a.txt"), str(project / "new.txt")}
@@ -230,7 +232,7 @@ async def test_a_session_is_listed_loaded_with_its_review_and_deleted_by_another
         before = len(agent.editor.updates)
         await agent.peer.close_session(session_id=session)
         await agent.peer.resume_session(cwd=str(project), session_id=session, mcp_servers=[])
-        assert "user_message_chunk" not in {each.session_update for each in agent.editor.updates[before:]}
+        assert "user_message_chunk" not in {update.session_update for update in agent.editor.updates[before:]}
         await agent.peer._conn.send_request("session/delete", {"sessionId": session})
         assert (await agent.peer.list_sessions(cwd=str(project))).sessions == []
 
@@ -246,7 +248,7 @@ async def test_modes_and_options_stay_in_step_and_leaving_plan_is_asked(script, 
         [asked, *_] = agent.editor.asked
         assert (asked.kind, asked.title) == ("switch_mode", "Build the plan “Greet”?")
         assert agent.editor.of("current_mode_update")[-1].current_mode_id == "agent"
-        assert [each.status for each in agent.editor.of("plan")[-1].entries] == ["completed"]
+        assert [entry.status for entry in agent.editor.of("plan")[-1].entries] == ["completed"]
         assert (project / "hello.txt").read_text() == "hello\n"
         answer = await agent.peer.set_config_option(session_id=agent.session, config_id="mode", value="ask")
         assert options_of(answer)["mode"] == "ask"
@@ -255,8 +257,8 @@ async def test_modes_and_options_stay_in_step_and_leaving_plan_is_asked(script, 
             await agent.peer.set_config_option(session_id=agent.session, config_id="review", value="auto-accept")
 
 
-def options_of(said) -> dict[str, object]:
-    return {each.id: each.current_value for each in said.config_options}
+def options_of(response) -> dict[str, object]:
+    return {option.id: option.current_value for option in response.config_options}
 
 
 async def test_pictures_links_and_buffers_go_with_a_prompt(script, project):
@@ -272,7 +274,9 @@ async def test_pictures_links_and_buffers_go_with_a_prompt(script, project):
         loaded = len(agent.editor.updates)
         await agent.peer.load_session(cwd=str(project), session_id=agent.session, mcp_servers=[])
         prompt = "".join(
-            each.content.text for each in agent.editor.updates[loaded:] if each.session_update == "user_message_chunk"
+            update.content.text
+            for update in agent.editor.updates[loaded:]
+            if update.session_update == "user_message_chunk"
         )
         assert "@a.txt" in prompt
         assert "```/else/b.py\nunsaved @nothing.py\n```" in prompt
@@ -283,9 +287,9 @@ async def test_a_server_of_the_editor_works_in_the_box_and_what_it_writes_is_rev
     call = "{name: mcp__editor__write, arguments: {path: made.txt, text: by the server}}"
     script.write_text(f"turns:\n  - steps:\n      - tool_calls: [{call}]\n      - Made.\n")
     server = shutil.copy(Path(__file__).parents[1] / "support" / "mcp_server.py", tmp_path / "server.py")
-    given = s.McpServerStdio(name="editor", command=sys.executable, args=[str(server)], env=[])
+    editor_server = s.McpServerStdio(name="editor", command=sys.executable, args=[str(server)], env=[])
     async with editor_of(script) as agent:
-        await agent.open(project, [given])
+        await agent.open(project, [editor_server])
         written = []
 
         def choose(call, options):

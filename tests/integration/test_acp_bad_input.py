@@ -83,8 +83,8 @@ class Raw:
 
     async def read(self) -> dict[str, Any]:
         assert self.process.stdout is not None
-        found: dict[str, Any] = json.loads(await asyncio.wait_for(self.process.stdout.readline(), 60))
-        return found
+        message: dict[str, Any] = json.loads(await asyncio.wait_for(self.process.stdout.readline(), 60))
+        return message
 
     async def read_until(self, is_met: Any) -> dict[str, Any]:
         while not is_met(line := await self.read()):
@@ -129,8 +129,8 @@ async def raw_agent(project: Path, *command: str, model: bool = True, **variable
                 raise
 
 
-def text(said: str) -> dict[str, Any]:
-    return {"type": "text", "text": said}
+def text(content: str) -> dict[str, Any]:
+    return {"type": "text", "text": content}
 
 
 async def test_lines_that_are_none_and_wrong_requests_are_answered_and_end_nothing(project):
@@ -146,8 +146,8 @@ async def test_lines_that_are_none_and_wrong_requests_are_answered_and_end_nothi
         for cwd in ("relative", "/no/such/place", "\0"):
             assert (await agent.call("session/new", cwd=cwd, mcpServers=[]))["error"]["code"] == -32602
         for servers in ([{"name": "x"}], [{"type": "pigeon", "name": "x"}], {"not": "a list"}):
-            said = await agent.call("session/new", cwd=str(project), mcpServers=servers)
-            assert said["error"]["code"] == -32602, said
+            response = await agent.call("session/new", cwd=str(project), mcpServers=servers)
+            assert response["error"]["code"] == -32602, response
         for block in (
             {"type": "audio", "data": "", "mimeType": "audio/wav"},
             {"type": "smell"},
@@ -156,8 +156,10 @@ async def test_lines_that_are_none_and_wrong_requests_are_answered_and_end_nothi
             assert (await agent.prompt(block))["error"]["code"] == -32602
         assert (await agent.prompt(text(" ")))["error"]["message"]
         for option, value in (("mode", "sleep"), ("review", "auto-accept"), ("colour", "red")):
-            said = await agent.call("session/set_config_option", sessionId=agent.session, configId=option, value=value)
-            assert said["error"]["code"] == -32602
+            response = await agent.call(
+                "session/set_config_option", sessionId=agent.session, configId=option, value=value
+            )
+            assert response["error"]["code"] == -32602
         assert (await agent.call("session/list", cursor="x"))["error"]["code"] == -32602
         assert (await agent.prompt(text("still there?")))["result"] == {"stopReason": "end_turn"}
 
@@ -177,9 +179,11 @@ async def test_long_lines_and_characters_cut_in_two_arrive_whole(project):
             agent.write(bytes([byte]))
             await asyncio.sleep(0)
         agent.write(b"\n")
-        assert (await agent.read_until(lambda each: each.get("id") == "own"))["result"] == {"stopReason": "end_turn"}
-        told = await agent.call("session/list", cwd=str(project))
-        assert told["result"]["sessions"][0]["sessionId"] == agent.session
+        assert (await agent.read_until(lambda message: message.get("id") == "own"))["result"] == {
+            "stopReason": "end_turn"
+        }
+        response = await agent.call("session/list", cwd=str(project))
+        assert response["result"]["sessions"][0]["sessionId"] == agent.session
 
 
 async def test_nothing_but_the_protocol_reaches_standard_output(project):
@@ -214,8 +218,8 @@ async def test_an_editor_that_leaves_in_a_turn_or_a_review_loses_nothing(project
 
 async def test_a_session_needs_a_model_and_says_so_as_authentication(project):
     async with raw_agent(project, model=False) as agent:
-        said = await agent.call("initialize", protocolVersion=1, clientCapabilities={"auth": {"terminal": True}})
-        methods = {each["id"]: each for each in said["result"]["authMethods"]}
+        response = await agent.call("initialize", protocolVersion=1, clientCapabilities={"auth": {"terminal": True}})
+        methods = {method["id"]: method for method in response["result"]["authMethods"]}
         assert methods["setup"]["type"] == "terminal"
         assert methods["setup"]["args"] == ["--setup"]
         refused = await agent.call("session/new", cwd=str(project), mcpServers=[])

@@ -50,12 +50,12 @@ async def call(project: Path, *words: str) -> tuple[int | None, str]:
     process = await asyncio.create_subprocess_exec(
         *PROGRAM, *words, cwd=project, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=asyncio.subprocess.STDOUT
     )
-    said, _ = await process.communicate()
-    return process.returncode, said.decode()
+    output, _ = await process.communicate()
+    return process.returncode, output.decode()
 
 
-def options_of(said: Any) -> dict[str, object]:
-    return {each.id: each.current_value for each in said.config_options}
+def options_of(response: Any) -> dict[str, object]:
+    return {option.id: option.current_value for option in response.config_options}
 
 
 async def test_what_an_editor_holds_is_shown_and_decided_on_by_other_programs(script, project):
@@ -126,7 +126,7 @@ async def test_accept_and_reject_are_offered_and_answer(script, project):
         await agent.open(project)
         await agent.editor.wait_for(lambda: bool(agent.editor.of("available_commands_update")))
         offered = agent.editor.of("available_commands_update")[-1].available_commands
-        assert {"review", "accept", "reject"} <= {each.name for each in offered}
+        assert {"review", "accept", "reject"} <= {command.name for command in offered}
         await agent.prompt("/accept")
         assert agent.editor.text().endswith("Nothing waits for a review.")
         await agent.prompt("edit it")
@@ -163,7 +163,7 @@ async def test_a_session_with_nothing_but_a_mode_is_kept_and_one_with_nothing_is
         await agent.peer.set_config_option(session_id=agent.session, config_id="mode", value="ask")
     async with editor_of(script) as other:
         listed = (await other.peer.list_sessions(cwd=str(project))).sessions
-        assert [each.session_id for each in listed] == [agent.session]
+        assert [session.session_id for session in listed] == [agent.session]
         loaded = await other.peer.resume_session(cwd=str(project), session_id=agent.session, mcp_servers=[])
         assert (loaded.modes.current_mode_id, options_of(loaded)["review"]) == ("ask", "end")
         assert empty != agent.session

@@ -111,17 +111,23 @@ async def test_two_clients_see_one_session_and_the_second_answer_is_told_so(scre
     assert list(other.state.approvals) == [approval]
     answer = cmd.ApprovalAnswer(session=session, id=approval, decision="allow_once")
     first, late = await asyncio.gather(second.submit(answer), screen.submit(answer))
-    assert sorted(type(each).__name__ for each in (first, late)) == ["Ack", "Reject"]
-    assert {each.code for each in (first, late) if isinstance(each, cmd.Reject)} == {"already_answered"}
-    for each in (view, other):
-        await each.wait_until(lambda each=each: bool(each.state.turns and each.state.turns[-1].reason))
-        assert each.state.turns[-1].reason == "done"
+    assert sorted(type(reply).__name__ for reply in (first, late)) == ["Ack", "Reject"]
+    assert {reply.code for reply in (first, late) if isinstance(reply, cmd.Reject)} == {"already_answered"}
+    for session_view in (view, other):
+        await session_view.wait_until(
+            lambda bound_view=session_view: bool(bound_view.state.turns and bound_view.state.turns[-1].reason)
+        )
+        assert session_view.state.turns[-1].reason == "done"
     await second.close()
 
 
 async def test_each_is_told_how_many_there_are_and_one_that_closes_the_session_leaves_it_to_the_others(screen):
     session = await opened(screen)
-    counts = (each.event.count async for each in screen.events(session) if isinstance(each.event, ev.ClientsChanged))
+    counts = (
+        envelope.event.count
+        async for envelope in screen.events(session)
+        if isinstance(envelope.event, ev.ClientsChanged)
+    )
     second = await attach(session)
     assert await anext(counts) == 2
     stream = second.events(session)
@@ -129,7 +135,7 @@ async def test_each_is_told_how_many_there_are_and_one_that_closes_the_session_l
     refused = await second.submit(cmd.SessionClose(session=session, discard=True))
     assert refused.code == "session_shared"
     assert isinstance(await second.submit(cmd.SessionClose(session=session)), cmd.Ack)
-    assert [each async for each in stream if isinstance(each.event, ev.SessionClosed)] == []
+    assert [envelope async for envelope in stream if isinstance(envelope.event, ev.SessionClosed)] == []
     assert await anext(counts) == 1
     assert isinstance(await screen.submit(cmd.ModeSet(session=session, mode="ask")), cmd.Ack)
     await second.close()
@@ -142,7 +148,7 @@ async def test_a_detached_session_goes_on_and_whoever_comes_back_answers_and_end
     assert isinstance(await screen.submit(cmd.SessionDetach(session=session)), cmd.Ack)
     await screen.close()
     assert screen.stays
-    assert [each.info.id for each in list_running()] == [session]
+    assert [running_session.info.id for running_session in list_running()] == [session]
     assert choose_running(parse(["--dir", str(project)])) == (session, project)
     back = await reach_engine(ScreenArguments(directory=project, program=("/nowhere",)), session)
     assert isinstance(await back.submit(cmd.SessionResume(session=session)), cmd.Ack)
@@ -177,7 +183,11 @@ asyncio.run(main())
     host = await asyncio.create_subprocess_exec(PROGRAM[0], "-c", code, stdout=asyncio.subprocess.PIPE)
     session, pid = (await host.stdout.readline()).decode().split()
     second = await attach(session)
-    counts = (each.event.count async for each in second.events(session) if isinstance(each.event, ev.ClientsChanged))
+    counts = (
+        envelope.event.count
+        async for envelope in second.events(session)
+        if isinstance(envelope.event, ev.ClientsChanged)
+    )
     assert await anext(counts) == 2
     host.kill()
     await host.wait()
@@ -299,7 +309,7 @@ async def test_the_command_line_says_what_runs_and_how_to_reach_it(screen, proje
     renamed = await run(project, "sessions", "rename", session, "Told from outside", env=environment(None))
     assert renamed.code == 0, renamed.err
     listed = await run(project, "sessions", "--json", env=environment(None))
-    assert [(each["title"], each["running"]) for each in json.loads(listed.out)] == [("Told from outside", True)]
+    assert [(entry["title"], entry["running"]) for entry in json.loads(listed.out)] == [("Told from outside", True)]
     refused = await run(project, "-p", "Hello", "-c", env=environment(None))
     assert refused.code == 1
     assert f"agent-tui attach {session}" in refused.err
@@ -316,11 +326,11 @@ async def test_the_screen_of_a_tab_attaches_without_a_terminal_and_leaves_the_se
         env=environment(None, TEXTUAL_DRIVER="textual.drivers.web_driver:WebDriver", COLUMNS="100", ROWS="30"),
     )
     assert await tab.stdout.readline() == b"__GANGLION__\n"
-    shown = b""
+    output = b""
     async with asyncio.timeout(40):
-        while b"2 clients" not in shown:
+        while b"2 clients" not in output:
             kind, size = await tab.stdout.readexactly(1), int.from_bytes(await tab.stdout.readexactly(4), "big")
-            shown += await tab.stdout.readexactly(size) if kind in b"DM" else pytest.fail(f"{kind!r} is no packet")
+            output += await tab.stdout.readexactly(size) if kind in b"DM" else pytest.fail(f"{kind!r} is no packet")
     assert isinstance(await screen.submit(cmd.SessionDetach(session=session)), cmd.Ack)
     tab.terminate()
     await tab.stdout.read()
@@ -339,7 +349,9 @@ async def test_the_terminal_of_a_screen_hangs_up_over_ssh_and_its_turn_waits_for
         screen.wait_for(b"waits for you")
         screen.signal(signal.SIGHUP)
         screen.process.wait(40)
-        ((session, workspace),) = [(each.info.id, each.workspace) for each in list_running()]
+        ((session, workspace),) = [
+            (running_session.info.id, running_session.workspace) for running_session in list_running()
+        ]
         assert workspace == project
         back = await attach(session)
         view = SessionView(back, session)
@@ -360,7 +372,11 @@ async def test_who_does_not_read_is_dropped_and_holds_up_nobody(project, monkeyp
     assert b"ack" in await reader.readline()
     reader._transport.pause_reading()
     question = encode_record({"id": 2, "query": q.FileQuery(session=session, path="long.txt")}) + b"\n"
-    counts = (each.event.count async for each in owner.events(session) if isinstance(each.event, ev.ClientsChanged))
+    counts = (
+        envelope.event.count
+        async for envelope in owner.events(session)
+        if isinstance(envelope.event, ev.ClientsChanged)
+    )
     assert await anext(counts) == 2
     writer.writelines([question] * 100)
     async with asyncio.timeout(40):

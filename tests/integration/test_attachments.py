@@ -62,16 +62,16 @@ class Desk:
         await self.engine.wait_idle(self.session)
         return reply
 
-    async def attach(self, **said) -> cmd.Reply:
-        return await self.submit(cmd.AttachmentAdd(session=self.session, **said))
+    async def attach(self, **fields) -> cmd.Reply:
+        return await self.submit(cmd.AttachmentAdd(session=self.session, **fields))
 
     @property
     def labels(self) -> list[str]:
         return list(self.engine.state(self.session).attachments)
 
-    async def turn(self, text: str, **said) -> list[ev.AnyEvent]:
+    async def turn(self, text: str, **fields) -> list[ev.AnyEvent]:
         before = self.engine.state(self.session).seq
-        reply = await self.submit(cmd.TurnSubmit(session=self.session, text=text, **said))
+        reply = await self.submit(cmd.TurnSubmit(session=self.session, text=text, **fields))
         assert isinstance(reply, cmd.Ack), reply
         return await self.until_turn_end(before)
 
@@ -88,10 +88,10 @@ class Desk:
         """The bytes of all attachments of a request."""
         asked = self.model.requests[request]
         return [
-            asked.blobs(each.digest)
+            asked.blobs(attachment.digest)
             for message in asked.messages
             if isinstance(message, UserMessage | ToolMessage)
-            for each in message.attachments
+            for attachment in message.attachments
         ]
 
     def words(self, request: int = -1) -> str:
@@ -99,8 +99,8 @@ class Desk:
 
     def notices(self) -> list[str]:
         log = self.engine._find_session(self.session).log
-        found = [each.event for each in log.read(after=0, limit=10_000, brief=False)]
-        return [each.message for each in found if isinstance(each, ev.Notice)]
+        events = [envelope.event for envelope in log.read(after=0, limit=10_000, brief=False)]
+        return [notice.message for notice in events if isinstance(notice, ev.Notice)]
 
 
 @pytest.fixture
@@ -195,7 +195,7 @@ async def test_bytes_that_are_gone_are_told_of_and_the_session_goes_on(project):
         assert seen[-1].reason == "done"
         assert desk.sent() == []
         assert "its bytes are gone" in desk.words()
-        assert [each for each in desk.notices() if "can't be sent" in each]
+        assert [notice for notice in desk.notices() if "can't be sent" in notice]
 
 
 async def test_a_model_without_pictures_refuses_before_anything_is_sent(project):
@@ -226,9 +226,9 @@ async def test_after_a_switch_to_a_model_without_pictures_words_stand_for_them(p
         assert desk.sent() == []
         assert "[image shot.png, 640×480 png" in desk.words()
         assert "this model takes no pictures]" in desk.words()
-        assert [each for each in desk.notices() if f"{BLIND} is sent a line" in each]
+        assert [notice for notice in desk.notices() if f"{BLIND} is sent a line" in notice]
         await desk.turn("And again?")
-        assert len([each for each in desk.notices() if f"{BLIND} is sent" in each]) == 1
+        assert len([notice for notice in desk.notices() if f"{BLIND} is sent" in notice]) == 1
         assert desk.model.requests[-1].messages[0] is desk.model.requests[-2].messages[0]
         await desk.submit(cmd.ModelSet(session=desk.session, model=SIGHTED))
         await desk.turn("Now you see it")
@@ -269,19 +269,21 @@ async def test_a_mentioned_picture_is_attached_and_a_damaged_one_is_told_of(proj
         assert '<file path="a.png" note="attached, 640×480 png' in words
         assert '<file path="half.png" note="not attached: half.png is a damaged PNG' in words
         assert '<file path="a.txt">\none\ntwo' in words
-        assert [each for each in desk.notices() if each.startswith("half.png is not attached")]
+        assert [notice for notice in desk.notices() if notice.startswith("half.png is not attached")]
 
 
 async def test_read_file_shows_the_model_a_picture(project):
     (project / "a.png").write_bytes(PNG)
     async with desk_in(project, calls(("read_file", {"target_file": "a.png"})), says("I see.")) as desk:
         seen = await desk.turn("Look at a.png")
-        (done,) = [each for each in seen if isinstance(each, ev.ToolFinished)]
+        (done,) = [event for event in seen if isinstance(event, ev.ToolFinished)]
         assert done.status == "completed"
         assert done.summary.startswith("640×480 png")
         assert desk.sent() == [PNG]
-        (shown,) = next(each.document for each in seen if isinstance(each, ev.DocumentFinished)).metadata.attachments
-        assert (desk.engine._find_session(desk.session).log.path.parent / shown.path).read_bytes() == PNG
+        (attachment,) = next(
+            event.document for event in seen if isinstance(event, ev.DocumentFinished)
+        ).metadata.attachments
+        assert (desk.engine._find_session(desk.session).log.path.parent / attachment.path).read_bytes() == PNG
         result = desk.model.requests[-1].messages[-1]
         assert isinstance(result, ToolMessage)
         assert result.content.startswith("image: 640×480 png")
@@ -362,7 +364,7 @@ async def test_a_picture_counts_in_the_context(project):
 async def test_what_can_not_be_attached_is_refused_with_a_reason(project, tmp_path):
     (tmp_path / "a.txt").write_text("words")
     async with desk_in(project) as desk:
-        for said, words in (
+        for fields, words in (
             ({"path": str(tmp_path / "a.txt")}, "neither a picture nor a PDF"),
             ({"path": str(tmp_path / "none.png")}, "No such file"),
             ({"path": str(tmp_path)}, "can't be read"),
@@ -371,8 +373,8 @@ async def test_what_can_not_be_attached_is_refused_with_a_reason(project, tmp_pa
             ({"data": PNG[:100]}, "damaged"),
             ({}, "name a file or give its bytes"),
         ):
-            reply = await desk.attach(**said)
-            assert isinstance(reply, cmd.Reject), said
+            reply = await desk.attach(**fields)
+            assert isinstance(reply, cmd.Reject), fields
             assert words in reply.message, reply
         assert desk.labels == []
 
@@ -397,4 +399,4 @@ def test_a_picture_that_is_none_ends_a_prompt_without_a_screen(project, monkeypa
     assert run_print(options, models=desk.access()) == ExitCode.FAILED
     assert "neither a picture nor a PDF" in capsys.readouterr().err
     assert desk.model.requests == []
-    assert list_sessions(SessionStore(project), limit=9, known={}) == ()
+    assert list_sessions(SessionStore(project), limit=9, summaries={}) == ()

@@ -59,9 +59,9 @@ async def test_an_agent_of_this_machine_is_run_by_a_process_of_its_own_and_pulle
         session = await pull_agent(store, ended, project)
         changes = await read_changes(project, session)
         assert list(changes) == ["a.txt"]
-        found = await store.find(agent.id)
-        assert found is not None
-        assert found.pulled
+        stored_agent = await store.find(agent.id)
+        assert stored_agent is not None
+        assert stored_agent.pulled
 
 
 @pytest.mark.parametrize("is_clone", [False, True], ids=["in place", "clone"])
@@ -110,7 +110,7 @@ async def test_a_message_is_the_next_prompt_of_an_agent_that_ended_and_stop_ends
         agent = await start_agent(store, request, ())
         await wait_for(store, all_ended)
         await send_message(store, agent, "And now run it", ())
-        await wait_for(store, lambda found: found[0].state == "running" and found[0].attempt == 2)
+        await wait_for(store, lambda agents: agents[0].state == "running" and agents[0].attempt == 2)
         await stop_agent(store, agent)
         [ended] = await wait_for(store, all_ended)
         assert ended.state == "stopped"
@@ -128,7 +128,7 @@ async def test_what_an_agent_asks_waits_for_an_answer_by_the_store_and_gives_up_
         model = play(tmp_path, (command("echo hi > b.txt"), "Done."))
         request = AgentRequest(task_description="Run it", workspace_path=str(project), model=model)
         agent = await start_agent(store, request, ())
-        [waiting] = await wait_for(store, lambda found: found[0].state == "waiting")
+        [waiting] = await wait_for(store, lambda agents: agents[0].state == "waiting")
         assert waiting.waits_for == "echo hi > b.txt"
         engine_log = next(get_agent_dir(agent.id).rglob("log.jsonl")).read_text()
         asked = engine_log.split('"type":"approval.requested","id":"')[1].split('"')[0]
@@ -138,8 +138,8 @@ async def test_what_an_agent_asks_waits_for_an_answer_by_the_store_and_gives_up_
         limits = AgentLimits(answer_seconds=1)
         request = AgentRequest(task_description="Run it", workspace_path=str(project), model=model, limits=limits)
         await start_agent(store, request, ())
-        found = await wait_for(store, all_ended)
-        assert found[0].state == "stopped"
+        stored_agents = await wait_for(store, all_ended)
+        assert stored_agents[0].state == "stopped"
 
 
 async def test_an_agent_whose_worker_was_killed_is_taken_up_from_its_log(tmp_path, project):
@@ -158,9 +158,9 @@ async def test_an_agent_whose_worker_was_killed_is_taken_up_from_its_log(tmp_pat
         [running] = await store.list_agents()
         os.kill(int(running.worker.rpartition(":")[2]), signal.SIGKILL)
         await start_agent(store, request, PROGRAM)
-        found = await wait_for(store, lambda agents: agents[-1].state in ENDED)
-        assert (found[-1].state, found[-1].attempt, found[-1].pending) == ("done", 2, 1)
-        await stop_agent(store, found[0])
+        stored_agents = await wait_for(store, lambda agents: agents[-1].state in ENDED)
+        assert (stored_agents[-1].state, stored_agents[-1].attempt, stored_agents[-1].pending) == ("done", 2, 1)
+        await stop_agent(store, stored_agents[0])
         await wait_for(store, all_ended)
 
 
@@ -224,9 +224,9 @@ async def test_what_an_agent_did_in_a_clone_is_pushed_as_a_branch_when_the_user_
         hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
         hook.chmod(0o755)
         assert await push_agent(store, ended, "say-two") == "say-two"
-    shown = show_commit(origin, "say-two")
-    assert shown.startswith("Say two\n")
-    assert "+two" in shown
+    commit_text = show_commit(origin, "say-two")
+    assert commit_text.startswith("Say two\n")
+    assert "+two" in commit_text
     assert (origin / "a.txt").read_text() == "one\n"
     assert not (tmp_path / "ran").exists()
 
@@ -243,10 +243,10 @@ def workers(server: Server, count: int, tmp_path: Path) -> Iterator[list[subproc
     try:
         yield started
     finally:
-        for each in started:
-            each.terminate()
-        for each in started:
-            each.wait()
+        for process in started:
+            process.terminate()
+        for process in started:
+            process.wait()
 
 
 async def test_six_agents_of_a_team_end_once_each_though_a_worker_is_killed_in_a_command(
@@ -258,18 +258,18 @@ async def test_six_agents_of_a_team_end_once_each_though_a_worker_is_killed_in_a
             for number in range(6):
                 request = AgentRequest(task_description=f"Change {number}", repository_url=repository, model=model)
                 await start_agent(store, request, ())
-            await wait_for(store, lambda found: len({each.worker for each in found if each.session}) == 2)
+            await wait_for(store, lambda agents: len({agent.worker for agent in agents if agent.session}) == 2)
             victim = str(machines[0].pid)
             machines[0].kill()
-            found = await wait_for(store, all_ended)
-        assert [each.state for each in found] == ["done"] * 6
-        assert all(each.pending == 1 for each in found)
-        taken_up = [each for each in found if each.attempt > 1]
+            stored_agents = await wait_for(store, all_ended)
+        assert [agent.state for agent in stored_agents] == ["done"] * 6
+        assert all(agent.pending == 1 for agent in stored_agents)
+        taken_up = [agent for agent in stored_agents if agent.attempt > 1]
         assert taken_up
-        assert all(not each.worker.endswith(f":{victim}") for each in taken_up)
-        for each in found:  # each turn of the task was begun once
-            log = await store.read_log(each.id)
-            assert log.count(f'"type":"turn.started","prompt":"{each.title}"'.encode()) == 1
+        assert all(not agent.worker.endswith(f":{victim}") for agent in taken_up)
+        for agent in stored_agents:  # each turn of the task was begun once
+            log = await store.read_log(agent.id)
+            assert log.count(f'"type":"turn.started","prompt":"{agent.title}"'.encode()) == 1
         changes = await read_changes(project, await pull_agent(store, taken_up[0], project))
         assert list(changes) == ["a.txt"]
 
@@ -297,7 +297,7 @@ async def test_a_database_that_goes_away_and_comes_back_costs_no_agent(tmp_path,
     store = open_store(postgres.url, lease=2.0)
     async with opened(store), working(store):
         agent = await start_agent(store, AgentRequest(task_description="x", repository_url=repository, model=model), ())
-        await wait_for(store, lambda found: bool(found[0].session))
+        await wait_for(store, lambda agents: bool(agents[0].session))
         await asyncio.to_thread(postgres.stop)
         await asyncio.to_thread(postgres.start)
         [ended] = await wait_for_reconnected(store)
@@ -309,9 +309,9 @@ async def wait_for_reconnected(store: AgentStore) -> list[BackgroundAgent]:
 
     async for _ in store.watch():
         with contextlib.suppress(StoreUnavailable):
-            found = await store.list_agents()
-            if all_ended(found):
-                return found
+            agents = await store.list_agents()
+            if all_ended(agents):
+                return agents
     raise AssertionError("the store ended")
 
 

@@ -25,18 +25,22 @@ def project(tmp_path: Path) -> Path:
 async def test_an_agent_is_started_followed_spoken_to_and_pulled_into_a_review(tmp_path, project):
     model = play(tmp_path, (EDIT, "Done."), ("Really done.",))
     async with serving(project) as served, opened(open_store()) as store, working(store), served.client() as client:
-        made = await client.post(AGENTS, json={"taskDescription": "Change it", "model": model})
-        assert (made.status_code, made.json()["state"]) == (201, "queued")
-        at = f"{AGENTS}/{made.json()['id']}"
-        told = parse_stream((await client.get(f"{at}/events")).text)
-        assert [told[0].data["id"], told[-2].data["state"], told[-1].data] == [made.json()["id"], "done", "[DONE]"]
-        assert {each.name for each in told[:-1]} == {"agent.changed"}
+        response = await client.post(AGENTS, json={"taskDescription": "Change it", "model": model})
+        assert (response.status_code, response.json()["state"]) == (201, "queued")
+        at = f"{AGENTS}/{response.json()['id']}"
+        events = parse_stream((await client.get(f"{at}/events")).text)
+        assert [events[0].data["id"], events[-2].data["state"], events[-1].data] == [
+            response.json()["id"],
+            "done",
+            "[DONE]",
+        ]
+        assert {event.name for event in events[:-1]} == {"agent.changed"}
         assert (await client.post(f"{at}/messages", json={"text": "Are you sure?"})).status_code == 202
         assert parse_stream((await client.get(f"{at}/events")).text)[-2].data["message"] == "Really done."
         pulled = await client.post(f"{at}/pull", json={})
         assert (pulled.status_code, pulled.json()["pending"]) == (200, 1)
         hunks = (await client.get(f"{SESSIONS}/{pulled.json()['session']}/hunks")).json()
-        assert [each["path"] for each in hunks["changes"]] == ["a.txt"]
+        assert [change["path"] for change in hunks["changes"]] == ["a.txt"]
         again = await client.post(f"{at}/pull", json={})
         assert (again.status_code, again.json()["error"]["code"]) == (409, "session_exists")
         assert (await client.delete(at)).status_code == 204
@@ -48,10 +52,10 @@ async def test_an_agent_is_started_followed_spoken_to_and_pulled_into_a_review(t
 async def test_an_agent_that_runs_is_stopped_and_is_not_forgotten_or_pulled_before(tmp_path, project):
     model = play(tmp_path, (command("sleep 60"), "Done."))
     async with serving(project) as served, opened(open_store()) as store, working(store), served.client() as client:
-        made = await client.post(AGENTS, json={"taskDescription": "Run it", "model": model})
-        at = f"{AGENTS}/{made.json()['id']}"
+        response = await client.post(AGENTS, json={"taskDescription": "Run it", "model": model})
+        at = f"{AGENTS}/{response.json()['id']}"
         following = asyncio.create_task(client.get(f"{at}/events"))
-        await wait_for(store, lambda found: found[0].state == "running" and bool(found[0].session))
+        await wait_for(store, lambda agents: agents[0].state == "running" and bool(agents[0].session))
         for refused in (await client.delete(at), await client.post(f"{at}/pull", json={})):
             assert (refused.status_code, refused.json()["error"]["code"]) == (409, "agent_runs")
         assert (await client.post(f"{at}/stop")).status_code == 202
@@ -89,10 +93,10 @@ async def test_a_client_reaches_nothing_outside_of_what_is_served_and_raises_no_
                 assert (answer.json()["error"]["code"], body) == (code, body)
         assert await store.list_agents() == []
     async with serving(elsewhere) as served, served.client() as client:
-        made = await client.post(AGENTS, json={"taskDescription": "x", "limits": {"maxCost": 100.0}})
-        assert made.status_code == 201
+        response = await client.post(AGENTS, json={"taskDescription": "x", "limits": {"maxCost": 100.0}})
+        assert response.status_code == 201
         assert len((await client.get(AGENTS)).json()["agents"]) == 1
     async with serving(project) as served, served.client() as client:
         assert (await client.get(AGENTS)).json() == {"agents": []}
-        assert (await client.get(f"{AGENTS}/{made.json()['id']}")).status_code == 404
-        assert (await client.delete(f"{AGENTS}/{made.json()['id']}")).status_code == 404
+        assert (await client.get(f"{AGENTS}/{response.json()['id']}")).status_code == 404
+        assert (await client.delete(f"{AGENTS}/{response.json()['id']}")).status_code == 404

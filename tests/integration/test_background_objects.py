@@ -48,8 +48,8 @@ async def test_files_of_an_agent_are_objects_from_which_it_is_pulled_as_hunks_un
             [ended] = await wait_for(store, all_ended)
         assert (ended.state, ended.pending) == ("done", 1)
         keys = s3.list_keys()
-        assert any(each.startswith(f"agents/{agent.id}/blobs/") for each in keys)
-        assert all(each.startswith(f"agents/{agent.id}/") for each in keys)
+        assert any(key.startswith(f"agents/{agent.id}/blobs/") for key in keys)
+        assert all(key.startswith(f"agents/{agent.id}/") for key in keys)
         assert (await count_rows(store, "files"), await count_rows(store, "objects")) == (0, len(keys))
         assert await store.read_log(agent.id)
 
@@ -72,7 +72,7 @@ async def test_a_result_waits_until_the_object_store_takes_it_and_says_so_meanwh
         s3.delete_bucket()
         agent = await start_agent(store, request, ())
         assert agent.id != first.id
-        [waiting] = await wait_for(store, lambda found: bool(found[0].message))
+        [waiting] = await wait_for(store, lambda agents: bool(agents[0].message))
         assert (waiting.state, waiting.message) == (
             "running",
             "The object store has no bucket 'team'. Create it, or correct background.blobs.",
@@ -88,11 +88,11 @@ async def test_files_are_found_where_they_were_kept_whatever_is_configured_by_no
     both = open_store(postgres.url), open_store(postgres.url, blobs=s3.address())
     async with opened(both[0]) as rows, opened(both[1]) as objects:
         await rows.keep_file("bga_0000000000000001", "blobs/old", b"in a row")
-        assert [each async for each in objects.read_files("bga_0000000000000001")] == [("blobs/old", b"in a row")]
+        assert [file async for file in objects.read_files("bga_0000000000000001")] == [("blobs/old", b"in a row")]
         large = bytes(range(256)) * 40_000  # of several parts
         await objects.keep_file("bga_0000000000000002", "blobs/new", large)
         await objects.keep_file("bga_0000000000000003", "blobs/other", b"of another agent")
-        assert [each async for each in objects.read_files("bga_0000000000000002")] == [("blobs/new", large)]
+        assert [file async for file in objects.read_files("bga_0000000000000002")] == [("blobs/new", large)]
         for refused in (rows.read_files("bga_0000000000000002").__anext__(), rows.delete("bga_0000000000000002")):
             with pytest.raises(ConfigError, match="are in s3://team/agents, and no object store is configured"):
                 await refused
@@ -150,8 +150,8 @@ async def test_each_failure_of_an_object_store_says_what_to_do_and_nothing_secre
         await use(ObjectStore(parse_address(s3.address())), verb)
     for caught in (missing, away, refused):
         assert caught.value.hint
-        said = caught.value.format_with_hint()
-        assert all(each not in said for each in (s3.key, s3.secret, "not-the-right-one"))
+        message = caught.value.format_with_hint()
+        assert all(secret not in message for secret in (s3.key, s3.secret, "not-the-right-one"))
 
 
 def test_a_worker_that_can_not_use_the_object_store_takes_no_agents_and_says_why(monkeypatch, postgres, s3):

@@ -52,7 +52,7 @@ async def test_n36_a_row_with_a_path_for_a_session_is_refused_and_deletes_and_wr
         assert "can't be read" in listed[ID].message
         await delete_agent(store, listed[ID])
         assert [agent.id for agent in await store.list_agents()] == [OTHER]
-    assert [each.name for each in victim.iterdir()] == ["kept.txt"]
+    assert [path.name for path in victim.iterdir()] == ["kept.txt"]
 
 
 async def test_n36_a_queued_row_that_can_not_be_read_keeps_no_other_agent_waiting(tmp_path):
@@ -83,7 +83,7 @@ async def test_n36_a_file_of_a_pulled_session_is_written_below_it_or_not_at_all(
         with pytest.raises(StateError, match="is no path of a session's file"):
             await pull_agent(store, agent, project)
         await delete_agent(store, agent)
-    written = [each.name for each in tmp_path.rglob("*") if each.is_file() and each.read_bytes() == b"planted"]
+    written = [file.name for file in tmp_path.rglob("*") if file.is_file() and file.read_bytes() == b"planted"]
     assert written == []
 
 
@@ -97,7 +97,7 @@ async def test_n36_a_link_in_the_place_of_a_pulled_session_is_not_followed(tmp_p
             link.symlink_to(victim)
             with pytest.raises(StateError):  # what is pulled then begins as no session does
                 await pull_agent(store, agent, project)
-            assert [each.name for each in victim.rglob("*")] == ["kept.txt"]
+            assert [path.name for path in victim.rglob("*")] == ["kept.txt"]
             remove_tree(place)
         await delete_agent(store, agent)
     assert (victim / "kept.txt").read_text() == "mine"

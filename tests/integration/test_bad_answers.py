@@ -39,17 +39,17 @@ async def talk(monkeypatch, project, wire: str, *steps: Step | str, prompts: int
 
 
 def ends(seen: list[Any]) -> list[str]:
-    return [each.reason for each in seen if isinstance(each, ev.TurnFinished)]
+    return [event.reason for event in seen if isinstance(event, ev.TurnFinished)]
 
 
 def codes(seen: list[Any]) -> list[str]:
     """Of what was tried again, as the user saw it."""
-    return [each.code for each in seen if isinstance(each, ev.StepRetried)]
+    return [event.code for event in seen if isinstance(event, ev.StepRetried)]
 
 
 def answered(seen: list[Any]) -> list[AssistantMessage]:
-    messages = [each.message for each in seen if isinstance(each, ev.MessageAppended)]
-    return [each for each in messages if isinstance(each, AssistantMessage)]
+    messages = [event.message for event in seen if isinstance(event, ev.MessageAppended)]
+    return [message for message in messages if isinstance(message, AssistantMessage)]
 
 
 @on_every_wire
@@ -68,10 +68,10 @@ FORMS = [{"newline": "\r\n"}, {"comments": True}, {"write_size": 1}, {"newline":
 @on_every_wire
 @pytest.mark.parametrize("form", FORMS, ids=str)
 async def test_the_form_of_a_stream_does_not_matter(project, monkeypatch, wire, form):
-    said = "Größe 日本語 👩‍👩‍👧 — « fin »"
-    steps = [thought(Say(text=said), READ, **form), thought(Say(text=said), **form), Step(text=said, **form)]
+    text = "Größe 日本語 👩‍👩‍👧 — « fin »"
+    steps = [thought(Say(text=text), READ, **form), thought(Say(text=text), **form), Step(text=text, **form)]
     server, seen = await talk(monkeypatch, project, wire, *steps)
-    assert [each.content for each in answered(seen)] == [said] * 3
+    assert [message.content for message in answered(seen)] == [text] * 3
     assert_only_appended(server)
 
 
@@ -90,7 +90,7 @@ async def test_an_error_in_the_middle_is_told_and_the_step_tried_again(project, 
     broken = thought(Say(text=MUCH), Call(name="read_file", arguments=args), error_at=place, error_type=kind)
     server, seen = await talk(monkeypatch, project, wire, broken, thought(READ), SAID, SAID)
     assert ends(seen) == ["done", "done"]
-    (retried,) = [each for each in seen if isinstance(each, ev.StepRetried)]
+    (retried,) = [event for event in seen if isinstance(event, ev.StepRetried)]
     assert "it failed" in retried.message
     assert len(answered(seen)) == 3
     assert len(server.answered) == 4
@@ -102,7 +102,7 @@ async def test_silence_is_a_time_out_that_is_told_and_tried_again(project, monke
     silent = Step(text=MUCH, hang="text")
     server, seen = await talk(monkeypatch, project, wire, silent, SAID, SAID)
     assert codes(seen) == ["stalled"]
-    (retried,) = [each for each in seen if isinstance(each, ev.StepRetried)]
+    (retried,) = [event for event in seen if isinstance(event, ev.StepRetried)]
     assert "sent nothing for 0.2 s" in retried.message
     assert ends(seen) == ["done", "done"]
     assert len(server.answered) == 3
@@ -112,8 +112,8 @@ async def test_silence_is_a_time_out_that_is_told_and_tried_again(project, monke
 async def test_a_hundred_calls_in_one_answer_all_have_a_result(project, monkeypatch, wire):
     many = [Call(name="read_file", arguments={"target_file": f"none-{number}.txt"}) for number in range(100)]
     server, seen = await talk(monkeypatch, project, wire, thought(*many), SAID, SAID)
-    messages = [each.message for each in seen if isinstance(each, ev.MessageAppended)]
-    assert sum(isinstance(each, ToolMessage) for each in messages) == 100
+    messages = [event.message for event in seen if isinstance(event, ev.MessageAppended)]
+    assert sum(isinstance(message, ToolMessage) for message in messages) == 100
     assert ends(seen) == ["done", "done"]
     assert_only_appended(server)
 
@@ -143,9 +143,9 @@ async def test_ids_that_are_missing_or_twice_or_odd_keep_calls_and_results_toget
     server, seen = await talk(monkeypatch, project, wire, *steps)
     server.rules.remarks.clear()  # an id that was given twice can't go back as it was
     assert ends(seen) == ["done", "done"]
-    results = [each.message for each in seen if isinstance(each, ev.MessageAppended)]
-    told = [each.content for each in results if isinstance(each, ToolMessage)]
-    assert [("two" in each, "the other" in each) for each in told] == [(True, False), (False, True)] * 2
+    results = [event.message for event in seen if isinstance(event, ev.MessageAppended)]
+    contents = [result.content for result in results if isinstance(result, ToolMessage)]
+    assert [("two" in content, "the other" in content) for content in contents] == [(True, False), (False, True)] * 2
     assert_only_appended(server)
 
 
@@ -165,7 +165,7 @@ async def test_a_model_that_answers_nothing_is_asked_again_and_then_given_up(pro
     nothing = Step(text="")
     server, seen = await talk(monkeypatch, project, wire, nothing, SAID, nothing, nothing, nothing, SAID)
     assert ends(seen) == ["done", "failed"]
-    assert [each.code for each in seen if isinstance(each, ev.ErrorRaised)] == ["empty_answer"]
+    assert [event.code for event in seen if isinstance(event, ev.ErrorRaised)] == ["empty_answer"]
     assert_only_appended(server)
 
 

@@ -55,18 +55,18 @@ async def test_a_state_directory_that_can_not_be_written_is_explained(project, t
 
 async def test_a_state_directory_that_can_not_be_read_is_no_empty_list(project, tmp_path):
     (tmp_path / "file").write_text("")
-    said = await run(project, "sessions", env=environment(None, AGENT_TUI_STATE_DIR=str(tmp_path / "file")))
-    assert (said.code, said.out) == (ExitCode.FAILED, "")
-    assert "is not a directory. Set AGENT_TUI_STATE_DIR to one of your own." in said.err
+    result = await run(project, "sessions", env=environment(None, AGENT_TUI_STATE_DIR=str(tmp_path / "file")))
+    assert (result.code, result.out) == (ExitCode.FAILED, "")
+    assert "is not a directory. Set AGENT_TUI_STATE_DIR to one of your own." in result.err
     await ask(project, "Ok.")
     (sessions,) = get_state_dir().rglob("sessions")
     sessions.chmod(0)
     try:
-        said = await run(project, "sessions", env=environment(None), before=without_powers)
+        result = await run(project, "sessions", env=environment(None), before=without_powers)
     finally:
         sessions.chmod(0o700)
-    assert (said.code, said.out) == (ExitCode.FAILED, "")
-    assert "can't be read: Permission denied" in said.err
+    assert (result.code, result.out) == (ExitCode.FAILED, "")
+    assert "can't be read: Permission denied" in result.err
 
 
 async def test_a_session_that_has_become_read_only_is_explained_and_stays_as_it_is(project):

@@ -149,8 +149,8 @@ async def test_calls_with_the_same_id_are_both_run_and_told_apart(project, diale
     sent = requests[1].raw.decode()
     assert "two" in sent
     key = "tool_call_id" if dialect == "openai" else "tool_use_id"
-    named = [part.split('"')[2] for part in sent.split(key)[1:]]
-    assert len(set(named)) == 2
+    call_ids = [part.split('"')[2] for part in sent.split(key)[1:]]
+    assert len(set(call_ids)) == 2
 
 
 @pytest.mark.parametrize("mode", ["ask", "plan"])
@@ -285,14 +285,16 @@ async def test_a_response_with_everything_in_it_validates_and_the_schema_is_stri
         EVERYTHING[mode],
         Step(status=400, error="that was too much"),
     )
-    said = ("--output-format", "json", "--mode", mode)
-    ended, _ = await ask(project, *steps, arguments=said, dialect=dialect)
+    options = ("--output-format", "json", "--mode", mode)
+    ended, _ = await ask(project, *steps, arguments=options, dialect=dialect)
     response = json.loads(ended.out)
     schema = json.loads((ROOT / "docs" / "response.schema.json").read_text())
     validator = jsonschema.Draft202012Validator(schema)
     validator.validate(response)
     assert (ended.code, response["status"], response["mode"]) == (ExitCode.FAILED, "error", mode)
-    assert {"text", "code_block", "tool_call", kind, "error"} == {each["type"] for each in response["documents"]}
+    assert {"text", "code_block", "tool_call", kind, "error"} == {
+        response_document["type"] for response_document in response["documents"]
+    }
     assert "Let me think" not in ended.out
     for name in ("id", "conversationId", "model", "created", "status", "documents", "usage", "metadata"):
         assert not validator.is_valid({key: value for key, value in response.items() if key != name}), name

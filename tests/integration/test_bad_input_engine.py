@@ -90,8 +90,8 @@ async def test_what_a_project_may_not_set_is_a_notice_at_the_start(project):
     trust(project)
     async with engine_in(project) as client:
         reply = await client.submit(cmd.SessionOpen())
-        said = (await until(client, reply.session, ev.Notice, after=reply.seq))[-1].event
-        assert (said.level, "`small_model` was ignored" in said.message) == ("warning", True)
+        event = (await until(client, reply.session, ev.Notice, after=reply.seq))[-1].event
+        assert (event.level, "`small_model` was ignored" in event.message) == ("warning", True)
 
 
 async def test_faults_of_the_provider_end_turns_and_never_the_session(project, monkeypatch):
@@ -110,10 +110,10 @@ async def test_faults_of_the_provider_end_turns_and_never_the_session(project, m
             for _ in range(5):
                 seen = await turn(client, session, after)
                 after = seen[-1].seq
-                codes += [each.event.code for each in seen if isinstance(each.event, ev.ErrorRaised)]
+                codes += [envelope.event.code for envelope in seen if isinstance(envelope.event, ev.ErrorRaised)]
             assert codes == ["key_rejected", "model_unknown", "rate_limited", "request_invalid"]
             assert seen[-1].event.reason == "done"
-            assert any(isinstance(each.event, ev.ChangeProposed) for each in seen)
+            assert any(isinstance(envelope.event, ev.ChangeProposed) for envelope in seen)
 
 
 async def test_d2_a_torn_log_is_mended_said_and_gone_on_with(project, monkeypatch):

@@ -67,7 +67,7 @@ class Candidates:
 
 
 def _count_said(messages: Sequence[Message]) -> int:
-    return sum(isinstance(each, AssistantMessage) and not each.interrupted for each in messages)
+    return sum(isinstance(message, AssistantMessage) and not message.interrupted for message in messages)
 
 
 def access(plays: dict[str, Sequence[Step]], said_before: int = 0) -> ModelAccess:
@@ -118,9 +118,9 @@ def has_ended(event: ev.AnyEvent) -> bool:
 
 
 async def compare(engine: Engine, session: str) -> tuple[TriedCandidate, ...]:
-    found = await engine.query(CandidatesQuery(session=session))
-    assert isinstance(found, CandidatesAnswer), found
-    return found.candidates
+    answer = await engine.query(CandidatesQuery(session=session))
+    assert isinstance(answer, CandidatesAnswer), answer
+    return answer.candidates
 
 
 @pytest.fixture
@@ -138,23 +138,29 @@ async def test_three_models_are_compared_by_one_command_and_hunks_of_two_are_tak
     async with opened(project, PLAYS) as (engine, session):
         asked = cmd.BestRun(session=session, text="Make the prices right", models=MODELS)
         seen = await follow(engine, asked, has_ended)
-        assert [each.reason for each in seen if isinstance(each, ev.TurnFinished)] == ["done"]
+        assert [end.reason for end in seen if isinstance(end, ev.TurnFinished)] == ["done"]
         state = engine.state(session)
         assert not state.changes, "nothing is taken by itself"
         one, two, three = await compare(engine, session)
-        assert [each.title for each in (one, two, three)] == ["1 · one", "2 · two", "3 · three"]
-        assert [each.check and each.check.has_passed for each in (one, two, three)] == [True, False, True]
-        assert {each.check and each.check.command for each in (one, two, three)} == {TEST}
-        assert [[(each.change.path, each.change.added) for each in found.changes] for found in (one, two, three)] == [
+        assert [candidate.title for candidate in (one, two, three)] == ["1 · one", "2 · two", "3 · three"]
+        assert [candidate.check and candidate.check.has_passed for candidate in (one, two, three)] == [
+            True,
+            False,
+            True,
+        ]
+        assert {candidate.check and candidate.check.command for candidate in (one, two, three)} == {TEST}
+        assert [
+            [(diff.change.path, diff.change.added) for diff in candidate.changes] for candidate in (one, two, three)
+        ] == [
             [("calc.py", 1)],
             [("calc.py", 1), ("docs/use.md", 1)],
             [("calc.py", 2)],
         ]
         assert one.usage.cost == pytest.approx(0.75)
         assert state.turns[-1].usage.cost == pytest.approx(0.25 * 9), "all of them count for the turn"
-        told = state.messages[-1].content
-        assert f"- 1 · one: 1 file, +1 −1, `{TEST}` passed" in told
-        assert "- 2 · two: 2 files, +2 −1" in told
+        content = state.messages[-1].content
+        assert f"- 1 · one: 1 file, +1 −1, `{TEST}` passed" in content
+        assert "- 2 · two: 2 files, +2 −1" in content
 
         second = three.changes[0].change.hunks[1].id
         picks = (cmd.CandidatePick(id=one.id), cmd.CandidatePick(id=three.id, path="calc.py", hunks=(second,)))
@@ -172,7 +178,7 @@ async def test_three_models_are_compared_by_one_command_and_hunks_of_two_are_tak
         change = state.changes["calc.py"]
         assert change.check is not None
         assert change.check.has_passed
-        assert [each.state for each in await compare(engine, session)] == ["taken", "ended", "taken"]
+        assert [candidate.state for candidate in await compare(engine, session)] == ["taken", "ended", "taken"]
 
 
 async def test_hunks_that_clash_wait_as_competing_versions(project):
@@ -194,8 +200,8 @@ async def test_each_knows_what_was_said_before_and_begins_from_what_is_pending(p
         await follow(engine, cmd.BestRun(session=session, text="And now?", models=("", "")), has_ended)
         first, second = await compare(engine, session)
         assert [first.title, second.title] == ["candidate 1", "candidate 2"]
-        assert [each.change.added for each in first.changes] == [1], "what was pending before is none of its work"
-        [sent] = [each for each in engine.state(session).messages if "And now?" in each.content]
+        assert [diff.change.added for diff in first.changes] == [1], "what was pending before is none of its work"
+        [sent] = [message for message in engine.state(session).messages if "And now?" in message.content]
         assert "tried 2 times" not in sent.content
         await follow(
             engine,
@@ -224,7 +230,7 @@ async def test_one_fails_one_is_stopped_and_the_others_are_compared(project):
         await follow(engine, asked, has_ended, on=stop)
         await asyncio.gather(*stopping)
         one, two = await compare(engine, session)
-        assert [each.change.path for each in one.changes] == ["calc.py"]
+        assert [diff.change.path for diff in one.changes] == ["calc.py"]
         assert two.changes == ()
         assert engine.state(session).subagents[two.id].reason == "interrupted"
 

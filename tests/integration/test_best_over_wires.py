@@ -57,9 +57,9 @@ PLAYS: Mapping[str, Script] = {
 
 
 async def compare(engine: Engine, session: str) -> Sequence[TriedCandidate]:
-    found = await engine.query(CandidatesQuery(session=session))
-    assert isinstance(found, CandidatesAnswer), found
-    return found.candidates
+    answer = await engine.query(CandidatesQuery(session=session))
+    assert isinstance(answer, CandidatesAnswer), answer
+    return answer.candidates
 
 
 async def test_three_wires_try_a_prompt_the_same_tests_judge_them_and_hunks_of_two_are_taken(tmp_path, monkeypatch):
@@ -74,17 +74,23 @@ async def test_three_wires_try_a_prompt_the_same_tests_judge_them_and_hunks_of_t
             await take_two(engine, session, tried, project)
         assert server.rules is not None
         assert server.rules.refusals == []
-        assert {each.path for each in server.answered} == {"/v1/chat/completions", "/v1/responses", "/v1/messages"}
+        assert {request.path for request in server.answered} == {
+            "/v1/chat/completions",
+            "/v1/responses",
+            "/v1/messages",
+        }
 
 
 def check_tried(tried: Sequence[TriedCandidate]) -> None:
-    assert [each.title for each in tried] == [f"{n} · {each.partition('/')[2]}" for n, each in enumerate(MODELS, 1)]
-    assert [each.check and (each.check.command, each.check.has_passed) for each in tried] == [
+    assert [candidate.title for candidate in tried] == [
+        f"{n} · {model.partition('/')[2]}" for n, model in enumerate(MODELS, 1)
+    ]
+    assert [candidate.check and (candidate.check.command, candidate.check.has_passed) for candidate in tried] == [
         (TEST, True),
         (TEST, False),
         (TEST, True),
     ]
-    assert [[len(each.change.hunks) for each in found.changes] for found in tried] == [[1], [1], [2]]
+    assert [[len(diff.change.hunks) for diff in candidate.changes] for candidate in tried] == [[1], [1], [2]]
 
 
 async def take_two(engine: Engine, session: str, tried: Sequence[TriedCandidate], project: Path) -> None:
@@ -113,24 +119,24 @@ async def test_the_answer_without_a_screen_lists_the_candidates_and_one_is_taken
         unknown = await run(project, "review", "--take", "4", env=environment(server))
         taken = await run(project, "review", "--take", "3", env=environment(server))
         again = await run(project, "review", "--take", "3", env=environment(server))
-        shown = await run(project, "review", "--print", env=environment(server))
+        review = await run(project, "review", "--print", env=environment(server))
     assert (ended.code, ended.err) == (0, "")
-    said = json.loads(ended.out)
-    tried = said["metadata"]["candidates"]
-    assert [(each["number"], each["model"], each["stopReason"]) for each in tried] == [
+    response = json.loads(ended.out)
+    tried = response["metadata"]["candidates"]
+    assert [(candidate["number"], candidate["model"], candidate["stopReason"]) for candidate in tried] == [
         (number, model, "done") for number, model in enumerate(MODELS, 1)
     ]
-    assert [(each["files"], each["added"], each["removed"]) for each in tried] == [
+    assert [(candidate["files"], candidate["added"], candidate["removed"]) for candidate in tried] == [
         ([PLACE], 1, 1),
         ([PLACE], 1, 1),
         ([PLACE], 2, 2),
     ]
-    assert [each["check"]["exitCode"] == 0 for each in tried] == [True, False, True]
-    assert {each["check"]["command"] for each in tried} == {TEST}
+    assert [candidate["check"]["exitCode"] == 0 for candidate in tried] == [True, False, True]
+    assert {candidate["check"]["command"] for candidate in tried} == {TEST}
     assert tried[1]["text"] == "In euros."
-    assert said["metadata"]["pendingChanges"] == [], "nothing is taken by itself"
+    assert response["metadata"]["pendingChanges"] == [], "nothing is taken by itself"
     assert (unknown.code, "There are: 1, 2, 3." in unknown.err) == (1, True), unknown.err
     assert (taken.code, taken.err.splitlines()) == (0, [f"taken     {PLACE}", f"passed    {TEST}"])
     assert (again.code, "There are: 1, 2." in again.err) == (1, True), again.err
-    assert f"+{MOMENT}" in shown.out
+    assert f"+{MOMENT}" in review.out
     assert MOMENT not in (project / PLACE).read_text()

@@ -115,7 +115,7 @@ async def test_where_the_user_types_the_commands_a_prompt_calls_no_model(project
         assert (engine.state(session).turns, engine.state(session).messages) == ([], [])
         await engine.submit(cmd.TurnSubmit(session=session, text="what was that?", anyway=True))
         assert (await until(engine, session, ev.TurnFinished)).reason == "done"
-        assert any("echo typed" in each.content for each in engine.state(session).messages)
+        assert any("echo typed" in message.content for message in engine.state(session).messages)
 
 
 async def test_after_another_policy_prompts_go_to_the_model_again(project):
@@ -147,5 +147,5 @@ async def test_a_configured_price_is_what_a_limit_of_cost_counts(project):
     limited, requests = await ask(project, LOOK, LOOK, LOOK, "Done.", arguments=("--max-cost", "0.15"))
     assert (limited.code, len(requests)) == (ExitCode.LIMIT, 2)  # 100 tokens a step are $0.10
     done = Step(text="Done.", usage=USED)
-    told, _ = await ask(project, done, arguments=("--output-format", "json"))
-    assert json.loads(told.out)["usage"]["cost"] == pytest.approx(0.1)
+    result, _ = await ask(project, done, arguments=("--output-format", "json"))
+    assert json.loads(result.out)["usage"]["cost"] == pytest.approx(0.1)

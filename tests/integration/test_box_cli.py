@@ -45,10 +45,10 @@ def test_output_and_exit_status_are_the_commands_and_the_effects_are_listed_and_
         "box", "run", ".", "cat a.txt; sed -i s/two/TWO/ a.txt; touch new; rm .gitignore; exit 7", cwd=project
     )
     assert (ended.returncode, ended.stdout) == (7, "one\ntwo\nthree\n")
-    told = lines(ended.stderr)
-    assert told[0][0] == "box"
-    assert told[0][1].startswith("T")
-    assert set(told[1:]) == {("edited", "a.txt"), ("created", "new"), ("deleted", ".gitignore")}
+    rows = lines(ended.stderr)
+    assert rows[0][0] == "box"
+    assert rows[0][1].startswith("T")
+    assert set(rows[1:]) == {("edited", "a.txt"), ("created", "new"), ("deleted", ".gitignore")}
     assert tree(project) == before
     assert "nothing waits" in program("review", ".", cwd=project).stdout
 
@@ -66,10 +66,10 @@ def test_a_kept_stack_is_seen_by_the_next_command_and_by_the_review(project):
     )
     assert second.stdout == f"{project}/sub\none\nTWO\nthree\n"
     assert [kind for kind, _ in lines(second.stderr)[1:]] == ["generated"]
-    shown = program("review", ".", cwd=project)
-    assert "-two\n+TWO\n" in shown.stdout
-    assert "old mode 100644\nnew mode 100755\n" in shown.stdout
-    assert "# generated  node_modules" in shown.stdout
+    result = program("review", ".", cwd=project)
+    assert "-two\n+TWO\n" in result.stdout
+    assert "old mode 100644\nnew mode 100755\n" in result.stdout
+    assert "# generated  node_modules" in result.stdout
     assert tree(project) == before
 
 
@@ -97,12 +97,12 @@ def test_a_patch_has_links_and_odd_names_as_git_has_them(project, tmp_path):
     taken = subprocess.run(["git", "apply", "-"], cwd=copy, input=patch, text=True, capture_output=True, check=False)
     assert taken.stderr == ""
     program("review", ".", "--accept", "all", "AGENTS.md", cwd=project)
-    assert {each: each.readlink() for each in copy.iterdir() if each.is_symlink()} == {
+    assert {path: path.readlink() for path in copy.iterdir() if path.is_symlink()} == {
         copy / "old link": Path("elsewhere"),
         copy / "new": Path("a.txt"),
     }
     assert tree(copy) == tree(project)
-    assert {b"we ird", b'q"u\\o', b"b\xffd", "ünï".encode()} <= {os.fsencode(each.name) for each in copy.iterdir()}
+    assert {b"we ird", b'q"u\\o', b"b\xffd", "ünï".encode()} <= {os.fsencode(path.name) for path in copy.iterdir()}
     assert os.access(copy / "a.txt", os.X_OK)
 
 
@@ -145,12 +145,12 @@ def test_what_is_protected_is_only_accepted_by_its_name(project):
     left = program("review", ".", "--accept", "all", cwd=project)
     assert left.returncode == 4
     (line,) = [
-        each for each in left.stderr.splitlines() if each.startswith("left      .vscode/settings.json (protected: ")
+        row for row in left.stderr.splitlines() if row.startswith("left      .vscode/settings.json (protected: ")
     ]
     assert line.endswith("it is accepted by its name only)")
     assert not (project / ".vscode").exists()
-    named = program("review", ".", "--accept", ".vscode/settings.json", cwd=project)
-    assert (named.returncode, named.stderr) == (0, "accepted  .vscode/settings.json\n")
+    result = program("review", ".", "--accept", ".vscode/settings.json", cwd=project)
+    assert (result.returncode, result.stderr) == (0, "accepted  .vscode/settings.json\n")
     assert (project / ".vscode" / "settings.json").read_text() == "{}\n"
 
 
@@ -218,7 +218,7 @@ def test_a_directory_that_is_none_is_an_error_and_nothing_starts(project, direct
 
 
 def test_a_tier_that_is_not_here_is_not_replaced_and_says_why(project):
-    missing = [each.tier for each in found().reasons if not each.ok]
+    missing = [trial.tier for trial in found().reasons if not trial.ok]
     if not missing:
         pytest.skip("this machine offers every tier")
     ended = program("box", "run", "--tier", missing[0], ".", "touch made", cwd=project)
@@ -257,9 +257,9 @@ def test_an_ordinary_user_runs_commands_in_the_box_too():
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         command = [*as_user(ORDINARY), PROGRAM[1], "box", "run", "--keep", ".", "id -u; rm a.txt; touch b"]
-        kept = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, check=False)
-        assert (kept.returncode, kept.stdout) == (0, f"{ORDINARY}\n"), kept.stderr
-        assert set(lines(kept.stderr)[1:]) == {("deleted", "a.txt"), ("created", "b")}
+        result = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, check=False)
+        assert (result.returncode, result.stdout) == (0, f"{ORDINARY}\n"), result.stderr
+        assert set(lines(result.stderr)[1:]) == {("deleted", "a.txt"), ("created", "b")}
         assert (project / "a.txt").exists()
 
 
@@ -269,8 +269,8 @@ def test_n5_the_printed_review_shows_the_commits_and_a_verdict_says_why_it_was_n
     subprocess.run(["sh", "-c", begin], cwd=project, check=True)
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=project, capture_output=True, check=True).stdout
     program("box", "run", "--keep", ".", f"sed -i s/two/REJECTED/ a.txt; {identity} commit -qam Sweep", cwd=project)
-    shown = program("review", ".", "--print", cwd=project).stdout
-    remarks = [line for line in shown.splitlines() if line.startswith("#")]
+    stdout = program("review", ".", "--print", cwd=project).stdout
+    remarks = [line for line in stdout.splitlines() if line.startswith("#")]
     assert any("Sweep" in line for line in remarks)
     assert any("+REJECTED" in line for line in remarks)
     waits = program("review", ".", "--accept", ".git", cwd=project)
@@ -309,9 +309,9 @@ def test_n14_a_name_can_not_forge_a_line_of_the_report(project):
     name = "a\\nbox        T9\\ncreated    innocent\\x1b[2J\\u202e\\\\x"
     (project / "make.py").write_text(f"open('{name}', 'w')\n")
     ended = program("box", "run", ".", "python3 make.py", cwd=project)
-    told = lines(ended.stderr)
-    assert len(told) == 2
-    assert told[1] == ("created", "a\\nbox        T9\\ncreated    innocent\\x1b[2J\\u202e\\\\x")
+    rows = lines(ended.stderr)
+    assert len(rows) == 2
+    assert rows[1] == ("created", "a\\nbox        T9\\ncreated    innocent\\x1b[2J\\u202e\\\\x")
 
 
 def test_n14_names_that_look_alike_are_told_apart_in_the_report(project):
@@ -349,7 +349,7 @@ def test_p19_below_the_top_of_a_repository_git_works_and_secrets_above_are_kept(
     ended = program("box", "run", ".", acts, cwd=part, env={**os.environ, "GIT_AUTHOR_NAME": "t"})
     assert "above-the-part" not in ended.stdout
     assert "one\ntwo\nthree\n" in ended.stdout
-    told = dict(lines(ended.stderr))
-    assert told["created"] == "new"
+    effects = dict(lines(ended.stderr))
+    assert effects["created"] == "new"
     assert "lies outside of the workspace" in ended.stderr
     assert tree(project) == before

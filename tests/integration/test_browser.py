@@ -56,7 +56,7 @@ def play(*steps: object, report: str = "It works."):
 def said_by_child(project, team, seen):
     child = of(seen, ev.SubagentStarted)[0].id
     messages = read_child(project, team.session, child).messages
-    return [each.content for each in messages if isinstance(each, ToolMessage)]
+    return [message.content for message in messages if isinstance(message, ToolMessage)]
 
 
 @pytest.fixture
@@ -71,7 +71,11 @@ def marked(tmp_path) -> str:
 
 def list_processes(*words: str) -> list[int]:
     running = psutil.process_iter(["cmdline"])
-    return [each.pid for each in running if any(word in part for part in each.info["cmdline"] or () for word in words)]
+    return [
+        process.pid
+        for process in running
+        if any(word in part for part in process.info["cmdline"] or () for word in words)
+    ]
 
 
 @pytest.fixture
@@ -81,10 +85,10 @@ async def host(monkeypatch):
     async def resolve(_name):
         return [ip_address("127.0.0.1")]
 
-    async with WebHost({}) as found:
+    async with WebHost({}) as web_host:
         reaching = functools.partial(Proxy, public=lambda address: str(address) == "127.0.0.1", resolve=resolve)
         monkeypatch.setattr("core.shell.network_grants.Proxy", reaching)
-        yield found
+        yield web_host
 
 
 def at(host, name, reply=None):
@@ -113,13 +117,13 @@ async def test_a_page_of_the_project_is_opened_as_the_agent_sees_it_clicked_and_
     plays["parent"].insert(0, calls(("write", {"file_path": "pending.html", "contents": pending})))
     async with open_build(project, plays) as (engine, team):
         seen = await converse(engine, team.session, "[part parent]")
-        told = said_by_child(project, team, seen)
-        assert "Page Title: Shop" in told[0]
-        assert 'button "Buy" [ref=e2]' in told[1]
-        assert 'button "Sold out"' in told[3]
-        assert "no stock" in told[4]
-        assert "not on the disk" in told[7]
-        assert all(each.startswith('<web_page kind="browser" note="foreign text: data') for each in told)
+        outputs = said_by_child(project, team, seen)
+        assert "Page Title: Shop" in outputs[0]
+        assert 'button "Buy" [ref=e2]' in outputs[1]
+        assert 'button "Sold out"' in outputs[3]
+        assert "no stock" in outputs[4]
+        assert "not on the disk" in outputs[7]
+        assert all(output.startswith('<web_page kind="browser" note="foreign text: data') for output in outputs)
         report = results(engine, team.session)[1]
         assert report.content.startswith("It works.")
         [picture] = report.attachments
@@ -127,13 +131,13 @@ async def test_a_page_of_the_project_is_opened_as_the_agent_sees_it_clicked_and_
         data = engine._find_session(team.session).shadow.blobs.get(picture.digest)
         assert opened(data).size == (picture.width, picture.height)
         calls_shown = [
-            each.document.metadata
-            for each in of(seen, ev.DocumentFinished)
-            if isinstance(each.document, ToolCallDocument)
+            event.document.metadata
+            for event in of(seen, ev.DocumentFinished)
+            if isinstance(event.document, ToolCallDocument)
         ]
-        [shown] = calls_shown[-1].attachments
-        kept = engine._find_session(team.session).log.path.parent / shown.path
-        assert kept.read_bytes() == data
+        [attachment] = calls_shown[-1].attachments
+        path = engine._find_session(team.session).log.path.parent / attachment.path
+        assert path.read_bytes() == data
         assert not of(seen, ev.ApprovalRequested)
         assert set(engine.state(team.session).changes) == {"pending.html"}
     assert list_processes(marked) == []
@@ -163,15 +167,15 @@ async def test_a_dialog_is_answered_and_a_download_stays_in_the_box(project):
         act("click", target="e3", element="Get"),
         act("snapshot"),
     )
-    before = {each.name for each in project.iterdir()}
+    before = {path.name for path in project.iterdir()}
     async with open_build(project, play(*steps)) as (engine, team):
         seen = await converse(engine, team.session, "[part parent]")
-        told = said_by_child(project, team, seen)
-        assert "Sure?" in told[2]
-        assert "Page Title: Yes" in told[3]
-        assert "evil.sh" in "".join(told[4:])
+        outputs = said_by_child(project, team, seen)
+        assert "Sure?" in outputs[2]
+        assert "Page Title: Yes" in outputs[3]
+        assert "evil.sh" in "".join(outputs[4:])
         assert engine.state(team.session).changes == {}
-    assert {each.name for each in project.iterdir()} == before
+    assert {path.name for path in project.iterdir()} == before
 
 
 @boxed
@@ -182,11 +186,11 @@ async def test_a_page_of_many_elements_is_shown_in_part_and_kept_whole(project):
     steps = act("navigate", url=f"file://{project}/big.html"), act("snapshot")
     async with open_build(project, play(*steps)) as (engine, team):
         seen = await converse(engine, team.session, "[part parent]")
-        shown = said_by_child(project, team, seen)[1]
-        assert len(shown) < MAX_SHOWN + 500
-        assert "row 7" in shown
-        assert "the very end" in shown
-        assert "the whole is kept: read_file" in shown
+        output = said_by_child(project, team, seen)[1]
+        assert len(output) < MAX_SHOWN + 500
+        assert "row 7" in output
+        assert "the very end" in output
+        assert "the whole is kept: read_file" in output
 
 
 @boxed
@@ -196,14 +200,14 @@ async def test_m10_i8_a_host_is_asked_about_and_what_a_page_wants_beside_it_is_n
     steps = act("navigate", url=docs), act("snapshot"), act("navigate", url=shop), act("navigate", url=docs)
     async with open_build(project, play(*steps)) as (engine, team):
         seen = await converse(engine, team.session, "[part parent]")
-        asked = [each for each in of(seen, ev.ApprovalRequested) if each.kind == "host"]
-        assert [each.subject for each in asked] == [f"docs.example:{host.port}", f"shop.example:{host.port}"]
+        asked = [event for event in of(seen, ev.ApprovalRequested) if event.kind == "host"]
+        assert [event.subject for event in asked] == [f"docs.example:{host.port}", f"shop.example:{host.port}"]
         assert asked[0].containment == f"wanted by: browser_navigate {docs}"
         assert "text from docs.example is in the conversation" in asked[1].reason
-        told = said_by_child(project, team, seen)
-        assert "nobody granted: tracker.example" in "".join(told)
-        assert all(each.count("</web_page>") == 1 for each in told)
-        assert {each.partition(":")[0] for each in host.requests} == {"docs.example", "shop.example"}
+        outputs = said_by_child(project, team, seen)
+        assert "nobody granted: tracker.example" in "".join(outputs)
+        assert all(output.count("</web_page>") == 1 for output in outputs)
+        assert {request.partition(":")[0] for request in host.requests} == {"docs.example", "shop.example"}
         assert set(engine.state(team.session).foreign_sources) == {"docs.example", "shop.example"}
 
 
@@ -215,10 +219,10 @@ async def test_m13_where_nobody_can_be_asked_rules_alone_let_the_browser_reach_a
     steps = act("navigate", url=f"file://{project}/shop.html"), act("navigate", url=docs), act("navigate", url=shop)
     async with open_build(project, play(*steps), interactive=False) as (engine, team):
         seen = await converse(engine, team.session, "[part parent]", answers=False)
-        told = said_by_child(project, team, seen)
-        assert "Page Title: Docs" in told[1]
-        assert "The user did not allow shop.example" in told[2]
-        assert {each.partition(":")[0] for each in host.requests} == {"docs.example"}
+        outputs = said_by_child(project, team, seen)
+        assert "Page Title: Docs" in outputs[1]
+        assert "The user did not allow shop.example" in outputs[2]
+        assert {request.partition(":")[0] for request in host.requests} == {"docs.example"}
 
 
 @boxed
@@ -228,7 +232,7 @@ async def test_m10_i12_a_redirect_to_a_host_that_nobody_granted_ends_in_the_box(
     async with open_build(project, play(act("navigate", url=docs))) as (engine, team):
         seen = await converse(engine, team.session, "[part parent]")
         assert "nobody granted: 169.254.169.254" in said_by_child(project, team, seen)[0]
-        assert {each.partition(":")[0] for each in host.requests} == {"docs.example"}
+        assert {request.partition(":")[0] for request in host.requests} == {"docs.example"}
 
 
 @boxed
@@ -270,11 +274,13 @@ async def test_m10_a_server_of_this_machine_is_asked_about_by_its_port_and_opene
         )
         async with open_build(project, play(*steps)) as (engine, team):
             seen = await converse(engine, team.session, "[part parent]")
-            assert [each.subject for each in of(seen, ev.ApprovalRequested)] == [local]
-            told = said_by_child(project, team, seen)
-            assert 'button "Buy"' in told[2]
-            assert "Page Title: More" in told[3]
-            assert {"/", "/more"} <= {each.partition("/")[1] + each.partition("/")[2] for each in host.requests}
+            assert [event.subject for event in of(seen, ev.ApprovalRequested)] == [local]
+            outputs = said_by_child(project, team, seen)
+            assert 'button "Buy"' in outputs[2]
+            assert "Page Title: More" in outputs[3]
+            assert {"/", "/more"} <= {
+                request.partition("/")[1] + request.partition("/")[2] for request in host.requests
+            }
 
 
 @chromium
@@ -291,30 +297,34 @@ async def test_m1_ask_and_plan_have_no_browser(project, mode):
 @chromium
 async def test_a_browser_that_is_interrupted_leaves_no_process(project, marked):
     steps = act("navigate", url=f"file://{project}/shop.html"), act("wait_for", time=60)
-    found: set[int] = set()
+    pids: set[int] = set()
     async with open_build(project, play(*steps)) as (engine, team):
 
         def stop(event: ev.AnyEvent) -> cmd.AnyCommand | None:
-            shown = isinstance(event, ev.SubagentProgressed) and any("wait_for" in each.text for each in event.acts)
-            found.update(list_processes(marked) if shown else ())
-            return cmd.TurnInterrupt(session=team.session) if shown else None
+            is_waiting = isinstance(event, ev.SubagentProgressed) and any(
+                "wait_for" in action.text for action in event.acts
+            )
+            pids.update(list_processes(marked) if is_waiting else ())
+            return cmd.TurnInterrupt(session=team.session) if is_waiting else None
 
         seen = await converse(engine, team.session, "[part parent]", on=stop)
         assert of(seen, ev.TurnFinished)[-1].reason == "interrupted"
         await engine.wait_idle(team.session)
-    assert found
+    assert pids
     assert list_processes(marked) == []
 
 
 async def test_without_a_browser_the_subagent_is_not_offered_and_a_task_says_how_to_get_one(project, monkeypatch):
-    kept = [str(Path(found).parent) for name in ("git", "sh") if (found := shutil.which(name))]
+    directories = [str(Path(executable).parent) for name in ("git", "sh") if (executable := shutil.which(name))]
     configured('[browser]\nexecutable = "no-such-browser"\n')
-    monkeypatch.setenv("PATH", ":".join(kept))
+    monkeypatch.setenv("PATH", ":".join(directories))
     async with open_build(project, play()) as (engine, team):
         await converse(engine, team.session, "[part parent]")
-        told = "".join(each.content for each in engine.state(team.session).messages if isinstance(each, UserMessage))
-        assert "- explore:" in told
-        assert "browser-use" not in told
-        said = results(engine, team.session)[0].content
-        assert "The subagent browser-use (built in) can't start: `browser.executable`: no-such-browser is no" in said
-        assert "apt install chromium" in said
+        user_text = "".join(
+            message.content for message in engine.state(team.session).messages if isinstance(message, UserMessage)
+        )
+        assert "- explore:" in user_text
+        assert "browser-use" not in user_text
+        content = results(engine, team.session)[0].content
+        assert "The subagent browser-use (built in) can't start: `browser.executable`: no-such-browser is no" in content
+        assert "apt install chromium" in content

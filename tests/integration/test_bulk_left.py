@@ -52,10 +52,10 @@ async def test_n16d_a_commit_or_a_huge_file_is_listed_and_leaves_exit_code_4(pro
     assert ended.code == ExitCode.REFUSED
     assert f"  {root} ({what}" in ended.err
     assert "agent-tui review --accept NAME" in ended.err
-    shown = await said(project, "review")
-    assert root in shown.out
+    listing = await said(project, "review")
+    assert root in listing.out
     assert await counted(project) == "1"
-    assert "nothing waits" not in shown.out
+    assert "nothing waits" not in listing.out
     everything = await said(project, "review", "--accept", "all")
     assert everything.code == ExitCode.REFUSED
     assert f"left      {root}" in everything.err
@@ -75,13 +75,13 @@ async def test_n16a_ignored_files_wait_for_nobody_and_are_kept_in_one_line(proje
     assert (ended.code, ended.err.count("wait")) == (ExitCode.DONE, 0)
     assert not (project / "__pycache__").exists()
     assert await counted(project) == "0"
-    shown = await said(project, "review")
-    assert shown.out.splitlines()[0] == "# nothing waits for a review."
-    assert "**/__pycache__ (1 files" in shown.out
+    listing = await said(project, "review")
+    assert listing.out.splitlines()[0] == "# nothing waits for a review."
+    assert "**/__pycache__ (1 files" in listing.out
     everything = await said(project, "review", "--accept", "all")
     assert everything.code == ExitCode.DONE
-    named = await said(project, "review", "--accept", "**/__pycache__")
-    assert named.code == ExitCode.DONE
+    result = await said(project, "review", "--accept", "**/__pycache__")
+    assert result.code == ExitCode.DONE
     assert (project / "__pycache__/m.pyc").exists()
 
 
@@ -101,8 +101,10 @@ async def test_caches_that_a_command_left_are_not_told_of_and_what_git_ignores_b
     async with session_in(project, access(steps)) as (engine, session):
         await run_turn(engine, session, "go")
         await submit(engine, cmd.HunkResolve(session=session, path="", verdict="accept"))
-        events = [each.event for each in scan(SessionStore(project).sessions_path / session / "log.jsonl").envelopes]
-        assert [each.message for each in events if isinstance(each, ev.Notice) and each.level == "info"] == told
+        events = [
+            envelope.event for envelope in scan(SessionStore(project).sessions_path / session / "log.jsonl").envelopes
+        ]
+        assert [event.message for event in events if isinstance(event, ev.Notice) and event.level == "info"] == told
         review = engine.state(session).review
         assert review.bulks
         assert len(ViewState(review=review).bulks) == listed

@@ -65,9 +65,9 @@ def test_what_was_accepted_is_shown_committed_and_then_nothing_is_left(project):
     propose(project)
     assert call(project, "commit").stderr.startswith(b"agent-tui: nothing that was accepted waits for a commit.")
     call(project, "review", "--accept", "a.txt")
-    shown = call(project, "commit", "--dry-run")
-    assert shown.stdout == b"on main\n\n    Renew the lines\n\n  edit    a.txt  +2 -2\n"
-    assert call(project, "commit", "--dry-run", "--only", "./a.txt").stdout == shown.stdout
+    result = call(project, "commit", "--dry-run")
+    assert result.stdout == b"on main\n\n    Renew the lines\n\n  edit    a.txt  +2 -2\n"
+    assert call(project, "commit", "--dry-run", "--only", "./a.txt").stdout == result.stdout
     assert b"accepted below b.bin waits" in call(project, "commit", "--dry-run", "--only", "b.bin").stderr
     assert git(project, "log", "--format=%s") == "first\n"
     assert call(project, "diff", "--accepted").stdout.count(b"\n+line") == 2
@@ -99,9 +99,9 @@ def test_a_pull_request_is_shown_and_nothing_is_pushed(project, tmp_path):
     propose(project)
     call(project, "review", "--accept", "a.txt")
     call(project, "commit")
-    shown = call(project, "pr", "--dry-run").stdout.decode()
-    assert shown.splitlines()[0].startswith("push HEAD as renewed to origin (")
-    assert shown.endswith("into main\n\nRenew the lines\n\n- Renew the lines\n")
+    text = call(project, "pr", "--dry-run").stdout.decode()
+    assert text.splitlines()[0].startswith("push HEAD as renewed to origin (")
+    assert text.endswith("into main\n\nRenew the lines\n\n- Renew the lines\n")
     assert git(tmp_path / "there.git", "branch", "--list", "renewed") == ""
     done = call(project, "pr", "--title", "Lines")
     assert done.returncode == 0
@@ -148,8 +148,8 @@ def test_what_a_formatter_makes_of_a_commit_waits_for_the_review_wherever_it_run
     assert refused.returncode == 4
     assert "hooks changed files of the commit. What they changed waits for your review" in refused.stderr.decode()
     assert (project / "a.txt").read_text() == edited(2, 20)
-    shown = call(project, "review", "--print").stdout.decode()
-    assert "+line 2 NEW" in shown
+    text = call(project, "review", "--print").stdout.decode()
+    assert "+line 2 NEW" in text
     call(project, "review", "--accept", "a.txt")
     done = call(project, "commit", "--hooks", place)
     assert done.returncode == 0, done.stderr

@@ -40,13 +40,15 @@ def project(tmp_path) -> Path:
     return project_at(tmp_path / "project")
 
 
-def ended(told: list[Told]) -> list[tuple[str, str]]:
-    kinds = {each.data["id"]: each.data["type"] for each in told if each.name == "document_start"}
-    return [(each.data["documentId"], kinds[each.data["documentId"]]) for each in told if each.name == "document_end"]
+def ended(events: list[Told]) -> list[tuple[str, str]]:
+    kinds = {event.data["id"]: event.data["type"] for event in events if event.name == "document_start"}
+    return [
+        (event.data["documentId"], kinds[event.data["documentId"]]) for event in events if event.name == "document_end"
+    ]
 
 
-def names(told: list[Told], document: str) -> list[str]:
-    return [each.name for each in told if document in (each.data.get("id"), each.data.get("documentId"))]
+def names(events: list[Told], document: str) -> list[str]:
+    return [event.name for event in events if document in (event.data.get("id"), event.data.get("documentId"))]
 
 
 async def streamed(client: httpx2.AsyncClient, path: str, request: dict[str, Any]) -> list[Told]:
@@ -56,18 +58,18 @@ async def streamed(client: httpx2.AsyncClient, path: str, request: dict[str, Any
     assert (answer.headers["cache-control"], answer.headers["x-accel-buffering"]) == ("no-store", "no")
     assert answer.text.startswith("retry: 2000\n\n")
     assert answer.text.endswith("data: [DONE]\n\n")
-    told = parse_stream(answer.text)[:-1]
-    for each in told:
-        STREAM.validate({"event": each.name, "data": each.data})
-    return told
+    events = parse_stream(answer.text)[:-1]
+    for event in events:
+        STREAM.validate({"event": event.name, "data": event.data})
+    return events
 
 
 def without_ids(value: Any) -> Any:
     """A response without what differs from one run to the next."""
     moving = {"id", "conversationId", "created", "duration_ms", "sessionId", "toolCallId", "path"}
     if isinstance(value, dict):
-        return {key: without_ids(each) for key, each in value.items() if key not in moving}
-    return [without_ids(each) for each in value] if isinstance(value, list) else value
+        return {key: without_ids(member) for key, member in value.items() if key not in moving}
+    return [without_ids(member) for member in value] if isinstance(value, list) else value
 
 
 def test_schemas_and_openapi_in_docs_are_those_of_the_records():
@@ -76,15 +78,15 @@ def test_schemas_and_openapi_in_docs_are_those_of_the_records():
 
 
 def test_the_examples_of_the_specification_are_documents_and_events_of_ours():
-    kinds = {each["type"] for each in SEED["documents"]}
+    kinds = {document["type"] for document in SEED["documents"]}
     assert len(kinds) == 10
-    for each in [*SEED["documents"], *SEED["response"]["documents"]]:
+    for document in [*SEED["documents"], *SEED["response"]["documents"]]:
         known = msgspec.convert(
-            each, type=next(k for k in Document.__subclasses__() if k.__struct_config__.tag == each["type"])
+            document, type=next(k for k in Document.__subclasses__() if k.__struct_config__.tag == document["type"])
         )
-        assert holds(msgspec.to_builtins(known), each)
-    for each in (told for stream in SEED["streams"] for told in stream):
-        STREAM.validate(each)
+        assert holds(msgspec.to_builtins(known), document)
+    for event in (stream_event for stream in SEED["streams"] for stream_event in stream):
+        STREAM.validate(event)
     request = msgspec.convert(SEED["request"] | {"availableTools": SEED["availableTools"]}, type=ChatRequest)
     assert request.available_tools["read_file"].allowed_paths == ("src/", "tests/")
 
@@ -92,7 +94,7 @@ def test_the_examples_of_the_specification_are_documents_and_events_of_ours():
 def holds(ours: Any, theirs: Any) -> bool:
     """True if `ours` has all that `theirs` has, and perhaps more."""
     if isinstance(theirs, dict):
-        return all(key in ours and holds(ours[key], each) for key, each in theirs.items())
+        return all(key in ours and holds(ours[key], value) for key, value in theirs.items())
     if isinstance(theirs, list):
         return len(ours) == len(theirs) and all(map(holds, ours, theirs))
     return bool(ours == theirs)
@@ -102,32 +104,36 @@ async def test_a_whole_and_a_streamed_answer_are_the_same_documents_under_the_sa
     limits = {"availableTools": {"run_terminal_cmd": {"enabled": False}}}
     async with serving(project, access(story(), story())) as served, served.client() as client:
         whole = (await client.post(CHAT, json=prompt(**limits))).json()
-        told = await streamed(client, CHAT, prompt(**limits))
-        again = (await client.get(f"/api/v1/chat/{told[-1].data['conversationId']}")).json()
+        events = await streamed(client, CHAT, prompt(**limits))
+        again = (await client.get(f"/api/v1/chat/{events[-1].data['conversationId']}")).json()
     RESPONSE.validate(whole)
     assert whole["status"] == "completed"
-    assert sorted(ended(told)) == [(each["id"], each["type"]) for each in whole["documents"]]
+    assert sorted(ended(events)) == [(document["id"], document["type"]) for document in whole["documents"]]
     assert without_ids(again) == without_ids(whole)
-    assert {each.data["documentId"]: each.data["finalContent"] for each in told if "finalContent" in each.data} == {
-        each["id"]: each["content"] for each in whole["documents"] if each["type"] in {"text", "code_block"}
+    assert {
+        event.data["documentId"]: event.data["finalContent"] for event in events if "finalContent" in event.data
+    } == {
+        document["id"]: document["content"]
+        for document in whole["documents"]
+        if document["type"] in {"text", "code_block"}
     }
-    assert told[-1].name == "done"
-    assert told[-1].data["usage"] == whole["usage"]
+    assert events[-1].name == "done"
+    assert events[-1].data["usage"] == whole["usage"]
     assert (project / "a.txt").read_text() == "one\ntwo\nthree\n"
 
 
 async def test_the_seven_events_come_in_the_order_of_the_specification(project):
     async with serving(project, access(story())) as served, served.client() as client:
-        told = await streamed(client, CHAT, prompt(availableTools={"run_terminal_cmd": {"enabled": False}}))
-    kinds = {kind: document for document, kind in reversed(ended(told))}
+        events = await streamed(client, CHAT, prompt(availableTools={"run_terminal_cmd": {"enabled": False}}))
+    kinds = {kind: document for document, kind in reversed(ended(events))}
     called = ["document_start", "tool_call_start", "tool_call_arguments", "tool_result", "document_end"]
-    text = names(told, kinds["text"])
+    text = names(events, kinds["text"])
     assert (text[0], set(text[1:-1]), text[-1]) == ("document_start", {"content_delta"}, "document_end")
-    assert names(told, kinds["tool_call"]) == called
-    assert names(told, kinds["file_edit"]) == called
-    assert {each.name for each in told} == {*called, "content_delta", "done"}
-    assert {each.name for each in told if not each.id} == {"tool_call_start", "tool_result"}  # not told whole yet
-    read = next(each for each in told if each.name == "tool_result")
+    assert names(events, kinds["tool_call"]) == called
+    assert names(events, kinds["file_edit"]) == called
+    assert {event.name for event in events} == {*called, "content_delta", "done"}
+    assert {event.name for event in events if not event.id} == {"tool_call_start", "tool_result"}  # not told whole yet
+    read = next(event for event in events if event.name == "tool_result")
     assert read.data["result"]["status"] == "success"
 
 
@@ -144,13 +150,15 @@ async def test_a_cut_stream_goes_on_behind_the_last_event_that_was_received(proj
                     break
         hold.set()  # the turn goes on without a reader
         first = parse_stream(before)
-        last = [each.id for each in first if each.id][-1]
+        last = [event.id for event in first if event.id][-1]
         replay = await client.get(f"/api/v1/chat/{conversation}/events", headers={"Last-Event-ID": last})
         whole = await client.get(f"/api/v1/chat/{conversation}/events?after=0")
     rest = parse_stream(replay.text)
     assert rest[-1].data == "[DONE]"
     assert ended(first + rest[:-1]) == ended(parse_stream(whole.text)[:-1])
-    assert {each.id for each in rest if each.id}.isdisjoint(each.id for each in first if each.name != "content_delta")
+    assert {event.id for event in rest if event.id}.isdisjoint(
+        event.id for event in first if event.name != "content_delta"
+    )
 
 
 async def test_a_retried_call_gives_the_ids_of_its_void_documents_again(project, monkeypatch):
@@ -158,25 +166,25 @@ async def test_a_retried_call_gives_the_ids_of_its_void_documents_again(project,
     monkeypatch.setattr("core.agent.turn.retry.FLOOR", 0.0)
     broken = [TextDelta("Half a "), ProviderError("the stream broke", code="cut", retryable=True)]
     async with serving(project, access([broken, says("Whole.")])) as served, served.client() as client:
-        told = await streamed(client, CHAT, prompt())
-        whole = (await client.get(f"/api/v1/chat/{told[-1].data['conversationId']}")).json()
-    assert [each.data["id"] for each in told if each.name == "document_start"] == ["doc_001", "doc_001"]
-    assert [(each["id"], each["content"]) for each in whole["documents"]] == [("doc_001", "Whole.")]
+        events = await streamed(client, CHAT, prompt())
+        whole = (await client.get(f"/api/v1/chat/{events[-1].data['conversationId']}")).json()
+    assert [event.data["id"] for event in events if event.name == "document_start"] == ["doc_001", "doc_001"]
+    assert [(document["id"], document["content"]) for document in whole["documents"]] == [("doc_001", "Whole.")]
 
 
 async def test_a_plan_asks_first_and_the_next_message_answers(project):
     async with serving(project, access([ASKS, PLANS, says("Planned.")])) as served, served.client() as client:
         asked = (await client.post(PLAN, json=prompt("Plan it"))).json()
         request = prompt("q1: jwt", conversationId=asked["conversationId"])
-        told = await streamed(client, PLAN, request)
-        state = (await client.get(f"{SESSIONS}/{told[-1].data['metadata']['sessionId']}")).json()
+        events = await streamed(client, PLAN, request)
+        state = (await client.get(f"{SESSIONS}/{events[-1].data['metadata']['sessionId']}")).json()
     RESPONSE.validate(asked)
     assert (asked["status"], asked["metadata"]["waitsFor"] != []) == ("completed", True)
-    assert [each["type"] for each in asked["documents"]] == ["clarification"]
+    assert [document["type"] for document in asked["documents"]] == ["clarification"]
     assert asked["documents"][0]["metadata"]["questions"][0]["options"][0]["id"] == "jwt"
-    (plan,) = [each.data["document"] for each in told if each.data.get("document", {}).get("type") == "plan"]
+    (plan,) = [event.data["document"] for event in events if event.data.get("document", {}).get("type") == "plan"]
     assert plan["metadata"]["todos"][0]["id"] == "a"
-    assert (state["mode"], state["questions"], [each["id"] for each in state["todos"]]) == ("plan", [], ["a"])
+    assert (state["mode"], state["questions"], [todo["id"] for todo in state["todos"]]) == ("plan", [], ["a"])
 
 
 async def test_an_approval_is_told_of_and_the_second_answer_is_refused_with_the_first(project):
@@ -191,12 +199,12 @@ async def test_an_approval_is_told_of_and_the_second_answer_is_refused_with_the_
         )
         replay = parse_stream((await client.get(f"/api/v1/chat/{waiting['conversationId']}/events")).text)
     assert (waiting["status"], waiting["metadata"]["stopReason"]) == ("streaming", "running")
-    assert sorted(each.status_code for each in both) == [202, 409]
-    refused = next(each for each in both if each.status_code == 409).json()["error"]
+    assert sorted(response.status_code for response in both) == [202, 409]
+    refused = next(response for response in both if response.status_code == 409).json()["error"]
     assert refused["code"] == "already_answered"
     assert "the user has answered" in refused["message"]
-    told = [each for each in replay if each.name == "tool_call_arguments" and "approval" in each.data]
-    assert [each.data["approval"]["id"] for each in told] == [approval]
+    events = [event for event in replay if event.name == "tool_call_arguments" and "approval" in event.data]
+    assert [event.data["approval"]["id"] for event in events] == [approval]
     assert replay[-2].data["status"] == "completed"
 
 
@@ -217,7 +225,7 @@ async def test_a_question_that_holds_a_turn_up_is_told_of_and_the_next_message_a
 async def test_rules_open_files_and_what_was_said_before_reach_the_model(project):
     model = DirectedModel([says("Yes.")])
     models = access_to(lambda _id, _settings: (model, "story"), MODEL)
-    said = [
+    messages = [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "Hello <user_query>"},
         {"role": "assistant", "content": "Hi."},
@@ -230,7 +238,7 @@ async def test_rules_open_files_and_what_was_said_before_reach_the_model(project
         "projectLayout": "src/\n  main.py",
     }
     async with serving(project, models) as served, served.client() as client:
-        answer = await client.post(CHAT, json={"messages": said, "context": context, "tools": ["read_file"]})
+        answer = await client.post(CHAT, json={"messages": messages, "context": context, "tools": ["read_file"]})
     assert answer.status_code == 200, answer.text
     sent = model.requests[0].messages[-1].content
     assert "<client_rules>\ncamelCase\n\nBe brief.\n</client_rules>" in sent
@@ -267,7 +275,7 @@ async def test_bad_requests_are_refused_with_what_is_wrong_and_nothing_is_begun(
             assert (answer.status_code, answer.json()["error"]["code"]) == (400, "request_invalid"), answer.text
         assert (await client.post(PLAN, json=prompt(mode="agent"))).json()["error"]["code"] == "mode_refused"
         listed = (await client.get(SESSIONS)).json()["sessions"]
-    assert [each["turns"] for each in listed] == [0] * len(listed)
+    assert [session["turns"] for session in listed] == [0] * len(listed)
 
 
 async def test_an_interrupt_ends_the_answer_and_a_client_that_leaves_does_not(project):
@@ -280,10 +288,10 @@ async def test_an_interrupt_ends_the_answer_and_a_client_that_leaves_does_not(pr
                     break
         running = (await client.get(f"/api/v1/chat/{conversation}")).json()
         stopped = await client.post(f"/api/v1/chat/{conversation}/interrupt", json={})
-        told = parse_stream((await client.get(f"/api/v1/chat/{conversation}/events")).text)
+        events = parse_stream((await client.get(f"/api/v1/chat/{conversation}/events")).text)
         again = await client.post(f"/api/v1/chat/{conversation}/interrupt", json={})
     assert (running["status"], stopped.status_code) == ("streaming", 202)
-    assert (told[-2].data["status"], told[-2].data["metadata"]["stopReason"]) == ("error", "interrupted")
+    assert (events[-2].data["status"], events[-2].data["metadata"]["stopReason"]) == ("error", "interrupted")
     assert again.status_code == 409
 
 

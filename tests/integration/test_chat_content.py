@@ -59,12 +59,12 @@ def user(*parts: dict[str, Any]) -> dict[str, Any]:
 
 def asked_of(model: DirectedModel, number: int) -> UserMessage:
     """The message for the words of the user in a request."""
-    found = [each for each in model.requests[number].messages if isinstance(each, UserMessage)]
-    return next(each for each in reversed(found) if "<user_query>" in each.content)
+    messages = [message for message in model.requests[number].messages if isinstance(message, UserMessage)]
+    return next(message for message in reversed(messages) if "<user_query>" in message.content)
 
 
 def digests(*pictures: bytes) -> list[str]:
-    return [hashlib.sha256(each).hexdigest() for each in pictures]
+    return [hashlib.sha256(image).hexdigest() for image in pictures]
 
 
 async def test_pictures_of_the_prompt_reach_the_model_byte_for_byte_in_their_order(project, model):
@@ -73,8 +73,8 @@ async def test_pictures_of_the_prompt_reach_the_model_byte_for_byte_in_their_ord
         answer = await client.post(CHAT, json={"messages": [user(*parts)]})
     assert answer.status_code == 200, answer.text
     asked = asked_of(model, 0)
-    assert [each.digest for each in asked.attachments] == digests(JPEG, PNG)
-    assert [each.name for each in asked.attachments] == ["picture 1", "picture 2"]
+    assert [attachment.digest for attachment in asked.attachments] == digests(JPEG, PNG)
+    assert [attachment.name for attachment in asked.attachments] == ["picture 1", "picture 2"]
     assert "Compare\nplease" in asked.content
     assert asked.content.index("[image 1: 32×16 jpeg") < asked.content.index("[image 2: 64×48 png")
 
@@ -82,18 +82,21 @@ async def test_pictures_of_the_prompt_reach_the_model_byte_for_byte_in_their_ord
 async def test_a_picture_alone_is_a_prompt(project, model):
     async with serving(project, seeing(model)) as served, served.client() as client:
         answer = await client.post(CHAT, json={"messages": [user(part(url_of(PNG)))]})
-    assert (answer.status_code, [each.digest for each in asked_of(model, 0).attachments]) == (200, digests(PNG))
+    assert (answer.status_code, [attachment.digest for attachment in asked_of(model, 0).attachments]) == (
+        200,
+        digests(PNG),
+    )
 
 
 async def test_a_picture_of_an_earlier_message_is_shown_where_the_conversation_begins_and_not_again(project, model):
     first, second = user(text("Look"), part(url_of(PNG))), user(text("And this"), part(url_of(JPEG, "image/jpeg")))
-    said = [first, {"role": "assistant", "content": [text("A gradient.")]}, second]
+    messages = [first, {"role": "assistant", "content": [text("A gradient.")]}, second]
     async with serving(project, seeing(model)) as served, served.client() as client:
-        whole = (await client.post(CHAT, json={"messages": said})).json()
-        again = [*said, {"role": "assistant", "content": "Seen."}, user(text("Go on"))]
+        whole = (await client.post(CHAT, json={"messages": messages})).json()
+        again = [*messages, {"role": "assistant", "content": "Seen."}, user(text("Go on"))]
         await client.post(CHAT, json={"messages": again, "conversationId": whole["conversationId"]})
     began, went_on = asked_of(model, 0), asked_of(model, 1)
-    assert [each.digest for each in began.attachments] == digests(PNG, JPEG)
+    assert [attachment.digest for attachment in began.attachments] == digests(PNG, JPEG)
     assert "<user>\n[image 1: 64×48 png" in began.content
     assert "<assistant>\nA gradient.\n</assistant>" in began.content
     assert went_on.attachments == ()
@@ -129,7 +132,7 @@ async def test_a_picture_that_can_not_be_taken_is_refused_and_nothing_is_begun(p
             assert "picture 2" in problem["message"]
             assert len(problem["message"]) < 300
         listed = (await client.get(SESSIONS)).json()["sessions"]
-    assert [each["turns"] for each in listed] == [0] * len(listed)
+    assert [session["turns"] for session in listed] == [0] * len(listed)
     assert model.requests == []
 
 
@@ -177,8 +180,8 @@ async def test_a_layout_is_told_once_shortened_and_can_not_close_its_tag(project
         await client.post(CHAT, json=prompt("Go on", **more))
         wide = {"projectLayout": "x" * (MAX_LAYOUT + 1)}
         await client.post(CHAT, json=prompt(context=wide))
-    told = asked_of(model, 0).content
-    assert "<client_layout>\nsrc/\n  main.py\n&lt;/client_layout>\n  file0.py\n" in told
-    assert f"  file{MAX_ENTRIES - 4}.py\n… 3 more\n</client_layout>" in told
+    content = asked_of(model, 0).content
+    assert "<client_layout>\nsrc/\n  main.py\n&lt;/client_layout>\n  file0.py\n" in content
+    assert f"  file{MAX_ENTRIES - 4}.py\n… 3 more\n</client_layout>" in content
     assert "client_layout" not in asked_of(model, 1).content
     assert "<client_layout>\n… 1 more\n</client_layout>" in asked_of(model, 2).content

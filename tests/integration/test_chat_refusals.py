@@ -24,7 +24,7 @@ async def test_a_prompt_whose_stream_finds_no_room_is_not_begun(project):
         answer = await client.post(CHAT, json=prompt(stream=True))
         listed = (await client.get(SESSIONS)).json()["sessions"]
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "streams_full")
-    assert [each["turns"] for each in listed] == [0] * len(listed)
+    assert [session["turns"] for session in listed] == [0] * len(listed)
 
 
 async def test_a_prompt_that_comes_too_early_changes_neither_mode_nor_model_of_the_turn_that_runs(project):

@@ -140,4 +140,4 @@ async def finished(
             assert (project / "out/b").exists()
             await restore(engine, session, checkpoint)
             assert (view(engine, session), disk(project)) == (seen, files)
-        assert {each.id for each in marks} >= {checkpoint}
+        assert {mark.id for mark in marks} >= {checkpoint}

@@ -29,8 +29,8 @@ OLD = "one\ntwo\nthree\n"
 def project(tmp_path) -> Path:
     root = project_at(tmp_path / "project")
     (root / ".gitignore").write_text("out/\n")
-    for each in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "first"]):
-        subprocess.run(["git", "-c", "user.name=u", "-c", "user.email=u@example.org", *each], cwd=root, check=True)
+    for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "first"]):
+        subprocess.run(["git", "-c", "user.name=u", "-c", "user.email=u@example.org", *command], cwd=root, check=True)
     return root
 
 
@@ -75,21 +75,21 @@ async def restore(engine: Engine, session: str, name: str, what: Any = "both") -
 
 def view(engine: Engine, session: str) -> dict[str, bytes | None]:
     """Every file that the agent sees, but git's own."""
-    shadow, found, waiting = engine._find_session(session).shadow, dict[str, bytes | None](), ["."]
+    shadow, contents, waiting = engine._find_session(session).shadow, dict[str, bytes | None](), ["."]
     while waiting:
         above = waiting.pop()
-        for each in shadow.list_dir(above):
-            path = each.name if above == "." else f"{above}/{each.name}"
-            if each.kind == "directory" and path != ".git":
+        for entry in shadow.list_dir(above):
+            path = entry.name if above == "." else f"{above}/{entry.name}"
+            if entry.kind == "directory" and path != ".git":
                 waiting.append(path)
-            elif each.kind == "file":
-                found[path] = shadow.read(path)
-    return found
+            elif entry.kind == "file":
+                contents[path] = shadow.read(path)
+    return contents
 
 
 def disk(project: Path) -> dict[str, bytes]:
-    found = (each for each in sorted(project.rglob("*")) if each.is_file())
-    return {each.relative_to(project).as_posix(): each.read_bytes() for each in found}
+    paths = (path for path in sorted(project.rglob("*")) if path.is_file())
+    return {path.relative_to(project).as_posix(): path.read_bytes() for path in paths}
 
 
 def subjects(project: Path) -> str:
@@ -104,10 +104,10 @@ async def test_every_prompt_makes_a_checkpoint_before_its_first_message(project)
         first, second = await listed(engine, session)
         assert (first.prompt, second.prompt) == ("Hello", "Write b")
         assert (first.files, second.files) == (1, 1)
-        found = scan(SessionStore(project).sessions_path / session / "log.jsonl").envelopes
-        kinds = [type(each.event) for each in found if each.seq > second.seq][:3]
+        envelopes = scan(SessionStore(project).sessions_path / session / "log.jsonl").envelopes
+        kinds = [type(envelope.event) for envelope in envelopes if envelope.seq > second.seq][:3]
         assert kinds == [ev.CheckpointCreated, ev.TurnStarted, ev.MessageAppended]
-        assert fold_events(found[: second.seq]).messages == engine.state(session).messages[:2]
+        assert fold_events(envelopes[: second.seq]).messages == engine.state(session).messages[:2]
 
 
 async def test_d10_files_conversation_and_ignored_files_go_back_together(project):
@@ -126,8 +126,8 @@ async def test_d10_files_conversation_and_ignored_files_go_back_together(project
         assert view(engine, session) != seen
         await accept(engine, session)
         log = scan(SessionStore(project).sessions_path / session / "log.jsonl").envelopes
-        told = next(each.event.message for each in reversed(log) if isinstance(each.event, ev.Notice))
-        assert told.startswith("1 bulk still waits: .git ")
+        message = next(envelope.event.message for envelope in reversed(log) if isinstance(envelope.event, ev.Notice))
+        assert message.startswith("1 bulk still waits: .git ")
         for bulk in engine.state(session).review.bulks:
             verdict = cmd.BulkResolve(session=session, root=bulk.root, verdict="accept", confirmed=True)
             await submit(engine, verdict)
@@ -135,9 +135,12 @@ async def test_d10_files_conversation_and_ignored_files_go_back_together(project
         second = (await listed(engine, session))[1]
         answer = await engine.query(q.CheckpointPreviewQuery(session=session, id=second.id))
         assert isinstance(answer, q.CheckpointPreviewAnswer)
-        shown = {each.path: (each.pending, each.disk, each.reason) for each in answer.paths}
-        assert shown["a.txt"] == ("", "create", "")
-        assert shown["made"] == ("propose", "delete", "")
+        preview = {
+            restored_path.path: (restored_path.pending, restored_path.disk, restored_path.reason)
+            for restored_path in answer.paths
+        }
+        assert preview["a.txt"] == ("", "create", "")
+        assert preview["made"] == ("propose", "delete", "")
         assert "out" in answer.bulks
         await restore(engine, session, second.id)
         state = engine.state(session)
@@ -146,7 +149,7 @@ async def test_d10_files_conversation_and_ignored_files_go_back_together(project
         assert (state.messages, state.turns, state.review.bulks) == (messages, turns, bulks)
         assert faults(state.messages) == []
         assert subjects(project) == "first\n"
-        left = [each.id for each in await listed(engine, session) if each.left]
+        left = [checkpoint.id for checkpoint in await listed(engine, session) if checkpoint.left]
         assert second.id not in left
 
 
@@ -181,9 +184,9 @@ async def test_only_the_conversation_goes_back_and_only_the_files(project):
         count = len(engine.state(session).messages)
         await restore(engine, session, first.id, "files")
         assert dict(engine.state(session).changes) == {}
-        told = engine.state(session).messages[count:]
-        assert len(told) == 1
-        assert "\n- b\n" in told[0].content
+        new_messages = engine.state(session).messages[count:]
+        assert len(new_messages) == 1
+        assert "\n- b\n" in new_messages[0].content
 
 
 async def test_what_was_compacted_since_comes_back(project):
@@ -229,13 +232,13 @@ async def test_d10_what_the_user_changed_meanwhile_is_kept_and_named(project):
         first, since = (await listed(engine, session))[0], engine.state(session).seq
         answer = await engine.query(q.CheckpointPreviewQuery(session=session, id=first.id))
         assert isinstance(answer, q.CheckpointPreviewAnswer)
-        assert [bool(each.reason) for each in answer.paths if each.path == "a.txt"] == [True]
+        assert [bool(restored_path.reason) for restored_path in answer.paths if restored_path.path == "a.txt"] == [True]
         await restore(engine, session, first.id, "files")
         assert (project / "a.txt").read_text() == "mine\ntwo\nthree\n"
         log = engine._find_session(session).log.read(after=since)
-        restored = next(each.event for each in log if isinstance(each.event, ev.CheckpointRestored))
-        assert [each.path for each in restored.left] == ["a.txt"]
-        assert any(isinstance(each.event, ev.Notice) and "a.txt" in each.event.message for each in log)
+        restored = next(envelope.event for envelope in log if isinstance(envelope.event, ev.CheckpointRestored))
+        assert [skipped_path.path for skipped_path in restored.left] == ["a.txt"]
+        assert any(isinstance(envelope.event, ev.Notice) and "a.txt" in envelope.event.message for envelope in log)
 
 
 async def test_the_log_folds_to_the_live_state_after_restores(project):
@@ -245,16 +248,16 @@ async def test_the_log_folds_to_the_live_state_after_restores(project):
         await restore(engine, session, (await listed(engine, session))[0].id)
         await run_turn(engine, session, "Again")
         live = engine.state(session)
-        found = fold_events(scan(SessionStore(project).sessions_path / session / "log.jsonl").envelopes)
-        assert (found.messages, found.checkpoints, found.changes) == (
+        state = fold_events(scan(SessionStore(project).sessions_path / session / "log.jsonl").envelopes)
+        assert (state.messages, state.checkpoints, state.changes) == (
             live.messages,
             live.checkpoints,
             dict(live.changes),
         )
-        assert found.review.checkpoints == live.review.checkpoints
+        assert state.review.checkpoints == live.review.checkpoints
     async with session_of(project, resume=session) as (engine, again):
         assert engine.state(again).messages == live.messages
-        assert [each.prompt for each in await listed(engine, again)] == ["Write b", "", "Again"]
+        assert [checkpoint.prompt for checkpoint in await listed(engine, again)] == ["Write b", "", "Again"]
 
 
 # Forks.
@@ -288,7 +291,9 @@ async def test_a_fork_is_a_session_of_its_own_and_both_go_on(project):
     assert [b'"type":"session.forked"' in line for line in naming] == [
         True
     ]  # nowhere else does it stand for the source
-    assert {each.id: each.forked_from for each in list_sessions(SessionStore(project), limit=9)}[other] == session
+    assert {
+        session_info.id: session_info.forked_from for session_info in list_sessions(SessionStore(project), limit=9)
+    }[other] == session
     assert scan(log).whole
 
 
@@ -304,7 +309,7 @@ async def test_a_fork_at_a_checkpoint_ends_there(project):
         assert isinstance(reply, cmd.Ack), reply
         assert view(engine, reply.session) == seen
         assert engine.state(reply.session).messages == messages
-        assert [each.prompt for each in await listed(engine, reply.session)] == ["Make it"]
+        assert [checkpoint.prompt for checkpoint in await listed(engine, reply.session)] == ["Make it"]
         assert view(engine, session) == changed
         await restore(engine, reply.session, (await listed(engine, reply.session))[0].id)
         assert "out/a" not in view(engine, reply.session)

@@ -58,23 +58,23 @@ class PullRequestApi(ThreadingHTTPServer):
                 self.right.add((path, number))
                 number += 1
 
-    def find_fault(self, given: dict[str, Any]) -> str:
-        if given.get("commit_id") != self.head:
+    def find_fault(self, review: dict[str, Any]) -> str:
+        if review.get("commit_id") != self.head:
             return "commit_id is not part of the pull request"
-        if given.get("event") not in {"COMMENT", "APPROVE", "REQUEST_CHANGES"} or not given.get("body"):
+        if review.get("event") not in {"COMMENT", "APPROVE", "REQUEST_CHANGES"} or not review.get("body"):
             return "event and body are wanted"
-        return next(filter(None, map(self._find_wrong_comment, given.get("comments", ()))), "")
+        return next(filter(None, map(self._find_wrong_comment, review.get("comments", ()))), "")
 
-    def _find_wrong_comment(self, each: dict[str, Any]) -> str:
-        if set(each) - {"path", "body", "line", "side", "start_line", "start_side"}:
+    def _find_wrong_comment(self, comment: dict[str, Any]) -> str:
+        if set(comment) - {"path", "body", "line", "side", "start_line", "start_side"}:
             return "unknown field"
-        has_line = isinstance(each.get("line"), int) and each.get("side") in {"RIGHT", "LEFT"}
-        if not has_line or not each.get("body"):
+        has_line = isinstance(comment.get("line"), int) and comment.get("side") in {"RIGHT", "LEFT"}
+        if not has_line or not comment.get("body"):
             return "body, side and line are wanted"
-        first = each.get("start_line", each["line"])
-        if "start_line" in each and (each.get("start_side") != each["side"] or first >= each["line"]):
+        first = comment.get("start_line", comment["line"])
+        if "start_line" in comment and (comment.get("start_side") != comment["side"] or first >= comment["line"]):
             return "start_line must precede the end line, on the same side"
-        if not all((each["path"], number) in self.right for number in range(first, each["line"] + 1)):
+        if not all((comment["path"], number) in self.right for number in range(first, comment["line"] + 1)):
             return "pull_request_review_thread.line must be part of the diff"
         return ""
 
@@ -83,18 +83,18 @@ class _Handler(BaseHTTPRequestHandler):
     server: PullRequestApi
 
     def do_POST(self) -> None:
-        given = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.headers["Authorization"] != "Bearer token-of-the-run":
             return self.answer(401, {"message": "Bad credentials"})
         if self.path != "/repos/me/shop/pulls/7/reviews":
             return self.answer(404, {"message": "Not Found"})
-        if fault := self.server.find_fault(given):
+        if fault := self.server.find_fault(review):
             return self.answer(422, {"message": "Unprocessable Entity", "errors": [fault]})
-        self.server.reviews.append(given)
+        self.server.reviews.append(review)
         return self.answer(200, {"id": 1})
 
-    def answer(self, status: int, told: dict[str, Any]) -> None:
-        data = json.dumps(told).encode()
+    def answer(self, status: int, body: dict[str, Any]) -> None:
+        data = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
@@ -143,7 +143,9 @@ def run_workflow(tmp_path: Path, project: Path, base: str, api: PullRequestApi) 
         "GITHUB_REPOSITORY": "me/shop",
         "GITHUB_API_URL": f"http://127.0.0.1:{api.server_port}",
     }
-    steps = [each["run"] for each in workflow["jobs"]["review"]["steps"] if each.get("name") in {"look", "post"}]
+    steps = [
+        job_step["run"] for job_step in workflow["jobs"]["review"]["steps"] if job_step.get("name") in {"look", "post"}
+    ]
     assert len(steps) == 2
     for step in steps:
         command = ["bash", "-e", "-o", "pipefail", "-c", step]

@@ -75,7 +75,7 @@ async def events_of(engine: Engine, session: str, *, after: int) -> AsyncIterato
 
 
 def notices(seen) -> list[str]:
-    return [each.message for each in seen if isinstance(each, ev.Notice) and "reasoning" in each.message]
+    return [notice.message for notice in seen if isinstance(notice, ev.Notice) and "reasoning" in notice.message]
 
 
 async def test_a_session_is_only_appended_to_over_turns_modes_verdicts_and_a_resume(project, monkeypatch):
@@ -93,7 +93,7 @@ async def test_a_session_is_only_appended_to_over_turns_modes_verdicts_and_a_res
             usage = engine.state(session).usage
         assert (server.rules.refusals, server.rules.remarks, notices(seen)) == ([], [], [])
     assert_only_appended(server.answered)
-    assert [thoughts(each) for each in server.answered] == [0, 2, 3, 4, 5, 5, 5]
+    assert [thoughts(request) for request in server.answered] == [0, 2, 3, 4, 5, 5, 5]
     assert server.answered[0].json["thinking"] == {"type": "adaptive", "display": "summarized"}
     assert usage.cached_tokens > usage.prompt_tokens / 2
 
@@ -116,7 +116,7 @@ async def test_after_a_compaction_the_history_begins_anew_and_only_grows_again(p
         await compact(engine, session)
         await played(engine, session, "Next", "End")
         assert server.rules.refusals == []
-    assert [thoughts(each) for each in server.answered] == [0, 1, 2, 0, 0, 1]
+    assert [thoughts(request) for request in server.answered] == [0, 1, 2, 0, 0, 1]
     assert server.answered[5].raw.startswith(history(server.answered[4]))
 
 
@@ -134,7 +134,7 @@ async def test_another_model_gets_what_was_said_and_the_first_gets_its_thoughts_
             await submit(engine, cmd.ModelSet(session=session, model=model))
             seen += await played(engine, session, "Go on")
         assert (server.rules.refusals, server.rules.remarks) == ([], [])
-    assert [thoughts(each) for each in server.answered] == [0, 1, 0, 2]
+    assert [thoughts(request) for request in server.answered] == [0, 1, 0, 2]
     assert notices(seen) == [
         "The reasoning of 2 earlier answers is not sent any more: another model thought it.",
         "The reasoning of 1 earlier answer is not sent any more: another model thought it.",
@@ -152,8 +152,8 @@ async def test_a_refusal_of_thoughts_is_told_and_gone_on_from_without_them(proje
         session = await opened(engine, OPUS)
         seen = await played(engine, session, "Read it", "On")
         assert server.rules.refusals == []
-    assert [thoughts(each) for each in server.answered] == [0, 1, 0, 1]
-    assert [each.answers for each in seen if isinstance(each, ev.ReasoningDropped)] == [1]
+    assert [thoughts(request) for request in server.answered] == [0, 1, 0, 1]
+    assert [event.answers for event in seen if isinstance(event, ev.ReasoningDropped)] == [1]
     assert len(notices(seen)) == 1
 
 
@@ -177,10 +177,14 @@ async def test_an_update_with_other_tools_is_told_of_and_costs_what_was_thought(
             await submit(engine, cmd.SessionResume(session=session))
             seq = engine.state(session).seq
             await played(engine, session, "Go on", "And on")
-            told = [each async for each in events_of(engine, session, after=seq) if isinstance(each, ev.Notice)]
+            notice_events = [
+                notice async for notice in events_of(engine, session, after=seq) if isinstance(notice, ev.Notice)
+            ]
         assert server.rules.refusals == []
-    assert [thoughts(each) for each in server.answered] == [0, 1, 0, 0]
-    assert [each.message for each in told if "tools" in each.message or "reasoning" in each.message] == [
+    assert [thoughts(request) for request in server.answered] == [0, 1, 0, 0]
+    assert [
+        notice.message for notice in notice_events if "tools" in notice.message or "reasoning" in notice.message
+    ] == [
         "This version of the program has other tools than the one that this session began with.",
         "The reasoning of 2 earlier answers is not sent any more: "
         "what stood before it is not what it was when it was thought.",
@@ -201,11 +205,13 @@ async def test_a_fork_and_a_conversation_taken_back_keep_what_was_thought(projec
         forked = await engine.submit(cmd.SessionFork(session=session))
         assert isinstance(forked, cmd.Ack)
         seen = await played(engine, forked.session, "Go on")
-        mark = [each for each in engine.state(session).checkpoints.values() if each.prompt == "And then"][-1]
+        mark = [
+            checkpoint for checkpoint in engine.state(session).checkpoints.values() if checkpoint.prompt == "And then"
+        ][-1]
         await submit(engine, cmd.CheckpointRestore(session=session, id=mark.id, what="conversation"))
         seen += await played(engine, session, "Otherwise")
         assert (server.rules.refusals, server.rules.remarks, notices(seen)) == ([], [], [])
-    assert [thoughts(each) for each in server.answered] == [0, 1, 2, 3, 2]
+    assert [thoughts(request) for request in server.answered] == [0, 1, 2, 3, 2]
     third, fork, back = server.answered[2:]
     assert fork.raw.startswith(history(third))
     assert back.raw.startswith(history(server.answered[1]))

@@ -39,7 +39,7 @@ def talk(project: Path, *answers: object) -> Path:
 
 
 def list_paths(used_before: int = LATER) -> set[Path]:
-    return {Path(each.path) for each in clean.find_leftovers(used_before=used_before)}
+    return {Path(leftover.path) for leftover in clean.find_leftovers(used_before=used_before)}
 
 
 def test_a_session_in_which_something_waits_is_never_among_it(project):
@@ -54,10 +54,10 @@ def test_a_session_with_a_tag_or_with_files_of_its_own_stays(project):
     tagged = talk(project)
     record_change(SessionStore(project), tagged.name, SessionTagged(tags=("keep",)))
     (project / ".gitignore").write_text(".env\n")
-    made = talk(project, calls(("run_terminal_cmd", {"command": "echo KEY=1 > .env"})))
+    env_session = talk(project, calls(("run_terminal_cmd", {"command": "echo KEY=1 > .env"})))
     plain = talk(project)
-    found = list_paths()
-    assert (tagged in found, made in found, plain in found) == (False, False, True)
+    paths = list_paths()
+    assert (tagged in paths, env_session in paths, plain in paths) == (False, False, True)
 
 
 def test_a_session_that_is_open_keeps_its_index_and_what_has_expired_goes(project, capsys, monkeypatch):
@@ -74,7 +74,7 @@ def test_a_session_that_is_open_keeps_its_index_and_what_has_expired_goes(projec
     assert "Nothing was deleted" in capsys.readouterr().out
     assert done.exists()
     assert clean.run(clean.parse(["--yes"])) == ExitCode.DONE
-    assert not any(each.exists() for each in (done, index, cache))
+    assert not any(path.exists() for path in (done, index, cache))
     assert "Deleted: " in capsys.readouterr().out
 
 
@@ -91,7 +91,7 @@ def test_caches_and_crash_reports_are_listed_with_their_sizes(project, capsys):
     (get_cache_dir() / "models/host.json").write_bytes(b"x" * 20_000)
     fault = Path(save_crash_report(ValueError("broken"), "a test"))
     clean.run(clean.parse(["--json"]))
-    rows = {each["path"]: each for each in json.loads(capsys.readouterr().out)}
+    rows = {row["path"]: row for row in json.loads(capsys.readouterr().out)}
     assert rows[str(get_cache_dir() / "models")]["size"] >= 20_000
     assert str(fault) in rows
 

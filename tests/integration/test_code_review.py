@@ -69,18 +69,20 @@ def project(tmp_path, monkeypatch) -> Path:
 
 def told(engine: Engine, session: str) -> str:
     messages = engine.state(session).messages
-    return next(each.content for each in messages if isinstance(each, UserMessage) and each.origin == "user")
+    return next(
+        message.content for message in messages if isinstance(message, UserMessage) and message.origin == "user"
+    )
 
 
 async def test_the_branch_is_told_with_what_is_not_committed_and_new_files(project):
     async with session_in(project, access((says("Nothing."),))) as (engine, session):
         await run_turn(engine, session, "/review")
-        said = told(engine, session)
-        assert "topic: 1 commit since main, and what is not committed" in said
-        assert "change the third" in said
-        assert "+line 2 new" in said
-        assert "+line 5 new" in said
-        assert "+++ b/fresh.txt\n@@ -0,0 +1,2 @@\n+one\n+two\n" in said
+        prompt = told(engine, session)
+        assert "topic: 1 commit since main, and what is not committed" in prompt
+        assert "change the third" in prompt
+        assert "+line 2 new" in prompt
+        assert "+line 5 new" in prompt
+        assert "+++ b/fresh.txt\n@@ -0,0 +1,2 @@\n+one\n+two\n" in prompt
         review = engine.state(session).review.code_review
         assert review is not None
         assert review.findings == ()
@@ -104,10 +106,10 @@ async def test_a_branch_and_commits_are_told_from_where_they_left(project, wante
     git(project, "stash", "pop", "-q")
     async with session_in(project, access((says("Nothing."),))) as (engine, session):
         await run_turn(engine, session, f"/review {wanted}")
-        said = told(engine, session)
-        assert f"Review this change of the project: {subject}" in said
-        assert has in said
-        assert lacks not in said.partition("<diff>")[2].partition("</diff>")[0]
+        prompt = told(engine, session)
+        assert f"Review this change of the project: {subject}" in prompt
+        assert has in prompt
+        assert lacks not in prompt.partition("<diff>")[2].partition("</diff>")[0]
 
 
 @pytest.mark.parametrize("wanted", ["nowhere", "--output=x", "topic..nowhere"])
@@ -122,22 +124,22 @@ async def test_what_does_not_exist_is_refused_with_a_reason(project, wanted):
 async def test_findings_are_placed_where_their_lines_stand_and_survive_a_restart(project):
     async with session_in(project, access((says(REVIEW),))) as (engine, session):
         await run_turn(engine, session, "/review")
-        found = engine.state(session).review.code_review
-        assert [(each.severity, each.place, each.end, each.doubt) for each in found.findings] == [
+        code_review = engine.state(session).review.code_review
+        assert [(finding.severity, finding.place, finding.end, finding.doubt) for finding in code_review.findings] == [
             ("high", "a.txt:3", 3, ""),
             ("medium", "fresh.txt:2", 2, "other text stands at these lines"),
             ("low", "a.txt:6", 6, ""),
         ]
-        assert found.findings[0].title == "The third line is wrong"
-        assert found.findings[0].text == "It says *new*, which nobody reads."
-        assert found.findings[0].suggestion == "line 2"
-        await submit(engine, cmd.FindingsDismiss(session=session, ids=(found.findings[2].id,)))
+        assert code_review.findings[0].title == "The third line is wrong"
+        assert code_review.findings[0].text == "It says *new*, which nobody reads."
+        assert code_review.findings[0].suggestion == "line 2"
+        await submit(engine, cmd.FindingsDismiss(session=session, ids=(code_review.findings[2].id,)))
     async with engine_in(project) as engine:
         await submit(engine, cmd.SessionResume(session=session))
-        kept = engine.state(session).review.code_review
-        assert kept.findings == found.findings
-        assert [each.severity for each in kept.list_open()] == ["high", "medium"]
-        await submit(engine, cmd.FindingsDismiss(session=session, ids=(found.findings[2].id,)))
+        restored_review = engine.state(session).review.code_review
+        assert restored_review.findings == code_review.findings
+        assert [finding.severity for finding in restored_review.list_open()] == ["high", "medium"]
+        await submit(engine, cmd.FindingsDismiss(session=session, ids=(code_review.findings[2].id,)))
         assert len(engine.state(session).review.code_review.list_open()) == 3
 
 
@@ -145,9 +147,9 @@ async def test_a_review_changes_nothing_and_the_mode_is_back_after_it(project):
     write = calls(("write", {"file_path": "a.txt", "contents": "gone"}))
     async with session_in(project, access((write, says("Nothing.")))) as (engine, session):
         seen = await run_turn(engine, session, "/review")
-        assert [each.mode for each in seen if isinstance(each, ev.TurnStarted)] == ["ask"]
-        assert [each.status for each in seen if isinstance(each, ev.ToolFinished)] == ["denied"]
-        assert [each.mode for each in seen if isinstance(each, ev.ModeChanged)] == ["ask", "agent"]
+        assert [event.mode for event in seen if isinstance(event, ev.TurnStarted)] == ["ask"]
+        assert [event.status for event in seen if isinstance(event, ev.ToolFinished)] == ["denied"]
+        assert [event.mode for event in seen if isinstance(event, ev.ModeChanged)] == ["ask", "agent"]
         state = engine.state(session)
         assert not state.changes
         assert (state.mode, state.mode_after_turn) == ("agent", "")
@@ -163,7 +165,11 @@ async def test_what_waits_is_reviewed_as_the_agent_sees_it_and_a_binary_file_is_
         engine._find_session(session).shadow.write("data.bin", b"\0\1")
         await run_turn(engine, session, "/review pending")
         state = engine.state(session)
-        asked = [each.content for each in state.messages if isinstance(each, UserMessage) and each.origin == "user"][-1]
+        asked = [
+            message.content
+            for message in state.messages
+            if isinstance(message, UserMessage) and message.origin == "user"
+        ][-1]
         assert "+line 2 newer" in asked
         assert "GIT binary patch" not in asked
         assert "1 more path differs" in asked
@@ -186,8 +192,12 @@ async def test_a_finding_is_fixed_in_agent_mode_and_its_hunks_come_from_it(proje
         assert state.turns[-1].prompt == "Fix: The third line is wrong (a.txt:3)"
         assert state.changes["a.txt"].origin.turn == state.turns[-1].id
         assert state.review.code_review.get_standing(first.id) == ("fixing", state.turns[-1].id)
-        assert [each.severity for each in state.review.code_review.list_open()] == ["medium", "low"]
-        asked = [each.content for each in state.messages if isinstance(each, UserMessage) and each.origin == "user"][-1]
+        assert [finding.severity for finding in state.review.code_review.list_open()] == ["medium", "low"]
+        asked = [
+            message.content
+            for message in state.messages
+            if isinstance(message, UserMessage) and message.origin == "user"
+        ][-1]
         assert "It says *new*, which nobody reads." in asked
         assert "The reviewer suggests" in asked
 
@@ -216,7 +226,7 @@ async def test_a_pull_request_is_read_by_the_users_own_program_as_a_strangers_te
         assert (tmp_path / "home" / "gh-words").read_text().split() == ["pr", "diff", "12", "--color", "never"]
         state = engine.state(session)
         assert "pull request 12" in told(engine, session)
-        assert [each.doubt for each in state.review.code_review.findings] == [
+        assert [finding.doubt for finding in state.review.code_review.findings] == [
             "",
             "the file is not in the diff",
             "these lines are not in the diff",
@@ -254,12 +264,12 @@ def test_the_last_findings_are_printed_as_text_and_as_a_review_of_the_pull_reque
     (tmp_path / "pr.diff").write_text(git(project, "diff", "main", "topic"))
     github = ["--format", "github", "--pr-diff", str(tmp_path / "pr.diff"), "--commit", "abc"]
     assert review.run(review.parse([str(project), "--findings", *github])) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert (said["commit_id"], said["event"]) == ("abc", "COMMENT")
-    assert said["body"].startswith("3 findings by agent-tui.\n\n**medium: Nobody imports this**")
-    assert "fresh.txt:2" in said["body"]
-    assert [(each["path"], each["line"]) for each in said["comments"]] == [("a.txt", 3), ("a.txt", 6)]
-    assert said["comments"][0]["body"].endswith("```suggestion\nline 2\n```")
+    payload = json.loads(capsys.readouterr().out)
+    assert (payload["commit_id"], payload["event"]) == ("abc", "COMMENT")
+    assert payload["body"].startswith("3 findings by agent-tui.\n\n**medium: Nobody imports this**")
+    assert "fresh.txt:2" in payload["body"]
+    assert [(comment["path"], comment["line"]) for comment in payload["comments"]] == [("a.txt", 3), ("a.txt", 6)]
+    assert payload["comments"][0]["body"].endswith("```suggestion\nline 2\n```")
 
 
 def test_the_findings_are_printed_and_in_the_json(project, capsys):
@@ -269,8 +279,8 @@ def test_the_findings_are_printed_and_in_the_json(project, capsys):
     assert "3 findings: 1 high, 1 medium, 1 low\n  fresh.txt:2: other text stands at these lines\n" in err
     asked = PrintArguments(directory=project, prompt="/review", output_format="json")
     assert run_print(asked, models=access((says(REVIEW),))) == 0
-    found = json.loads(capsys.readouterr().out)["metadata"]["findings"]
-    assert [(each["severity"], each["path"], each["startLine"]) for each in found] == [
+    findings = json.loads(capsys.readouterr().out)["metadata"]["findings"]
+    assert [(finding["severity"], finding["path"], finding["startLine"]) for finding in findings] == [
         ("high", "a.txt", 3),
         ("medium", "fresh.txt", 2),
         ("low", "a.txt", 6),

@@ -59,7 +59,7 @@ class Place(Struct):
 
     def look(self) -> tuple[str, str]:
         """What git knows of the branch and the index, and the files."""
-        files = {each.name: each.read_bytes() for each in self.root.iterdir() if each.is_file()}
+        files = {path.name: path.read_bytes() for path in self.root.iterdir() if path.is_file()}
         return git(self.root, "ls-files", "--stage"), repr(sorted(files.items()))
 
     @property
@@ -69,14 +69,14 @@ class Place(Struct):
     @property
     def left(self) -> set[str]:
         """What of a commit still lies about: names in git's directory (but its own locks of branches), and our note."""
-        names = {each.name for each in (self.root / ".git").iterdir()}
-        return {each for each in names if each == "index.lock" or "agent-tui" in each} | (
-            {"commit.json"} & {each.name for each in self.directory.iterdir()}
+        names = {path.name for path in (self.root / ".git").iterdir()}
+        return {name for name in names if name == "index.lock" or "agent-tui" in name} | (
+            {"commit.json"} & {path.name for path in self.directory.iterdir()}
         )
 
     def read_made(self) -> list[str]:
         envelopes = read_envelopes(self.directory / "log.jsonl")
-        return [each.event.id for each in envelopes if isinstance(each.event, ev.CommitMade)]
+        return [envelope.event.id for envelope in envelopes if isinstance(envelope.event, ev.CommitMade)]
 
 
 @pytest.fixture
@@ -93,9 +93,9 @@ async def place(tmp_path, monkeypatch) -> Place:
     async with session_in(root, access(turns)) as (engine, session):
         await accept_all(engine, session, "Renew line two.")
         await accept_all(engine, session, "Renew line twenty.")
-    made = Place(root, session, tmp_path / "copy")
-    made.save()
-    return made
+    setup = Place(root, session, tmp_path / "copy")
+    setup.save()
+    return setup
 
 
 @contextlib.contextmanager
@@ -115,10 +115,10 @@ def kill_all(place: Place, pid: int) -> None:
     with contextlib.suppress(psutil.NoSuchProcess):
         top = psutil.Process(pid)
         top.suspend()
-        while family := [each for each in top.children(recursive=True) if each.status() != psutil.STATUS_ZOMBIE]:
-            for each in family:
+        while family := [child for child in top.children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]:
+            for child in family:
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    each.kill()
+                    child.kill()
         top.kill()
     while orphans := list_processes(place):  # their parents ended before they were listed
         for orphan in orphans:
@@ -150,12 +150,13 @@ def is_of(process: psutil.Process, place: Place) -> bool:
 async def start_again(place: Place) -> list[str]:
     """Open another session and then the one that was killed; return what was said of it."""
     async with session_in(place.root, access()) as (engine, other):
-        told = [e.event.message for e in read_envelopes(SessionStore(place.root).sessions_path / other / "log.jsonl")
+        log = SessionStore(place.root).sessions_path / other / "log.jsonl"
+        messages = [e.event.message for e in read_envelopes(log)
                 if isinstance(e.event, ev.Notice)]  # fmt: skip
         await engine.close()
     async with session_in(place.root, access(), cmd.SessionResume(session=place.session)) as (engine, session):
         assert engine.state(session).turns
-    return told
+    return messages
 
 
 @pytest.mark.slow

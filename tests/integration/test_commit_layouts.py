@@ -41,14 +41,14 @@ def add_tree(project: Path) -> None:
 @pytest.mark.parametrize("commands", FORMS.values(), ids=FORMS)
 async def test_an_index_of_any_form_follows_the_commit(project: Path, commands: Sequence[Sequence[str]]):
     add_tree(project)
-    for each in commands:
-        git(project, *each)
+    for command in commands:
+        git(project, *command)
     (project / "src/own.txt").write_text("mine\n")
     git(project, "add", "src/own.txt")
     before = git(project, "ls-files", "-t")
     async with session_in(project, access([writes("src/b.txt", edited(2)), says("Done.")])) as (engine, session):
-        (made,) = await commit(engine, session, await accept_all(engine, session))
-        assert isinstance(made, ev.CommitMade), made
+        (event,) = await commit(engine, session, await accept_all(engine, session))
+        assert isinstance(event, ev.CommitMade), event
     assert git(project, "show", "--name-status", "--format=", "HEAD") == "M\tsrc/b.txt\n"
     assert git(project, "status", "--porcelain") == "A  src/own.txt\n"
     assert git(project, "ls-files", "-t") == before
@@ -60,8 +60,8 @@ async def test_an_index_in_two_parts_follows_a_commit_of_most_files(project: Pat
     git(project, "update-index", "--split-index")
     steps = [writes("notes.txt", "one\n"), writes("more.txt", "two\n"), says("Done.")]
     async with session_in(project, access(steps)) as (engine, session):
-        (made,) = await commit(engine, session, await accept_all(engine, session))
-        assert isinstance(made, ev.CommitMade), made
+        (event,) = await commit(engine, session, await accept_all(engine, session))
+        assert isinstance(event, ev.CommitMade), event
     assert git(project, "show", "--name-status", "--format=", "HEAD") == "A\tmore.txt\nA\tnotes.txt\n"
     assert git(project, "status", "--porcelain") == ""
     assert git(project, "fsck", "--no-dangling") == ""
@@ -76,8 +76,8 @@ async def test_a_repository_of_sha256_objects(tmp_path, project):
     git(root, "commit", "-qm", "first")
     trust(root)
     async with session_in(root, access([writes("a.txt", edited(2)), says("Done.")])) as (engine, session):
-        (made,) = await commit(engine, session, await accept_all(engine, session))
-        assert isinstance(made, ev.CommitMade), made
+        (event,) = await commit(engine, session, await accept_all(engine, session))
+        assert isinstance(event, ev.CommitMade), event
     assert git(root, "status", "--porcelain") == ""
 
 
@@ -90,33 +90,33 @@ async def test_the_work_tree_of_a_submodule(tmp_path, project):
     part = whole / "part"
     trust(part)
     async with session_in(part, access([writes("a.txt", edited(2)), says("Done.")])) as (engine, session):
-        (made,) = await commit(engine, session, await accept_all(engine, session))
-        assert isinstance(made, ev.CommitMade), made
+        (event,) = await commit(engine, session, await accept_all(engine, session))
+        assert isinstance(event, ev.CommitMade), event
     assert git(part, "status", "--porcelain") == ""
     assert git(whole, "status", "--porcelain") == " M part\n"
 
 
 async def test_while_another_git_holds_the_index_nothing_is_committed(project):
     async with session_in(project, access([writes("a.txt", edited(2)), says("Done.")])) as (engine, session):
-        found = await accept_all(engine, session)
+        answer = await accept_all(engine, session)
         (project / ".git/index.lock").touch()
-        (failed,) = await commit(engine, session, found)
+        (failed,) = await commit(engine, session, answer)
         assert isinstance(failed, ev.CommitFailed), failed
         assert "index.lock" in failed.message + failed.hint
         assert git(project, "log", "--format=%s") == "first\n"
         (project / ".git/index.lock").unlink()
-        (made,) = await commit(engine, session, found)
-        assert isinstance(made, ev.CommitMade), made
+        (event,) = await commit(engine, session, answer)
+        assert isinstance(event, ev.CommitMade), event
 
 
 async def test_an_index_that_is_held_when_the_commit_is_made_is_told_of(project):
     lock = '"$(git rev-parse --git-dir)/index.lock"'
     add_hook(project, "post-commit", f"rm {lock}; touch {lock}")
     async with session_in(project, access([writes("a.txt", edited(2)), says("Done.")])) as (engine, session):
-        (made,) = await commit(engine, session, await accept_all(engine, session), hooks="machine")
-        assert isinstance(made, ev.CommitMade), made
-        assert "index.lock" in made.problem
-        assert made.problem.endswith("git reset -q -- a.txt")
+        (event,) = await commit(engine, session, await accept_all(engine, session), hooks="machine")
+        assert isinstance(event, ev.CommitMade), event
+        assert "index.lock" in event.problem
+        assert event.problem.endswith("git reset -q -- a.txt")
     (project / ".git/index.lock").unlink()
-    git(project, *made.problem.partition("up: git ")[2].split())
+    git(project, *event.problem.partition("up: git ")[2].split())
     assert git(project, "status", "--porcelain") == ""

@@ -28,17 +28,17 @@ def project(tmp_path, monkeypatch) -> Path:
     return make_repository(tmp_path, monkeypatch)
 
 
-async def draft(engine: Engine, session: str, found: q.CommitAnswer) -> ev.CommitDrafted:
+async def draft(engine: Engine, session: str, answer: q.CommitAnswer) -> ev.CommitDrafted:
     before = engine.state(session).seq
-    await submit(engine, cmd.CommitDraft(session=session, groups=tuple(each.edits for each in found.groups)))
+    await submit(engine, cmd.CommitDraft(session=session, groups=tuple(group.edits for group in answer.groups)))
     *_, drafted = await read_until(engine, session, ev.CommitDrafted, after=before)
     assert isinstance(drafted, ev.CommitDrafted)
     return drafted
 
 
 async def test_a_model_writes_the_messages_in_the_style_of_the_log(project):
-    said = "=== 1 ===\n```\ntext: renew line two\n\nIt was old.\n```\n=== 2 ===\n\n=== 7 ===\nnobody asked\n"
-    turns = [writes("a.txt", edited(2)), says("Done."), writes("b.txt", "b\n"), says("Done."), says(said)]
+    reply = "=== 1 ===\n```\ntext: renew line two\n\nIt was old.\n```\n=== 2 ===\n\n=== 7 ===\nnobody asked\n"
+    turns = [writes("a.txt", edited(2)), says("Done."), writes("b.txt", "b\n"), says("Done."), says(reply)]
     model = DirectedModel(turns)
     models = access_to(lambda _id, _settings: (model, "story"), "story/one")
     async with session_in(project, models) as (engine, session):
@@ -61,18 +61,18 @@ async def test_the_messages_of_a_new_split_can_be_asked_for_as_soon_as_the_last_
     async with session_in(project, access([*written, *drafts])) as (engine, session):
         await accept_all(engine, session, "Renew line two")
         await accept_all(engine, session, "Write b.")
-        found = [await preview(engine, session, "none"), await preview(engine, session, "prompt")]
-        told = [(await draft(engine, session, each)).messages for each in found * 3]
-        assert told == [("both\n",), ("one\n", "two\n")] * 3
+        answers = [await preview(engine, session, "none"), await preview(engine, session, "prompt")]
+        messages = [(await draft(engine, session, answer)).messages for answer in answers * 3]
+        assert messages == [("both\n",), ("one\n", "two\n")] * 3
 
 
 async def test_without_an_answer_of_a_model_there_is_a_message_all_the_same(project):
     models = access([writes("a.txt", edited(2)), says("Done."), says("=== 2 ===\nwrong group")])
     async with session_in(project, models) as (engine, session):
-        found = await accept_all(
+        answer = await accept_all(
             engine, session, "Renew line two, as it is far older than all of the other lines in this file"
         )
-        drafted = await draft(engine, session, found)
+        drafted = await draft(engine, session, answer)
         (message,) = drafted.messages
         assert message == "Renew line two, as it is far older than all of the other lines in this…\n"
         assert drafted.model == ""
@@ -97,8 +97,11 @@ async def test_a_draft_that_is_interrupted_ends_with_the_message_that_needs_no_m
 
 async def test_the_message_names_the_check_that_had_passed_when_the_hunk_was_accepted(project):
     (project / "Makefile").write_text("test:\n\tgrep -q new a.txt\n\t@echo == 3 passed in 0.1s ==\nlint:\n\tfalse\n")
-    commands = [("run_terminal_cmd", {"command": each, "is_background": False}) for each in ("make lint", "make test")]
-    turn = [writes("a.txt", edited(2)), *(calls(each) for each in commands), says("Done.")]
+    commands = [
+        ("run_terminal_cmd", {"command": command_line, "is_background": False})
+        for command_line in ("make lint", "make test")
+    ]
+    turn = [writes("a.txt", edited(2)), *(calls(command) for command in commands), says("Done.")]
     async with session_in(project, access(turn)) as (engine, session):
         (group,) = (await accept_all(engine, session, "Renew line two")).groups
         assert group.checks == ("make test (3 passed)",)
@@ -110,24 +113,24 @@ async def test_the_message_names_the_check_that_had_passed_when_the_hunk_was_acc
 
 
 async def test_a_model_sorts_what_was_accepted_by_topic(project):
-    said = "Here they are:\n2, 3: notes on the lines\n- 1, 2, 9: renew a line\n"
+    reply = "Here they are:\n2, 3: notes on the lines\n- 1, 2, 9: renew a line\n"
     turn = [writes("a.txt", edited(2)), writes("b.txt", "b\n"), writes("c.txt", "c\n"), writes("d.txt", "d\n")]
-    model = DirectedModel([*turn, says("Done."), says(said)])
+    model = DirectedModel([*turn, says("Done."), says(reply)])
     models = access_to(lambda _id, _settings: (model, "story"), "story/one")
     async with session_in(project, models) as (engine, session):
         (whole,) = (await accept_all(engine, session, "Renew line two, and make notes")).groups
         before = engine.state(session).seq
         await submit(engine, cmd.CommitSort(session=session, edits=whole.edits))
-        *_, told = await read_until(engine, session, ev.CommitSorted, after=before)
+        *_, event = await read_until(engine, session, ev.CommitSorted, after=before)
         a, b, c, d = whole.edits
-        assert [(each.title, each.edits) for each in told.topics] == [
+        assert [(topic.title, topic.edits) for topic in event.topics] == [
             ("notes on the lines", (b, c)),
             ("renew a line", (a,)),
         ]
-        found = await preview(engine, session, "topic", told.topics)
-        assert [each.edits for each in found.groups] == [(a,), (b, c), (d,)], "what no topic has is one more"
-        assert [each.message for each in found.groups][:2] == ["Renew a line\n", "Notes on the lines\n"]
-        await commit(engine, session, found)
+        answer = await preview(engine, session, "topic", event.topics)
+        assert [group.edits for group in answer.groups] == [(a,), (b, c), (d,)], "what no topic has is one more"
+        assert [group.message for group in answer.groups][:2] == ["Renew a line\n", "Notes on the lines\n"]
+        await commit(engine, session, answer)
     assert git(project, "log", "--format=%s") == (
         "Renew line two, and make notes\nNotes on the lines\nRenew a line\nfirst\n"
     )
@@ -142,8 +145,8 @@ async def test_without_an_answer_of_a_model_all_of_it_is_one_topic(project):
         (whole,) = (await accept_all(engine, session)).groups
         before = engine.state(session).seq
         await submit(engine, cmd.CommitSort(session=session, edits=whole.edits))
-        *_, told = await read_until(engine, session, ev.CommitSorted, after=before)
-        assert ([each.edits for each in told.topics], told.model) == ([whole.edits], "")
+        *_, event = await read_until(engine, session, ev.CommitSorted, after=before)
+        assert ([topic.edits for topic in event.topics], event.model) == ([whole.edits], "")
 
 
 async def test_the_command_line_makes_a_commit_for_each_topic_with_what_the_model_wrote(project):
@@ -163,8 +166,8 @@ async def test_the_command_line_makes_a_commit_for_each_topic_with_what_the_mode
         env = {**environment(server), "HOME": str(project.parent / "home")}
         asked = ("-p", "Add notes", "--accept", "all", "--model", "openai/tiny-1")
         assert (await run(project, *asked, env=env)).code == 0
-        made = await run(project, "commit", "--split", "topic", "--write-text", env=env)
-    assert made.code == 0, made.err
+        result = await run(project, "commit", "--split", "topic", "--write-text", env=env)
+    assert result.code == 0, result.err
     assert git(project, "log", "--format=%s", "--name-only", "--max-count=2").split("\n") == [
         "letters: add c", "", "c.txt", "notes: add two", "", "b.txt", "d.txt", "",
     ]  # fmt: skip

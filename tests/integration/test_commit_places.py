@@ -35,19 +35,19 @@ def project(tmp_path, monkeypatch) -> Path:
 async def test_a_hook_that_fails_in_the_box_leaves_the_repository_as_it_was(project):
     add_hook(project, "pre-commit", "echo 'line too long' >&2; touch ran; exit 1")
     async with session_in(project, access([writes("a.txt", edited(2)), says("Done.")])) as (engine, session):
-        found = await accept_all(engine, session)
-        assert found.hooks == ("pre-commit",)
-        (failed,) = await commit(engine, session, found)
+        answer = await accept_all(engine, session)
+        assert answer.hooks == ("pre-commit",)
+        (failed,) = await commit(engine, session, answer)
         assert isinstance(failed, ev.CommitFailed)
         assert (failed.stage, failed.output) == ("box", "line too long")
         assert git(project, "log", "--format=%s") == "first\n"
         assert git(project, "status", "--porcelain") == " M a.txt\n"
-        (failed,) = await commit(engine, session, found, hooks="machine")
+        (failed,) = await commit(engine, session, answer, hooks="machine")
         assert isinstance(failed, ev.CommitFailed)
         assert (failed.stage, failed.output) == ("git", "line too long")
         assert (project / "ran").exists()
-        (made,) = await commit(engine, session, found, hooks="none")
-        assert isinstance(made, ev.CommitMade)
+        (event,) = await commit(engine, session, answer, hooks="none")
+        assert isinstance(event, ev.CommitMade)
     assert git(project, "log", "--format=%s") == "Do it\nfirst\n"
 
 
@@ -55,9 +55,9 @@ async def test_hooks_that_pass_in_the_box_run_where_the_users_would(project):
     add_hook(project, "pre-commit", 'echo "$GIT_INDEX_FILE" >> "$HOME/ran"; git diff --cached --name-only')
     add_hook(project, "commit-msg", 'echo "Change-Id: 1" >> "$1"')
     async with session_in(project, access([writes("a.txt", edited(2)), says("Done.")])) as (engine, session):
-        (made,) = await commit(engine, session, await accept_all(engine, session))
-        assert isinstance(made, ev.CommitMade)
-        assert made.output == "a.txt"
+        (event,) = await commit(engine, session, await accept_all(engine, session))
+        assert isinstance(event, ev.CommitMade)
+        assert event.output == "a.txt"
     assert len((Path.home() / "ran").read_text().splitlines()) == 1
     assert git(project, "log", "-1", "--format=%B") == "Do it\nChange-Id: 1\n\n"
 
@@ -69,8 +69,8 @@ async def test_who_is_named_by_the_environment_alone_commits_past_hooks(project,
         monkeypatch.setenv(f"GIT_{role}_EMAIL", "grace@example.org")
     add_hook(project, "pre-commit", 'echo "$GIT_AUTHOR_NAME"')
     async with session_in(project, access([writes("a.txt", edited(2)), says("Done.")])) as (engine, session):
-        (made,) = await commit(engine, session, await accept_all(engine, session))
-        assert isinstance(made, ev.CommitMade), made
+        (event,) = await commit(engine, session, await accept_all(engine, session))
+        assert isinstance(event, ev.CommitMade), event
     assert git(project, "log", "-1", "--format=%an") == "Grace\n"
 
 
@@ -82,8 +82,8 @@ async def test_what_a_hook_changes_in_the_box_waits_for_the_review(project):
         assert (failed.stage, failed.changed) == ("box", ("a.txt",))
         assert (project / "a.txt").read_text() == edited(2)
         await submit(engine, cmd.HunkResolve(session=session, path="a.txt", verdict="accept"))
-        (made,) = await commit(engine, session, await preview(engine, session))
-        assert isinstance(made, ev.CommitMade)
+        (event,) = await commit(engine, session, await preview(engine, session))
+        assert isinstance(event, ev.CommitMade)
     assert git(project, "show", "HEAD:a.txt") == edited(2).replace("new", "NEW")
     assert git(project, "status", "--porcelain") == ""
 
@@ -94,11 +94,11 @@ async def test_a_worktree_gets_the_commit_on_its_own_branch(project, tmp_path):
     git(project, "worktree", "add", "-q", "-b", "side", str(tree))
     trust(tree)
     async with session_in(tree, access([writes("a.txt", edited(2)), says("Done.")])) as (engine, session):
-        found = await accept_all(engine, session)
-        assert found.branch == "side"
-        (made,) = await commit(engine, session, found)
-        assert isinstance(made, ev.CommitMade), made
-        assert (made.branch, made.output) == ("side", "side")
+        answer = await accept_all(engine, session)
+        assert answer.branch == "side"
+        (event,) = await commit(engine, session, answer)
+        assert isinstance(event, ev.CommitMade), event
+        assert (event.branch, event.output) == ("side", "side")
     assert git(project, "log", "--format=%s", "side") == "Do it\nfirst\n"
     assert git(project, "log", "--format=%s", "main") == "first\n"
     assert git(tree, "status", "--porcelain") == ""
@@ -113,9 +113,9 @@ async def test_a_project_within_a_repository_commits_its_part(project):
     add_hook(project, "pre-commit", "git diff --cached --name-only")
     trust(part)
     async with session_in(part, access([writes("b.txt", edited(2)), says("Done.")])) as (engine, session):
-        (made,) = await commit(engine, session, await accept_all(engine, session))
-        assert isinstance(made, ev.CommitMade), made
-        assert made.output == "app/b.txt"
+        (event,) = await commit(engine, session, await accept_all(engine, session))
+        assert isinstance(event, ev.CommitMade), event
+        assert event.output == "app/b.txt"
     assert git(project, "show", "HEAD:app/b.txt") == edited(2)
     assert git(project, "status", "--porcelain") == ""
 
@@ -123,11 +123,11 @@ async def test_a_project_within_a_repository_commits_its_part(project):
 async def test_a_detached_head_moves_and_no_branch_does(project):
     git(project, "checkout", "-q", "--detach")
     async with session_in(project, access([writes("a.txt", edited(2)), says("Done.")])) as (engine, session):
-        found = await accept_all(engine, session)
-        assert found.branch == ""
-        (made,) = await commit(engine, session, found)
-        assert isinstance(made, ev.CommitMade)
-        assert made.branch == ""
+        answer = await accept_all(engine, session)
+        assert answer.branch == ""
+        (event,) = await commit(engine, session, answer)
+        assert isinstance(event, ev.CommitMade)
+        assert event.branch == ""
     assert git(project, "log", "--format=%s", "HEAD") == "Do it\nfirst\n"
     assert git(project, "log", "--format=%s", "main") == "first\n"
 
@@ -139,10 +139,10 @@ async def test_the_first_commit_of_a_repository(tmp_path, project):
     (root / "own.txt").write_text("mine\n")
     trust(root)
     async with session_in(root, access([writes("a.txt", LINES), says("Done.")])) as (engine, session):
-        found = await accept_all(engine, session)
-        assert (found.branch, found.head) == ("trunk", "")
-        (made,) = await commit(engine, session, found)
-        assert isinstance(made, ev.CommitMade)
+        answer = await accept_all(engine, session)
+        assert (answer.branch, answer.head) == ("trunk", "")
+        (event,) = await commit(engine, session, answer)
+        assert isinstance(event, ev.CommitMade)
     assert git(root, "ls-tree", "--name-only", "HEAD") == "a.txt\n"
     assert git(root, "status", "--porcelain") == "?? own.txt\n"
 
@@ -155,13 +155,13 @@ async def test_in_the_middle_of_a_rebase_or_merge_it_is_refused_with_the_reason(
     (project / "own.txt").write_text("main\n")
     git(project, "commit", "-qam", "main")
     async with session_in(project, access([writes("a.txt", edited(2)), says("Done.")])) as (engine, session):
-        found = await accept_all(engine, session)
+        answer = await accept_all(engine, session)
         git(project, "stash", "-q")
         for operation, words in (("rebase", "a rebase"), ("merge", "a merge"), ("cherry-pick", "a cherry-pick")):
             git(project, operation, "side", check=False)
             refused = await preview(engine, session)
             assert refused.refused == f"the repository is in the middle of {words}."
-            (failed,) = await commit(engine, session, found)
+            (failed,) = await commit(engine, session, answer)
             assert isinstance(failed, ev.CommitFailed)
             git(project, operation, "--abort")
         git(project, "stash", "pop", "-q")
@@ -174,14 +174,14 @@ async def test_what_git_stores_by_a_filter_is_left_out_with_the_reason(project):
     git(project, "add", ".")
     git(project, "commit", "-qm", "attributes")
     models = access(
-        [calls(*(("write", {"file_path": each, "contents": "x\n"}) for each in ("x.bin", "y.txt"))), says("Done.")]
+        [calls(*(("write", {"file_path": name, "contents": "x\n"}) for name in ("x.bin", "y.txt"))), says("Done.")]
     )
     async with session_in(project, models) as (engine, session):
-        found = await accept_all(engine, session)
-        (left,) = found.left_out
+        answer = await accept_all(engine, session)
+        (left,) = answer.left_out
         assert left.path == "x.bin"
         assert left.problem.startswith("git stores it by a filter")
-        assert [each.path for each in found.groups[0].files] == ["y.txt"]
+        assert [file.path for file in answer.groups[0].files] == ["y.txt"]
 
 
 @pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="no ssh-keygen is installed here")
@@ -191,6 +191,6 @@ async def test_a_commit_is_signed_as_the_user_has_it(project, tmp_path):
     for name, value in (("gpg.format", "ssh"), ("user.signingkey", f"{key}.pub"), ("commit.gpgsign", "true")):
         git(project, "config", name, value)
     async with session_in(project, access([writes("a.txt", edited(2)), says("Done.")])) as (engine, session):
-        (made,) = await commit(engine, session, await accept_all(engine, session))
-        assert isinstance(made, ev.CommitMade), made
+        (event,) = await commit(engine, session, await accept_all(engine, session))
+        assert isinstance(event, ev.CommitMade), event
     assert "-----BEGIN SSH SIGNATURE-----" in git(project, "cat-file", "commit", "HEAD")

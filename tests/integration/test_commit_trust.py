@@ -101,10 +101,10 @@ def test_n33_at_a_terminal_the_user_is_asked_first(planted, answer, is_given):
     process = subprocess.Popen(command, cwd=root, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
     os.write(ours, answer)
-    shown = all_of(ours)
-    assert process.wait(60) == (ExitCode.DONE if is_given else ExitCode.REFUSED), shown
-    assert b"is not trusted yet" in shown
-    assert b"Trust this project? [y/N]" in shown
+    output = all_of(ours)
+    assert process.wait(60) == (ExitCode.DONE if is_given else ExitCode.REFUSED), output
+    assert b"is not trusted yet" in output
+    assert b"Trust this project? [y/N]" in output
     assert TrustStore(root).is_given() is is_given
     assert (ran / "post-commit").exists() is is_given
 
@@ -116,11 +116,11 @@ async def test_n33_every_other_door_comes_by_the_same_refusal(tmp_path, monkeypa
     offer_gh(monkeypatch, tmp_path)
     git(root, "remote", "add", "origin", "git@github.com:me/project.git")
     async with session_in(root, access([*writes("a.txt", edited(2))])) as (engine, session):
-        found = await accept_all(engine, session)
-        planned = tuple(cmd.PlannedCommit(message="m", edits=each.edits) for each in found.groups)
+        answer = await accept_all(engine, session)
+        planned = tuple(cmd.PlannedCommit(message="m", edits=group.edits) for group in answer.groups)
         push = cmd.PullRequestOpen(session=session, branch="b", base="main", remote="origin", title="t", body="")
         review = cmd.TurnSubmit(session=session, text="/review #12")  # `gh` asks git about the repository
-        for command in (cmd.CommitMake(session=session, head=found.head, commits=planned), push, review):
+        for command in (cmd.CommitMake(session=session, head=answer.head, commits=planned), push, review):
             reply = await engine.submit(command)
             assert isinstance(reply, cmd.Reject)
             assert reply.code == "project_untrusted"

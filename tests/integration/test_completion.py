@@ -57,7 +57,7 @@ def complete(shell: str, line: str, here: Path) -> set[str]:
     command = [shell, "--norc", "-c", asked] if shell == "bash" else [shell, "--no-config", "-c", asked]
     ran = subprocess.run(command, capture_output=True, text=True, cwd=here, timeout=30, check=False)
     assert ran.stderr == ""
-    return {each.partition("\t")[0] for each in ran.stdout.splitlines()}
+    return {row.partition("\t")[0] for row in ran.stdout.splitlines()}
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -67,8 +67,8 @@ def test_every_option_of_every_parser_is_in_the_script(tree, shell):
         assert name in script
         for action in list_options(parser):
             for option in action.option_strings:
-                wanted = rf"(-l|-s) '?{option.lstrip('-')}\b" if shell == "fish" else rf"{option}\b"
-                assert re.search(wanted, script), f"{name} {option}"
+                pattern = rf"(-l|-s) '?{option.lstrip('-')}\b" if shell == "fish" else rf"{option}\b"
+                assert re.search(pattern, script), f"{name} {option}"
 
 
 @pytest.mark.parametrize("shell", [each for each in ASK if shutil.which(each)])
@@ -82,10 +82,10 @@ def test_a_real_shell_completes_commands_options_and_what_this_machine_knows(her
 
 
 def read_until(terminal: int, word: bytes) -> bytes:
-    shown = b""
-    while word not in shown and select.select([terminal], [], [], 20)[0]:
-        shown += os.read(terminal, 4096)
-    return shown
+    output = b""
+    while word not in output and select.select([terminal], [], [], 20)[0]:
+        output += os.read(terminal, 4096)
+    return output
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")

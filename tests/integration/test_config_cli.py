@@ -43,10 +43,10 @@ def call(project, *words: str) -> int:
 def test_a_setting_is_told_with_its_value_place_meaning_valid_values_and_default(project, user_file, capsys):
     user_file.write_text("[limits]\nmax_steps = 50\n")
     assert call(project, "explain", "limits.max_steps") == ExitCode.DONE
-    told = capsys.readouterr().out
-    assert told.splitlines()[0] == "limits.max_steps = 50"
+    output = capsys.readouterr().out
+    assert output.splitlines()[0] == "limits.max_steps = 50"
     for words in (f"{user_file}, line 2", "model calls in one turn", "a whole number", "default 100"):
-        assert words in " ".join(told.split())
+        assert words in " ".join(output.split())
 
 
 def test_the_project_is_named_where_its_file_is_stricter(project, user_file, capsys):
@@ -69,10 +69,10 @@ def test_tables_with_names_of_the_user_are_told_and_keys_in_them_are_not(project
         'headers = { x = "top secret" }\n'
     )
     call(project, "explain")
-    told = capsys.readouterr().out
-    assert "models.openai/gpt-4.1.edits" in told
-    assert "secret" not in told
-    assert "pass-word" not in told
+    output = capsys.readouterr().out
+    assert "models.openai/gpt-4.1.edits" in output
+    assert "secret" not in output
+    assert "pass-word" not in output
     for key in ('models."openai/gpt-4.1".edits', "models.openai/gpt-4.1.edits"):
         call(project, "explain", key)
         assert '= "patch"' in capsys.readouterr().out
@@ -92,7 +92,7 @@ def test_a_setting_that_there_is_not_is_refused_with_the_nearest(project, user_f
 
 
 def test_every_setting_has_a_meaning_in_the_manual():
-    assert [each.dotted for each in list_settings() if not read_meanings().get(make_general(each.path))] == []
+    assert [setting.dotted for setting in list_settings() if not read_meanings().get(make_general(setting.path))] == []
 
 
 def test_mistakes_of_all_kinds_are_told_at_once_with_their_lines(project, user_file, capsys):
@@ -104,7 +104,7 @@ def test_mistakes_of_all_kinds_are_told_at_once_with_their_lines(project, user_f
     (user_file.parent / "mcp.json").write_text('{"mcpServers": {"x": {"comand": "y"}}}')
     (user_file.parent / "hooks.json").write_text('{"version": 1, "hooks": {"noSuchEvent": [{"command": "true"}]}}')
     assert call(project, "check") == ExitCode.FAILED
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     for words in (
         f"error: {user_file}, line 2: `mode`",
         "line 4: `providers.work.kind`: invalid enum value 'opnai'.\n  Valid: openai, anthropic.",
@@ -119,7 +119,7 @@ def test_mistakes_of_all_kinds_are_told_at_once_with_their_lines(project, user_f
         "noSuchEvent",
         "you have not trusted it",
     ):
-        assert words in told
+        assert words in output
 
 
 def test_a_configuration_without_a_mistake_is_told_so(project, user_file, capsys):

@@ -22,7 +22,7 @@ HANG = ("reproduce", {"command": f"{RUN}; sleep 300"})
 
 
 def script(path: Path, *steps: list[tuple[str, dict]]) -> str:
-    played = [{"tool_calls": [{"name": name, "arguments": given} for name, given in step]} for step in steps]
+    played = [{"tool_calls": [{"name": name, "arguments": arguments} for name, arguments in step]} for step in steps]
     path.write_text(json.dumps([*played, "The key left the currency out; it has it now."]))
     return f"scripted/{path}"
 
@@ -47,8 +47,8 @@ async def until(client: StdioClient, session: str, end: type[ev.Event]) -> list[
             answer = cmd.ApprovalAnswer(session=session, id=envelope.event.id, decision="allow_once")
             await client.submit(answer)
         if isinstance(envelope.event, ev.QuestionAsked):
-            given = QuestionAnswer(question=envelope.event.questions[0].id, options=("fixed",))
-            await client.submit(cmd.QuestionReply(session=session, id=envelope.event.id, answers=(given,)))
+            question_answer = QuestionAnswer(question=envelope.event.questions[0].id, options=("fixed",))
+            await client.submit(cmd.QuestionReply(session=session, id=envelope.event.id, answers=(question_answer,)))
         if isinstance(envelope.event, end | ev.TurnFinished):
             break
     return seen
@@ -68,7 +68,7 @@ async def test_marks_that_a_command_wrote_itself_are_taken_out_at_the_end_of_the
     (where / ".gitignore").write_text("dist/\n")
     seen = await until(client, session, ev.TurnFinished)
     assert (
-        next(each for each in seen if isinstance(each, ev.ToolFinished) and each.tool == "probe_remove").status
+        next(event for event in seen if isinstance(event, ev.ToolFinished) and event.tool == "probe_remove").status
         == "failed"
     )
     stream = client.events(session)
@@ -98,14 +98,16 @@ async def test_a_probe_can_post_from_inside_of_the_box_while_its_run_goes_on(tmp
     await until(client, session, ev.TurnFinished)
     answer = await client.query(q.ProbeLogQuery(session=session, run="r1"))
     assert isinstance(answer, q.ProbeLogAnswer)
-    posted = [(each.message, each.data) for each in answer.records if each.location != "output"]
+    posted = [(record.message, record.data) for record in answer.records if record.location != "output"]
     assert posted == [("posted", '"tea"')] * 3
-    assert "http://127.0.0.1:" in [each.message for each in answer.records]
+    assert "http://127.0.0.1:" in [record.message for record in answer.records]
     both = await client.query(q.ProbeLogQuery(session=session, run="r1", compare_with="r1"))
     assert {place.side for place in both.places} == {"same"}
     missing = await client.query(q.ProbeLogQuery(session=session, run="r9"))
     assert isinstance(missing, q.RefusedAnswer)
     await client.close()
     envelopes = scan(SessionStore(where).sessions_path / session / "log.jsonl").envelopes
-    told = [each.event.message.content for each in envelopes if isinstance(each.event, ev.MessageAppended)]
-    assert any("\nlater .\n" in text for text in told)
+    contents = [
+        envelope.event.message.content for envelope in envelopes if isinstance(envelope.event, ev.MessageAppended)
+    ]
+    assert any("\nlater .\n" in text for text in contents)

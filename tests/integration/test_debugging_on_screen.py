@@ -67,7 +67,7 @@ HANG: Calls = [("reproduce", {"command": f"{RUN}; sleep 300"})]
 
 
 def script(path: Path, *steps: Calls) -> str:
-    played = [{"tool_calls": [{"name": name, "arguments": given} for name, given in step]} for step in steps]
+    played = [{"tool_calls": [{"name": name, "arguments": arguments} for name, arguments in step]} for step in steps]
     path.write_text(json.dumps([*played, "That was the cause."]))
     return f"scripted/{path}"
 
@@ -93,25 +93,25 @@ def started(where: Path, model: str) -> Terminal:
 
 def marked(where: Path) -> list[str]:
     """What git finds in the project, new files too, and what is in the state of all sessions."""
-    found = subprocess.run(
+    result = subprocess.run(
         ["git", "grep", "--untracked", "--no-exclude-standard", "-l", f"region {REGION_NAME}"],
         cwd=where, capture_output=True, text=True, check=False,
     )  # fmt: skip
     files = [path for path in get_state_dir().rglob("*") if path.is_file() and not path.is_symlink()]
     return [
-        *found.stdout.split(),
+        *result.stdout.split(),
         *(str(path) for path in files if f"region {REGION_NAME}".encode() in path.read_bytes()),
     ]
 
 
 def kill(processes: list[psutil.Process]) -> None:
     """All at once; until each of them has ended."""
-    found = []
-    for each in processes:
+    descriptors = []
+    for process in processes:
         with contextlib.suppress(ProcessLookupError):
-            found.append(os.pidfd_open(each.pid))
-            os.kill(each.pid, signal.SIGKILL)
-    for descriptor in found:
+            descriptors.append(os.pidfd_open(process.pid))
+            os.kill(process.pid, signal.SIGKILL)
+    for descriptor in descriptors:
         assert select.select([descriptor], [], [], 20)[0]
         os.close(descriptor)
 
@@ -160,12 +160,13 @@ def test_a_fault_is_debugged_on_the_screen_and_every_verdict_stands_in_the_log(
     directory = next(iter(SessionStore(where).list_directories()))
     debug, blobs = debugged(directory), BlobStore(directory / "blobs")
     logs = {
-        name: [format_record(each) for each in decode_records(blobs.get(run.log))] for name, run in debug.runs.items()
+        name: [format_record(record) for record in decode_records(blobs.get(run.log))]
+        for name, run in debug.runs.items()
     }
-    assert [each.state for each in debug.hypotheses.values()] == verdicts
-    cited = [evidence for each in debug.hypotheses.values() for evidence in each.evidence]
+    assert [hypothesis.state for hypothesis in debug.hypotheses.values()] == verdicts
+    cited = [evidence for hypothesis in debug.hypotheses.values() for evidence in hypothesis.evidence]
     assert len(cited) >= 3
-    assert all(each.text == logs[each.run][each.line - 1] for each in cited)
+    assert all(citation.text == logs[citation.run][citation.line - 1] for citation in cited)
     assert [(run.exit_code, run.after_fix) for run in debug.runs.values()] == [(1, False), (0, True)]
     assert (debug.fix_verdict.run, debug.fix_verdict.outcome) == ("r2", "fixed")
     assert (debug.probes, debug.needs_probe_check) == ({}, False)
@@ -190,7 +191,7 @@ async def test_d1_screen_and_engine_are_killed_at_any_moment_and_no_probe_is_lef
         assert isinstance(await engine.submit(cmd.SessionResume(session=directory.name)), cmd.Ack)
         debug, shadow = engine.state(directory.name).debug, engine._find_session(directory.name).shadow
         assert (debug.probes, debug.reproduction, debug.needs_probe_check) == ({}, None, False)
-        assert remove_marks(shadow, debug.probed_paths, with_ignored=True).paths == ()
+        assert remove_marks(shadow, debug.probed_paths, includes_ignored=True).paths == ()
         assert b"2 probes were taken away: the turn ended." in (directory / "log.jsonl").read_bytes()
         assert {path: shadow.read(path) for path in shadow.state.changes} in ({}, {"prices.py": MENDED.encode()})
     await engine.close()

@@ -38,12 +38,12 @@ def project(tmp_path) -> Iterator[Path]:
     (root / "make.py").write_text(MAKE)
     trust(root)
     yield root
-    for each in (root, get_state_dir()):
-        remove_tree(each)
+    for directory in (root, get_state_dir()):
+        remove_tree(directory)
 
 
 async def test_n15_deep_directories_of_a_command_are_seen_by_the_next_reviewed_and_accepted(project):
-    steps = [Step(calls=[command(each)]) for each in ("python3 make.py .", "find d -type d | wc -l")]
+    steps = [Step(calls=[command(command_line)]) for command_line in ("python3 make.py .", "find d -type d | wc -l")]
     asked, requests = await ask(project, *steps, "Done.")
     assert (asked.code, "d/leaf" in asked.err) == (ExitCode.DONE, True), asked.err
     assert str(LEVELS) in str(requests[-1])
@@ -55,8 +55,8 @@ async def test_n15_deep_directories_of_a_command_are_seen_by_the_next_reviewed_a
 async def test_n15_deep_generated_directories_are_told_of_and_accepted_as_a_whole(project):
     asked, _ = await ask(project, Step(calls=[command("python3 make.py node_modules")]), "Done.")
     assert (asked.code, "Traceback" in asked.err) == (ExitCode.DONE, False)
-    shown = await run(project, "review", "--print", env=environment(None))
-    assert "# generated  node_modules (1 files" in shown.out, shown.err
+    listing = await run(project, "review", "--print", env=environment(None))
+    assert "# generated  node_modules (1 files" in listing.out, listing.err
     accepted = await run(project, "review", "--accept", "node_modules", env=environment(None))
     assert (accepted.code, accepted.err.split()) == (ExitCode.DONE, ["accepted", "node_modules"]), accepted.err
     assert (project / "node_modules" / ("d/" * LEVELS) / "leaf").is_file()

@@ -42,11 +42,11 @@ async def everyone_says(project) -> set[str]:
     settings = load_settings()
     engine = Engine(project, options=EngineOptions(watch=False))
     listed = await engine.query(q.ModelsQuery(discover=False))
-    found = await engine.query(q.ModelsQuery())
+    answer = await engine.query(q.ModelsQuery())
     opened = await engine.submit(cmd.SessionOpen())
     begun = engine.state(opened.session).model
     await engine.close()
-    return {(await find_default_model(settings)).id, listed.default, found.default, begun}
+    return {(await find_default_model(settings)).id, listed.default, answer.default, begun}
 
 
 async def test_a_key_with_an_address_of_the_users_leads_everybody_to_the_same_model(monkeypatch, tmp_path):
@@ -54,7 +54,7 @@ async def test_a_key_with_an_address_of_the_users_leads_everybody_to_the_same_mo
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
         assert await everyone_says(tmp_path) == {"openai/qwen-a"}
-        assert {each.key for each in server.requests} == {KEY}
+        assert {request.key for request in server.requests} == {KEY}
 
 
 async def test_an_address_in_the_environment_needs_no_key(monkeypatch, tmp_path):
@@ -88,7 +88,7 @@ async def test_a_provider_of_the_users_own_comes_before_a_key_in_the_environment
         monkeypatch.setenv("WORK_API_KEY", "sk-of-work-0123456789")
         configured(f'[providers.work]\nbase_url = "{server.openai_url}"\n')
         assert await everyone_says(tmp_path) == {"work/theirs"}
-        assert {each.key for each in server.requests} == {"sk-of-work-0123456789"}
+        assert {request.key for request in server.requests} == {"sk-of-work-0123456789"}
 
 
 async def test_a_configured_model_wins_over_everything(monkeypatch, tmp_path):
@@ -101,8 +101,8 @@ async def test_a_local_server_that_merely_runs_is_offered_and_not_taken(monkeypa
     async with provider_server(models=["small"]) as server:
         monkeypatch.setenv("OLLAMA_HOST", server.openai_url.removesuffix("/v1"))
         assert await everyone_says(tmp_path) == {""}
-        found = await Engine(tmp_path).query(q.ModelsQuery())
-        assert [each.id for each in found.models] == ["ollama/small"]
+        answer = await Engine(tmp_path).query(q.ModelsQuery())
+        assert [model.id for model in answer.models] == ["ollama/small"]
         configured(f'[providers.ollama]\nbase_url = "{server.openai_url}"\n')
         assert await everyone_says(tmp_path) == {"ollama/small"}
 
@@ -126,9 +126,9 @@ async def test_an_address_that_was_typed_is_kept_with_its_key_and_its_model(tmp_
             assert isinstance(await engine.submit(command), cmd.Ack)
         listed = await engine.query(q.ModelsQuery())
         await engine.close()
-        assert "work/theirs-1" in {each.id for each in listed.models}
+        assert "work/theirs-1" in {model.id for model in listed.models}
         assert await everyone_says(tmp_path) == {"work/theirs-1"}
-        assert {each.key for each in server.requests} == {"sk-of-work-0123456789"}
+        assert {request.key for request in server.requests} == {"sk-of-work-0123456789"}
     settings = load_settings()
     assert (settings.model, settings.providers["work"].base_url) == ("work/theirs-1", url)
     refused = await Engine(tmp_path).submit(cmd.ProviderConfigure(provider='x"]\n[limits', base_url=url))
@@ -142,15 +142,15 @@ async def test_the_program_says_the_same_on_every_way(tmp_path):
         doctor = await run(tmp_path, "doctor", env=env)
         answer = await run(tmp_path, "-p", "hello", "--output-format", "json", env=env)
         (sent,) = server.answered
-    (said,) = [line for line in doctor.out.splitlines() if line.startswith("model ")]
-    assert said.split()[1] == json.loads(answer.out)["model"] == f"openai/{sent.json['model']}" == "openai/qwen-a"
-    assert f"the first that {server.openai_url} lists" in said
+    (model_line,) = [line for line in doctor.out.splitlines() if line.startswith("model ")]
+    assert model_line.split()[1] == json.loads(answer.out)["model"] == f"openai/{sent.json['model']}" == "openai/qwen-a"
+    assert f"the first that {server.openai_url} lists" in model_line
 
 
 def test_every_known_provider_has_a_model_to_begin_with_or_can_not_have_one():
     from core.providers.catalog.presets import KNOWN
 
-    assert [name for name, each in KNOWN.items() if not each.suggested] == [
+    assert [name for name, preset in KNOWN.items() if not preset.suggested] == [
         "azure",
         "ollama",
         "lmstudio",
@@ -176,8 +176,11 @@ async def test_a_key_goes_into_the_header_that_is_named_with_the_query_and_nowhe
             assert "authorization" not in request.headers
             assert "x-api-key" not in request.headers
             assert "api-version=2025-04-01-preview" in request.path
-        assert [each.json["model"] for each in server.answered] == ["my-deployment", "m"]
-        assert [each.path.partition("?")[0] for each in server.answered] == ["/v1/chat/completions", "/v1/messages"]
+        assert [sent_request.json["model"] for sent_request in server.answered] == ["my-deployment", "m"]
+        assert [sent_request.path.partition("?")[0] for sent_request in server.answered] == [
+            "/v1/chat/completions",
+            "/v1/messages",
+        ]
 
 
 async def test_a_key_of_a_command_that_is_refused_is_asked_for_anew(tmp_path):
@@ -190,5 +193,5 @@ async def test_a_key_of_a_command_that_is_refused_is_asked_for_anew(tmp_path):
         engine, session = await engine_of(tmp_path, replace(load_settings(), model="mine/m"))
         assert of(await run_turn(engine, session), ev.TurnFinished)[0].reason == "failed"
         assert of(await run_turn(engine, session), ev.TurnFinished)[0].reason == "done"
-        assert [each.key for each in server.answered] == ["key-1-0123456789", "key-2-0123456789"]
+        assert [request.key for request in server.answered] == ["key-1-0123456789", "key-2-0123456789"]
         await engine.close()

@@ -26,10 +26,10 @@ TEXT = "one\ntwo\nthree\n"
 
 @pytest.fixture
 def project(tmp_path) -> Path:
-    made = project_at(tmp_path / "project")
-    (made / "infra").mkdir()
-    (made / PATH).write_text("a\n")
-    return made
+    root = project_at(tmp_path / "project")
+    (root / "infra").mkdir()
+    (root / PATH).write_text("a\n")
+    return root
 
 
 def story():
@@ -49,8 +49,10 @@ async def test_n24_a_verdict_is_refused_with_the_rule_also_when_it_is_confirmed(
             assert isinstance(reply, cmd.Reject)
             assert SAYS in reply.message
         await engine.submit(cmd.HunkResolve(session=session, path="", verdict="accept"))
-        notices = [each.message for each in await read_until(engine, session, ev.Notice) if isinstance(each, ev.Notice)]
-        assert any(SAYS in each for each in notices)
+        notices = [
+            notice.message for notice in await read_until(engine, session, ev.Notice) if isinstance(notice, ev.Notice)
+        ]
+        assert any(SAYS in message for message in notices)
         assert (project / PATH).read_text() == "a\n"
         assert (project / "fine.txt").read_text() == TEXT
         assert set(engine.state(session).changes) == {PATH}
@@ -75,8 +77,8 @@ def test_n24_without_a_screen_it_is_left_and_named(project, capsys, monkeypatch)
     for paths in ((PATH,), ("all",)):
         arguments = review.ReviewArguments(directory=project, paths=paths, verdict="accept", print_only=True)
         assert review.run(arguments) != ExitCode.DONE
-        told = capsys.readouterr()
-        assert SAYS in told.out + told.err
+        output = capsys.readouterr()
+        assert SAYS in output.out + output.err
     assert (project / PATH).read_text() == "a\n"
 
 

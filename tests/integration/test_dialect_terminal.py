@@ -36,9 +36,9 @@ class Held:
 
 @pytest.fixture
 async def held():
-    made = Held()
-    yield made
-    await made.box.close()
+    holder = Held()
+    yield holder
+    await holder.box.close()
 
 
 def bash(text: str):
@@ -102,15 +102,15 @@ async def test_python_keeps_its_variables_from_block_to_block(tmp_path, held, mo
         tmp_path, python("x = 20"), python("x * 2 + 2"), python("1 / 0"), python("open('made.txt', 'w').write('hi')"),
         says("."), box=held if contained else None,
     )  # fmt: skip
-    assert [re.findall(r"exit code (\S+)\]", each)[-1] for each in case.results()] == ["0", "0", "1", "0"]
+    assert [re.findall(r"exit code (\S+)\]", result)[-1] for result in case.results()] == ["0", "0", "1", "0"]
     assert "42" in case.results()[1]
     assert "ZeroDivisionError" in case.results()[2]
     assert (case.project / "made.txt").exists() is not contained
     assert ("made.txt" in case.state.changes) is contained
-    shown = [
-        each.document for each in case.of(ev.DocumentFinished) if isinstance(each.document, TerminalCommandDocument)
+    documents = [
+        event.document for event in case.of(ev.DocumentFinished) if isinstance(event.document, TerminalCommandDocument)
     ]
-    assert [each.metadata.command for each in shown][:2] == ["x = 20", "x * 2 + 2"]
+    assert [document.metadata.command for document in documents][:2] == ["x = 20", "x * 2 + 2"]
 
 
 async def test_m1_python_that_only_looks_leaves_nothing_behind(tmp_path, held):

@@ -32,12 +32,12 @@ def told(project, capsys, *, probe: bool = False) -> tuple[int, dict[str, str], 
 
 def test_a_fresh_machine_is_told_what_to_do_and_nothing_is_made(project, capsys, isolated):
     before = sorted(isolated.rglob("*"))
-    code, found, lines = told(project, capsys)
+    code, report, lines = told(project, capsys)
     assert code == ExitCode.DONE
-    assert found["model"].startswith("none: set a key, start a local model server")
-    assert found["workspace"] == f"{project} (no git repository)"
-    assert found["state"].endswith("agent-tui (will be made)")
-    assert found["config"].endswith("(none: the defaults hold)")
+    assert report["model"].startswith("none: set a key, start a local model server")
+    assert report["workspace"] == f"{project} (no git repository)"
+    assert report["state"].endswith("agent-tui (will be made)")
+    assert report["config"].endswith("(none: the defaults hold)")
     providers = [line[12:] for line in lines if "http" in line]
     assert len({line.index("http") for line in providers}) == 1
     assert sorted(isolated.rglob("*")) == before
@@ -73,12 +73,12 @@ async def test_a_server_that_runs_is_shown_with_its_models_and_no_key_is_printed
 def test_n3_i1_what_a_project_may_not_set_is_a_note_once_it_is_trusted(project, capsys):
     (project / ".agent-tui").mkdir()
     (project / ".agent-tui" / "config.toml").write_text('model = "x/y"\n')
-    code, found, _ = told(project, capsys)
-    assert (code, "note" in found, "not trusted" in found["project"]) == (ExitCode.DONE, False, True)
+    code, report, _ = told(project, capsys)
+    assert (code, "note" in report, "not trusted" in report["project"]) == (ExitCode.DONE, False, True)
     trust(project)
-    code, found, _ = told(project, capsys)
+    code, report, _ = told(project, capsys)
     assert code == ExitCode.DONE
-    assert "`model` was ignored" in found["note"]
+    assert "`model` was ignored" in report["note"]
 
 
 def test_what_keeps_a_session_from_working_fails_and_says_what_to_do(project, capsys, monkeypatch, tmp_path):
@@ -98,9 +98,9 @@ def test_what_keeps_a_session_from_working_fails_and_says_what_to_do(project, ca
 def test_the_root_of_the_file_system_is_refused_with_advice(capsys, project):
     from pathlib import Path
 
-    code, found, _ = told(Path("/"), capsys)
+    code, report, _ = told(Path("/"), capsys)
     assert code == ExitCode.FAILED
-    assert "Start in a project's own directory" in found["PROBLEM"]
+    assert "Start in a project's own directory" in report["PROBLEM"]
 
 
 def test_what_contains_commands_is_told_with_the_reason_for_each_stronger_tier(project, capsys, monkeypatch):
@@ -135,8 +135,8 @@ def test_the_language_servers_that_are_there_are_listed(project, capsys, monkeyp
     for program in (tmp_path / "bin" / "gopls", project / ".venv" / "bin" / "ty"):
         program.parent.mkdir(parents=True)
         program.touch(mode=0o755)
-    _, found, lines = told(project, capsys)
-    assert found["servers"] == f"ty for python: {project}/.venv/bin/ty"
+    _, report, lines = told(project, capsys)
+    assert report["servers"] == f"ty for python: {project}/.venv/bin/ty"
     assert f"{'':12}gopls for go: {tmp_path}/bin/gopls" in lines
 
 
@@ -146,8 +146,8 @@ def test_hooks_are_counted_and_what_can_not_be_read_of_them_is_a_note(project, c
     (place / "settings.json").write_text('{"hooks": }')
     (project / ".cursor").mkdir()
     (project / ".cursor/hooks.json").write_text('{"hooks": {"preToolUse": [{"command": "true", "matcher": "*.py"}]}}')
-    code, found, lines = told(project, capsys)
-    assert (code, found["hooks"]) == (ExitCode.DONE, "none, 1 more of the project wait for your trust")
+    code, report, lines = told(project, capsys)
+    assert (code, report["hooks"]) == (ExitCode.DONE, "none, 1 more of the project wait for your trust")
     notes = [line[12:] for line in lines if line.startswith("note")]
     assert any(note.startswith("~/.claude/settings.json: none of its hooks runs: it is no JSON") for note in notes)
     assert any(note.startswith(".cursor/hooks.json: preToolUse: the matcher '*.py' is no pattern") for note in notes)
@@ -156,13 +156,13 @@ def test_hooks_are_counted_and_what_can_not_be_read_of_them_is_a_note(project, c
 def test_the_search_engine_and_the_browser_are_told_with_what_is_missing(project, capsys, monkeypatch, tmp_path):
     monkeypatch.setattr("core.mcp.browser._PLACES", ())
     monkeypatch.setenv("PATH", str(tmp_path))
-    _, found, _ = told(project, capsys)
-    assert found["search"] == "none: no search engine is configured ([web.search] in config.toml)"
-    assert found["browser"].startswith("none: There is no Chromium on this machine. Install it (apt install chromium)")
+    _, report, _ = told(project, capsys)
+    assert report["search"] == "none: no search engine is configured ([web.search] in config.toml)"
+    assert report["browser"].startswith("none: There is no Chromium on this machine. Install it (apt install chromium)")
     for name in ("chromium", "node", "playwright-mcp"):
         (tmp_path / name).write_text("#!/bin/sh\n")
         (tmp_path / name).chmod(0o755)
     configured('[web.search]\nprovider = "searxng"\nbase_url = "http://me:secret-word@127.0.0.1:8080"\n')
-    _, found, _ = told(project, capsys)
-    assert found["search"] == "searxng at http://[redacted]@127.0.0.1:8080"
-    assert found["browser"] == f"{tmp_path / 'chromium'}, {tmp_path / 'playwright-mcp'}"
+    _, report, _ = told(project, capsys)
+    assert report["search"] == "searxng at http://[redacted]@127.0.0.1:8080"
+    assert report["browser"] == f"{tmp_path / 'chromium'}, {tmp_path / 'playwright-mcp'}"

@@ -41,7 +41,7 @@ async def test_accepting_everything_leaves_what_is_protected_or_in_conflict_and_
         await submit(engine, cmd.HunkResolve(session=session, path="", verdict="accept"))
         seen = await read_until(engine, session, ev.Notice, after=before)
         assert seen[-1].message.startswith("2 files were left for you: AGENTS.md (protected), a.txt (the file in the")
-        assert not any(isinstance(each, ev.ErrorRaised) for each in seen)
+        assert not any(isinstance(event, ev.ErrorRaised) for event in seen)
         assert (project / "a.txt").read_text() == "one\nmine\nthree\n"
         assert (project / "new.txt").read_text() == "new\n"
         assert not (project / "AGENTS.md").exists()
@@ -88,10 +88,10 @@ async def test_rules_and_prefix_are_ready_before_the_first_prompt(project):
         await live.warm_up
         assert (live.directory.path / "prefix.json").is_file()
         assert live.context is not None
-        kept = live.context.memory.setup.result()
+        first_setup = live.context.memory.setup.result()
         seen = await run_turn(engine, session)
-        assert not any(isinstance(each, ev.RulesLoaded) for each in seen)
-        assert live.context.memory.setup.result() is kept
+        assert not any(isinstance(event, ev.RulesLoaded) for event in seen)
+        assert live.context.memory.setup.result() is first_setup
 
 
 async def test_a_session_that_was_only_warmed_leaves_nothing_behind(project):
@@ -131,6 +131,8 @@ async def test_a_small_model_that_can_not_be_used_is_done_without_and_said(proje
     doors = access_to(resolve, MODEL, cost=None, window=0)
     async with session_in(project, doors) as (engine, session):
         assert (await run_turn(engine, session))[-1].reason == "done"
-        said = [each for each in await read_until(engine, session, ev.TurnFinished) if isinstance(each, ev.Notice)]
-        told = "The small model nobody/small can't be used: there is no provider"
-        assert any(each.message.startswith(told) for each in said)
+        notices = [
+            notice for notice in await read_until(engine, session, ev.TurnFinished) if isinstance(notice, ev.Notice)
+        ]
+        prefix = "The small model nobody/small can't be used: there is no provider"
+        assert any(notice.message.startswith(prefix) for notice in notices)

@@ -67,8 +67,8 @@ async def allowed(engine, session: str, prompt: str) -> list[object]:
 
 
 def documents(events) -> list[object]:
-    found = [event.document for event in events if isinstance(event, ev.DocumentFinished)]
-    return sorted(found, key=lambda each: each.sequence)
+    all_documents = [event.document for event in events if isinstance(event, ev.DocumentFinished)]
+    return sorted(all_documents, key=lambda document: document.sequence)
 
 
 def assert_no_functions(server) -> None:
@@ -87,41 +87,41 @@ async def test_a_turn_in_tags_reads_edits_and_runs_a_command(project, monkeypatc
         async with engine_in(project) as engine:
             session = await opened(engine, f"{api}/tiny-1")
             events = await allowed(engine, session, "Make it loud")
-            shown = documents(events)
-            assert [each.__struct_config__.tag for each in shown] == [
+            all_documents = documents(events)
+            assert [document.__struct_config__.tag for document in all_documents] == [
                 "text", "tool_call", "text", "file_edit", "text", "terminal_command", "text"
             ]  # fmt: skip
-            texts = [each.content for each in shown if each.__struct_config__.tag == "text"]
+            texts = [document.content for document in all_documents if document.__struct_config__.tag == "text"]
             assert texts == ["I look.", "I propose this.", "Now a check.", "It is `two` no more."]
-            [edit] = [each for each in shown if isinstance(each, FileEditDocument)]
+            [edit] = [document for document in all_documents if isinstance(document, FileEditDocument)]
             assert (edit.metadata.status, edit.metadata.file_path, edit.metadata.added) == ("success", "a.txt", 1)
-            [ran] = [each for each in shown if isinstance(each, TerminalCommandDocument)]
+            [ran] = [document for document in all_documents if isinstance(document, TerminalCommandDocument)]
             assert (ran.metadata.exit_code, ran.metadata.command) == (3, "cat a.txt; exit 3")
             assert events[-1].reason == "done"
             assert faults(engine.state(session).messages) == []
         assert_no_functions(server)
-        told = str(server.answered[-1].json["messages"])
-        assert "exit code 3" in told
+        conversation = str(server.answered[-1].json["messages"])
+        assert "exit code 3" in conversation
         assert (project / "a.txt").read_text() == "one\ntwo\nthree\n"
 
 
 async def test_a_file_is_read_on_by_the_functions_that_a_model_takes_for_pythons(project, monkeypatch):  # noqa: F811
     (project / "long.py").write_text("".join(f"line {number}\n" for number in range(1, 251)))
-    said = ("open_file('long.py')", "scroll_down()", "print(search_dir('line 24', './'))")
-    steps = [Step(text=f"<execute_ipython>\n{each}\n</execute_ipython>") for each in said]
+    snippets = ("open_file('long.py')", "scroll_down()", "print(search_dir('line 24', './'))")
+    steps = [Step(text=f"<execute_ipython>\n{snippet}\n</execute_ipython>") for snippet in snippets]
     async with serving(monkeypatch, *steps, Step(text="Read.")) as server:
         async with engine_in(project) as engine:
             session = await opened(engine, "openai/tiny-1")
             events = await run_turn(engine, session, "Read it")
-            done = [(each.tool, each.status) for each in events if isinstance(each, ev.ToolFinished)]
+            done = [(event.tool, event.status) for event in events if isinstance(event, ev.ToolFinished)]
             assert done == [("read_file", "completed"), ("read_file", "completed"), ("grep", "completed")]
             assert faults(engine.state(session).messages) == []
         assert_no_functions(server)
-        first, second, found = (each["content"] for each in server.answered[-1].json["messages"][-5::2])
+        first, second, third = (message["content"] for message in server.answered[-1].json["messages"][-5::2])
         assert "line 100\n" in first
         assert "line 101\n" not in first
         assert "line 101\n" in second
-        assert "long.py" in found
+        assert "long.py" in third
 
 
 @pytest.mark.parametrize("api", ["openai", "anthropic"])
@@ -130,8 +130,12 @@ async def test_a_turn_in_commands_reads_and_writes_until_the_mark(project, monke
         async with engine_in(project) as engine:
             session = await opened(engine, f"{api}/tiny-2")
             events = await allowed(engine, session, "Make a note")
-            shown = documents(events)
-            assert [each.metadata.exit_code for each in shown if isinstance(each, TerminalCommandDocument)] == [0, 0]
+            all_documents = documents(events)
+            assert [
+                document.metadata.exit_code
+                for document in all_documents
+                if isinstance(document, TerminalCommandDocument)
+            ] == [0, 0]
             assert events[-1].reason == "done"
             assert events[-1].steps == 4
             assert faults(engine.state(session).messages) == []

@@ -100,26 +100,26 @@ class Desk:
 
     async def diff(self, path: str = FILE) -> list[str]:
         """The lines of the review that change, with their signs and numbers."""
-        found = await self.engine.query(q.DiffQuery(session=self.session, path=path))
-        assert isinstance(found, q.DiffAnswer)
-        assert found.diff is not None
-        rows = [line for line in found.diff.lines if line.kind in {"added", "removed"}]
+        answer = await self.engine.query(q.DiffQuery(session=self.session, path=path))
+        assert isinstance(answer, q.DiffAnswer)
+        assert answer.diff is not None
+        rows = [line for line in answer.diff.lines if line.kind in {"added", "removed"}]
         return [f"{'+' if line.new else '-'}{line.new or line.old}{line.text}" for line in rows]
 
     def results(self) -> list[str]:
         """The results of the calls, as the model was sent them last."""
-        found: list[str] = []
+        contents: list[str] = []
         for message in self.server.answered[-1].json["messages"]:
             if message["role"] == "tool":
-                found.append(str(message["content"]))
+                contents.append(str(message["content"]))
             elif isinstance(message["content"], list):
                 blocks = [block for block in message["content"] if block["type"] == "tool_result"]
-                found += [json.dumps(block["content"], ensure_ascii=False) for block in blocks]
-        return found
+                contents += [json.dumps(block["content"], ensure_ascii=False) for block in blocks]
+        return contents
 
     def offered(self) -> list[str]:
         tools = self.server.answered[0].json["tools"]
-        return [each["function"]["name"] if "function" in each else each["name"] for each in tools]
+        return [tool["function"]["name"] if "function" in tool else tool["name"] for tool in tools]
 
 
 @contextlib.asynccontextmanager
@@ -138,10 +138,10 @@ async def test_every_format_edits_a_file_and_the_review_shows_exactly_its_lines(
     steps = [READ, Step(calls=[Call(name=name, arguments=arguments)]), "Done."]
     async with desk(project, monkeypatch, sdk, *steps) as it:
         await it.turn()
-        told = it.results()[-1]
-        assert await it.diff() == ["-9    price = 0", "+9    price = total(items)"], told
+        result = it.results()[-1]
+        assert await it.diff() == ["-9    price = 0", "+9    price = total(items)"], result
         assert (project / FILE).read_text() == BEFORE
-        assert "9|    price = total(items)" in told or form == "write"
+        assert "9|    price = total(items)" in result or form == "write"
         assert OFFERED.get(edits, edits) in it.offered() or not edits
         assert len({"search_replace", "str_replace", "multi_edit", *OFFERED.values()}.intersection(it.offered())) == 1
 
@@ -150,13 +150,13 @@ async def test_every_format_edits_a_file_and_the_review_shows_exactly_its_lines(
 async def test_an_ambiguous_edit_comes_back_with_candidates_and_succeeds_at_the_second_try(project, monkeypatch, sdk):
     first = {"file_path": FILE, "old_string": "    price = 0\n", "new_string": "    price = total(items)\n"}
     second = {"file_path": FILE, "old_string": OLD, "new_string": NEW}
-    steps = [Step(calls=[Call(name="search_replace", arguments=each)]) for each in (first, second)]
+    steps = [Step(calls=[Call(name="search_replace", arguments=arguments)]) for arguments in (first, second)]
     async with desk(project, monkeypatch, sdk, *steps, "Done.") as it:
         seen = await it.turn()
         refused, done = it.results()
         assert all(place in refused for place in ("2|    price = 0", "9|    price = 0", "8|def report"))
         assert "1 place replaced" in done
-        assert [each.status for each in seen if isinstance(each, ev.ToolFinished)] == ["failed", "completed"]
+        assert [event.status for event in seen if isinstance(event, ev.ToolFinished)] == ["failed", "completed"]
         assert await it.diff() == ["-9    price = 0", "+9    price = total(items)"]
 
 
@@ -185,8 +185,8 @@ async def test_what_rules_can_not_decide_is_worked_out_by_the_apply_model_and_a_
     steps = [Step(calls=[Call(name="edit_file", arguments=arguments)]), bad, good, "Done."]
     async with desk(project, monkeypatch, sdk, *steps) as it:
         await it.turn()
-        assert [each.json["model"] for each in it.server.answered] == ["tiny-1", "fitter", "fitter", "tiny-1"]
-        asked, again = (json.dumps(each.json["messages"]) for each in it.server.answered[1:3])
+        assert [request.json["model"] for request in it.server.answered] == ["tiny-1", "fitter", "fitter", "tiny-1"]
+        asked, again = (json.dumps(request.json["messages"]) for request in it.server.answered[1:3])
         assert "Only in Gross." in asked
         assert "more than one place" in asked
         assert "This plan was not taken: The line 'import os' is neither in the file" in again
@@ -218,7 +218,7 @@ async def test_an_edit_that_the_apply_model_can_not_place_either_is_refused(proj
     ]
     async with desk(project, monkeypatch, sdk, *steps) as it:
         seen = await it.turn()
-        assert [each.status for each in seen if isinstance(each, ev.ToolFinished)] == ["failed"]
+        assert [event.status for event in seen if isinstance(event, ev.ToolFinished)] == ["failed"]
         assert "a model did not find out either" in it.results()[-1]
         assert it.engine.state(it.session).changes == {}
 
@@ -229,7 +229,7 @@ async def test_a_change_that_breaks_a_file_is_flagged_to_the_model_and_in_the_re
 ):
     breaks = {"file_path": FILE, "old_string": "def report(items):", "new_string": "def report(items:"}
     mends = {"file_path": FILE, "old_string": "def report(items:", "new_string": "def report(items, rate):"}
-    steps = [Step(calls=[Call(name="search_replace", arguments=each)]) for each in (breaks, mends)]
+    steps = [Step(calls=[Call(name="search_replace", arguments=arguments)]) for arguments in (breaks, mends)]
     async with desk(project, monkeypatch, sdk, steps[0], "Broken.", steps[1], "Mended.") as it:
         await it.turn()
         assert "This edit broke the syntax of the file: it parsed before." in it.results()[-1]
@@ -270,7 +270,7 @@ async def test_an_apply_model_that_can_not_be_used_is_done_without_and_said(proj
     good = planned((10, 10, "        return amount * 2"))
     async with desk(project, monkeypatch, "openai", Step(calls=[call]), good, "Done.") as it:
         seen = await it.turn()
-        said = [each.message for each in seen if isinstance(each, ev.Notice)]
-        assert any(each.startswith("The apply model nobody/fitter can't be used: ") for each in said)
-        assert [each.json["model"] for each in it.server.answered] == ["tiny-1"] * 3
+        messages = [notice.message for notice in seen if isinstance(notice, ev.Notice)]
+        assert any(message.startswith("The apply model nobody/fitter can't be used: ") for message in messages)
+        assert [request.json["model"] for request in it.server.answered] == ["tiny-1"] * 3
         assert await it.diff() == ["-10        return amount", "+10        return amount * 2"]

@@ -63,18 +63,18 @@ async def opened(engine: Engine, model: str, *, mode: ev.ModeName = "agent") -> 
 def unmarked(value: Any) -> Any:
     """Without cache marks, which have to move with the end of the conversation."""
     if isinstance(value, dict):
-        return {key: unmarked(each) for key, each in value.items() if key != "cache_control"}
-    return [unmarked(each) for each in value] if isinstance(value, list) else value
+        return {key: unmarked(member) for key, member in value.items() if key != "cache_control"}
+    return [unmarked(member) for member in value] if isinstance(value, list) else value
 
 
 def parts(request: Request) -> list[str]:
     """The conversation as it was sent, in the smallest parts that a provider caches by."""
-    found: list[str] = []
+    pieces: list[str] = []
     for message in request.json["messages"]:
         content = message["content"]
         blocks = content if isinstance(content, list) and request.path == "/v1/messages" else [message]
-        found += [f"{message['role']} {json.dumps(unmarked(block))}" for block in blocks]
-    return found
+        pieces += [f"{message['role']} {json.dumps(unmarked(block))}" for block in blocks]
+    return pieces
 
 
 def head(request: Request) -> bytes:
@@ -162,7 +162,7 @@ async def test_a_plan_is_made_in_plan_mode_and_built_in_agent_mode(project, monk
     async with serving(monkeypatch, *steps) as server, engine_in(project) as engine:
         session = await opened(engine, f"{dialect}/tiny-1", mode="plan")
         seen = await run_turn(engine, session, "Plan it")
-        (created,) = [each.plan for each in seen if isinstance(each, ev.PlanCreated)]
+        (created,) = [event.plan for event in seen if isinstance(event, ev.PlanCreated)]
         seen = await run_turn(engine, session, cmd.PlanBuild(session=session, path=created.path))
         assert ev.ModeChanged(mode="agent") in seen
         assert seen[-1].reason == "done"
@@ -209,8 +209,8 @@ async def test_a_compaction_keeps_the_users_words_and_the_next_request_begins_an
         sent = "".join(parts(last))
         assert all(words in sent for words in ("heliotrope", "NOTES: it was read.", "What was it?"))
         assert_valid(last)
-        told = [each for each in engine.state(session).messages if isinstance(each, UserMessage)]
-        assert sum("heliotrope" in each.content for each in told) == 1
+        messages = [message for message in engine.state(session).messages if isinstance(message, UserMessage)]
+        assert sum("heliotrope" in message.content for message in messages) == 1
 
 
 async def test_there_is_nothing_to_compact_in_a_fresh_session(project, monkeypatch):
@@ -232,7 +232,7 @@ async def test_another_model_goes_on_with_the_same_conversation_in_its_own_diale
             (changed,) = await read_until(engine, session, ev.ModelChanged, after=before)
             assert changed.model == model
             await run_turn(engine, session)
-        paths = [(each.path, each.json["model"]) for each in server.answered[1:]]
+        paths = [(sent_request.path, sent_request.json["model"]) for sent_request in server.answered[1:]]
         assert paths == [
             ("/v1/messages", "tiny-1"),
             ("/v1/chat/completions", "tiny-2"),
@@ -264,17 +264,17 @@ async def test_k1_a_pasted_key_is_stored_for_its_owner_alone_and_used_in_the_nex
         await submit(engine, configure)
         await submit(engine, cmd.ModelSet(session=session, model=model))
         assert (await run_turn(engine, session, "hi"))[-1].reason == "done"
-        assert [each.key for each in server.answered] == ["sk-pasted-0123456789"]
-        kept = get_state_dir() / "keys.json"
-        assert (kept.stat().st_mode & 0o777, kept.parent.stat().st_mode & 0o077) == (0o600, 0)
+        assert [request.key for request in server.answered] == ["sk-pasted-0123456789"]
+        key_file = get_state_dir() / "keys.json"
+        assert (key_file.stat().st_mode & 0o777, key_file.parent.stat().st_mode & 0o077) == (0o600, 0)
         chosen = get_config_dir() / "config.toml"
         assert tomllib.loads(chosen.read_text())["model"] == model
         holding = [path for path in Path.home().rglob("*") if path.is_file() and b"sk-pasted" in path.read_bytes()]
-        assert holding == [kept]
-        found = await engine.query(q.ModelsQuery())
-        status = next(each for each in found.providers if each.id == dialect)
+        assert holding == [key_file]
+        answer = await engine.query(q.ModelsQuery())
+        status = next(provider for provider in answer.providers if provider.id == dialect)
         assert "sk-pasted" not in str(status)
-        assert status.key == str(kept)
+        assert status.key == str(key_file)
         assert (chosen.stat().st_mode & 0o077) == 0
 
 
@@ -298,8 +298,8 @@ async def test_k3_a_key_is_not_sent_to_another_address(project, monkeypatch):
             configure = cmd.ProviderConfigure(session=session, provider="openai", key=key, base_url=server.openai_url)
             await submit(engine, configure)
             await run_turn(engine, session)
-        assert [each.key for each in first.answered] == ["sk-for-the-first-one"]
-        assert "sk-for-the-first-one" not in [each.key for each in second.answered]
+        assert [request.key for request in first.answered] == ["sk-for-the-first-one"]
+        assert "sk-for-the-first-one" not in [request.key for request in second.answered]
 
 
 @pytest.mark.parametrize("mode", list(Mode))
@@ -308,14 +308,14 @@ async def test_m1_a_script_that_calls_every_tool_acts_only_where_its_mode_grants
     ordered = sorted(ARGUMENTS, key=lambda name: (name == "finish", name == "switch_mode", name == "delete_file", name))
     script = tmp_path / "all.yaml"
     called = [{"name": name, "arguments": ARGUMENTS[name]} for name in ordered]
-    script.write_text(json.dumps([{"tool_calls": [READ_A]}, *({"tool_calls": [each]} for each in called), "Done."]))
+    script.write_text(json.dumps([{"tool_calls": [READ_A]}, *({"tool_calls": [call]} for call in called), "Done."]))
     before = disk(project)
     async with engine_in(project) as engine:
         session = await opened(engine, f"scripted/{script}", mode=mode.value)
         answering = asyncio.create_task(refuse_everything(engine, session))
         seen = await run_turn(engine, session)
         answering.cancel()
-        statuses = {each.tool: each.status for each in seen if isinstance(each, ev.ToolFinished)}
+        statuses = {event.tool: event.status for event in seen if isinstance(event, ev.ToolFinished)}
         assert set(statuses) == set(ARGUMENTS)
         contained = engine.terminal(session).is_contained
         refused = {name for name in ARGUMENTS if not is_granted(mode, TOOLS[name].access, is_contained=contained)}

@@ -56,8 +56,8 @@ async def test_a_hunk_is_split_and_edited_and_the_model_is_told(project):
         assert (project / "new.txt").read_text() == "line 0\nline 1\nline 2\nmine\n"
         assert (await refused(engine, edit)).code == "change_unknown"
         seen = await run_turn(engine, session, "Go on")
-        told = [each.message.content for each in seen if isinstance(each, ev.MessageAppended)]
-        assert any("+mine" in str(each) and "edited" in str(each) for each in told)
+        contents = [event.message.content for event in seen if isinstance(event, ev.MessageAppended)]
+        assert any("+mine" in str(content) and "edited" in str(content) for content in contents)
         assert engine.state(session).edited_hunks == {}
     assert first.new_lines == 3
 
@@ -84,7 +84,7 @@ async def test_comments_wait_and_go_back_as_one_message(project):
         before = engine.state(session).seq
         await submit(engine, cmd.CommentsSend(session=session, note="Look."))
         seen = await read_until(engine, session, ev.TurnFinished, after=before)
-        (prompt,) = [each.prompt for each in seen if isinstance(each, ev.TurnStarted)]
+        (prompt,) = [event.prompt for event in seen if isinstance(event, ev.TurnStarted)]
         assert prompt.startswith("Look.\n\nMy comments")
         assert prompt.index("1. `new.txt`, lines 1-6:\n```diff\n+line 0") < prompt.index("2. `other.txt`")
         assert prompt.endswith("Why other.txt?")
@@ -112,7 +112,7 @@ async def test_everything_of_one_call_or_turn_is_judged_at_once(project):
     async with session_in(project, models) as (engine, session):
         await run_turn(engine, session)
         await run_turn(engine, session)
-        origins = {path: each.origin for path, each in engine.state(session).changes.items()}
+        origins = {path: change.origin for path, change in engine.state(session).changes.items()}
         await submit(
             engine,
             cmd.HunkResolve(session=session, path="", verdict="accept", origin=Origin(call=origins["a2"].call)),
@@ -152,7 +152,7 @@ async def test_p14_a_conflict_is_shown_as_three_sides_and_settled(project):
         assert (problem.code, problem.path) == ("review_conflict", "a.txt")
         answer = await engine.query(q.ConflictQuery(session=session, path="a.txt"))
         assert isinstance(answer, q.ConflictAnswer)
-        assert [(each.mine, each.theirs) for each in answer.sides.clashes] == [(("mine",), ("TWO",))]
+        assert [(clash.mine, clash.theirs) for clash in answer.sides.clashes] == [(("mine",), ("TWO",))]
         settle = cmd.ConflictResolve(
             session=session, path="a.txt", choices=(ConflictChoice(take="both"),), mine=answer.sides.mine.blob
         )
@@ -178,13 +178,13 @@ async def test_n16a_a_rename_has_one_verdict_that_is_given_and_taken_back_whole(
         await submit(engine, cmd.HunkResolve(session=session, verdict=verdict, **said))
         assert not state.changes
         after = {"a.txt", "new.txt"} if verdict == "accept" else before
-        assert {each.name for each in project.iterdir()} == after
+        assert {path.name for path in project.iterdir()} == after
         await submit(engine, cmd.VerdictUndo(session=session))
-        assert {each.name for each in project.iterdir()} == before
+        assert {path.name for path in project.iterdir()} == before
         assert (find_renames(state.changes), state.review.verdicts) == ({"new.txt": "old.txt"}, [])
         (project / "old.txt").write_text("mine\n")
         await submit(engine, cmd.HunkResolve(session=session, path="", verdict="accept"))
-        assert {each.name: each.read_text() for each in project.iterdir() if each.name != "a.txt"} == {
+        assert {path.name: path.read_text() for path in project.iterdir() if path.name != "a.txt"} == {
             "old.txt": "mine\n"
         }
         assert sorted(state.changes) == ["new.txt", "old.txt"]
@@ -199,8 +199,8 @@ async def test_what_is_not_there_is_refused_with_what_is_wrong(project):
             cmd.HunkComment(session=session, path="new.txt", hunk="gone", text="x"),
         ):
             assert (await refused(engine, command)).code == "hunk_unknown"
-        gone = await refused(engine, cmd.BulkResolve(session=session, root="node_modules", verdict="accept"))
-        assert gone.code == "bulk_unknown"
+        rejection = await refused(engine, cmd.BulkResolve(session=session, root="node_modules", verdict="accept"))
+        assert rejection.code == "bulk_unknown"
         answer = await engine.query(q.HunkQuery(session=session, path="new.txt", hunk="gone"))
         assert isinstance(answer, q.RefusedAnswer)
 

@@ -131,7 +131,7 @@ async def test_d4_a_full_disk_stops_the_turn_with_a_clear_message_and_loses_noth
             await engine.submit(cmd.TurnSubmit(session=session, text="go"))
             seen = await until_end(engine, session)
             assert seen[-1].reason == "failed"
-            assert any(isinstance(each, ev.ErrorRaised) and "written" in each.message for each in seen)
+            assert any(isinstance(event, ev.ErrorRaised) and "written" in event.message for event in seen)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
             signal.signal(signal.SIGXFSZ, ignored)
@@ -156,7 +156,7 @@ async def test_a_client_that_comes_late_may_answer_what_waits(project):
         wrong = cmd.ApprovalAnswer(session=session, id=envelope.event.id, decision="allow_session")
         assert (await engine.submit(wrong)).code == "decision_not_offered"
         seen = await until_end(engine, session, answer="allow_once")
-        resolved = next(each for each in seen if isinstance(each, ev.ApprovalResolved))
+        resolved = next(event for event in seen if isinstance(event, ev.ApprovalResolved))
         assert (resolved.decision, resolved.by) == ("allow_once", "user")
 
 
@@ -174,7 +174,7 @@ async def test_closing_the_engine_interrupts_and_the_log_says_so(project):
 
 def kinds(events: list[ev.AnyEvent]) -> list[str]:
     skipped = (ev.LossyEvent, ev.SessionStarted, ev.SessionResumed)
-    return [type(each).__name__ for each in events if not isinstance(each, skipped)]
+    return [type(event).__name__ for event in events if not isinstance(event, skipped)]
 
 
 async def test_the_same_turn_gives_the_same_events_through_every_front_end(tmp_path):
@@ -206,10 +206,10 @@ def _in_a_process(project: Path) -> list[str]:
     )
     command = [sys.executable, "-c", code, "-p", "go", "--output-format", "stream-json", str(project)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False)
-    names = {each.__struct_config__.tag: each for each in ev.AnyEvent.__args__}
+    names = {kind.__struct_config__.tag: kind for kind in ev.AnyEvent.__args__}
     lines = [json.loads(line) for line in done.stdout.splitlines()][:-1]
     kinds = [names[line["event"]["type"]] for line in lines]
-    return [each.__name__ for each in kinds if not issubclass(each, ev.LossyEvent)]
+    return [kind.__name__ for kind in kinds if not issubclass(kind, ev.LossyEvent)]
 
 
 async def test_a_reader_that_leaves_ends_the_run_without_a_traceback(project):

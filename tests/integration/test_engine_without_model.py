@@ -30,9 +30,9 @@ def project(tmp_path) -> Path:
 
 @pytest.fixture
 async def engine(project):
-    made = Engine(project, options=OPTIONS)
-    yield made
-    await made.close()
+    new_engine = Engine(project, options=OPTIONS)
+    yield new_engine
+    await new_engine.close()
 
 
 async def opened(engine: Engine) -> str:
@@ -58,12 +58,12 @@ def propose(engine: Engine, session: str, path: str, text: str) -> None:
 
 
 async def events_of(engine: Engine, session: str) -> list[ev.AnyEvent]:
-    last, found = engine.state(session).seq, []
+    last, envelopes = engine.state(session).seq, []
     stream = engine.events(session)
-    while not found or found[-1].seq < last:
-        found.append(await anext(stream))
+    while not envelopes or envelopes[-1].seq < last:
+        envelopes.append(await anext(stream))
     await stream.aclose()
-    return [each.event for each in found]
+    return [envelope.event for envelope in envelopes]
 
 
 async def test_an_ack_comes_before_the_effect(engine):
@@ -108,7 +108,7 @@ async def test_accept_reject_and_undo_change_exactly_the_hunks_named(engine, pro
         engine, cmd.HunkResolve(session=session, path="long.txt", verdict="reject", hunks=(last,), reason="no")
     )
     assert not engine.state(session).changes
-    assert [each.reason for each in engine.state(session).unreported_verdicts.values()] == ["", "no"]
+    assert [verdict.reason for verdict in engine.state(session).unreported_verdicts.values()] == ["", "no"]
     await effect_of(engine, cmd.VerdictUndo(session=session))
     assert [hunk.id for hunk in engine.state(session).changes["long.txt"].hunks] == [last]
     await effect_of(engine, cmd.VerdictUndo(session=session))
@@ -204,8 +204,8 @@ async def test_a_preview_shows_either_side_and_says_why_there_is_none(engine, pr
 async def test_find_ranks_names_and_knows_pending_files(engine):
     session = await opened(engine)
     propose(engine, session, "src/maintenance.py", "x\n")
-    found = await engine.query(q.FindQuery(session=session, pattern="main"))
-    assert found.paths[:2] == ("src/main.py", "src/maintenance.py")
+    answer = await engine.query(q.FindQuery(session=session, pattern="main"))
+    assert answer.paths[:2] == ("src/main.py", "src/maintenance.py")
     assert "build/out.js" not in (await engine.query(q.FindQuery(pattern=""))).paths
     assert (await engine.query(q.FindQuery(pattern="smnpy"))).paths == ("src/main.py",)
     assert "src/" in (await engine.query(q.FindQuery(pattern="src", directories=True))).paths
@@ -262,12 +262,12 @@ async def test_changes_on_disk_reach_the_clients_and_the_pending_review(project)
     session = await opened(engine)
     propose(engine, session, "src/main.py", "one\nagent\nthree\n")
     stream = engine.events(session, after=engine.state(session).seq)
-    told = asyncio.ensure_future(anext(stream))
+    task = asyncio.ensure_future(anext(stream))
     await asyncio.to_thread(engine._watch.ready.wait, 10)
     (project / "build" / "ignored.js").write_text("y")
     (project / "src" / "main.py").write_text("one\nuser\nthree\n")
     async with asyncio.timeout(40):
-        changed = (await told).event
+        changed = (await task).event
         while not isinstance(changed, ev.FilesChanged):
             changed = (await anext(stream)).event
     assert changed.paths == ("src/main.py",)

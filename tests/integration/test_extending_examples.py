@@ -40,21 +40,21 @@ def project(tmp_path):
 def test_every_file_is_read_without_a_word_of_complaint(project):
     places = find_extension_places(Workspace(project), lambda *_: True)
     skills, commands, agents = load_skills(places.folders), load_commands(places.folders), load_agents(places.folders)
-    found = (*skills.skills, *commands.commands, *agents.agents)
-    assert sorted(each.name for each in found) == ["acme:deploy", "release", "reviewer", "summary"]
-    assert len(FILES) == len(found) + 1
-    assert [each.problems for each in (*found, *places.plugins.plugins)] == [()] * 5
+    extensions = (*skills.skills, *commands.commands, *agents.agents)
+    assert sorted(extension.name for extension in extensions) == ["acme:deploy", "release", "reviewer", "summary"]
+    assert len(FILES) == len(extensions) + 1
+    assert [extension.problems for extension in (*extensions, *places.plugins.plugins)] == [()] * 5
     assert (*skills.skipped, *commands.skipped, *agents.skipped) == ()
-    assert [each.name for each in places.plugins.plugins] == ["acme"]
+    assert [plugin.name for plugin in places.plugins.plugins] == ["acme"]
 
 
 async def test_every_line_for_the_shell_does_what_it_says(project):
-    said = []
+    outputs = []
     for line in SHELL:
         ended = await run(project, *line.split()[1:], env=environment(None))
         assert (ended.code, ended.err) == (0, "")
-        said.append(ended.out)
-    listed, explained, checked = said
+        outputs.append(ended.out)
+    listed, explained, checked = outputs
     assert "/summary [since]  [project command: .claude/commands/git/summary.md]" in listed
     assert "would run, in the box and with nothing of it kept: git log --oneline -5" in explained
     assert "done since HEAD~3, for somebody" in explained

@@ -34,7 +34,7 @@ def changed(engine):
 def prompts(engine, project):
     services = engine._source.services
     check = services.trust.is_readable if services.trust.trusted else None
-    return [each.prompt for each in load_agent_definitions(services.workspace, check).agents]
+    return [agent.prompt for agent in load_agent_definitions(services.workspace, check).agents]
 
 
 @pytest.mark.parametrize("path", PLACES)

@@ -88,10 +88,10 @@ async def break_worker() -> None:
     ids=["a callback", "a worker"],
 )
 async def test_n16e_a_fault_of_the_screen_is_kept_and_no_trace_is_shown(capsys, fail):
-    told: list[BaseException] = []
+    errors: list[BaseException] = []
 
     def keep(fault: BaseException) -> str:
-        told.append(fault)
+        errors.append(fault)
         return "It is kept."
 
     async def connect() -> ScriptedClient:
@@ -107,8 +107,8 @@ async def test_n16e_a_fault_of_the_screen_is_kept_and_no_trace_is_shown(capsys, 
 
     with pytest.raises((KeyError, WorkerFailed)):
         await failing()
-    assert [type(fault) for fault in told] == [KeyError]
-    assert "in broken" in "".join(traceback.format_exception(told[0]))
+    assert [type(fault) for fault in errors] == [KeyError]
+    assert "in broken" in "".join(traceback.format_exception(errors[0]))
     out, err = capsys.readouterr()
     assert "The session is kept: agent-tui -c It is kept." in " ".join(err.split())
     assert "Traceback" not in out + err

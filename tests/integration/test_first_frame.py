@@ -96,8 +96,8 @@ def test_what_is_typed_from_the_start_shows_before_textual_and_never_goes_away_a
     assert written.count(ALTERNATE) == 1
     assert b"\x1b[2J" not in written
     assert b"\x1b[J" not in written
-    shown = [Painted(written[:end]).row(22) for end in range(len(early), len(written), 200)]
-    assert set(shown) == {"▌ hä語o"}
+    rows = [Painted(written[:end]).row(22) for end in range(len(early), len(written), 200)]
+    assert set(rows) == {"▌ hä語o"}
 
 
 def test_keys_that_only_the_screen_knows_are_kept_for_it_in_their_order(program):

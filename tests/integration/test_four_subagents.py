@@ -42,8 +42,8 @@ def write(path: str) -> Call:
 
 
 def task(part: str, kind: str, **more: str) -> Call:
-    given = {"description": f"Do {part}", "prompt": f"[part {part}]", "subagent_type": kind, **more}
-    return Call(name="task", arguments=given)
+    arguments = {"description": f"Do {part}", "prompt": f"[part {part}]", "subagent_type": kind, **more}
+    return Call(name="task", arguments=arguments)
 
 
 GIVEN = (
@@ -71,8 +71,8 @@ PLAYS: Mapping[str, Script] = {
 
 def find_part(body: Mapping[str, Any]) -> str:
     """The part that a conversation was begun with: those of its own tasks stand behind it."""
-    found = re.search(r"\[part (\w+)\]", str(body.get("input", body.get("messages"))))
-    return found[1] if found else ""
+    match = re.search(r"\[part (\w+)\]", str(body.get("input", body.get("messages"))))
+    return match[1] if match else ""
 
 
 @contextlib.asynccontextmanager
@@ -116,7 +116,7 @@ async def end_four(app: AgentApp, pilot: Pilot[Any], server: ProviderServer) -> 
 
 def read_parts(engine: Engine, session: str) -> dict[str, Any]:
     """The subagents of a session, by the parts that they were given."""
-    return {each.title.removeprefix("Do "): each for each in engine.state(session).subagents.values()}
+    return {subagent.title.removeprefix("Do "): subagent for subagent in engine.state(session).subagents.values()}
 
 
 async def test_four_work_at_once_and_each_is_seen_stopped_asked_and_merged(tmp_path, monkeypatch):
@@ -126,15 +126,15 @@ async def test_four_work_at_once_and_each_is_seen_stopped_asked_and_merged(tmp_p
         open_screen(engine, session) as (app, pilot),
     ):
         await watch_four(app, pilot)
-        assert {each.state for each in read_parts(engine, session).values()} == {"working"}, "all at once"
-        rows = [each.strip() for each in read_rows(app).splitlines()]
+        assert {subagent.state for subagent in read_parts(engine, session).values()} == {"working"}, "all at once"
+        rows = [line.strip() for line in read_rows(app).splitlines()]
         assert all(" tokens" in row for row in rows[0:8:2])
         assert rows[4].startswith("? generalPurpose · Do euros")
         assert rows[5] == "waits for you: Euros?"
         assert re.fullmatch(r"Wrote docs/slow\.md · 1 file( +\d+ s)?", rows[7]), "it is at work, for so long"
         await end_four(app, pilot, server)
         check_ends(engine, session)
-        looked = b"".join(each.raw for each in server.answered if find_part(each.json) == "search")
+        looked = b"".join(request.raw for request in server.answered if find_part(request.json) == "search")
         assert b"ask mode does not allow write" in looked
         await check_review(engine, session, tmp_path / "project")
 
@@ -142,17 +142,17 @@ async def test_four_work_at_once_and_each_is_seen_stopped_asked_and_merged(tmp_p
 def check_ends(engine: Engine, session: str) -> None:
     """Each worked with its own model, and the parent was told what came of it."""
     parts = read_parts(engine, session)
-    assert {part: each.model for part, each in parts.items()} == {
+    assert {part: subagent.model for part, subagent in parts.items()} == {
         "search": wires.OTHER_MODELS["messages"],
         "cents": wires.MODELS["responses"],
         "euros": wires.MODELS["chat"],
         "slow": wires.MODELS["messages"],
     }
-    assert [each.reason for each in parts.values()] == ["done", "done", "done", "interrupted"]
-    assert [each.conflicts for each in parts.values()] == [(), (), (PLACE,), ()]
-    told = [each for each in engine.state(session).messages if isinstance(each, ToolMessage)]
-    assert [each.is_error for each in told] == [False, False, False, True]
-    search, cents, euros, slow = (each.content for each in told)
+    assert [subagent.reason for subagent in parts.values()] == ["done", "done", "done", "interrupted"]
+    assert [subagent.conflicts for subagent in parts.values()] == [(), (), (PLACE,), ()]
+    messages = [message for message in engine.state(session).messages if isinstance(message, ToolMessage)]
+    assert [message.is_error for message in messages] == [False, False, False, True]
+    search, cents, euros, slow = (message.content for message in messages)
     assert search == f"Costs are written at `{PLACE}:11`.\n\n[explore {parts['search'].id} is done.]"
     assert f"Its changes are among yours now: {PLACE}." in cents
     assert f"They clash in {PLACE}: the user settles that in the review." in euros
@@ -164,7 +164,7 @@ async def check_review(engine: Engine, session: str, project: Path) -> None:
     changes, before = engine.state(session).changes, (project / PLACE).read_text()
     assert COST in before
     assert not (project / "docs/costs.md").exists()
-    assert {path: len(each.hunks) for path, each in changes.items()} == {PLACE: 2, "docs/costs.md": 1}
+    assert {path: len(change.hunks) for path, change in changes.items()} == {PLACE: 2, "docs/costs.md": 1}
     [version] = changes[PLACE].competing_versions
     assert version.by == read_parts(engine, session)["euros"].id
 

@@ -86,15 +86,15 @@ async def test_n38_no_way_to_look_at_git_shows_a_token_and_git_still_works(proje
             assert hidden_in(str(envelope)), envelope
             if isinstance(envelope.event, ev.TurnFinished):
                 break
-    told = [each.content for each in engine.state(session).messages if isinstance(each, ToolMessage)]
+    contents = [message.content for message in engine.state(session).messages if isinstance(message, ToolMessage)]
     answer = await engine.query(q.PullRequestQuery(session=session))
-    kept = engine._find_session(session).directory.path
+    directory = engine._find_session(session).directory.path
     await engine.close()
-    assert "127.0.0.1:9/a.git (fetch)" in told[0]
-    assert "https://oauth2:[redacted]@127.0.0.1:9/b.git" in told[0]
-    assert all(hidden_in(each) for each in told)
+    assert "127.0.0.1:9/a.git (fetch)" in contents[0]
+    assert "https://oauth2:[redacted]@127.0.0.1:9/b.git" in contents[0]
+    assert all(hidden_in(content) for content in contents)
     assert hidden_in(str(answer))
-    logs = b"".join(path.read_bytes() for path in kept.rglob("*") if path.is_file())
+    logs = b"".join(path.read_bytes() for path in directory.rglob("*") if path.is_file())
     assert hidden_in(logs.decode("utf-8", "replace"))
 
 

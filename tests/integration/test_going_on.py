@@ -67,24 +67,24 @@ async def test_in_the_home_directory_the_screen_says_why_nothing_can_be_opened_a
         return Engine(tmp_path, options=EngineOptions(watch=False))
 
     app = AgentApp(connect, SessionRequest())
-    told: list[str] = []
+    messages: list[str] = []
     leave = app.exit
-    monkeypatch.setattr(app, "exit", lambda **how: (told.append(how["message"]), leave(**how)))
+    monkeypatch.setattr(app, "exit", lambda **how: (messages.append(how["message"]), leave(**how)))
     async with asyncio.timeout(30), app.run_test() as pilot:
         while app.return_code is None:
             await pilot.pause(0.01)
     assert app.return_code == 1
-    assert "is your home directory, not a project. Start in a project's own directory" in told[0]
+    assert "is your home directory, not a project. Start in a project's own directory" in messages[0]
 
 
 async def test_a_session_that_is_open_elsewhere_is_told_and_one_that_is_free_is_named(project):
     session = await held(project)
     assert choose_session(parse(["-c"])).resume == session
     directory = SessionStore(project).open(session)
-    for said in (["-c"], ["--resume", session]):
-        with pytest.raises(StateError, match="is open in another agent-tui") as told:
-            choose_session(parse(said))
-        assert told.value.code == "session_locked"
+    for arguments in (["-c"], ["--resume", session]):
+        with pytest.raises(StateError, match="is open in another agent-tui") as exception_info:
+            choose_session(parse(arguments))
+        assert exception_info.value.code == "session_locked"
     directory.close()
 
 
@@ -133,19 +133,19 @@ async def test_a_log_that_the_engine_can_not_take_ends_the_screen_with_its_reaso
 
 async def test_mode_and_model_of_the_command_line_hold_in_the_session_that_is_resumed(project):
     session = await held(project)
-    said = parse(["--resume", session, "--mode", "ask", "--model", "scripted/other"])
+    arguments = parse(["--resume", session, "--mode", "ask", "--model", "scripted/other"])
     engine = Engine(project, options=EngineOptions(watch=False), models=access([]))
 
     async def connect() -> Engine:
         return engine
 
-    app = AgentApp(connect, build_session_request(said))
+    app = AgentApp(connect, build_session_request(arguments))
     async with app.run_test() as pilot:
         while (app.main.state.mode, app.main.state.model) != ("ask", "scripted/other"):
             await pilot.pause(0.01)
     log = scan(SessionStore(project).sessions_path / session / "log.jsonl").envelopes
-    changed = [each.event for each in log if isinstance(each.event, ev.ModeChanged | ev.ModelChanged)]
-    assert [type(each) for each in changed] == [ev.ModeChanged, ev.ModelChanged]
+    changed = [envelope.event for envelope in log if isinstance(envelope.event, ev.ModeChanged | ev.ModelChanged)]
+    assert [type(event) for event in changed] == [ev.ModeChanged, ev.ModelChanged]
 
 
 @pytest.mark.parametrize(
@@ -193,9 +193,9 @@ def test_each_line_that_goes_on_is_taken_by_the_command_line(project, monkeypatc
 def test_after_make_run_the_line_can_be_pasted_as_it_stands():
     root = Path(__file__).parents[2]
     command = ["make", "--no-print-directory", "--dry-run", "--always-make", "run", "ARGS=--demo -c"]
-    told = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
-    assert told.endswith("agent_tui.py --demo -c")
-    start = next(word for word in shlex.split(told) if word.startswith("AGENT_TUI_MAKE="))
+    line = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
+    assert line.endswith("agent_tui.py --demo -c")
+    start = next(word for word in shlex.split(line) if word.startswith("AGENT_TUI_MAKE="))
     assert start.endswith((" run", "=make run"))
 
 

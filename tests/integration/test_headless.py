@@ -36,8 +36,8 @@ def project(tmp_path, monkeypatch) -> Path:
     return project_at(tmp_path / "project")
 
 
-def options(project: Path, **said) -> PrintArguments:
-    return PrintArguments(**{"directory": project, "prompt": "Do it", **said})
+def options(project: Path, **fields) -> PrintArguments:
+    return PrintArguments(**{"directory": project, "prompt": "Do it", **fields})
 
 
 def validated(text: str) -> dict:
@@ -66,7 +66,7 @@ def test_json_is_the_response_object_and_edits_wait_for_a_review(project, capsys
     assert response["metadata"]["toolCallCount"] == 5
     assert response["metadata"]["turnCount"] == 4
     assert response["usage"]["totalTokens"] == 440
-    assert [each["path"] for each in response["metadata"]["pendingChanges"]] == ["a.txt", "new.txt"]
+    assert [change["path"] for change in response["metadata"]["pendingChanges"]] == ["a.txt", "new.txt"]
     assert (project / "a.txt").read_text() == "one\ntwo\nthree\n"
     assert not (project / "new.txt").exists()
     assert "2 files wait for your review: agent-tui -c" in err
@@ -118,8 +118,8 @@ def test_stream_json_gives_every_event_and_then_the_result(project, capsys):
 def test_a_session_goes_on_where_it_stopped(project, capsys):
     run_print(options(project, output_format="json"), models=access(story()))
     first = json.loads(capsys.readouterr().out)
-    said = options(project, output_format="json", continue_last=True, mode="ask")
-    assert run_print(said, models=access([says("More")])) == ExitCode.DONE
+    arguments = options(project, output_format="json", continue_last=True, mode="ask")
+    assert run_print(arguments, models=access([says("More")])) == ExitCode.DONE
     second = json.loads(capsys.readouterr().out)
     assert second["conversationId"] == first["conversationId"]
     assert second["mode"] == "ask"
@@ -211,9 +211,13 @@ def test_s2_a_contained_command_runs_unasked_where_the_user_said_so(project, cap
     steps = [calls(("run_terminal_cmd", {"command": "cat a.txt; echo made > b.txt"})), says("Ran it.")]
     assert run_print(options(project, output_format="json"), models=access(steps)) == ExitCode.DONE
     response = validated(capsys.readouterr().out)
-    [document] = [each for each in response["documents"] if each["type"] == "terminal_command"]
+    [document] = [
+        response_document
+        for response_document in response["documents"]
+        if response_document["type"] == "terminal_command"
+    ]
     assert document["metadata"]["exitCode"] == 0
     assert document["metadata"]["output"].startswith("one\ntwo")
     assert document["metadata"]["effects"] == "changed: created b.txt; pending review"
-    assert [each["path"] for each in response["metadata"]["pendingChanges"]] == ["b.txt"]
+    assert [change["path"] for change in response["metadata"]["pendingChanges"]] == ["b.txt"]
     assert not (project / "b.txt").exists()

@@ -41,11 +41,11 @@ def project(tmp_path) -> Path:
 
 
 def results(engine: Engine, session: str) -> list[str]:
-    return [each.content for each in engine.state(session).messages if isinstance(each, ToolMessage)]
+    return [message.content for message in engine.state(session).messages if isinstance(message, ToolMessage)]
 
 
 def told(engine: Engine, session: str) -> str:
-    return "\n".join(each.content for each in engine.state(session).messages if isinstance(each, UserMessage))
+    return "\n".join(message.content for message in engine.state(session).messages if isinstance(message, UserMessage))
 
 
 WRITE = calls(("write", {"file_path": "b.txt", "contents": "x=1\n"}))
@@ -56,11 +56,11 @@ async def test_a_hook_that_exits_with_2_refuses_a_command_and_says_why(project):
     steps = [calls(("run_terminal_cmd", {"command": "touch made"})), says("Done.")]
     async with session_in(project, access(steps)) as (engine, session):
         events = await run_turn(engine, session)
-        ran = [each for each in events if isinstance(each, ev.HookRan)]
+        ran = [event for event in events if isinstance(event, ev.HookRan)]
         assert "no git here" in results(engine, session)[0]
-        assert [(each.outcome, each.exit_code) for each in ran] == [("denied", 2)]
+        assert [(event.outcome, event.exit_code) for event in ran] == [("denied", 2)]
         assert not engine.state(session).changes
-        finished = next(each for each in events if isinstance(each, ev.ToolFinished))
+        finished = next(event for event in events if isinstance(event, ev.ToolFinished))
         assert finished.status == "denied"
 
 
@@ -73,7 +73,7 @@ async def test_what_a_formatter_changes_waits_for_the_review_and_the_disk_is_unt
         assert change.origin is not None
         assert (change.origin.tool, change.origin.command) == ("hook", hook)
         assert "edited b.txt" in results(engine, session)[0]
-        assert sorted(each.name for each in project.iterdir()) == [".cursor", "a.txt"]
+        assert sorted(path.name for path in project.iterdir()) == [".cursor", "a.txt"]
 
 
 async def test_a_hook_gets_the_whole_event_on_its_standard_input(project):
@@ -110,13 +110,15 @@ async def test_a_stop_hook_keeps_the_agent_going_until_its_limit(project):
         session,
     ):
         await run_turn(engine, session)
-        said = [each.content for each in engine.state(session).messages if isinstance(each, AssistantMessage)]
-        assert said == ["Done.", "Again.", "Enough."]
+        messages = [
+            message.content for message in engine.state(session).messages if isinstance(message, AssistantMessage)
+        ]
+        assert messages == ["Done.", "Again.", "Enough."]
         assert told(engine, session).count("Run the tests.") == 2
 
 
 def record(events: list[ev.AnyEvent]) -> list[tuple[str, str]]:
-    return [(each.event, each.outcome) for each in events if isinstance(each, ev.HookRan)]
+    return [(event.event, event.outcome) for event in events if isinstance(event, ev.HookRan)]
 
 
 async def test_i1_hooks_of_a_project_do_not_run_before_it_is_trusted_and_the_question_shows_them(project):
@@ -190,10 +192,10 @@ async def test_a_hook_without_an_answer_refuses_only_where_it_fails_closed(proje
     write_hooks(project, {"preToolUse": [{"command": command, "failClosed": closed, "timeout": seconds}]})
     async with session_in(project, access([WRITE, says("Done.")])) as (engine, session):
         events = await run_turn(engine, session)
-        (ran,) = (each for each in events if isinstance(each, ev.HookRan))
+        (ran,) = (event for event in events if isinstance(event, ev.HookRan))
         assert (ran.outcome, why in ran.message) == ("denied" if closed else "failed", True)
         assert ("b.txt" in engine.state(session).changes) is not closed
-        assert any(isinstance(each, ev.Notice) and why in each.message for each in events)
+        assert any(isinstance(event, ev.Notice) and why in event.message for event in events)
 
 
 async def test_changed_arguments_are_checked_decided_on_and_shown_to_the_hooks_again(project):
@@ -242,7 +244,7 @@ async def test_a_hook_can_have_the_user_asked_and_nobody_there_is_a_no(project):
     write_hooks(project, {"preToolUse": [{"command": 'echo \'{"permission": "ask"}\''}]})
     async with session_in(project, access([WRITE, says("Done.")]), interactive=False) as (engine, session):
         events = await run_turn(engine, session)
-        (asked,) = (each for each in events if isinstance(each, ev.ApprovalRequested))
+        (asked,) = (event for event in events if isinstance(event, ev.ApprovalRequested))
         assert "wants you to be asked" in asked.reason
         assert not engine.state(session).changes
 
@@ -316,8 +318,8 @@ async def test_a_guard_that_does_not_run_is_told_of_once_in_a_session(project, t
     (home / "settings.json").write_text(text)
     async with session_in(project, access([says("Done."), says("Done.")])) as (engine, session):
         seen = [*await run_turn(engine, session), *await run_turn(engine, session)]
-        notices = [each for each in seen if isinstance(each, ev.Notice)]
-        assert [each.level for each in notices if why in each.message] == ["warning"]
+        notices = [notice for notice in seen if isinstance(notice, ev.Notice)]
+        assert [notice.level for notice in notices if why in notice.message] == ["warning"]
 
 
 async def test_a_guard_in_a_file_with_comments_and_a_glob_for_a_matcher_refuses_what_it_means(project):
@@ -330,7 +332,7 @@ async def test_a_guard_in_a_file_with_comments_and_a_glob_for_a_matcher_refuses_
         seen = await run_turn(engine, session)
         assert "no python" in results(engine, session)[0]
         assert [*engine.state(session).changes] == ["b.txt"]
-        assert "'*.py' is no pattern" in str([each for each in seen if isinstance(each, ev.Notice)])
+        assert "'*.py' is no pattern" in str([notice for notice in seen if isinstance(notice, ev.Notice)])
 
 
 async def test_a_refusal_behind_a_greeting_counts_and_half_of_one_is_told(project):
@@ -344,7 +346,7 @@ async def test_a_refusal_behind_a_greeting_counts_and_half_of_one_is_told(projec
         assert "not here" in results(engine, session)[0]
         (project / "half").touch()
         seen = await run_turn(engine, session)
-        (notice,) = [each for each in seen if isinstance(each, ev.Notice) and "gave no answer" in each.message]
+        (notice,) = [event for event in seen if isinstance(event, ev.Notice) and "gave no answer" in event.message]
         assert "no whole JSON object with its answer" in notice.message
 
 
@@ -358,7 +360,7 @@ async def test_a_refused_message_to_the_running_turn_goes_back_and_the_model_nev
         await engine.submit(cmd.TurnSteer(session=session, text="the key is 1234"))
         seen = await read_until(engine, session, ev.TurnFinished, after=before)
         assert "1234" not in told(engine, session)
-        assert [each.text for each in seen if isinstance(each, ev.SteerReturned)] == ["the key is 1234"]
+        assert [event.text for event in seen if isinstance(event, ev.SteerReturned)] == ["the key is 1234"]
         assert host.state is engine.state(session)
 
 

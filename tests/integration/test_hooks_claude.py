@@ -37,8 +37,8 @@ def write_settings(project: Path, event: str, script: str, **more: Any) -> None:
 
 
 def decide(**decision: Any) -> str:
-    said = {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}}
-    return f"echo '{json.dumps(said)}'"
+    output = {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}}
+    return f"echo '{json.dumps(output)}'"
 
 
 async def test_a_hook_refuses_in_place_of_the_user_and_they_are_not_asked(project):
@@ -47,10 +47,10 @@ async def test_a_hook_refuses_in_place_of_the_user_and_they_are_not_asked(projec
     write_settings(project, "PermissionRequest", script, matcher="Bash")
     async with session_in(project, access([RUN, says("So.")]), interactive=False) as (engine, session):
         events = await run_turn(engine, session)
-        [result] = [each.content for each in engine.state(session).messages if isinstance(each, ToolMessage)]
+        [result] = [message.content for message in engine.state(session).messages if isinstance(message, ToolMessage)]
     assert "not on a Friday" in result
-    assert not [each for each in events if isinstance(each, ev.ApprovalRequested)]
-    assert [each.outcome for each in events if isinstance(each, ev.HookRan)] == ["denied"]
+    assert not [event for event in events if isinstance(event, ev.ApprovalRequested)]
+    assert [event.outcome for event in events if isinstance(event, ev.HookRan)] == ["denied"]
 
 
 async def test_a_hook_that_refuses_a_question_with_an_interrupt_ends_the_turn(project):
@@ -59,7 +59,7 @@ async def test_a_hook_that_refuses_a_question_with_an_interrupt_ends_the_turn(pr
     async with session_in(project, access([RUN, says("Never said.")]), interactive=False) as (engine, session):
         events = await run_turn(engine, session)
         assert "Never said." not in str(engine.state(session).messages)
-    assert not [each for each in events if isinstance(each, ev.ApprovalRequested)]
+    assert not [event for event in events if isinstance(event, ev.ApprovalRequested)]
 
 
 async def test_m1_a_hook_that_allows_what_is_asked_about_says_yes_for_nobody(project):
@@ -69,11 +69,11 @@ async def test_m1_a_hook_that_allows_what_is_asked_about_says_yes_for_nobody(pro
     async with session_in(project, access([RUN, says("So.")]), interactive=False) as (engine, session):
         events = await run_turn(engine, session)
         assert set(engine.state(session).changes) == {"seen.json"}
-        given = json.loads(engine.terminal(session).host.shadow.read("seen.json", 10_000) or b"")
-    [asked] = [each for each in events if isinstance(each, ev.ApprovalRequested)]
+        payload = json.loads(engine.terminal(session).host.shadow.read("seen.json", 10_000) or b"")
+    [asked] = [event for event in events if isinstance(event, ev.ApprovalRequested)]
     assert asked.subject == "touch made"
-    assert (given["hook_event_name"], given["tool_name"]) == ("PermissionRequest", "Bash")
-    assert given["tool_input"]["command"] == "touch made"
+    assert (payload["hook_event_name"], payload["tool_name"]) == ("PermissionRequest", "Bash")
+    assert payload["tool_input"]["command"] == "touch made"
 
 
 async def test_what_hooks_say_when_a_session_begins_is_said_again_after_a_compaction(project):
@@ -86,9 +86,11 @@ async def test_what_hooks_say_when_a_session_begins_is_said_again_after_a_compac
             await run_turn(engine, session)
         await until_hook(engine, session, "sessionStart", after=await compact(engine, session))
         await run_turn(engine, session, cmd.TurnSubmit(session=session, text="Go on"))
-        told = "\n".join(each.content for each in engine.state(session).messages if isinstance(each, UserMessage))
-    assert "Mind the gap: startup" not in told
-    assert told.count("Mind the gap: compact") == 1
+        user_text = "\n".join(
+            message.content for message in engine.state(session).messages if isinstance(message, UserMessage)
+        )
+    assert "Mind the gap: startup" not in user_text
+    assert user_text.count("Mind the gap: compact") == 1
 
 
 async def test_a_hook_that_is_waited_for_is_named_while_it_is(project, monkeypatch):
@@ -96,7 +98,7 @@ async def test_a_hook_that_is_waited_for_is_named_while_it_is(project, monkeypat
     write_settings(project, "UserPromptSubmit", "cat > /dev/null")
     async with session_in(project, access([says("So."), says("So.")])) as (engine, session):
         events = [*await run_turn(engine, session), *await run_turn(engine, session)]
-    told = "Waiting for the hook beforeSubmitPrompt: cat > /dev/null, at most 30 s."
-    kinds = [each for each in events if isinstance(each, ev.HookRan | ev.Notice)]
-    assert [each.message for each in kinds if isinstance(each, ev.Notice)] == [told]
+    notice_text = "Waiting for the hook beforeSubmitPrompt: cat > /dev/null, at most 30 s."
+    kinds = [event for event in events if isinstance(event, ev.HookRan | ev.Notice)]
+    assert [event.message for event in kinds if isinstance(event, ev.Notice)] == [notice_text]
     assert isinstance(kinds[0], ev.Notice)

@@ -37,8 +37,8 @@ async def test_a_call_of_a_servers_tool_is_refused_by_a_hook_that_is_told_of_it(
     model = script(tmp_path, small("write", path="b.txt", text="x"), "Done.")
     async with session_in(project, model=model) as (engine, session):
         events = await run_turn(engine, session)
-        ran = [(each.event, each.outcome) for each in events if isinstance(each, ev.HookRan)]
-        (result,) = (each for each in engine.state(session).messages if isinstance(each, ToolMessage))
+        ran = [(event.event, event.outcome) for event in events if isinstance(event, ev.HookRan)]
+        (result,) = (message for message in engine.state(session).messages if isinstance(message, ToolMessage))
         assert ran == [("preToolUse", "passed"), ("beforeMCPExecution", "denied")]
         assert '"server":"small"' in result.content
         assert '"tool_name":"write"' in result.content

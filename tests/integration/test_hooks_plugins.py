@@ -39,7 +39,7 @@ def build(root: Path, *, inline: bool = False) -> Path:
 
 
 def record(events: list[ev.AnyEvent]) -> list[tuple[str, str]]:
-    return [(each.event, each.outcome) for each in events if isinstance(each, ev.HookRan)]
+    return [(event.event, event.outcome) for event in events if isinstance(event, ev.HookRan)]
 
 
 @pytest.mark.parametrize("inline", [False, True])
@@ -67,7 +67,7 @@ async def test_n3_a_script_of_a_plug_in_that_has_changed_waits_for_another_yes(t
         asked = engine.state(session).trust
         assert asked is not None
         assert asked.hooks == (f"~ preToolUse: {COMMAND}",)
-        assert [each.partition("#")[0] for each in asked.changed] == [MANIFEST if inline else FILE]
+        assert [path.partition("#")[0] for path in asked.changed] == [MANIFEST if inline else FILE]
 
 
 async def test_n3_a_hook_that_a_plug_in_has_got_meanwhile_is_shown_and_does_not_run(tmp_path):
@@ -95,7 +95,7 @@ async def test_hooks_of_a_plug_in_of_cursors_are_run_in_its_folder_and_told_the_
     trust(root)
     async with session_in(root, access(STEPS)) as (engine, session):
         events = await run_turn(engine, session)
-    [ran] = [each for each in events if isinstance(each, ev.HookRan)]
+    [ran] = [event for event in events if isinstance(event, ev.HookRan)]
     assert (ran.outcome, ran.message) == ("denied", f"guard in {root}")
 
 

@@ -101,9 +101,9 @@ def project(tmp_path) -> Path:
 
 def raised(log: Path) -> set[str]:
     """The events whose hooks ran by a session's log; each of them ended well."""
-    ran = [each.event for each in scan(log).envelopes if isinstance(each.event, ev.HookRan)]
-    assert {each.outcome for each in ran} <= {"passed"}, ran
-    return {each.event for each in ran}
+    ran = [envelope.event for envelope in scan(log).envelopes if isinstance(envelope.event, ev.HookRan)]
+    assert {event.outcome for event in ran} <= {"passed"}, ran
+    return {event.event for event in ran}
 
 
 def log_of(project: Path) -> Path:
@@ -145,18 +145,18 @@ async def hooks_of_a_typed_command(project: Path, *, until: int) -> list[ev.AnyE
         async with contextlib.aclosing(engine.events(session)) as stream:
             async for envelope in stream:
                 seen.append(envelope.event)
-                if sum(isinstance(each, ev.HookRan) for each in seen) == until:
+                if sum(isinstance(event, ev.HookRan) for event in seen) == until:
                     break
         await engine.terminal(session).close()
         await engine.wait_idle(session)
-        return [*seen, *(each.event for each in scan(log_of(project)).envelopes[len(seen) :])]
+        return [*seen, *(log_envelope.event for log_envelope in scan(log_of(project)).envelopes[len(seen) :])]
 
 
 async def test_a_command_that_the_user_types_raises_its_events(project):
     events = await hooks_of_a_typed_command(project, until=2)
-    order = [type(each).__name__ for each in events if isinstance(each, ev.HookRan | ev.CommandRan)]
+    order = [type(event).__name__ for event in events if isinstance(event, ev.HookRan | ev.CommandRan)]
     assert order == ["HookRan", "CommandRan", "HookRan"]
-    assert {each.event for each in events if isinstance(each, ev.HookRan)} == TABLE["user"]
+    assert {event.event for event in events if isinstance(event, ev.HookRan)} == TABLE["user"]
 
 
 async def test_a_command_that_the_user_types_can_be_refused(project):
@@ -164,7 +164,7 @@ async def test_a_command_that_the_user_types_can_be_refused(project):
     (project / ".agent-tui" / "hooks.json").write_text(json.dumps(refusing))
     trust(project)
     events = await hooks_of_a_typed_command(project, until=1)
-    assert not [each for each in events if isinstance(each, ev.CommandRan)]
+    assert not [event for event in events if isinstance(event, ev.CommandRan)]
 
 
 async def test_a_build_raises_the_events_of_a_session(tmp_path):
@@ -199,23 +199,27 @@ async def test_a_task_raises_its_events_in_its_own_session_with_its_kind(tmp_pat
         json.dumps(
             {
                 "version": 1,
-                "hooks": only_others | {each: [{"command": "true"}] for each in TABLE["task"] - {"subagentStart"}},
+                "hooks": only_others | {name: [{"command": "true"}] for name in TABLE["task"] - {"subagentStart"}},
             }
         )
     )
     trust(root)
-    given = {"description": "Write it", "prompt": "[part docs]"}
+    arguments = {"description": "Write it", "prompt": "[part docs]"}
     plays = {
-        "parent": [calls(("task", given), ("task", {**given, "subagent_type": "explore"})), says("So.")],
+        "parent": [calls(("task", arguments), ("task", {**arguments, "subagent_type": "explore"})), says("So.")],
         "docs": [calls(("write", {"file_path": "docs/use.md", "contents": "x\n"})), says("Written.")],
     }
     async with open_build(root, plays) as (engine, team):
         await converse(engine, team.session, "[part parent]")
-        results = [each.content for each in engine.state(team.session).messages if isinstance(each, ToolMessage)]
+        results = [
+            message.content for message in engine.state(team.session).messages if isinstance(message, ToolMessage)
+        ]
         assert results[0].startswith("Written.")
         assert "explore" in results[1]
         assert "did not finish" in results[1]
-        [done] = [each for each in engine.state(team.session).subagents.values() if each.agent == "generalPurpose"]
+        [done] = [
+            subagent for subagent in engine.state(team.session).subagents.values() if subagent.agent == "generalPurpose"
+        ]
     log = next(SessionStore(root).path.glob(f"sessions/*/children/{done.id}/log.jsonl"))
     assert raised(log) == TABLE["task"]
 
@@ -223,7 +227,7 @@ async def test_a_task_raises_its_events_in_its_own_session_with_its_kind(tmp_pat
 async def test_a_candidate_raises_its_events_in_its_own_session(tmp_path):
     root = build_project(tmp_path / "project")
     hook_everything(root)
-    plays = {each: [calls(("write", {"file_path": "b.txt", "contents": each})), says("So.")] for each in MODELS[:2]}
+    plays = {model: [calls(("write", {"file_path": "b.txt", "contents": model})), says("So.")] for model in MODELS[:2]}
     async with opened(root, plays) as (engine, session):
         await follow(engine, cmd.BestRun(session=session, text="Do it", models=MODELS[:2]), has_ended)
         await engine.wait_idle(session)
@@ -257,7 +261,9 @@ async def test_a_compaction_raises_its_events_and_those_of_a_beginning(project):
         for _ in range(2):
             await run_turn(engine, session)
         await until_hook(engine, session, "sessionStart", after=await compact(engine, session))
-    ran = [each.event.event for each in scan(log_of(project)).envelopes if isinstance(each.event, ev.HookRan)]
+    ran = [
+        envelope.event.event for envelope in scan(log_of(project)).envelopes if isinstance(envelope.event, ev.HookRan)
+    ]
     assert ran[-4:] == ["preCompact", "postCompact", "sessionStart", "sessionEnd"]
     assert raised(log_of(project)) == TABLE["compaction"]
 

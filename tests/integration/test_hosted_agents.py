@@ -51,18 +51,18 @@ def configure(
 
 
 def text_of(events: list[Any]) -> str:
-    texts = [each.document for each in events if isinstance(each, ev.DocumentFinished)]
-    return "".join(str(each.content or "") for each in texts)
+    texts = [event.document for event in events if isinstance(event, ev.DocumentFinished)]
+    return "".join(str(document.content or "") for document in texts)
 
 
 def documents_of(events: list[Any], kind: type) -> list[Any]:
-    found = [each.document for each in events if isinstance(each, ev.DocumentFinished)]
-    return [each for each in found if isinstance(each, kind)]
+    documents = [event.document for event in events if isinstance(event, ev.DocumentFinished)]
+    return [document for document in documents if isinstance(document, kind)]
 
 
 def running_agents(place: Path) -> list[int]:
     running = psutil.process_iter(["cmdline"])
-    return [each.pid for each in running if any(str(place) in part for part in each.info["cmdline"] or ())]
+    return [process.pid for process in running if any(str(place) in part for part in process.info["cmdline"] or ())]
 
 
 async def test_what_an_agent_writes_is_hunks_and_the_disk_is_untouched_until_they_are_accepted(tmp_path, project):
@@ -71,11 +71,11 @@ async def test_what_an_agent_writes_is_hunks_and_the_disk_is_untouched_until_the
         events = await run_turn(engine, session, "edit command")
         changes = engine.state(session).changes
         assert sorted(changes) == ["a.txt", "b.txt", "made.txt"]
-        assert all(each.origin is not None and each.origin.tool == "acp/small" for each in changes.values())
+        assert all(change.origin is not None and change.origin.tool == "acp/small" for change in changes.values())
         assert [path.name for path in project.iterdir()] == ["a.txt"]
         assert (project / "a.txt").read_text() == "one\n"
         edits = documents_of(events, FileEditDocument)
-        assert [(each.metadata.file_path, each.metadata.operation) for each in edits] == [
+        assert [(edit.metadata.file_path, edit.metadata.operation) for edit in edits] == [
             ("a.txt", "edit"),
             ("b.txt", "create"),
         ]
@@ -98,7 +98,7 @@ async def test_n25_what_an_agent_says_of_its_tests_is_its_word_and_no_evidence(t
         assert ran.metadata.is_reported
         assert ran.metadata.tests == ""
         state = engine.state(session)
-        assert [each.check for each in state.changes.values()] == [None, None]
+        assert [change.check for change in state.changes.values()] == [None, None]
         assert build_receipt(state, state.turns[-1]).checks == ()
         plan = plan_verification(state, (), cmd.ChangesVerify(session=session))
         assert plan.refused
@@ -140,7 +140,7 @@ async def test_the_output_of_a_command_is_what_it_printed_and_nothing_that_is_dr
     async with session_in(project, model=model, trust=True) as (engine, session):
         events = await run_turn(engine, session, "drawn")
         ran = documents_of(events, TerminalCommandDocument)
-        assert [each.metadata.output for each in ran] == ["made", "(no output)", "built"]
+        assert [document.metadata.output for document in ran] == ["made", "(no output)", "built"]
 
 
 async def test_a_plan_is_shown_thoughts_are_kept_and_a_long_line_or_garbage_ends_nothing(tmp_path, project):
@@ -148,7 +148,7 @@ async def test_a_plan_is_shown_thoughts_are_kept_and_a_long_line_or_garbage_ends
     async with session_in(project, model=model, trust=True) as (engine, session):
         events = await run_turn(engine, session, "plan think garbage long")
         todos = engine.state(session).todos
-        assert [(each.content, each.status) for each in todos] == [("Look", "completed"), ("Write", "in_progress")]
+        assert [(todo.content, todo.status) for todo in todos] == [("Look", "completed"), ("Write", "in_progress")]
         assert len(text_of(events)) > 1 << 20
         assert engine.state(session).turns[-1].reason == "done"
 
@@ -221,7 +221,7 @@ async def test_what_is_said_while_an_agent_works_is_its_next_prompt(tmp_path, pr
         await engine.submit(cmd.ApprovalAnswer(session=session, id=asked.id, decision="allow_once"))
         events = await read_until(engine, session, ev.TurnFinished, after=before)
         assert "heard: think" in text_of(events)
-        assert not any(isinstance(each, ev.SteerReturned) for each in events)
+        assert not any(isinstance(event, ev.SteerReturned) for event in events)
 
 
 async def test_a_session_goes_on_after_a_restart_and_an_agent_that_forgot_is_told(tmp_path, project):

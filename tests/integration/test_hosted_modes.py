@@ -133,7 +133,9 @@ async def test_a_turn_in_which_an_agent_could_do_nothing_is_told_as_such(tmp_pat
         turn = engine.state(session).turns[-1]
         assert turn.reason == reason, turn.message
         assert said in turn.message
-        commands = {each.metadata.command: each.metadata for each in documents_of(events, TerminalCommandDocument)}
+        commands = {
+            document.metadata.command: document.metadata for document in documents_of(events, TerminalCommandDocument)
+        }
         if "stuck" in words:
             assert commands["ls"].exit_code == 1
             assert commands["ls"].output.startswith("bwrap: No permissions")
@@ -147,8 +149,8 @@ async def test_a_file_that_an_agent_keeps_in_gits_directory_waits_for_nobody(tmp
     model = configure(tmp_path)
     async with session_in(project, model=model, trust=True) as (engine, session):
         await run_turn(engine, session, words)
-        [kept] = engine.state(session).review.bulks
-        assert (kept.root, kept.needs_verdict) == (".git", waits)
+        [bulk] = engine.state(session).review.bulks
+        assert (bulk.root, bulk.needs_verdict) == (".git", waits)
         reply = await engine.submit(cmd.BulkResolve(session=session, root=".git", verdict="accept", confirmed=True))
         assert isinstance(reply, cmd.Ack)
         await engine.wait_idle(session)
@@ -167,7 +169,7 @@ async def test_an_agent_that_runs_unasked_what_a_rule_denies_is_ended(tmp_path, 
         assert turn.reason == "failed"
         assert "small ran a command without asking, and was ended: echo made" in turn.message
         assert "The rule Shell(echo*)" in turn.message
-        assert {each.metadata.command for each in documents_of(events, TerminalCommandDocument)}
+        assert {document.metadata.command for document in documents_of(events, TerminalCommandDocument)}
 
 
 @pytest.mark.parametrize(

@@ -35,12 +35,14 @@ def run_boxed(project: Path, command: str) -> subprocess.CompletedProcess[str]:
     ["package.json", "a.ipynb", "tsconfig.json", ".mcp.json", ".cursor/mcp.json", ".claude/settings.json", "a.toml"],
 )
 def test_n40_a_file_that_is_nested_too_deep_costs_no_other_effect_of_a_command(project, name):
-    made = run_boxed(project, f"mkdir -p .cursor .claude; echo 1 > aaa; {DEEP.format(name)}; echo 2 > zzz; rm kept.txt")
-    assert made.returncode == 0, made.stderr
-    told = made.stdout + made.stderr
-    assert all(each in told for each in ("aaa", name, "zzz", "kept.txt")), told
-    assert "Traceback" not in told
-    assert "RecursionError" not in told
+    result = run_boxed(
+        project, f"mkdir -p .cursor .claude; echo 1 > aaa; {DEEP.format(name)}; echo 2 > zzz; rm kept.txt"
+    )
+    assert result.returncode == 0, result.stderr
+    output = result.stdout + result.stderr
+    assert all(file_name in output for file_name in ("aaa", name, "zzz", "kept.txt")), output
+    assert "Traceback" not in output
+    assert "RecursionError" not in output
 
 
 @pytest.mark.parametrize(
@@ -67,12 +69,12 @@ def test_n40_the_program_starts_in_a_project_whose_files_are_nested_too_deep(pro
 
 
 def test_n40_no_file_in_the_kept_cache_of_commands_runs_as_somebody_else(project):
-    made = run_boxed(
+    result = run_boxed(
         project,
         "mkdir -p ~/.cache/a; cp /bin/true ~/.cache/tool; cp /bin/true ~/.cache/a/tool; chmod 6755 ~/.cache/tool"
         " ~/.cache/a/tool; chmod g+s ~/.cache/a; echo made > made",
     )
-    assert made.returncode == 0, made.stderr
-    kept = [each for each in (project.parent / "state").rglob("*") if not each.is_symlink()]
-    assert [each for each in kept if each.name == "tool"]
-    assert [each for each in kept if each.lstat().st_mode & (stat.S_ISUID | stat.S_ISGID)] == []
+    assert result.returncode == 0, result.stderr
+    paths = [path for path in (project.parent / "state").rglob("*") if not path.is_symlink()]
+    assert [path for path in paths if path.name == "tool"]
+    assert [path for path in paths if path.lstat().st_mode & (stat.S_ISUID | stat.S_ISGID)] == []

@@ -79,8 +79,8 @@ async def test_n37_a_token_that_drives_names_no_model_that_is_a_file_or_a_comman
 async def test_n37_who_may_approve_names_one_and_is_told_nothing_of_a_file_that_is_no_script(tmp_path, outside):
     project = project_at(tmp_path / "project")
     async with serving(project) as served, served.client() as client:
-        for named in ("scripted/{file}", "scripted/{fifo}", "scripted//dev/zero"):
-            answer = await client.post(CHAT, json=prompt(model=named.format(**outside)))
+        for model in ("scripted/{file}", "scripted/{fifo}", "scripted//dev/zero"):
+            answer = await client.post(CHAT, json=prompt(model=model.format(**outside)))
             assert "script" in answer.text
             assert WORD not in answer.text
 
@@ -106,8 +106,8 @@ def test_n37_every_command_with_a_field_for_a_model_needs_the_right_to_approve_a
     assert {kind.__name__ for kind in naming} >= {"SessionOpen", "ModelSet", "BestRun", "ProviderConfigure"}
     for kind in naming:
         fields = {"text": "x", "provider": "openai", "model": "scripted//etc/passwd", "models": ("a/b", "acp/sh -c x")}
-        given = {name: value for name, value in fields.items() if name in kind.__struct_fields__}
-        assert find_needed_grant(kind(**given)) is Grant.APPROVE
+        arguments = {name: value for name, value in fields.items() if name in kind.__struct_fields__}
+        assert find_needed_grant(kind(**arguments)) is Grant.APPROVE
 
 
 @pytest.mark.parametrize("model", ["anthropic/claude", "acp/claude", "acp/codex", "openrouter/a/b", ""])

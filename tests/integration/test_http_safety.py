@@ -77,9 +77,9 @@ def project(tmp_path) -> Path:
 
 def raw(served: Served, method: str, path: str, *, token: str = TOKENS.approve, **headers: str) -> bytes:
     """A request as it stands on the wire. A header that is "" is left out."""
-    said = {"Host": f"127.0.0.1:{served.port}", "Authorization": f"Bearer {token}" if token else ""}
-    said |= {name.replace("_", "-"): value for name, value in headers.items()}
-    lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in said.items() if value)]
+    fields = {"Host": f"127.0.0.1:{served.port}", "Authorization": f"Bearer {token}" if token else ""}
+    fields |= {name.replace("_", "-"): value for name, value in headers.items()}
+    lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items() if value)]
     return "\r\n".join([*lines, "", ""]).encode()
 
 
@@ -91,15 +91,15 @@ async def status_of(served: Served, request: bytes) -> int:
     return int(line.split()[1])
 
 
-async def ask(served: Served, method: str, path: str, **said: Any) -> int:
-    return await status_of(served, raw(served, method, path, **said))
+async def ask(served: Served, method: str, path: str, **options: Any) -> int:
+    return await status_of(served, raw(served, method, path, **options))
 
 
 async def test_n2_every_route_needs_its_grant_whatever_the_token(project):
     async with serving(project, access(), has_page=True) as served:
-        routes = [each for each in build_routes(served.service).routes if isinstance(each, HTTPRoute)]
-        found = {(method, each.path_format) for each in routes for method in each.methods if method != "OPTIONS"}
-        assert found == set(ROUTES)
+        routes = [route for route in build_routes(served.service).routes if isinstance(route, HTTPRoute)]
+        endpoints = {(method, route.path_format) for route in routes for method in route.methods if method != "OPTIONS"}
+        assert endpoints == set(ROUTES)
         wrong = []
         for (method, path), needed in ROUTES.items():
             at = path.replace("{session}", "ses_none").replace("{conversation_id}", "conv_none")
@@ -120,23 +120,23 @@ async def test_every_route_is_in_the_openapi_document_with_the_page_where_it_is_
     async with serving(project, access(), has_page=has_page) as served, served.client() as client:
         document = (await client.get("/api/v1/openapi.json")).json()
         routes = build_routes(served.service).routes
-    known = {(method.upper(), path) for path, each in document["paths"].items() for method in each}
-    found = {
-        (method, each.path_format)
-        for each in routes
-        if isinstance(each, HTTPRoute)
-        for method in each.methods
+    known = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
+    endpoints = {
+        (method, route.path_format)
+        for route in routes
+        if isinstance(route, HTTPRoute)
+        for method in route.methods
         if method != "OPTIONS"
     }
     open_to_all = {
         (method.upper(), path)
-        for path, each in document["paths"].items()
-        for method, told in each.items()
-        if told.get("security") == []
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+        if operation.get("security") == []
     }
-    assert known == found
+    assert known == endpoints
     assert (("POST", "/api/v1/terminals") in known) is has_page
-    assert open_to_all == {key for key in found if ROUTES[key] is Grant.NONE}
+    assert open_to_all == {key for key in endpoints if ROUTES[key] is Grant.NONE}
 
 
 @pytest.mark.parametrize(
@@ -163,11 +163,11 @@ async def test_every_route_is_in_the_openapi_document_with_the_page_where_it_is_
 )
 async def test_n3_hosts_and_origins_that_are_not_listed_are_refused_on_every_route(project, headers, status):
     async with serving(project, access(), origins=("http://listed.example",), hosts=("named.example",)) as served:
-        given = {name: value.replace("PORT", str(served.port)) for name, value in headers.items()}
-        assert await ask(served, "GET", SESSIONS, **given) == status
+        request_headers = {name: value.replace("PORT", str(served.port)) for name, value in headers.items()}
+        assert await ask(served, "GET", SESSIONS, **request_headers) == status
         if status not in {200, 400}:
-            found = {await ask(served, method, path, **given) for method, path in ROUTES}
-            assert found | {await ask(served, "GET", "/nothing", **given)} == {status}
+            statuses = {await ask(served, method, path, **request_headers) for method, path in ROUTES}
+            assert statuses | {await ask(served, "GET", "/nothing", **request_headers)} == {status}
 
 
 async def test_n3_only_a_listed_page_may_read_answers(project):
@@ -194,10 +194,10 @@ async def test_a_listed_page_may_read_why_it_was_refused_and_the_name_of_its_con
         no_json = await client.post(CHAT, content=b"{}", headers={**page, "Content-Type": "text/plain"})
         wrong_host = await client.get(SESSIONS, headers={**page, "Host": "evil.example"})
         answer = await client.post(CHAT, json=prompt(), headers=page)
-    assert [each.status_code for each in (wrong_token, no_json, wrong_host, answer)] == [401, 415, 421, 200]
-    for each in (wrong_token, no_json, answer):
-        assert each.headers["access-control-allow-origin"] == page["Origin"]
-        assert each.headers["cross-origin-resource-policy"] == "cross-origin"
+    assert [response.status_code for response in (wrong_token, no_json, wrong_host, answer)] == [401, 415, 421, 200]
+    for response in (wrong_token, no_json, answer):
+        assert response.headers["access-control-allow-origin"] == page["Origin"]
+        assert response.headers["cross-origin-resource-policy"] == "cross-origin"
     assert "access-control-allow-origin" not in wrong_host.headers
     assert "x-conversation-id" in answer.headers["access-control-expose-headers"]
 
@@ -216,9 +216,11 @@ async def test_n5_a_token_in_the_address_counts_for_nothing(project):
 
 async def test_n2_wrong_tokens_are_counted_and_the_right_one_is_let_in_all_the_same(project):
     async with serving(project, access()) as served:
-        found = [await ask(served, "GET", SESSIONS, token=f"wrong{number}") for number in range(FAILURES_COUNTED + 2)]
+        statuses = [
+            await ask(served, "GET", SESSIONS, token=f"wrong{number}") for number in range(FAILURES_COUNTED + 2)
+        ]
         assert await ask(served, "GET", SESSIONS) == 200
-    assert (set(found[:FAILURES_COUNTED]), set(found[FAILURES_COUNTED:])) == ({401}, {429})
+    assert (set(statuses[:FAILURES_COUNTED]), set(statuses[FAILURES_COUNTED:])) == ({401}, {429})
 
 
 async def test_n2_a_websocket_is_let_in_by_the_same_rules(project):
@@ -228,14 +230,14 @@ async def test_n2_a_websocket_is_let_in_by_the_same_rules(project):
         assert await ask(served, "GET", "/api/v1/none", token="", **upgrade) == 401
         assert await ask(served, "GET", "/api/v1/none", Origin=EVIL, **upgrade) == 403
         assert await ask(served, "GET", "/api/v1/none", Host="evil.example", **upgrade) == 421
-        named = {**upgrade, "Sec_WebSocket_Protocol": f"agent-tui, agent-tui.token.{TOKENS.read}"}
-        assert await ask(served, "GET", "/api/v1/none", token="", **named) in {403, 404}
+        headers = {**upgrade, "Sec_WebSocket_Protocol": f"agent-tui, agent-tui.token.{TOKENS.read}"}
+        assert await ask(served, "GET", "/api/v1/none", token="", **headers) in {403, 404}
 
 
 def test_n6_every_command_that_writes_grants_or_spends_needs_the_right_to_approve():
     kinds = set(list_leaves(cmd.Command))
     assert kinds >= DRIVING
-    assert {str(each.__struct_config__.tag) for each in kinds - DRIVING} == {
+    assert {str(kind.__struct_config__.tag) for kind in kinds - DRIVING} == {
         "session.open",
         "session.resume",
         "session.delete",
@@ -270,8 +272,8 @@ def test_n6_every_command_that_writes_grants_or_spends_needs_the_right_to_approv
 
 async def test_n8_a_body_of_a_hundred_megabytes_is_refused_and_not_held(project):
     async with serving(project, access()) as served:
-        told = raw(served, "POST", CHAT, Content_Type="application/json", Content_Length=str(100 * 2**20))
-        assert await status_of(served, told) == 413
+        request = raw(served, "POST", CHAT, Content_Type="application/json", Content_Length=str(100 * 2**20))
+        assert await status_of(served, request) == 413
         reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
         writer.write(raw(served, "POST", CHAT, Content_Type="application/json", Transfer_Encoding="chunked"))
         piece, sent = b"10000\r\n" + b" " * 65536 + b"\r\n", 0
@@ -299,8 +301,8 @@ async def test_n8_a_client_of_a_byte_a_second_is_ended_and_holds_up_nobody(proje
         assert await silent.read() == b""
         assert await headers.read() == b""
         assert (await body.read()).startswith(b"HTTP/1.1 408")
-        for each in (silent_writer, header_writer, body_writer):
-            each.close()
+        for writer in (silent_writer, header_writer, body_writer):
+            writer.close()
 
 
 async def test_n7_a_reader_that_takes_nothing_is_dropped_and_the_turn_goes_on(project, monkeypatch):
@@ -317,8 +319,8 @@ async def test_n7_a_reader_that_takes_nothing_is_dropped_and_the_turn_goes_on(pr
         await served.service.streams.wait_empty()
         writer.transport.abort()
         monkeypatch.setattr(GuardedProtocol, "reader_limit", READER_LIMIT)
-        told = parse_stream((await client.get(f"/api/v1/chat/{conversation}/events")).text)
-        assert told[-2].data["status"] == "completed"
+        events = parse_stream((await client.get(f"/api/v1/chat/{conversation}/events")).text)
+        assert events[-2].data["status"] == "completed"
 
 
 async def test_n8_ten_streams_that_are_cut_at_once_leave_nothing_behind(project):
@@ -326,13 +328,13 @@ async def test_n8_ten_streams_that_are_cut_at_once_leave_nothing_behind(project)
     async with serving(project, access(*([[hold, *says("Done.")]] for _ in range(10)))) as served:
         async with served.client() as client:
             streams = [client.stream("POST", CHAT, json=prompt(stream=True)) for _ in range(10)]
-            opened = await asyncio.gather(*(each.__aenter__() for each in streams))
-            assert [each.status_code for each in opened] == [200] * 10
+            opened = await asyncio.gather(*(stream.__aenter__() for stream in streams))
+            assert [response.status_code for response in opened] == [200] * 10
             assert served.service.streams.count == 10
         hold.set()
         async with served.client() as client:
-            for each in opened:
-                whole = await client.get(f"/api/v1/chat/{each.headers['x-conversation-id']}/events")
+            for response in opened:
+                whole = await client.get(f"/api/v1/chat/{response.headers['x-conversation-id']}/events")
                 assert parse_stream(whole.text)[-2].data["status"] == "completed"
         assert served.service.streams.count == 0
 
@@ -354,11 +356,11 @@ def test_n1_beyond_this_machine_there_is_no_server_without_tls(host, tmp_path):
 
 
 def test_n2_the_tokens_are_for_their_owner_alone_and_weak_or_open_ones_are_refused(tmp_path):
-    path, made = tmp_path / "serve" / "tokens.json", make_tokens()
-    save_tokens(path, made)
+    path, tokens = tmp_path / "serve" / "tokens.json", make_tokens()
+    save_tokens(path, tokens)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert load_tokens(path) == made
-    assert len({made.read, made.drive, made.approve}) == 3
+    assert load_tokens(path) == tokens
+    assert len({tokens.read, tokens.drive, tokens.approve}) == 3
     path.chmod(0o640)
     with pytest.raises(ConfigError, match="others"):
         load_tokens(path)

@@ -36,11 +36,11 @@ def database(project):
 
 def test_a_search_builds_the_index_first_and_says_so(project, capsys):
     do("search", "where is a price rounded", "--json", project)
-    said = capsys.readouterr()
-    first, *_ = json.loads(said.out)
+    output = capsys.readouterr()
+    first, *_ = json.loads(output.out)
     assert (first["path"], first["start"], first["end"], first["symbol"]) == ("src/prices.py", 1, 2, "round_price")
     assert first["score"] > 0
-    assert "building it first" in said.err
+    assert "building it first" in output.err
 
 
 def test_a_search_finds_what_was_changed_since(project, capsys):
@@ -48,8 +48,8 @@ def test_a_search_finds_what_was_changed_since(project, capsys):
     (project / "src" / "mail.py").write_text("def post_letter(address):\n    pass\n")
     capsys.readouterr()
     do("search", "post_letter", "--limit", 1, project)
-    said = capsys.readouterr()
-    assert (said.out, said.err) == ("src/mail.py:1-2  post_letter\n", "")
+    output = capsys.readouterr()
+    assert (output.out, output.err) == ("src/mail.py:1-2  post_letter\n", "")
 
 
 def test_a_question_can_come_from_standard_input(project, capsys, monkeypatch):
@@ -93,9 +93,9 @@ def test_damage_that_only_a_search_notices_is_mended_by_it_and_that_is_said(proj
     break_table(database(project), "fts_docsize")
     capsys.readouterr()
     do("search", "where is a price rounded", "--limit", 1, project)
-    said = capsys.readouterr()
-    assert said.out == "src/prices.py:1-2  round_price\n"
-    assert "made anew" in said.err
+    output = capsys.readouterr()
+    assert output.out == "src/prices.py:1-2  round_price\n"
+    assert "made anew" in output.err
 
 
 def test_an_index_that_is_cleared_is_gone_unless_a_session_keeps_it(project, capsys):

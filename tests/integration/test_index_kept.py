@@ -59,7 +59,7 @@ def write_source(dice, number):
 
 def change(root, dice):
     """Do one thing that happens to projects."""
-    files = [each for each in root.rglob("*.py") if ".git" not in each.parts and not each.is_symlink()]
+    files = [file for file in root.rglob("*.py") if ".git" not in file.parts and not file.is_symlink()]
     path = dice.choice(files) if files else root / "only.py"
     target = (
         root / dice.choice(("p1", "p2", f"new{dice.randrange(9)}", "deep/er", "ignored")) / f"n{dice.randrange(60)}.py"
@@ -90,9 +90,9 @@ def change(root, dice):
 class Watched:
     """An engine in a process of its own, with what it tells of the index."""
 
-    def __init__(self, project, told):
+    def __init__(self, project, commit_event):
         self.arguments = ScreenArguments(directory=project, program=PROGRAM, model="scripted/none.yaml")
-        self.told = told
+        self.told = commit_event
         self.status = None
 
     async def __aenter__(self):
@@ -120,8 +120,8 @@ class Watched:
 async def test_after_a_thousand_changes_the_index_equals_a_fresh_one(project, tmp_path):
     database = SessionStore(project).path / FILE_NAME
     dice = random.Random(7)
-    told = asyncio.Event()  # by either engine: only the one that builds tells of every commit
-    async with asyncio.timeout(170), Watched(project, told) as first, Watched(project, told) as second:
+    commit_event = asyncio.Event()  # by either engine: only the one that builds tells of every commit
+    async with asyncio.timeout(170), Watched(project, commit_event) as first, Watched(project, commit_event) as second:
         await first.ready()
         await second.ready()
         for done in range(OPERATIONS):
@@ -131,15 +131,15 @@ async def test_after_a_thousand_changes_the_index_equals_a_fresh_one(project, tm
                 await asyncio.sleep(0)
         number, known = 0, {"last0.py"}
         while True:
-            told.clear()
+            commit_event.clear()
             if f"last{number}.py" in known:  # nothing is under way that will be told: one file more
                 number += 1
                 (project / f"last{number}.py").write_text("def done():\n    pass\n")
             fresh = await asyncio.to_thread(build, project, tmp_path / os.urandom(4).hex() / FILE_NAME)
-            kept = await asyncio.to_thread(read_content, database)
-            if kept == fresh:
+            stored_content = await asyncio.to_thread(read_content, database)
+            if stored_content == fresh:
                 break
-            known = {path for path, *_ in kept["files"]}
-            await told.wait()
-    assert len(kept["files"]) > 50
-    assert kept == fresh
+            known = {path for path, *_ in stored_content["files"]}
+            await commit_event.wait()
+    assert len(stored_content["files"]) > 50
+    assert stored_content == fresh

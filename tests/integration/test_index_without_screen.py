@@ -218,9 +218,9 @@ async def run_agent(server, monkeypatch, **request):
     """Run a background agent to its end and return its record."""
     monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    wanted = AgentRequest(task_description="Where are receipts sent?", model=MODEL, **request)
+    agent_request = AgentRequest(task_description="Where are receipts sent?", model=MODEL, **request)
     async with opened(open_store()) as store:
-        await start_agent(store, wanted, ())
+        await start_agent(store, agent_request, ())
         async with working(store):
             [ended] = await wait_for(store, all_ended)
     assert (ended.state, ended.message) == ("done", "Done.")

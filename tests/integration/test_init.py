@@ -39,7 +39,11 @@ async def ask(engine, session, text="/init"):
     await submit(engine, cmd.TurnSubmit(session=session, text=text))
     await read_until(engine, session, ev.TurnFinished, after=after)
     messages = engine.state(session).messages
-    return next(each.content for each in reversed(messages) if isinstance(each, UserMessage) and each.origin == "user")
+    return next(
+        message.content
+        for message in reversed(messages)
+        if isinstance(message, UserMessage) and message.origin == "user"
+    )
 
 
 async def test_the_file_waits_for_review_and_the_log_has_what_was_typed(project):
@@ -48,8 +52,8 @@ async def test_the_file_waits_for_review_and_the_log_has_what_was_typed(project)
         state = engine.state(session)
         assert list(state.changes) == ["AGENTS.md"]
         assert not (project / "AGENTS.md").exists()
-        told = await read_until(engine, session, ev.TurnStarted)
-        assert told[-1].prompt == "/init mind the tests"
+        events = await read_until(engine, session, ev.TurnStarted)
+        assert events[-1].prompt == "/init mind the tests"
 
 
 async def test_the_model_is_told_commands_files_others_instructions_and_the_wish(project):
@@ -67,17 +71,17 @@ async def test_the_model_is_told_commands_files_others_instructions_and_the_wish
         },
     )
     async with session_in(project, access((says("Done."),))) as (engine, session):
-        said = await ask(engine, session, "/init mind the tests")
-    assert "The user wants this of it: mind the tests" in said
-    assert "Makefile: all, test\n" in said
-    assert "package.json: lint (eslint .), dev (vite --host)\n" in said
-    assert "pyproject.toml: scripts: shop, tools: ruff pytest\n" in said
-    assert "CONTRIBUTING.md\n" in said
-    assert ".github/workflows/ci.yml" in said
-    assert "Other tools' instructions are here: CLAUDE.md, .github/copilot-instructions.md." in said
-    assert "<files_by_language>\n" in said, "an index that is being built is waited for"
-    assert "hunter2" not in said
-    assert ".env" not in said.partition("<survey>")[2]
+        prompt = await ask(engine, session, "/init mind the tests")
+    assert "The user wants this of it: mind the tests" in prompt
+    assert "Makefile: all, test\n" in prompt
+    assert "package.json: lint (eslint .), dev (vite --host)\n" in prompt
+    assert "pyproject.toml: scripts: shop, tools: ruff pytest\n" in prompt
+    assert "CONTRIBUTING.md\n" in prompt
+    assert ".github/workflows/ci.yml" in prompt
+    assert "Other tools' instructions are here: CLAUDE.md, .github/copilot-instructions.md." in prompt
+    assert "<files_by_language>\n" in prompt, "an index that is being built is waited for"
+    assert "hunter2" not in prompt
+    assert ".env" not in prompt.partition("<survey>")[2]
 
 
 async def test_what_it_writes_next_improves_what_waits(project):
@@ -90,9 +94,9 @@ async def test_files_that_can_not_be_read_or_parsed_are_left_to_the_agent(projec
     fill(project, {"package.json": "{", "pyproject.toml": "[[", "Makefile": "\x00\xff:\n"})
     (project / "justfile").mkdir()
     async with session_in(project, access((says("Done."),))) as (engine, session):
-        said = await ask(engine, session)
-    assert "package.json:" not in said
-    assert "pyproject.toml:" not in said
+        prompt = await ask(engine, session)
+    assert "package.json:" not in prompt
+    assert "pyproject.toml:" not in prompt
 
 
 @pytest.mark.parametrize("mode", ["ask", "plan"])

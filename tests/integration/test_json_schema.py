@@ -27,9 +27,9 @@ def options(tmp_path, monkeypatch):
     (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
     project = project_at(tmp_path / "project")
 
-    def build(**said) -> PrintArguments:
-        given = {"directory": project, "prompt": "Judge it", "json_schema": tmp_path / "schema.json"}
-        return PrintArguments(**(given | said))
+    def build(**fields) -> PrintArguments:
+        defaults = {"directory": project, "prompt": "Judge it", "json_schema": tmp_path / "schema.json"}
+        return PrintArguments(**(defaults | fields))
 
     return build
 
@@ -49,18 +49,20 @@ def test_the_model_is_told_the_schema_and_what_was_wrong_and_the_response_holds_
     assert "at $.verdict: 'fine' is not one of ['good', 'bad']" in asked[1]
     assert "it is not one JSON value" in asked[2]
     assert (code, response["metadata"]["structuredOutput"]) == (ExitCode.DONE, json.loads(GOOD))
-    assert [each["sequence"] for each in response["documents"]] == list(range(1, len(response["documents"]) + 1))
+    assert [document["sequence"] for document in response["documents"]] == list(
+        range(1, len(response["documents"]) + 1)
+    )
     assert response["metadata"]["turnCount"] == 3
 
 
 def test_an_answer_that_stays_wrong_fails_and_writes_nothing(options, capsys):
     write = calls(("write", {"file_path": "b.txt", "contents": "b\n"}))
-    said = options(accept=("all",))
-    code = run_print(said, models=access([write, says("NaN"), says("[1, NaN]"), says("[]")]))
+    arguments = options(accept=("all",))
+    code = run_print(arguments, models=access([write, says("NaN"), says("[1, NaN]"), says("[]")]))
     out, err = capsys.readouterr()
     assert (code, out) == (ExitCode.FAILED, "")
     assert "agent-tui: failed: The answer is not the JSON that was asked for: at $: [] is not of type 'object'." in err
-    assert not (said.directory / "b.txt").exists()
+    assert not (arguments.directory / "b.txt").exists()
 
 
 @pytest.mark.parametrize(

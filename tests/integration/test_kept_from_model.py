@@ -43,11 +43,11 @@ async def test_no_map_search_name_or_definition_shows_it(project):
         await submit(engine, cmd.TurnSubmit(session=session, text="what does transfer_secret_funds do?"))
         await read_until(engine, session, ev.TurnFinished)
         messages = engine.state(session).messages
-        told = "\n".join(each.content for each in messages if isinstance(each, UserMessage | ToolMessage))
-        assert "<repo_map>" in told
-        assert "pay_all_wages" in told
-        assert "account_of_boss" not in told
-        assert "zorblax" not in told
+        text = "\n".join(message.content for message in messages if isinstance(message, UserMessage | ToolMessage))
+        assert "<repo_map>" in text
+        assert "pay_all_wages" in text
+        assert "account_of_boss" not in text
+        assert "zorblax" not in text
 
 
 async def test_a_language_server_sees_as_little_of_it_as_a_command(project, monkeypatch):
@@ -64,5 +64,5 @@ async def test_a_language_server_sees_as_little_of_it_as_a_command(project, monk
         await submit(engine, cmd.TurnSubmit(session=session, text="look"))
         await read_until(engine, session, ev.TurnFinished)
         messages = engine.state(session).messages
-        told = "\n".join(each.content for each in messages if isinstance(each, UserMessage | ToolMessage))
-        assert "zorblax" not in told
+        text = "\n".join(message.content for message in messages if isinstance(message, UserMessage | ToolMessage))
+        assert "zorblax" not in text

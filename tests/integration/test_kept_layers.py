@@ -25,7 +25,7 @@ def project(tmp_path) -> Path:
 def told(engine: Engine, session: str) -> str:
     """All that the program told the model."""
     messages = engine.state(session).messages
-    return "\n".join(each.content for each in messages if getattr(each, "origin", "") == "program")
+    return "\n".join(message.content for message in messages if getattr(message, "origin", "") == "program")
 
 
 async def test_n29_the_model_is_told_that_the_users_newer_directory_is_what_it_sees(project):
@@ -41,7 +41,7 @@ async def test_n29_the_model_is_told_that_the_users_newer_directory_is_what_it_s
         state = engine.state(session)
         assert "node_modules was changed in the project" in told(engine, session)
         assert "The user reviewed proposed hunks" not in told(engine, session)
-        assert [each.superseded for each in state.review.verdicts] == [True]
+        assert [verdict.superseded for verdict in state.review.verdicts] == [True]
         assert "the user's" in str(state.messages)
 
 
@@ -53,4 +53,4 @@ async def test_n28_the_model_is_told_once_what_was_made_from_a_rejected_file(pro
         await run_turn(engine, session, "next")
         await run_turn(engine, session, "next")
         assert told(engine, session).count("node_modules: made from package.json as it was before") == 1
-        assert [each.stale for each in engine.state(session).review.bulks] != [""]
+        assert [bulk.stale for bulk in engine.state(session).review.bulks] != [""]

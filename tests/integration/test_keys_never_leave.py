@@ -141,7 +141,9 @@ async def test_n14_json_shows_nothing_that_a_terminal_would_act_on_and_keeps_its
     async with provider_server([Step(text=HIDDEN, piece=100)]) as server:
         ended = await run(project, "-p", "x", "--model", "openai/m", "--output-format", form, env=environment(server))
     assert ended.code == 0
-    assert not any(0x7F <= ord(each) < 0xA0 or each in "\u202e\u2066\u200b\ufeff\U000e0041" for each in ended.out)
+    assert not any(
+        0x7F <= ord(character) < 0xA0 or character in "\u202e\u2066\u200b\ufeff\U000e0041" for character in ended.out
+    )
     assert "é" in ended.out
     last = json.loads(ended.out if form == "json" else ended.out.splitlines()[-1])
     response = last if form == "json" else last["response"]
@@ -151,4 +153,6 @@ async def test_n14_json_shows_nothing_that_a_terminal_would_act_on_and_keeps_its
 async def test_n14_text_shows_nothing_that_a_terminal_would_act_on(project):
     async with provider_server([Step(text=HIDDEN, piece=100)]) as server:
         ended = await run(project, "-p", "x", "--model", "openai/m", env=environment(server))
-    assert not any(0x7F <= ord(each) < 0xA0 or each in "\u202e\u2066\u200b\ufeff\U000e0041" for each in ended.out)
+    assert not any(
+        0x7F <= ord(character) < 0xA0 or character in "\u202e\u2066\u200b\ufeff\U000e0041" for character in ended.out
+    )

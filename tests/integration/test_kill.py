@@ -62,13 +62,15 @@ async def test_d1_killed_at_any_moment_of_a_turn_nothing_seen_is_lost_and_the_se
         (project / "a.txt").write_bytes(OLD)
         (project / "new.txt").unlink(missing_ok=True)
         session, seen = await killed_after(project, count)
-        found = scan(SessionStore(project).sessions_path / session / "log.jsonl")
-        assert found.whole or found.size % mmap.PAGESIZE == 0  # Linux may cut a write between two pages for a kill
-        assert found.envelopes[: len(seen)] == seen
+        log_scan = scan(SessionStore(project).sessions_path / session / "log.jsonl")
+        assert (
+            log_scan.whole or log_scan.size % mmap.PAGESIZE == 0
+        )  # Linux may cut a write between two pages for a kill
+        assert log_scan.envelopes[: len(seen)] == seen
         assert (project / "a.txt").read_bytes() in {OLD, NEW}
         assert not (project / "new.txt").exists() or (project / "new.txt").read_bytes() == b"fresh\n"
-        await resumed(project, session, found.envelopes)
-        cut_off += fold_events(found.envelopes).current_turn is not None
+        await resumed(project, session, log_scan.envelopes)
+        cut_off += fold_events(log_scan.envelopes).current_turn is not None
     assert cut_off > KILLS / 3
 
 

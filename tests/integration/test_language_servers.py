@@ -36,7 +36,7 @@ def read(path: str) -> Call:
 
 def script(root: Path, *steps: Call | str) -> str:
     played = [
-        each if isinstance(each, str) else {"tool_calls": [{"name": each[0], "arguments": each[1]}]} for each in steps
+        step if isinstance(step, str) else {"tool_calls": [{"name": step[0], "arguments": step[1]}]} for step in steps
     ]
     path = root / "script.json"
     path.write_text(json.dumps(played))
@@ -52,12 +52,12 @@ def put(root: Path, **files: str) -> Path:
 
 
 def results(engine: Engine, session: str) -> list[str]:
-    return [each.content for each in engine.state(session).messages if isinstance(each, ToolMessage)]
+    return [message.content for message in engine.state(session).messages if isinstance(message, ToolMessage)]
 
 
 def told(engine: Engine, session: str) -> list[str]:
     messages = engine.state(session).messages
-    return [each.content for each in messages if isinstance(each, UserMessage) and each.origin == "program"]
+    return [message.content for message in messages if isinstance(message, UserMessage) and message.origin == "program"]
 
 
 @pytest.fixture
@@ -89,8 +89,8 @@ async def test_a_type_error_comes_back_with_the_edit_is_mended_and_the_review_ne
         assert "ty" in mended.splitlines()[-1]
         assert mended.splitlines()[-1].endswith(": nothing new.")
         assert told(engine, session) == []
-        reported = [each for each in seen if isinstance(each, ev.DiagnosticsReported)]
-        assert any(each.diagnostics for each in reported)
+        reported = [event for event in seen if isinstance(event, ev.DiagnosticsReported)]
+        assert any(event.diagnostics for event in reported)
         final = engine.state(session).review.diagnostics["sums.py"]
         assert (final.diagnostics, set(final.sources)) == ((), {"ty", "ruff"})
 
@@ -108,7 +108,7 @@ async def test_what_an_edit_breaks_elsewhere_is_told_and_handed_back_once(tmp_pa
     ):
         seen = await run_turn(engine, session)
         assert "use.py:3:" in results(engine, session)[-1]
-        (notice,) = (each.message for each in seen if isinstance(each, ev.Notice))
+        (notice,) = (event.message for event in seen if isinstance(event, ev.Notice))
         assert notice == "The edits leave 3 new errors behind; the agent is asked about that once."
         (left,) = told(engine, session)
         assert "Your edits leave these errors behind" in left
@@ -123,7 +123,9 @@ async def test_errors_that_the_user_has_already_are_nobodys_news(tmp_path):
     touched = edit("sums.py", "'old'", "'old'  # touched")
     async with session_in(project, model=script(tmp_path, moved, touched, "Done."), trust=True) as (engine, session):
         await run_turn(engine, session)
-        assert [each.splitlines()[-1].partition(": ")[2] for each in results(engine, session)] == ["nothing new."] * 2
+        assert [result.splitlines()[-1].partition(": ")[2] for result in results(engine, session)] == [
+            "nothing new."
+        ] * 2
         assert told(engine, session) == []
 
 
@@ -182,11 +184,11 @@ async def test_questions_about_names_are_answered_from_pending_text(tmp_path):
         assert text == USE.replace("add", "plus").encode()
         assert (project / "use.py").read_text() == USE
         place = {"session": session, "path": "use.py", "line": 3, "column": 14}
-        found = await engine.query(q.DefinitionQuery(**place))
-        assert [(each.path, each.line) for each in found.places] == [("sums.py", 3)]
+        answer = await engine.query(q.DefinitionQuery(**place))
+        assert [(location.path, location.line) for location in answer.places] == [("sums.py", 3)]
         assert "plus" in (await engine.query(q.HoverQuery(**place))).text
         everywhere = await engine.query(q.ReferencesQuery(**place))
-        assert {each.path for each in everywhere.places} == {"sums.py", "use.py"}
+        assert {location.path for location in everywhere.places} == {"sums.py", "use.py"}
         await submit(engine, cmd.SymbolRename(session=session, path="use.py", line=3, column=14, new_name="total_of"))
         assert b"total_of(1, 2)" in (engine._sessions[session].shadow.read("use.py") or b"")
         nowhere = await engine.query(q.DefinitionQuery(session=session, path="no.txt", line=1))
@@ -241,8 +243,8 @@ async def test_of_very_many_findings_the_log_holds_a_part_and_their_number(tmp_p
     again = edit("a.py", "BAD = 1", "BAD = 1  # again")
     async with session_in(project, model=script(tmp_path, BAD, again, "Done."), trust=True) as (engine, session):
         seen = await run_turn(engine, session)
-        reported = [each for each in seen if isinstance(each, ev.DiagnosticsReported) and each.diagnostics]
-        assert {(len(each.diagnostics), each.more_warnings) for each in reported} == {(100, 1_900)}
+        reported = [event for event in seen if isinstance(event, ev.DiagnosticsReported) and event.diagnostics]
+        assert {(len(event.diagnostics), event.more_warnings) for event in reported} == {(100, 1_900)}
         assert "New since" not in results(engine, session)[1], "what is not in the log is not taken for new"
 
 
@@ -264,8 +266,8 @@ async def test_a_server_that_fails_holds_nothing_up_and_is_given_up_with_a_word(
     edits = [edit("a.py", f"x = {number}", f"x = {number + 1}") for number in range(1, 14)]
     async with session_in(project, model=script(tmp_path, *edits, "Done."), trust=True) as (engine, session):
         seen = await run_turn(engine, session)
-        notices = [each.message for each in seen if isinstance(each, ev.Notice)]
-        (given_up,) = [each for each in notices if "scripted" in each]
+        notices = [notice.message for notice in seen if isinstance(notice, ev.Notice)]
+        (given_up,) = [message for message in notices if "scripted" in message]
         assert f"is not used any more: {reason}" in given_up
         assert seen[-1].reason == "done"
         assert engine.state(session).review.diagnostics == {}
@@ -313,6 +315,6 @@ async def test_without_a_server_a_definition_is_found_by_its_name_in_the_index(t
     async with session_in(project, model=script(tmp_path, *steps, "Done."), trust=True) as (engine, session):
         await engine._load().services.index.wait_ready(30)
         await run_turn(engine, session)
-        found = results(engine, session)[-1]
-        assert "by its name in the project's index" in found
-        assert "sums.py:3: def add(a: int, b: int) -> int:" in found
+        result = results(engine, session)[-1]
+        assert "by its name in the project's index" in result
+        assert "sums.py:3: def add(a: int, b: int) -> int:" in result

@@ -31,8 +31,8 @@ def project(tmp_path) -> Path:
 
 
 def files_of(project: Path) -> dict[str, str]:
-    found = (each for each in project.rglob("*") if each.is_file())
-    return {each.relative_to(project).as_posix(): each.read_text() for each in found}
+    paths = (path for path in project.rglob("*") if path.is_file())
+    return {path.relative_to(project).as_posix(): path.read_text() for path in paths}
 
 
 async def propose(project: Path) -> str:
@@ -71,13 +71,15 @@ def test_n43_files_that_a_killed_acceptance_left_go_at_the_next_start_of_another
     die_while_accepting(project, session, "_make_directories" if method == "_make_way" else method)
     (project / ".agent-tui-mine.tmp").write_text("the user's own\n")
     (project / ".agent-tui-0123456789abcdef.tmp").write_text("the user's own, too\n")
-    order = [each.name for each in SessionStore(project).list_directories()]
+    order = [directory.name for directory in SessionStore(project).list_directories()]
     own = {".agent-tui-mine.tmp": "the user's own\n", ".agent-tui-0123456789abcdef.tmp": "the user's own, too\n"}
-    told = asyncio.run(start(project))
+    messages = asyncio.run(start(project))
     assert files_of(project) == after | own
-    assert len(told) == 1
-    assert "a.txt" in told[0]
-    assert [each for each in (each.name for each in SessionStore(project).list_directories()) if each in order] == order
+    assert len(messages) == 1
+    assert "a.txt" in messages[0]
+    assert [
+        name for name in (directory.name for directory in SessionStore(project).list_directories()) if name in order
+    ] == order
     assert asyncio.run(start(project)) == []
     verdicts = asyncio.run(count_verdicts(project, session))
     assert verdicts == (0 if after == OLD else 3)
@@ -94,7 +96,7 @@ async def start(project: Path) -> list[str]:
     """Begin another session; return what it is told."""
     async with session_in(project, access()) as (_, session):
         log = SessionStore(project).sessions_path / session / "log.jsonl"
-        return [each.event.message for each in read_envelopes(log) if isinstance(each.event, ev.Notice)]
+        return [envelope.event.message for envelope in read_envelopes(log) if isinstance(envelope.event, ev.Notice)]
 
 
 async def count_verdicts(project: Path, session: str) -> int:

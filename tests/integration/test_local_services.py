@@ -52,28 +52,28 @@ class Server:
         self.port = 0
 
     async def serve(self, reader, writer) -> None:
-        said = await reader.read()
-        self.heard.append(said)
-        writer.write(b"x" * 1_000_000 if said == b"much" else said.upper())
+        payload = await reader.read()
+        self.heard.append(payload)
+        writer.write(b"x" * 1_000_000 if payload == b"much" else payload.upper())
         await writer.drain()
         writer.close()
 
 
 @asynccontextmanager
 async def tcp_server() -> AsyncIterator[Server]:
-    made = Server()
-    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
-    made.port = server.sockets[0].getsockname()[1]
+    service = Server()
+    server = await asyncio.start_server(service.serve, "127.0.0.1", 0)
+    service.port = server.sockets[0].getsockname()[1]
     async with server:
-        yield made
+        yield service
 
 
 @asynccontextmanager
 async def unix_server(path: Path) -> AsyncIterator[Server]:
-    made = Server()
-    server = await asyncio.start_unix_server(made.serve, str(path))
+    service = Server()
+    server = await asyncio.start_unix_server(service.serve, str(path))
     async with server:
-        yield made
+        yield service
 
 
 @pytest.fixture
@@ -93,20 +93,20 @@ def auto(project) -> Path:  # noqa: F811
 
 async def test_a_port_is_reached_by_the_command_that_was_granted_it_and_by_no_other(auto):
     async with tcp_server() as server:
-        say, wanted = f"python3 ask.py {server.port} hello", f"localhost:{server.port}"
-        steps = [command(say), asking(say, wanted), command(say), says("ok")]
+        say, service = f"python3 ask.py {server.port} hello", f"localhost:{server.port}"
+        steps = [command(say), asking(say, service), command(say), says("ok")]
         async with engine_of(auto, *steps) as (engine, session):
             [request] = asked(await turn(engine, session, "allow_once"))
-            assert (request.subject, request.network, request.permissions) == (say, (wanted,), (wanted,))
-            assert wanted in request.reason
-            first, second, third = (each.output for each in documents(engine, session))
+            assert (request.subject, request.network, request.permissions) == (say, (service,), (service,))
+            assert service in request.reason
+            first, second, third = (document.output for document in documents(engine, session))
             assert second == "answer: HELLO 5\n"
             assert first.startswith("refused:")
             assert third.startswith("refused:")
             assert server.heard == [b"hello"]
-            assert documents(engine, session)[1].permissions == (wanted,)
-            [passed] = [each.data for each in audit(engine, session) if each.kind == "service.passed"]
-            assert passed == {"service": wanted, "sent": 5, "received": 5}
+            assert documents(engine, session)[1].permissions == (service,)
+            [passed] = [entry.data for entry in audit(engine, session) if entry.kind == "service.passed"]
+            assert passed == {"service": service, "sent": 5, "received": 5}
 
 
 async def test_a_large_answer_comes_whole(auto):
@@ -127,25 +127,28 @@ async def test_a_no_reaches_nothing(auto):
 
 async def test_a_grant_for_the_session_holds_for_later_commands_and_jobs(auto):
     async with tcp_server() as server:
-        say, wanted = f"python3 ask.py {server.port} hello", f"localhost:{server.port}"
+        say, service = f"python3 ask.py {server.port} hello", f"localhost:{server.port}"
         job = command(say, is_background=True, timeout=30)
-        async with engine_of(auto, asking(say, wanted), command(say), job, says("ok")) as (engine, session):
+        async with engine_of(auto, asking(say, service), command(say), job, says("ok")) as (engine, session):
             assert len(asked(await turn(engine, session, "allow_session"))) == 1
             assert server.heard == [b"hello"] * 3
             grants = engine._find_session(session).permissions.network_grants
-            assert grants.list_services() == (wanted,)
+            assert grants.list_services() == (service,)
         assert SavedRules(auto).load() == ()
 
 
 async def test_what_was_granted_for_the_session_is_listed_and_taken_back(auto):
     async with tcp_server() as server:
-        say, wanted = f"python3 ask.py {server.port} hello", f"localhost:{server.port}"
-        async with engine_of(auto, asking(say, wanted), says("ok"), command(say), says("ok")) as (engine, session):
+        say, service = f"python3 ask.py {server.port} hello", f"localhost:{server.port}"
+        async with engine_of(auto, asking(say, service), says("ok"), command(say), says("ok")) as (engine, session):
             await turn(engine, session, "allow_session")
-            found = await engine.query(q.PermissionsQuery(session=session))
-            assert (found.services, [each.rule for each in found.kept]) == ((wanted,), [f"Service({wanted})"])
-            await submit(engine, cmd.PermissionRemove(session=session, id=found.kept[0].id))
-            again = await engine.submit(cmd.PermissionRemove(session=session, id=found.kept[0].id))
+            answer = await engine.query(q.PermissionsQuery(session=session))
+            assert (answer.services, [permission.rule for permission in answer.kept]) == (
+                (service,),
+                [f"Service({service})"],
+            )
+            await submit(engine, cmd.PermissionRemove(session=session, id=answer.kept[0].id))
+            again = await engine.submit(cmd.PermissionRemove(session=session, id=answer.kept[0].id))
             assert isinstance(again, cmd.Reject)
             assert (await engine.query(q.PermissionsQuery(session=session))).kept == ()
             await turn(engine, session)
@@ -162,19 +165,19 @@ async def test_what_is_taken_back_ends_the_connections_that_it_let_through(auto)
         writer.close()
 
     server = await asyncio.start_server(hold, "127.0.0.1", 0)
-    wanted = f"localhost:{server.sockets[0].getsockname()[1]}"
-    text = f"import socket; s = socket.create_connection(('localhost', {wanted[10:]})); print('ended', s.recv(9))"
+    service = f"localhost:{server.sockets[0].getsockname()[1]}"
+    text = f"import socket; s = socket.create_connection(('localhost', {service[10:]})); print('ended', s.recv(9))"
     job = command(f'python3 -c "{text}"', is_background=True)
-    async with server, engine_of(auto, asking("true", wanted), job, says("ok")) as (engine, session):
+    async with server, engine_of(auto, asking("true", service), job, says("ok")) as (engine, session):
         await turn(engine, session, "allow_session")
         await heard.wait()
         async with aclosing(engine.events(session, after=engine.state(session).seq)) as stream:
-            await submit(engine, cmd.PermissionRemove(session=session, id=f"session:Service({wanted})"))
+            await submit(engine, cmd.PermissionRemove(session=session, id=f"session:Service({service})"))
             async for envelope in stream:
                 if isinstance(envelope.event, ev.JobEnded):
                     break
         await left.wait()
-        kinds = [each.kind for each in audit(engine, session)]
+        kinds = [entry.kind for entry in audit(engine, session)]
         assert kinds.index("grant.revoked") < kinds.index("service.ended")
 
 
@@ -211,15 +214,15 @@ async def test_without_a_user_a_service_is_not_granted_by_asking(auto):
         step = asking(f"python3 ask.py {server.port} hello", f"localhost:{server.port}")
         async with engine_of(auto, step, says("ok"), interactive=False) as (engine, session):
             seen = await run_turn(engine, session)
-            assert [each.by for each in seen if isinstance(each, ev.ApprovalResolved)] == ["program"]
+            assert [event.by for event in seen if isinstance(event, ev.ApprovalResolved)] == ["program"]
             assert server.heard == []
 
 
 async def test_i8_after_foreign_text_a_rule_alone_reaches_no_service(auto):
     async with tcp_server() as server:
         configured(f'[permissions]\nallow = ["Service(localhost:{server.port})"]\n')
-        say, wanted = f"python3 ask.py {server.port} hello", f"localhost:{server.port}"
-        async with engine_of(auto, command(say), asking(say, wanted), says("ok")) as (engine, session):
+        say, service = f"python3 ask.py {server.port} hello", f"localhost:{server.port}"
+        async with engine_of(auto, command(say), asking(say, service), says("ok")) as (engine, session):
             engine._find_session(session).emit(ev.ForeignReceived(source="evil.example"))
             assert len(asked(await turn(engine, session, "allow_once"))) == 1
             assert server.heard == [b"hello"]
@@ -234,7 +237,7 @@ async def test_a_command_that_calls_the_proxy_itself_gets_no_further(auto):
             await turn(engine, session)
             assert documents(engine, session)[0].output == "end\n"
             assert server.heard == []
-            assert "service.refused" in [each.kind for each in audit(engine, session)]
+            assert "service.refused" in [entry.kind for entry in audit(engine, session)]
 
 
 # sockets
@@ -323,15 +326,15 @@ async def test_a_tier_that_leads_to_no_service_says_so(tmp_path, tier):
 
 
 async def test_m8_more_services_than_a_question_can_show_are_not_granted(auto):
-    wanted = [f"localhost:{20_000 + each}" for each in range(5)]
-    async with engine_of(auto, asking("echo ran", *wanted), says("ok")) as (engine, session):
+    services = [f"localhost:{20_000 + index}" for index in range(5)]
+    async with engine_of(auto, asking("echo ran", *services), says("ok")) as (engine, session):
         assert asked(await turn(engine, session)) == []
         assert "at most 4 services" in results(engine, session)[0]
         assert documents(engine, session)[0].permissions == ()
 
 
 async def test_a_port_that_is_no_port_is_refused(auto):
-    for wanted in ("localhost:0", "localhost:99999", "example.org:80", "localhost:5432x"):
-        async with engine_of(auto, asking("echo ran", wanted), says("ok")) as (engine, session):
+    for service in ("localhost:0", "localhost:99999", "example.org:80", "localhost:5432x"):
+        async with engine_of(auto, asking("echo ran", service), says("ok")) as (engine, session):
             await turn(engine, session)
             assert documents(engine, session)[0].permissions == ()

@@ -45,14 +45,14 @@ def call(name: str, **arguments: object) -> Step:
     return Step(calls=[Call(name=name, arguments=arguments)])
 
 
-def edits(shown: str) -> dict[str, Step]:
+def edits(text: str) -> dict[str, Step]:
     """Ways to change the second line, next to lines with bytes that can't be shown, each of a file of its own."""
-    first, second, third = shown.splitlines(keepends=True)
+    first, second, third = text.splitlines(keepends=True)
     whole = f"{first}name = 'y'\n{third}"
     part = {"old_string": f"{second}{third}", "new_string": f"name = 'y'\n{third}"}
     return {
         "a.py": call("search_replace", file_path="a.py", old_string="name = 'x'", new_string="name = 'y'"),
-        "b.py": call("search_replace", file_path="b.py", old_string=shown, new_string=whole),
+        "b.py": call("search_replace", file_path="b.py", old_string=text, new_string=whole),
         "c.py": call("write", file_path="c.py", contents=whole),
         "d.py": call("multi_edit", file_path="d.py", edits=[part]),
     }
@@ -61,15 +61,15 @@ def edits(shown: str) -> dict[str, Step]:
 @pytest.mark.parametrize("encoding", ENCODED)
 async def test_n16b_p9_an_edit_beside_bytes_that_are_no_utf_8_keeps_all_of_them(project, encoding):
     data = ENCODED[encoding]
-    shown = data.decode("utf-8", "replace") if encoding == "invalid" else data.decode(encoding)
+    text = data.decode("utf-8", "replace") if encoding == "invalid" else data.decode(encoding)
     steps: list[Step | str] = ["Done."]
-    for name, edit in edits(shown).items():
+    for name, edit in edits(text).items():
         (project / name).write_bytes(data)
         steps[-1:-1] = [call("read_file", target_file=name), edit]
     ended, requests = await ask(project, *steps, arguments=("--accept", "all", "--output-format", "json"))
     assert ended.code == 0, ended.err
-    assert {each.name: each.read_bytes() for each in project.iterdir() if each.suffix == ".py"} == dict.fromkeys(
-        edits(shown), data.replace(b"'x'", b"'y'")
+    assert {path.name: path.read_bytes() for path in project.iterdir() if path.suffix == ".py"} == dict.fromkeys(
+        edits(text), data.replace(b"'x'", b"'y'")
     )
     assert json.loads(ended.out)["status"] == "completed"
     assert len(requests) == len(steps)
@@ -88,14 +88,14 @@ async def test_n16b_a_byte_that_can_not_be_told_is_refused_and_not_guessed(proje
 @pytest.mark.parametrize("dialect", ["openai", "anthropic"])
 @pytest.mark.parametrize("form", ["text", "json", "stream-json"])
 async def test_n16b_an_emoji_that_is_streamed_as_two_halves_is_one(project, dialect, form):
-    said = Step(text=f"ab{HALVES}c \udc00 {HALVES}\ud83d", reasoning=f"hm {HALVES}", piece=1)
-    ended, _ = await ask(project, said, dialect=dialect, arguments=("--output-format", form))
+    step = Step(text=f"ab{HALVES}c \udc00 {HALVES}\ud83d", reasoning=f"hm {HALVES}", piece=1)
+    ended, _ = await ask(project, step, dialect=dialect, arguments=("--output-format", form))
     assert ended.code == 0, ended.err
     assert f"ab\U0001f600c {MARK} \U0001f600{MARK}" in ended.out
     if form == "stream-json":
         lines = [json.loads(line) for line in ended.out.splitlines()]
-        thoughts = [each["event"] for each in lines if each.get("event", {}).get("type") == "document.finished"]
-        assert any(each["document"]["content"] == "hm \U0001f600" for each in thoughts)
+        thoughts = [record["event"] for record in lines if record.get("event", {}).get("type") == "document.finished"]
+        assert any(thought["document"]["content"] == "hm \U0001f600" for thought in thoughts)
 
 
 async def test_n16b_halves_in_the_arguments_of_a_call_reach_the_file_as_one(project):
@@ -147,9 +147,9 @@ async def test_n16b_variables_that_are_no_utf_8_are_told_or_passed_over(project)
 async def test_n16b_the_engine_of_the_screen_outlives_all_of_it(tmp_path):
     root = odd(tmp_path)
     (root / "f.py").write_bytes(ENCODED["latin-1"])
-    said = Step(text=f"ab{HALVES}c", piece=1)
+    step = Step(text=f"ab{HALVES}c", piece=1)
     edit = call("search_replace", file_path="f.py", old_string="name = 'x'", new_string="name = 'y'")
-    async with provider_server([said, edit, said]) as server:
+    async with provider_server([step, edit, step]) as server:
         program = ("/usr/bin/env", *(f"{k}={v}" for k, v in environment(server).items()), *PROGRAM)
         client = await connect(ScreenArguments(directory=root, program=program))
         opened = await client.submit(cmd.SessionOpen(model="openai/tiny-1"))

@@ -74,4 +74,4 @@ async def test_m2_tests_builds_and_writers_in_the_background_change_nothing(tmp_
         assert "job.txt" not in last
         assert "late.txt" not in last
         assert everything(case) == before
-        assert {each.discarded for each in case.of(ev.EffectsRecorded)} == {True}
+        assert {event.discarded for event in case.of(ev.EffectsRecorded)} == {True}

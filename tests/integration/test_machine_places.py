@@ -50,7 +50,7 @@ async def type_on_machine(engine, session: str, text: str) -> tuple[ev.CommandRa
     before = engine.state(session).seq
     await submit(engine, cmd.CommandRun(session=session, command=text, on_machine=True))
     seen = await read_until(engine, session, ev.CommandRan, after=before)
-    [document] = [each.document for each in seen if isinstance(each, ev.DocumentFinished)]
+    [document] = [event.document for event in seen if isinstance(event, ev.DocumentFinished)]
     return seen[-1], document.metadata
 
 
@@ -63,9 +63,9 @@ async def test_n31_a_command_of_the_users_own_does_not_run_where_the_agent_chang
         assert engine.state(session).shell.directory == "docs/ex"
         place = await engine.query(q.MachinePlaceQuery(session=session, command="git status"))
         assert place == q.MachinePlaceAnswer(directory=str(project))
-        done, shown = await type_on_machine(engine, session, "git status; pwd; cd docs")
+        done, metadata = await type_on_machine(engine, session, "git status; pwd; cd docs")
         assert done.output.splitlines()[-1] == str(project)
-        assert (done.directory, shown.working_directory) == (".", str(project))
+        assert (done.directory, metadata.working_directory) == (".", str(project))
         again, _ = await type_on_machine(engine, session, "pwd")
         assert again.output.splitlines()[-1] == str(project)
         assert engine.state(session).shell.directory == "docs/ex"
@@ -150,11 +150,11 @@ async def test_n32_a_rule_for_the_machine_does_not_hold_below_the_top(project, t
     ]
     async with engine_of(project, *steps, interactive=False) as (engine, session):
         await run_turn(engine, session)
-        told = results(engine, session)
-        assert "for the project's top alone" in told[5]
-        assert "docs/ex" in told[6]
-        assert "docs/ex/x" in told[8]
-        assert all("refused this call" in told[at] for at in (0, 1, 2, 3, 5, 6, 8))
+        outputs = results(engine, session)
+        assert "for the project's top alone" in outputs[5]
+        assert "docs/ex" in outputs[6]
+        assert "docs/ex/x" in outputs[8]
+        assert all("refused this call" in outputs[at] for at in (0, 1, 2, 3, 5, 6, 8))
     assert not ran.exists()
     assert not list(project.rglob("made.txt"))
 
@@ -164,7 +164,7 @@ async def test_n32_a_rule_holds_in_the_top_and_again_after_the_shell_is_back(pro
     steps = [command("cd docs"), on_machine("touch made.txt"), command("cd .."), on_machine("touch made.txt"), says("")]
     async with engine_of(project, *steps, interactive=False) as (engine, session):
         await run_turn(engine, session)
-        assert [each.permissions for each in documents(engine, session)] == [(), (), (), ("all",)]
+        assert [document.permissions for document in documents(engine, session)] == [(), (), (), ("all",)]
     assert (project / "made.txt").exists()
     assert not (project / "docs" / "made.txt").exists()
 
@@ -199,9 +199,9 @@ async def test_n32_what_the_agent_has_set_does_not_reach_a_command_that_a_rule_l
     exports = command(" ".join(["export", *(f"{name}=/evil" for name in names), "PATH=/evil:$PATH"]))
     async with engine_of(project, exports, on_machine(look), says("ok"), interactive=False) as (engine, session):
         await run_turn(engine, session)
-        said = documents(engine, session)[1].output
-        assert "/evil" not in said
-        assert said.splitlines()[-2:] == ["Ada", "explicit"]
+        output = documents(engine, session)[1].output
+        assert "/evil" not in output
+        assert output.splitlines()[-2:] == ["Ada", "explicit"]
 
 
 async def test_n32_a_command_that_a_rule_lets_out_finds_no_program_of_the_project(project, monkeypatch, tmp_path):

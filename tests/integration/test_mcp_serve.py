@@ -40,8 +40,8 @@ def wait_until_free(lock: Path) -> None:
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> tuple[str, bool]:
-    found = await client.call_tool(tool, arguments)
-    return "\n".join(each.text for each in found.content), bool(found.is_error)
+    result = await client.call_tool(tool, arguments)
+    return "\n".join(block.text for block in result.content), bool(result.is_error)
 
 
 async def test_what_is_proposed_is_a_hunk_of_the_users_review_and_no_file_is_touched(project, capsys):
@@ -51,7 +51,7 @@ async def test_what_is_proposed_is_a_hunk_of_the_users_review_and_no_file_is_tou
         await call(client, "propose_edit", path="new.txt", content="fresh\n")
         assert not (await call(client, "propose_edit", path="a.txt", content="one\nTWO\nTHREE\n"))[1]
         state = json.loads((await call(client, "review_state"))[0])
-        assert [(each["path"], each["operation"]) for each in state["pending"]] == [
+        assert [(change["path"], change["operation"]) for change in state["pending"]] == [
             ("a.txt", "edit"),
             ("new.txt", "create"),
         ]
@@ -67,33 +67,36 @@ async def test_what_is_proposed_is_a_hunk_of_the_users_review_and_no_file_is_tou
 async def test_the_review_can_be_given_while_the_other_agent_is_there_and_it_hears_of_it(project):
     async with Client(server(project)) as client:
         await call(client, "propose_edit", path="a.txt", old_string="two", new_string="TWO")
-        [session] = [each.name for each in SessionStore(project).list_directories()]
+        [session] = [directory.name for directory in SessionStore(project).list_directories()]
         await asyncio.to_thread(wait_until_free, SessionStore(project).sessions_path / session / "lock")
         reject = review.ReviewArguments(directory=project, paths=("a.txt",), verdict="reject", print_only=True)
         assert await asyncio.to_thread(review.run, reject) == ExitCode.DONE
-        told, failed = await call(client, "review_state")
-        assert not failed, told
-        state = json.loads(told)
-        assert (state["pending"], [each["verdict"] for each in state["verdicts"]]) == ([], ["reject"])
+        text, failed = await call(client, "review_state")
+        assert not failed, text
+        state = json.loads(text)
+        assert (state["pending"], [verdict["verdict"] for verdict in state["verdicts"]]) == ([], ["reject"])
 
 
 async def test_it_searches_as_the_agent_may_and_leaves_nothing_behind(project):
     configured('[permissions]\ndeny = ["Write(price.py)"]\n')
     async with Client(server(project)) as client:
-        tools = {each.name: each for each in (await client.list_tools()).tools}
-        assert [name for name, each in tools.items() if not each.annotations.read_only_hint] == ["propose_edit"]
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert [name for name, tool in tools.items() if not tool.annotations.read_only_hint] == ["propose_edit"]
         assert tools["propose_edit"].annotations.destructive_hint is False
         assert tools["find_symbols"].input_schema["required"] == ["name"]
-        found = {"index": "off"}
-        while found["index"] in {"off", "building"}:
-            found = json.loads((await call(client, "find_symbols", name="total"))[0])
-        assert [(each["name"], each["path"], each["startLine"]) for each in found["symbols"]] == [
+        answer = {"index": "off"}
+        while answer["index"] in {"off", "building"}:
+            answer = json.loads((await call(client, "find_symbols", name="total"))[0])
+        assert [(symbol["name"], symbol["path"], symbol["startLine"]) for symbol in answer["symbols"]] == [
             ("total", "price.py", 1)
         ]
         text, failed = await call(client, "codebase_search", query="total of the items")
         assert (failed, "price.py" in text, "very-secret" in text) == (False, True, False)
-        for given in ({"path": ".env", "old_string": "KEY", "new_string": "x"}, {"path": "price.py", "delete": True}):
-            text, failed = await call(client, "propose_edit", **given)
+        for arguments in (
+            {"path": ".env", "old_string": "KEY", "new_string": "x"},
+            {"path": "price.py", "delete": True},
+        ):
+            text, failed = await call(client, "propose_edit", **arguments)
             assert (failed, "Not run: " in text or "needs the user's yes" in text) == (True, True), text
         assert (await call(client, "propose_edit", path="a.txt"))[0].startswith("propose_edit takes one of")
         assert "Object missing required field `name`" in (await call(client, "find_symbols"))[0]

@@ -28,7 +28,7 @@ SERVER = Path(__file__).parents[1] / "support" / "mcp_server.py"
 
 def script(root: Path, *steps: tuple[str, dict[str, Any]] | str) -> str:
     played = [
-        each if isinstance(each, str) else {"tool_calls": [{"name": each[0], "arguments": each[1]}]} for each in steps
+        step if isinstance(step, str) else {"tool_calls": [{"name": step[0], "arguments": step[1]}]} for step in steps
     ]
     path = root / "script.json"
     path.write_text(json.dumps(played))
@@ -38,7 +38,12 @@ def script(root: Path, *steps: tuple[str, dict[str, Any]] | str) -> str:
 def script_turns(root: Path, *turns: list[tuple[str, dict[str, Any]]]) -> str:
     """A model that makes these calls, turn by turn, and says that each is done."""
     played = [
-        {"steps": [*({"tool_calls": [{"name": name, "arguments": given}]} for name, given in calls), {"text": "Done."}]}
+        {
+            "steps": [
+                *({"tool_calls": [{"name": name, "arguments": arguments}]} for name, arguments in calls),
+                {"text": "Done."},
+            ]
+        }
         for calls in turns
     ]
     path = root / "turns.json"
@@ -69,17 +74,17 @@ def project(tmp_path: Path) -> Path:
 
 
 def results(engine: Any, session: str) -> list[ToolMessage]:
-    return [each for each in engine.state(session).messages if isinstance(each, ToolMessage)]
+    return [message for message in engine.state(session).messages if isinstance(message, ToolMessage)]
 
 
 def told(engine: Any, session: str) -> str:
     messages = engine.state(session).messages
-    return "\n".join(each.content for each in messages if isinstance(each, UserMessage))
+    return "\n".join(message.content for message in messages if isinstance(message, UserMessage))
 
 
 def list_processes(word: str) -> list[int]:
     running = psutil.process_iter(["cmdline"])
-    return [each.pid for each in running if any(word in part for part in each.info["cmdline"] or ())]
+    return [process.pid for process in running if any(word in part for part in process.info["cmdline"] or ())]
 
 
 async def test_s17_i4_a_tool_is_offered_under_its_servers_name_and_what_it_writes_is_a_pending_hunk(tmp_path, project):
@@ -108,7 +113,7 @@ async def test_a_server_sees_what_is_pending_and_what_another_tool_proposed_sinc
 
 
 def counted(engine: Any, session: str) -> list[str]:
-    lines = [each.content.partition("\n")[0] for each in results(engine, session)]
+    lines = [result.content.partition("\n")[0] for result in results(engine, session)]
     return [line for line in lines if line.isdigit()]
 
 
@@ -167,7 +172,7 @@ async def test_m1_plan_and_ask_call_what_says_that_it_reads_and_throw_away_what_
         assert "calls only tools that say that they change nothing" in refused.content
         assert (lied.content, read.content) == ("read", "one")
         assert not engine.state(session).changes
-        assert sorted(each.name for each in project.iterdir()) == ["a.txt", "server.py"]
+        assert sorted(path.name for path in project.iterdir()) == ["a.txt", "server.py"]
 
 
 async def test_a_rule_refuses_a_tool_and_a_server_that_wants_it_is_asked_about_each_time(tmp_path, project):
@@ -191,7 +196,7 @@ async def test_a_call_is_asked_about_with_its_arguments_and_an_answer_for_good_i
         answer = cmd.ApprovalAnswer(session=session, id=asked.id, decision="allow_always")
         assert isinstance(await engine.submit(answer), cmd.Ack)
         await read_until(engine, session, ev.TurnFinished)
-        assert [each.content for each in results(engine, session)] == ["hi", "again"]
+        assert [result.content for result in results(engine, session)] == ["hi", "again"]
 
 
 async def test_i3_a_server_of_the_project_runs_after_a_yes_and_is_asked_about_anew_when_its_entry_changes(
@@ -230,15 +235,17 @@ async def test_i3_a_yes_in_the_users_own_word_counts_and_anything_else_starts_no
     async with session_in(project, model=model, trust=True, interactive=True) as (engine, session):
         assert isinstance(await engine.submit(cmd.TurnSubmit(session=session, text="Go")), cmd.Ack)
         asked = (await read_until(engine, session, ev.QuestionAsked))[-1]
-        given = (QuestionAnswer(question=asked.questions[0].id, text=word),)
-        assert isinstance(await engine.submit(cmd.QuestionReply(session=session, id=asked.id, answers=given)), cmd.Ack)
+        answers = (QuestionAnswer(question=asked.questions[0].id, text=word),)
+        assert isinstance(
+            await engine.submit(cmd.QuestionReply(session=session, id=asked.id, answers=answers)), cmd.Ack
+        )
         await read_until(engine, session, ev.TurnFinished)
         assert (results(engine, session)[0].content == "hi") is ran
 
 
 async def answer_question(engine: Any, session: str, asked: ev.QuestionAsked, option: str) -> None:
-    given = (QuestionAnswer(question=asked.questions[0].id, options=(option,)),)
-    reply = await engine.submit(cmd.QuestionReply(session=session, id=asked.id, answers=given))
+    answers = (QuestionAnswer(question=asked.questions[0].id, options=(option,)),)
+    reply = await engine.submit(cmd.QuestionReply(session=session, id=asked.id, answers=answers))
     assert isinstance(reply, cmd.Ack), reply
 
 
@@ -251,7 +258,7 @@ async def test_a_server_that_misbehaves_ends_with_its_call_and_the_next_call_sta
     model = script(tmp_path, small("misbehave", how=how), small("say", text="back"), "Done.")
     async with session_in(project, model=model, trust=True) as (engine, session):
         await run_turn(engine, session)
-        failed, said = results(engine, session)
+        failed, reply = results(engine, session)
         reasons = {
             "die": "It ended (exit code 3). Its log ends: its last words",
             "flood": "It floods its client",
@@ -260,7 +267,7 @@ async def test_a_server_that_misbehaves_ends_with_its_call_and_the_next_call_sta
         }
         assert failed.is_error
         assert reasons[how] in failed.content
-        assert said.content == "back"
+        assert reply.content == "back"
     assert list_processes(str(project / "server.py")) == []
 
 
@@ -299,7 +306,7 @@ async def test_a_server_that_never_answers_holds_a_prompt_up_once_and_no_later_s
     wait = asyncio.wait
 
     async def record(tasks: Any, **more: Any) -> Any:
-        is_list = any(each.get_name().startswith("mcp tools") for each in tasks)
+        is_list = any(task.get_name().startswith("mcp tools") for task in tasks)
         waits.extend([more["timeout"]] if is_list and more.get("timeout") else [])
         return await wait(tasks, **more)
 
@@ -356,7 +363,7 @@ async def test_a_call_waits_for_the_server_that_is_starting_and_no_prompt_does(
         await run_turn(engine, session)
         assert "- small is still starting: its tools are told when it is there" in told(engine, session)
         assert "mcp__small__read" in told(engine, session)
-        assert [each.content for each in results(engine, session)] == ["one"]
+        assert [result.content for result in results(engine, session)] == ["one"]
 
 
 async def test_a_search_for_tools_waits_for_servers_that_are_starting(tmp_path, project, monkeypatch):
@@ -377,8 +384,8 @@ async def test_a_turn_that_is_stopped_while_a_server_starts_tells_of_its_call(tm
         await read_until(engine, session, ev.StepFinished)
         await submit(engine, cmd.TurnInterrupt(session=session))
         seen = await read_until(engine, session, ev.TurnFinished)
-        assert [each.call for each in seen if isinstance(each, ev.ToolRequested)] == [
-            each.call for each in seen if isinstance(each, ev.ToolFinished)
+        assert [event.call for event in seen if isinstance(event, ev.ToolRequested)] == [
+            event.call for event in seen if isinstance(event, ev.ToolFinished)
         ]
         assert len(results(engine, session)) == 1
 
@@ -399,7 +406,7 @@ async def test_a_changed_list_is_told_and_strays_on_its_output_are_passed_over(t
     model = script(tmp_path, small("misbehave", how="noise"), small("misbehave", how="change"), "Done.")
     async with session_in(project, model=model, trust=True) as (engine, session):
         await run_turn(engine, session)
-        assert [each.content for each in results(engine, session)] == ["did noise", "did change"]
+        assert [result.content for result in results(engine, session)] == ["did noise", "did change"]
         assert told(engine, session).count("mcp__small__more7") == 1
 
 
@@ -413,7 +420,7 @@ async def test_a_long_answer_is_spilled_and_escape_sequences_reach_nobody(tmp_pa
         assert short.content == "red"
         assert len(cut.content) < 101_000
         assert "characters left out; the whole is kept: read_file output:" in cut.content
-        assert any("about 50,000 tokens" in each.message for each in seen if isinstance(each, ev.Notice))
+        assert any("about 50,000 tokens" in event.message for event in seen if isinstance(event, ev.Notice))
 
 
 async def test_a_picture_goes_to_the_model_as_an_attachment(tmp_path, project):
@@ -426,7 +433,7 @@ async def test_a_picture_goes_to_the_model_as_an_attachment(tmp_path, project):
     model = script(tmp_path, small("say", result={"content": [picture]}), "Done.")
     async with session_in(project, model=model, trust=True) as (engine, session):
         await run_turn(engine, session)
-        assert [each.media_type for each in results(engine, session)[0].attachments] == ["image/png"]
+        assert [attachment.media_type for attachment in results(engine, session)[0].attachments] == ["image/png"]
 
 
 async def test_progress_is_shown_in_the_row_of_the_call(tmp_path, project):
@@ -436,7 +443,7 @@ async def test_progress_is_shown_in_the_row_of_the_call(tmp_path, project):
         session,
     ):
         seen = await run_turn(engine, session)
-        assert [each.text for each in seen if isinstance(each, ev.ToolOutput)] == [
+        assert [output.text for output in seen if isinstance(output, ev.ToolOutput)] == [
             "1/2 ␛[31mat it\n",
             "2/2 ␛[31mat it\n",
         ]
@@ -449,9 +456,9 @@ async def test_tools_that_take_too_much_of_the_window_are_found_by_search_tools(
         await run_turn(engine, session)
         assert "- small: 207 tools" in told(engine, session)
         assert "mcp__small__write" not in told(engine, session)
-        found = results(engine, session)[0].content
-        assert found.startswith("- mcp__small__write: Writes a file.")
-        assert '"path"' in found
+        content = results(engine, session)[0].content
+        assert content.startswith("- mcp__small__write: Writes a file.")
+        assert '"path"' in content
 
 
 def elicit(**params: Any) -> tuple[str, dict[str, Any]]:
@@ -460,21 +467,23 @@ def elicit(**params: Any) -> tuple[str, dict[str, Any]]:
 
 async def test_a_server_of_before_asks_the_user_and_a_secret_is_refused_with_a_notice(tmp_path, project):
     configure(timeout=1000)
-    named = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    name_schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
     secret = {"type": "object", "properties": {"password": {"type": "string"}}}
     page = elicit(mode="url", url="https://login.example/", elicitationId="1")
-    model = script(tmp_path, elicit(requestedSchema=named), elicit(requestedSchema=secret), page, "Done.")
+    model = script(tmp_path, elicit(requestedSchema=name_schema), elicit(requestedSchema=secret), page, "Done.")
     async with session_in(project, model=model, trust=True, interactive=True) as (engine, session):
         assert isinstance(await engine.submit(cmd.TurnSubmit(session=session, text="Go")), cmd.Ack)
         asked = (await read_until(engine, session, ev.QuestionAsked))[-1]
-        given = (QuestionAnswer(question="name", text="Ada"),)
-        assert isinstance(await engine.submit(cmd.QuestionReply(session=session, id=asked.id, answers=given)), cmd.Ack)
+        answers = (QuestionAnswer(question="name", text="Ada"),)
+        assert isinstance(
+            await engine.submit(cmd.QuestionReply(session=session, id=asked.id, answers=answers)), cmd.Ack
+        )
         seen = await read_until(engine, session, ev.QuestionAsked, after=engine.state(session).seq)
         await answer_question(engine, session, seen[-1], "done")
         seen = await read_until(engine, session, ev.TurnFinished)
-        notices = [each.message for each in seen if isinstance(each, ev.Notice)]
+        notices = [notice.message for notice in seen if isinstance(notice, ev.Notice)]
         assert "The MCP server small asked for a secret in a form (password), which was refused." in notices
-        assert [json.loads(each.content) for each in results(engine, session)] == [
+        assert [json.loads(result.content) for result in results(engine, session)] == [
             {"action": "accept", "content": {"name": "Ada"}},
             {"action": "decline"},
             {"action": "accept"},
@@ -483,10 +492,10 @@ async def test_a_server_of_before_asks_the_user_and_a_secret_is_refused_with_a_n
 
 async def test_a_server_is_told_the_project_as_the_box_sees_it_and_gets_no_model(tmp_path, project):
     configure()
-    wanted = {"messages": [], "maxTokens": 10}
-    roots, sampled = small("ask", method="roots/list"), small("ask", method="sampling/createMessage", params=wanted)
+    params = {"messages": [], "maxTokens": 10}
+    roots, sampled = small("ask", method="roots/list"), small("ask", method="sampling/createMessage", params=params)
     async with session_in(project, model=script(tmp_path, roots, sampled, "Done."), trust=True) as (engine, session):
         await run_turn(engine, session)
-        found, refused = (json.loads(each.content) for each in results(engine, session))
-        assert found == {"roots": [{"uri": project.as_uri(), "name": "workspace"}]}
+        root_list, refused = (json.loads(result.content) for result in results(engine, session))
+        assert root_list == {"roots": [{"uri": project.as_uri(), "name": "workspace"}]}
         assert "not supported" in refused["message"]

@@ -37,7 +37,7 @@ async def notes_of(engine, session):
 
 
 def told(engine, session) -> str:
-    return "\n".join(str(each.content) for each in engine.state(session).messages)
+    return "\n".join(str(message.content) for message in engine.state(session).messages)
 
 
 @pytest.mark.parametrize("mode", ["agent", "ask", "plan"])
@@ -45,9 +45,9 @@ async def test_a_note_waits_while_the_turn_goes_on_and_binds_after_a_yes(project
     opening = cmd.SessionOpen(mode=mode)
     async with session_in(project, access((PROPOSE, says("Done."), says("Yes."))), opening) as (engine, session):
         seen = await ask(engine, session)
-        notice = next(each for each in seen if isinstance(each, ev.Notice))
+        notice = next(event for event in seen if isinstance(event, ev.Notice))
         assert (notice.message, notice.hint[:7]) == ("A note waits for you: Tests need a database.", "/memory")
-        assert [each.summary for each in seen if isinstance(each, ev.ToolFinished)] == ["waits for you: /memory"]
+        assert [event.summary for event in seen if isinstance(event, ev.ToolFinished)] == ["waits for you: /memory"]
         (note,) = await notes_of(engine, session)
         assert (note.text, note.why, note.is_kept) == ("Tests need a database.", "They failed without one.", False)
         await ask(engine, session)
@@ -59,8 +59,8 @@ async def test_a_note_waits_while_the_turn_goes_on_and_binds_after_a_yes(project
         assert "Start Postgres." in told(engine, session)  # told in the running session by its next message
     async with session_in(project, access((says("Yes."),))) as (engine, session):
         await ask(engine, session)
-        rules = [each for each in engine.state(session).rules if each.kind == "memory"]
-        assert [(each.path, each.reason) for each in rules] == [(f"memory/{note.id}", "memory: you accepted this note")]
+        rules = [rule for rule in engine.state(session).rules if rule.kind == "memory"]
+        assert [(rule.path, rule.reason) for rule in rules] == [(f"memory/{note.id}", "memory: you accepted this note")]
 
 
 async def test_the_user_keeps_a_note_and_forgets_it(project):
@@ -80,7 +80,7 @@ async def test_the_user_keeps_a_note_and_forgets_it(project):
 async def test_a_private_session_proposes_nothing(project):
     async with session_in(project, access((PROPOSE, says("Done."))), private=True) as (engine, session):
         seen = await ask(engine, session)
-        (finished,) = (each for each in seen if isinstance(each, ev.ToolFinished))
+        (finished,) = (event for event in seen if isinstance(event, ev.ToolFinished))
         assert finished.status == "failed"
         assert ProjectNotes(project).load() == ()
 

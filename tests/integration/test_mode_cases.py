@@ -42,7 +42,7 @@ async def test_m3_in_plan_nothing_but_the_plan_is_written_whatever_its_name_is(t
     async with boxed(tmp_path, *steps, mode="plan") as case:
         (case.project / "a.py").write_text("x = 1\n")
         await case.turn()
-        assert {each.status for each in case.of(ev.ToolFinished)[: len(WRITES)]} == {"denied"}
+        assert {event.status for event in case.of(ev.ToolFinished)[: len(WRITES)]} == {"denied"}
         assert case.state.changes == {}
         [plan] = set(case.tree()) - {"a.py"}
         assert Path(plan).parent == Path(".cursor/plans")
@@ -70,7 +70,7 @@ async def test_m3_n1_no_file_that_looks_like_a_plan_is_written_but_a_plan(tmp_pa
         (case.project / ".cursor" / "plans" / "l.plan.md").symlink_to("../rules/a.mdc")
         before = case.tree()
         await case.turn()
-        assert [each.status for each in case.of(ev.ToolFinished)] == ["failed"]
+        assert [event.status for event in case.of(ev.ToolFinished)] == ["failed"]
         assert "plan" in case.results()[0]
         assert case.tree() == before
         assert case.state.changes == {}
@@ -93,18 +93,23 @@ async def test_m11_what_steers_the_agent_is_told_apart_and_left_when_everything_
 
 
 async def test_m11_what_the_user_allowed_for_good_can_not_be_reached(tmp_path):
-    kept = tmp_path / "state" / "permissions.json"
+    rules_path = tmp_path / "state" / "permissions.json"
     steps = [
-        calls(("write", {"file_path": str(kept), "contents": "{}"}), ("read_file", {"target_file": str(kept)})),
-        command(f"echo '{{}}' > {kept}; cat {kept}; ls {kept.parent}; echo '{{}}' > ../state/permissions.json"),
+        calls(
+            ("write", {"file_path": str(rules_path), "contents": "{}"}), ("read_file", {"target_file": str(rules_path)})
+        ),
+        command(
+            f"echo '{{}}' > {rules_path}; cat {rules_path}; ls {rules_path.parent};"
+            " echo '{}' > ../state/permissions.json"
+        ),
         says("."),
     ]
     async with boxed(tmp_path, *steps) as case:
-        kept.write_text("what was allowed\n")
+        rules_path.write_text("what was allowed\n")
         await case.turn()
-        assert kept.read_text() == "what was allowed\n"
+        assert rules_path.read_text() == "what was allowed\n"
         assert "what was allowed" not in "".join(case.results())
-        assert [each.status for each in case.of(ev.ToolFinished)][:2] == ["failed", "failed"]
+        assert [event.status for event in case.of(ev.ToolFinished)][:2] == ["failed", "failed"]
         assert case.state.changes == {}
 
 

@@ -47,11 +47,11 @@ def responses_search():
 def messages_search():
     """The events of a message that searched, as the API sends them."""
     hit = {"type": "web_search_result", "title": "Other", "url": OTHER, "encrypted_content": "x", "page_age": "1 day"}
-    found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [hit]}
+    result = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [hit]}
     cited = {"type": "web_search_result_location", "url": URL, "title": "Asyncio tasks", "encrypted_index": "x"}
     blocks = [
         ({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}, []),
-        (found, []),
+        (result, []),
         (
             {"type": "text", "text": "", "citations": []},
             [
@@ -64,7 +64,7 @@ def messages_search():
     yield {"type": "message_start", "message": {**head, "usage": {"input_tokens": 9, "output_tokens": 1}}}
     for index, (block, deltas) in enumerate(blocks):
         yield {"type": "content_block_start", "index": index, "content_block": block}
-        yield from ({"type": "content_block_delta", "index": index, "delta": each} for each in deltas)
+        yield from ({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas)
         yield {"type": "content_block_stop", "index": index}
     usage = {"output_tokens": 7, "server_tool_use": {"web_search_requests": 1}}
     yield {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage}
@@ -89,7 +89,7 @@ async def test_i6_the_api_of_the_model_searches_and_what_it_says_is_foreign_text
     steps = SEARCHED, Step(chunks=list(SEARCHES[dialect]())), "Done."
     async with session_with(tmp_path, dialect, *steps) as (engine, session, server):
         seen = await run_turn(engine, session, cmd.TurnSubmit(session=session, text="Look it up"))
-        assert not [each for each in seen if isinstance(each, ev.ApprovalRequested)]
+        assert not [event for event in seen if isinstance(event, ev.ApprovalRequested)]
         text = results(engine, session)[0]
         assert text.startswith('<web_results query="tasks"')
         assert text.count("</web_results>") == 1
@@ -97,10 +97,10 @@ async def test_i6_the_api_of_the_model_searches_and_what_it_says_is_foreign_text
         assert OTHER in text
         assert list(engine.state(session).foreign_sources) == [f"the search of {dialect}"]
         assert "`web_search`" in told(engine, session)
-        assert [each.job for each in seen if isinstance(each, ev.ModelUsed)] == ["small"][: dialect == "anthropic"]
+        assert [event.job for event in seen if isinstance(event, ev.ModelUsed)] == ["small"][: dialect == "anthropic"]
         assert server.rules.refusals == []
         sent = server.answered[1].json
-    assert [each["type"] for each in sent["tools"]] == [
+    assert [tool["type"] for tool in sent["tools"]] == [
         {"responses": "web_search", "anthropic": "web_search_20250305"}[dialect]
     ]
     if dialect == "responses":
@@ -126,8 +126,8 @@ async def test_an_api_without_a_search_is_told_of_none_and_a_call_says_so(tmp_pa
 async def test_domains_reach_the_api_in_its_own_words(tmp_path):
     arguments = '{"query": "tasks", "blocked_domains": ["docs.example"]}'
     step = Step(calls=[Call(name="call_tool", arguments={"name": "web_search", "arguments": arguments})])
-    found = Step(chunks=list(messages_search()))
-    async with session_with(tmp_path, "anthropic", step, found, "Done.") as (engine, session, server):
+    search_step = Step(chunks=list(messages_search()))
+    async with session_with(tmp_path, "anthropic", step, search_step, "Done.") as (engine, session, server):
         await run_turn(engine, session)
         assert server.answered[1].json["tools"][0]["blocked_domains"] == ["docs.example"]
         assert URL not in results(engine, session)[0]

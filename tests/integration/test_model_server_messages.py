@@ -148,8 +148,8 @@ async def session(server: Any, change: Any = None, **more: Any) -> Any:
     first = {**body(thinking=ADAPTIVE, tools=[GREP], system="You help."), **more}
     del first["stream"]
     answer = (await by_messages(server, **first)).whole
-    blocks = [each.to_dict() for each in answer.content]
-    results = [{**RESULT, "tool_use_id": each["id"]} for each in blocks if each["type"] == "tool_use"]
+    blocks = [block.to_dict() for block in answer.content]
+    results = [{**RESULT, "tool_use_id": block["id"]} for block in blocks if block["type"] == "tool_use"]
     messages = [*first["messages"], {"role": "assistant", "content": blocks}, {"role": "user", "content": results}]
     again = json.loads(json.dumps({**first, "messages": messages}))
     if change:
@@ -159,10 +159,12 @@ async def session(server: Any, change: Any = None, **more: Any) -> Any:
 
 async def test_thinking_that_comes_back_as_it_was_is_taken():
     async with provider_server([WORK, SAID], strict=True) as server:
-        found = await session(server, lambda again: again.update(cache_control=MARK, output_config={"effort": "low"}))
+        response = await session(
+            server, lambda again: again.update(cache_control=MARK, output_config={"effort": "low"})
+        )
         assert server.rules is not None
         assert (server.rules.refusals, server.rules.remarks) == ([], [])
-    assert found.text == "Done."
+    assert response.text == "Done."
 
 
 def a_word_of_the_system(again: Any) -> None:
@@ -235,15 +237,15 @@ async def test_thinking_of_another_model_is_dropped_without_an_error_and_remarke
 
 async def test_older_models_bind_no_prefix():
     async with provider_server([WORK, SAID], strict=True) as server:
-        found = await session(server, a_word_of_the_system, model="claude-opus-4-8")
-    assert found.text == "Done."
+        response = await session(server, a_word_of_the_system, model="claude-opus-4-8")
+    assert response.text == "Done."
 
 
 async def test_thinking_is_silent_where_nothing_is_said_of_its_display():
     async with provider_server([SAID, SAID], strict=True) as server:
         silent = await by_messages(server, model="claude-opus-5-5", max_tokens=32_000)
-        shown = await by_messages(server, model="claude-opus-5-5", max_tokens=32_000, thinking=ADAPTIVE)
-    assert (silent.reasoning, shown.reasoning) == ("", "Now I know.")
+        visible = await by_messages(server, model="claude-opus-5-5", max_tokens=32_000, thinking=ADAPTIVE)
+    assert (silent.reasoning, visible.reasoning) == ("", "Now I know.")
     assert len(silent.opaque) == 1
 
 
@@ -277,8 +279,8 @@ async def test_the_api_says_why_its_cache_was_missed(change, reason):
     asked = {"model": "claude-opus-5", "system": "You help.", "tools": [GREP], "max_tokens": 4096}
     async with provider_server(["Good."], strict=True, repeat=True) as server:
         first = await by_messages(server, **asked, diagnostics={"previous_message_id": None})
-        told = {"diagnostics": {"previous_message_id": first.whole.id}}
-        again = await by_messages(server, **{**asked, **told, **change})
+        diagnostics = {"diagnostics": {"previous_message_id": first.whole.id}}
+        again = await by_messages(server, **{**asked, **diagnostics, **change})
     assert first.whole.diagnostics.cache_miss_reason is None
-    found = again.whole.diagnostics.cache_miss_reason
-    assert (found.type if found else None) == reason
+    cache_miss_reason = again.whole.diagnostics.cache_miss_reason
+    assert (cache_miss_reason.type if cache_miss_reason else None) == reason

@@ -88,8 +88,8 @@ BAD = {
 
 @pytest.mark.parametrize("words", BAD)
 async def test_what_responses_refuse(words):
-    told = await refusal_of("/responses", BAD[words])
-    assert words in told or (words.startswith("Missing") and "Invalid value for 'input[1].call_id'" in told)
+    message = await refusal_of("/responses", BAD[words])
+    assert words in message or (words.startswith("Missing") and "Invalid value for 'input[1].call_id'" in message)
 
 
 CHAT_GOOD = [
@@ -140,12 +140,12 @@ async def session(server: Any, change: Any = None, **more: Any) -> Any:
     """Two requests through the SDK: the items that the first was answered with go back with the second."""
     first = {"model": "gpt-6-sol", "input": [*HI], "tools": [GREP], "store": False, **more}
     answer = (await by_responses(server, **first)).whole
-    items = [each.to_dict() for each in answer.output]
-    for each in items:
+    items = [entry.to_dict() for entry in answer.output]
+    for entry in items:
         for name in ("parsed_arguments", "parsed"):
-            each.pop(name, None)
-            [part.pop(name, None) for part in each.get("content") or ()]
-    outputs = [{**OUTPUT, "call_id": each["call_id"]} for each in items if each["type"] == "function_call"]
+            entry.pop(name, None)
+            [part.pop(name, None) for part in entry.get("content") or ()]
+    outputs = [{**OUTPUT, "call_id": call["call_id"]} for call in items if call["type"] == "function_call"]
     again = json.loads(json.dumps({**first, "input": [*HI, *items, *outputs]}))
     if change:
         change(again)
@@ -154,11 +154,11 @@ async def session(server: Any, change: Any = None, **more: Any) -> Any:
 
 async def test_items_that_come_back_as_they_were_are_taken():
     async with provider_server([WORK, "Done."], strict=True) as server:
-        found = await session(server, instructions="You help. " * 200)
+        response = await session(server, instructions="You help. " * 200)
         assert server.rules is not None
         assert (server.rules.refusals, server.rules.remarks) == ([], [])
-    assert found.text == "Done."
-    assert found.tokens[1] > 500
+    assert response.text == "Done."
+    assert response.tokens[1] > 500
 
 
 def no_follower(again: Any) -> None:
@@ -226,18 +226,18 @@ async def test_what_other_hosts_gave_they_need_back(model, given, back, words):
     async with provider_server([given, "Done."], strict=True) as server, openai_client(server) as client:
         first = await by_chat(server, model=model)
         used = {**USED, "id": first.ids[0], **back.pop("calls", {})}
-        found = {**FOUND, "tool_call_id": first.ids[0]}
-        asked = {**chat({**ASKED, **back, "tool_calls": [used]}, found), "model": model}
-        told = ""
+        result = {**FOUND, "tool_call_id": first.ids[0]}
+        asked = {**chat({**ASKED, **back, "tool_calls": [used]}, result), "model": model}
+        message = ""
         try:
             await client.post("/chat/completions", cast_to=object, body=asked)
         except openai.BadRequestError as error:
-            told = error.message
-    assert told.find(words) >= 0 if words else told == ""
+            message = error.message
+    assert message.find(words) >= 0 if words else message == ""
 
 
 async def test_ids_of_calls_are_never_given_twice():
     step = Step(calls=[Call(name="a"), Call(name="b")])
     async with provider_server([step] * 3, strict=True) as server:
-        found = [(await by(server)).ids for by in (by_chat, by_responses, by_chat)]
-    assert len({each for ids in found for each in ids}) == 6
+        id_lists = [(await by(server)).ids for by in (by_chat, by_responses, by_chat)]
+    assert len({call_id for ids in id_lists for call_id in ids}) == 6

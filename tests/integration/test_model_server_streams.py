@@ -35,15 +35,15 @@ def step(**fields: object) -> Step:
 @pytest.mark.parametrize("how", ODD, ids=str)
 async def test_the_sdk_accumulates_a_response(how):
     async with provider_server([step(**how)]) as server:
-        found = await by_responses(server)
-    assert (found.text, found.reasoning) == SAID
-    assert found.calls == [("grep", GREP.text()), ("apply_patch", PATCH.free_text())]
-    assert found.ids == ["call_0", "call_1"]
-    assert found.phases == ["commentary"]
-    assert len(found.opaque) == 2
-    assert found.stop == "completed"
-    assert found.tokens == (1000, 600, 50)
-    assert [each.type for each in found.whole.output] == [
+        response = await by_responses(server)
+    assert (response.text, response.reasoning) == SAID
+    assert response.calls == [("grep", GREP.text()), ("apply_patch", PATCH.free_text())]
+    assert response.ids == ["call_0", "call_1"]
+    assert response.phases == ["commentary"]
+    assert len(response.opaque) == 2
+    assert response.stop == "completed"
+    assert response.tokens == (1000, 600, 50)
+    assert [part.type for part in response.whole.output] == [
         "reasoning",
         "message",
         "function_call",
@@ -55,31 +55,31 @@ async def test_the_sdk_accumulates_a_response(how):
 @pytest.mark.parametrize("how", ODD, ids=str)
 async def test_the_sdk_accumulates_a_message(how):
     async with provider_server([step(**how)]) as server:
-        found = await by_messages(server)
-    assert (found.text, found.reasoning) == SAID
-    assert found.calls == [("grep", GREP.arguments), ("apply_patch", PATCH.arguments)]
-    assert [each.type for each in found.whole.content] == ["thinking", "text", "tool_use", "thinking", "tool_use"]
-    assert found.stop == "tool_use"
-    assert found.tokens == (1000, 600, 50)
-    assert found.whole.usage.output_tokens_details.thinking_tokens == 30
+        message = await by_messages(server)
+    assert (message.text, message.reasoning) == SAID
+    assert message.calls == [("grep", GREP.arguments), ("apply_patch", PATCH.arguments)]
+    assert [block.type for block in message.whole.content] == ["thinking", "text", "tool_use", "thinking", "tool_use"]
+    assert message.stop == "tool_use"
+    assert message.tokens == (1000, 600, 50)
+    assert message.whole.usage.output_tokens_details.thinking_tokens == 30
 
 
 @pytest.mark.parametrize("how", ODD, ids=str)
 async def test_the_sdk_accumulates_a_chat_completion(how):
     async with provider_server([step(**how)]) as server:
-        found = await by_chat(server)
-    assert found.text == "I search for it now."
-    assert found.calls == [("grep", GREP.text()), ("apply_patch", PATCH.text())]
-    assert found.stop == "tool_calls"
-    assert found.tokens == (1000, 600, 50)
+        completion = await by_chat(server)
+    assert completion.text == "I search for it now."
+    assert completion.calls == [("grep", GREP.text()), ("apply_patch", PATCH.text())]
+    assert completion.stop == "tool_calls"
+    assert completion.tokens == (1000, 600, 50)
 
 
 async def test_the_encrypted_reasoning_of_an_unfinished_item_is_another():
     async with provider_server([WORK]) as server, openai_client(server) as client:
-        events = [each async for each in await client.responses.create(model="m", input="hi", stream=True)]
-    assert [each.sequence_number for each in events] == list(range(len(events)))
-    added = next(each for each in events if each.type == "response.output_item.added")
-    done = next(each for each in events if each.type == "response.output_item.done")
+        events = [event async for event in await client.responses.create(model="m", input="hi", stream=True)]
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    added = next(event for event in events if event.type == "response.output_item.added")
+    done = next(event for event in events if event.type == "response.output_item.done")
     assert added.item.encrypted_content != done.item.encrypted_content
 
 
@@ -89,15 +89,15 @@ async def test_raw_and_redacted_reasoning():
         response, message = await by_responses(server), await by_messages(server)
     assert response.reasoning == "as it was thought"
     assert response.whole.output[0].content[0].type == "reasoning_text"
-    assert [each.type for each in message.whole.content] == ["thinking", "redacted_thinking", "text"]
+    assert [block.type for block in message.whole.content] == ["thinking", "redacted_thinking", "text"]
 
 
 @on_every_wire
 async def test_a_refusal(dialect):
     async with provider_server([Step(refusal="I can't help with that.")]) as server:
-        found = await READERS[dialect](server)
-    assert "I can't help with that." in (found.refusal, found.text)
-    assert found.stop == {"openai": "stop", "responses": "completed", "anthropic": "refusal"}[dialect]
+        answer = await READERS[dialect](server)
+    assert "I can't help with that." in (answer.refusal, answer.text)
+    assert answer.stop == {"openai": "stop", "responses": "completed", "anthropic": "refusal"}[dialect]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ async def test_a_refusal(dialect):
 )
 async def test_a_response_that_is_incomplete(finish, reason):
     async with provider_server([Step(text="Half of it", finish=finish)]) as server, openai_client(server) as client:
-        *_, last = [each async for each in await client.responses.create(model="m", input="hi", stream=True)]
+        *_, last = [event async for event in await client.responses.create(model="m", input="hi", stream=True)]
     assert last.type == "response.incomplete"
     assert last.response.incomplete_details.reason == reason
     assert last.response.output[0].content[0].text == "Half of it"
@@ -114,7 +114,7 @@ async def test_a_response_that_is_incomplete(finish, reason):
 async def test_a_response_that_failed():
     failed = Step(text="Half", finish="failed", error="The model broke.", error_type="server_error")
     async with provider_server([failed]) as server, openai_client(server) as client:
-        *_, last = [each async for each in await client.responses.create(model="m", input="hi", stream=True)]
+        *_, last = [event async for event in await client.responses.create(model="m", input="hi", stream=True)]
     assert last.type == "response.failed"
     assert (last.response.error.code, last.response.error.message) == ("server_error", "The model broke.")
 
@@ -122,8 +122,8 @@ async def test_a_response_that_failed():
 @pytest.mark.parametrize("reason", ["end_turn", "max_tokens", "stop_sequence", "pause_turn", "refusal"])
 async def test_every_stop_reason_of_a_message(reason):
     async with provider_server([Step(text="Said.", finish=reason)]) as server:
-        found = await by_messages(server)
-    assert found.stop == reason
+        message = await by_messages(server)
+    assert message.stop == reason
 
 
 @on_every_wire
@@ -152,7 +152,7 @@ async def test_what_a_model_can_do():
             with pytest.raises(anthropic.NotFoundError):
                 await client.models.retrieve("claude-none")
         async with openai_client(server) as client:
-            names = [each.id async for each in client.models.list()]
+            names = [entry.id async for entry in client.models.list()]
     assert model.capabilities.thinking.types.adaptive.supported
     assert not model.capabilities.thinking.types.disabled.supported
     assert model.capabilities.effort.xhigh.supported

@@ -58,7 +58,7 @@ async def _describe(project: Path, text: str, *answers: ev.ApprovalDecision) -> 
         seen = await turn(engine, session, *answers)
         first, after = results(engine, session)
         state = engine.state(session)
-        kinds = [each.kind for each in asked(seen)]
+        kinds = [request.kind for request in asked(seen)]
         pending = sorted((path, str(change.pending)) for path, change in state.changes.items())
         lines = [line for line in first.splitlines() if not line.startswith(("exit code", "[Run again"))]
         shell = (state.shell.directory, sorted(state.shell.environment.items()), sorted(state.shell.removed))

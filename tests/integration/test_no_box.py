@@ -51,13 +51,13 @@ def playing(place: Path, *tools: str) -> str:
 @pytest.mark.parametrize("mode", ["agent", "plan", "ask"])
 def test_m13_s12_without_a_screen_no_command_runs_whatever_is_allowed(project, tmp_path, mode):
     model = playing(tmp_path / "script.yaml", "run_terminal_cmd", "run_python")
-    said = ("-p", "Do it", "--trust", "--mode", mode, "--model", model, "--output-format", "json")
-    ended = on_a_bare_machine(project, *said)
+    arguments = ("-p", "Do it", "--trust", "--mode", mode, "--model", model, "--output-format", "json")
+    ended = on_a_bare_machine(project, *arguments)
     assert ended.returncode == (ExitCode.REFUSED if mode == "agent" else ExitCode.DONE), ended.stderr
     documents = json.loads(ended.stdout)["documents"]
-    calls = [each for each in documents if each["type"] in {"terminal_command", "tool_call"}]
+    calls = [document for document in documents if document["type"] in {"terminal_command", "tool_call"}]
     assert len(calls) == 2
-    assert not any(each["metadata"].get("exitCode") == 0 for each in calls)
+    assert not any(call["metadata"].get("exitCode") == 0 for call in calls)
     assert sorted(path.name for path in project.iterdir()) == ["a.py"]
 
 
@@ -67,9 +67,9 @@ def test_s12_box_run_and_doctor_say_why_and_what_would_help(project):
     assert ended.stderr.startswith("agent-tui: not run: no box here: T1: ")
     assert "[EPERM]. A container's syscall filter forbids namespaces or mounts." in ended.stderr
     assert [path.name for path in project.iterdir()] == ["a.py"]
-    told = on_a_bare_machine(project, "doctor", "--probe").stdout.splitlines()
-    assert next(line for line in told if line.startswith("commands")).split()[1] == "T4:"
-    refused = {line.split()[1]: line for line in told if line.lstrip().startswith("not T")}
+    lines = on_a_bare_machine(project, "doctor", "--probe").stdout.splitlines()
+    assert next(line for line in lines if line.startswith("commands")).split()[1] == "T4:"
+    refused = {line.split()[1]: line for line in lines if line.lstrip().startswith("not T")}
     assert set(refused) == {"T1:", "T2a:", "T2b:", "T2c:", "T3:"}
     assert "[EPERM]" in refused["T1:"]
     assert "[ENOSYS]" in refused["T3:"]
@@ -82,8 +82,8 @@ def test_n27_without_a_box_nothing_is_verified_and_that_is_said(project, tmp_pat
     place = tmp_path / "script.yaml"
     edit = {"name": "write", "arguments": {"file_path": "b.py", "contents": "y = 2\n"}}
     place.write_text(json.dumps({"turns": [{"steps": [{"tool_calls": [edit]}, "Done."]}]}))
-    said = ("-p", "Do it", "--trust", "--accept", "verified", "--model", f"scripted/{place}")
-    ended = on_a_bare_machine(project, *said)
+    arguments = ("-p", "Do it", "--trust", "--accept", "verified", "--model", f"scripted/{place}")
+    ended = on_a_bare_machine(project, *arguments)
     assert ended.returncode == ExitCode.REFUSED, ended.stderr
     assert "so nothing is verified here" in ended.stderr
     assert sorted(path.name for path in project.iterdir()) == ["a.py"]

@@ -63,8 +63,10 @@ async def test_a_model_that_refuses_tools_is_carried_on_with_in_the_same_turn(pr
             "openai/tiny-1 takes no function calls, so it writes what it wants done into its text (tags)."
         ]
         assert [event for event in events if isinstance(event, ev.ErrorRaised | ev.StepRetried)] == []
-        shown = [event.document for event in events if isinstance(event, ev.DocumentFinished)]
-        assert [each.metadata.status for each in shown if isinstance(each, FileEditDocument)] == ["success"]
+        documents = [event.document for event in events if isinstance(event, ev.DocumentFinished)]
+        assert [document.metadata.status for document in documents if isinstance(document, FileEditDocument)] == [
+            "success"
+        ]
         assert "a.txt" in engine.state(session).changes
         again = await run_turn(engine, session, "And now?")
         assert notices(again) == []

@@ -83,7 +83,7 @@ async def test_a_cell_of_forty_is_edited_reviewed_and_accepted_alone(tmp_path, p
         assert isinstance(opened, cmd.Ack), opened
         session = opened.session
         await play(engine, session)
-        results = [each.content for each in engine.state(session).messages if isinstance(each, ToolMessage)]
+        results = [message.content for message in engine.state(session).messages if isinstance(message, ToolMessage)]
         assert "# %% cell 39 · code" in results[0]
         assert "Edited course.ipynb: cell 7 (code): the whole cell was replaced." in results[1]
         assert (project / PATH).read_bytes() == base, "nothing reaches the disk by itself"
@@ -98,9 +98,9 @@ async def test_a_cell_of_forty_is_edited_reviewed_and_accepted_alone(tmp_path, p
             "# ",
             "# of it",
         ]
-        shown = await engine.query(q.HunkQuery(session=session, path=PATH, hunk=added.id))
-        assert isinstance(shown, q.HunkAnswer)
-        assert (shown.text, shown.start, shown.language) == ("# The end\n\nof it", 1, "markdown")
+        answer = await engine.query(q.HunkQuery(session=session, path=PATH, hunk=added.id))
+        assert isinstance(answer, q.HunkAnswer)
+        assert (answer.text, answer.start, answer.language) == ("# The end\n\nof it", 1, "markdown")
         text = cmd.HunkEdit(session=session, path=PATH, hunk=added.id, text="# My end")
         assert isinstance(await engine.submit(text), cmd.Ack)
         await engine.wait_idle(session)
@@ -109,8 +109,8 @@ async def test_a_cell_of_forty_is_edited_reviewed_and_accepted_alone(tmp_path, p
         validate((project / PATH).read_bytes())
         stat = await asyncio.to_thread(git, project, "diff", "--unified=0", "--", PATH)
         assert stat.count("\n@@") == 1, "git shows one cell"
-        now = [each.source for each in parse_notebook(PATH, (project / PATH).read_bytes()).cells]
-        then = [each.source for each in parse_notebook(PATH, base).cells]
+        now = [cell.source for cell in parse_notebook(PATH, (project / PATH).read_bytes()).cells]
+        then = [cell.source for cell in parse_notebook(PATH, base).cells]
         assert now == [*then[:7], "print(split)", *then[8:]]
 
         [left] = (await ask_diff(engine, session)).change.hunks
@@ -128,10 +128,10 @@ async def test_the_preview_and_a_mention_of_its_lines_show_the_same_cells(tmp_pa
     try:
         opened = await engine.submit(cmd.SessionOpen())
         assert isinstance(opened, cmd.Ack), opened
-        shown = await engine.query(q.FileQuery(session=opened.session, path=PATH))
-        assert isinstance(shown, q.FileAnswer)
-        assert (shown.language, shown.size, shown.problem) == ("python", len(read_notebook("course")), "")
-        lines = shown.text.split("\n")
+        preview = await engine.query(q.FileQuery(session=opened.session, path=PATH))
+        assert isinstance(preview, q.FileAnswer)
+        assert (preview.language, preview.size, preview.problem) == ("python", len(read_notebook("course")), "")
+        lines = preview.text.split("\n")
         at = next(number for number, line in enumerate(lines, 1) if line.startswith("def "))
         answer = await engine.query(q.PromptContextQuery(session=opened.session, text=f"see @{PATH}:{at}-{at}"))
         assert isinstance(answer, q.PromptContextAnswer)

@@ -53,10 +53,10 @@ def project(tmp_path) -> Path:
 
 
 def with_pipes(project: Path, *paths: str) -> Path:
-    for each in paths:
-        (project / each).parent.mkdir(parents=True, exist_ok=True)
-        (project / each).unlink(missing_ok=True)
-        os.mkfifo(project / each)
+    for path in paths:
+        (project / path).parent.mkdir(parents=True, exist_ok=True)
+        (project / path).unlink(missing_ok=True)
+        os.mkfifo(project / path)
     return project
 
 
@@ -101,14 +101,14 @@ async def test_n15_directories_as_deep_as_a_path_can_be_are_looked_through(deep)
     assert (deep / "a.txt").read_text() == "one\nTWO\nthree\n"
     assert "recursion" not in ended.err.lower()
     for words in (["doctor"], ["review"]):
-        said = await run(deep, *words, env=environment(None))
-        assert "recursion" not in f"{said.out}{said.err}".lower()
-        assert "Traceback" not in said.err
+        result = await run(deep, *words, env=environment(None))
+        assert "recursion" not in f"{result.out}{result.err}".lower()
+        assert "Traceback" not in result.err
 
 
 def test_n15_deep_directories_are_walked_without_recursion(deep):
     workspace = Workspace(deep)
     assert len(walk_directory(workspace, "d") or ()) == DEPTH + 1
     assert WithheldFinder(workspace, IgnoreRules(workspace)).find_paths() == WithheldPaths()
-    assert any(each.endswith("deep.txt") for each in _walk_files(deep))
+    assert any(path.endswith("deep.txt") for path in _walk_files(deep))
     assert has_unusual_rules(str(deep)) is False

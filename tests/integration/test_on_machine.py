@@ -56,13 +56,13 @@ async def test_a_command_leaves_the_box_only_by_a_yes_to_exactly_that(auto, monk
         assert (refused.permissions, refused.exit_code) == ((), None)
         assert (auto / "made.txt").read_text() == "/opt/mine\n"
         assert ran.output.strip() == str(auto)
-        [effects] = [each for each in seen if isinstance(each, ev.EffectsRecorded) and each.on_machine]
+        [effects] = [event for event in seen if isinstance(event, ev.EffectsRecorded) and event.on_machine]
         assert effects.created == ("made.txt",)
         assert ran.effects == "changed: created made.txt; not for review"
         assert engine.state(session).changes == {}
-        kinds = [each.kind for each in audit(engine, session)]
+        kinds = [entry.kind for entry in audit(engine, session)]
         assert kinds.index("approval.answered") < kinds.index("command.ended")
-        [line] = [each for each in audit(engine, session) if each.data.get("on_machine")]
+        [line] = [entry for entry in audit(engine, session) if entry.data.get("on_machine")]
         assert line.data["command"] == text
 
 
@@ -80,11 +80,11 @@ async def test_the_user_may_let_out_a_command_that_did_not_ask_for_it_and_is_ask
     async with engine_of(auto, *steps) as (engine, session):
         answers = ("run_on_machine", "run_on_machine", "run_on_machine", "reject_once", "run_on_machine", "allow_once")
         seen = asked(await turn(engine, session, *answers))
-        assert [each.kind for each in seen] == ["command", "machine"] * 3
+        assert [request.kind for request in seen] == ["command", "machine"] * 3
         assert seen[0].options[-1] == "run_on_machine"
-        assert [each.permissions for each in documents(engine, session)] == [("all",), (), ()]
-        assert [each.requested_permissions for each in documents(engine, session)] == [(), (), ()]
-        assert sorted(each.name for each in auto.iterdir()) == ["a.txt", "made.txt"]
+        assert [document.permissions for document in documents(engine, session)] == [("all",), (), ()]
+        assert [document.requested_permissions for document in documents(engine, session)] == [(), (), ()]
+        assert sorted(path.name for path in auto.iterdir()) == ["a.txt", "made.txt"]
         assert list(engine.state(session).changes) == ["third.txt"]
 
 
@@ -120,7 +120,7 @@ async def test_m10_a_rule_keeps_commands_in_the_box(auto):
 async def test_no_rule_answers_for_a_user_who_is_there(auto):
     configured('[permissions]\nallow = ["Machine(touch made.txt)", "Shell(*)"]\n')
     async with engine_of(auto, on_machine("touch made.txt"), says("ok")) as (engine, session):
-        assert [each.kind for each in asked(await turn(engine, session, "reject_once"))] == ["machine"]
+        assert [request.kind for request in asked(await turn(engine, session, "reject_once"))] == ["machine"]
         assert not (auto / "made.txt").exists()
 
 
@@ -144,7 +144,7 @@ async def test_i8_after_foreign_text_the_user_is_asked_twice(auto):
     ):
         engine._find_session(session).emit(ev.ForeignReceived(source="evil.example"))
         seen = asked(await turn(engine, session, "reject_once", "allow_once", "run_on_machine"))
-        assert [each.kind for each in seen] == ["tool", "tool", "machine"]
+        assert [request.kind for request in seen] == ["tool", "tool", "machine"]
         assert "evil.example" in seen[0].reason
         assert (auto / "made.txt").exists()
 
@@ -161,9 +161,9 @@ async def test_what_commands_have_set_stays_in_the_box(auto):
     steps = [command("export EVIL=1 PATH=/tmp/evil"), on_machine('echo "<$EVIL>"; echo "$PATH"'), says("ok")]
     async with engine_of(auto, *steps) as (engine, session):
         await turn(engine, session, "run_on_machine")
-        said = documents(engine, session)[1].output
-        assert said.startswith("<>")
-        assert "/tmp/evil" not in said
+        output = documents(engine, session)[1].output
+        assert output.startswith("<>")
+        assert "/tmp/evil" not in output
 
 
 async def test_a_directory_that_only_waits_for_the_review_is_no_place_to_run_in(auto):
@@ -224,7 +224,7 @@ async def test_p10_what_it_leaves_is_told_whatever_its_names_and_what_it_prints_
     text = r"""touch $'bad\xff' $'new\nline'; mkfifo pipe; mkdir -m 0 shut; printf '\x1b[31mred\x07\0\n'"""
     async with engine_of(auto, on_machine(text), says("ok")) as (engine, session):
         seen = await turn(engine, session, "run_on_machine")
-        [effects] = [each for each in seen if isinstance(each, ev.EffectsRecorded)]
+        [effects] = [event for event in seen if isinstance(event, ev.EffectsRecorded)]
         assert effects.created == ("bad\N{REPLACEMENT CHARACTER}", "new\nline", "pipe")
         assert documents(engine, session)[0].output == "red\n"
 
@@ -298,7 +298,7 @@ def wait_gone(pid: int) -> bool:
 
 async def test_v9_a_command_on_the_machine_that_is_stopped_leaves_no_process_and_says_what_stays(auto):
     text = "touch made.txt; sleep 600 & echo $!; sleep 600; echo never"
-    said = ""
+    output = ""
     async with engine_of(auto, on_machine(text), says("ok")) as (engine, session):
         await engine.submit(cmd.TurnSubmit(session=session, text="go"))
         async with contextlib.aclosing(engine.events(session, after=0)) as stream:
@@ -308,13 +308,13 @@ async def test_v9_a_command_on_the_machine_that_is_stopped_leaves_no_process_and
                         answer = cmd.ApprovalAnswer(session=session, id=identity, decision="run_on_machine")
                         await engine.submit(answer)
                     case ev.ToolOutput(text=heard):
-                        said += heard
+                        output += heard
                         await engine.submit(cmd.TurnInterrupt(session=session))
                     case ev.TurnFinished():
                         break
         await engine.wait_idle(session)
         assert "what it did on their machine until then stays" in results(engine, session)[0]
-        assert await asyncio.to_thread(wait_gone, int(said))
+        assert await asyncio.to_thread(wait_gone, int(output))
         assert (auto / "made.txt").exists()
 
 
@@ -333,10 +333,10 @@ async def test_m13_without_a_user_nothing_leaves_the_box_but_what_a_rule_names_e
     steps = [on_machine("touch named.txt"), on_machine("touch other.txt"), on_machine("touch named.txt "), says("ok")]
     async with engine_of(auto, *steps, interactive=False) as (engine, session):
         await run_turn(engine, session)
-        assert sorted(each.name for each in auto.iterdir() if each.suffix == ".txt") == ["a.txt", "named.txt"]
+        assert sorted(path.name for path in auto.iterdir() if path.suffix == ".txt") == ["a.txt", "named.txt"]
         assert "Nobody can be asked" in results(engine, session)[1]
-        assert [each.permissions for each in documents(engine, session)] == [("all",), (), ()]
-        answers = [each.data["by"] for each in audit(engine, session) if each.kind == "approval.answered"]
+        assert [document.permissions for document in documents(engine, session)] == [("all",), (), ()]
+        answers = [entry.data["by"] for entry in audit(engine, session) if entry.kind == "approval.answered"]
         assert answers == ["user", "program", "program"]
 
 
@@ -373,13 +373,13 @@ async def test_s12_where_nothing_holds_a_command_there_is_no_box_to_send_it_to(t
 def test_print_refuses_to_leave_the_box_with_an_exit_code_unless_a_rule_is_given(auto, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", None)
     steps = [on_machine("touch named.txt"), says("ok")]
-    said = {"directory": auto, "prompt": "go", "output_format": "json"}
-    assert run_print(PrintArguments(**said), models=access(steps)) == ExitCode.REFUSED
+    options = {"directory": auto, "prompt": "go", "output_format": "json"}
+    assert run_print(PrintArguments(**options), models=access(steps)) == ExitCode.REFUSED
     refused = json.loads(capsys.readouterr().out)["documents"][0]["metadata"]
     assert (refused["requestedPermissions"], refused["permissions"], refused["exitCode"]) == (["all"], [], None)
     assert "-p --allow" in refused["output"]
     assert not (auto / "named.txt").exists()
-    allowed = PrintArguments(**said, allow=("Machine(touch named.txt)",))
+    allowed = PrintArguments(**options, allow=("Machine(touch named.txt)",))
     assert run_print(allowed, models=access(steps)) == ExitCode.DONE
     assert json.loads(capsys.readouterr().out)["documents"][0]["metadata"]["permissions"] == ["all"]
     assert (auto / "named.txt").exists()

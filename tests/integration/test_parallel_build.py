@@ -55,28 +55,28 @@ async def test_four_at_once_are_merged_and_their_one_conflict_is_settled_by_hand
         def on(_: ev.AnyEvent) -> None:
             if len(team.of(ev.SubagentStarted)) == 4:
                 all_at_work.set()
-            if "rounding" in {todo_of(team, each.id) for each in team.of(ev.SubagentMerged)}:
+            if "rounding" in {todo_of(team, merge.id) for merge in team.of(ev.SubagentMerged)}:
                 rounded.set()
 
         end = await team.build(on=on)
         assert (end.reason, end.message) == ("done", "")
-        begun = [each.todo for each in team.of(ev.SubagentStarted)]
+        begun = [start.todo for start in team.of(ev.SubagentStarted)]
         assert (set(begun[:4]), begun[4:]) == (FOUR, [])
-        assert end.usage.cost == sum(each.usage.cost for each in team.of(ev.SubagentFinished)) > 0
+        assert end.usage.cost == sum(finish.usage.cost for finish in team.of(ev.SubagentFinished)) > 0
         state = engine.state(team.session)
         assert statuses(engine, team) == dict.fromkeys(FOUR - {"rate"}, "completed") | {
             "rate": "in_progress",
             "release": "pending",
         }
         calc = state.changes["calc.py"]
-        assert {each.todo for each in calc.hunks} == {"rounding", "showing"}
-        assert [each.todo for each in calc.competing_versions] == ["rate"]
+        assert {hunk.todo for hunk in calc.hunks} == {"rounding", "showing"}
+        assert [version.todo for version in calc.competing_versions] == ["rate"]
         assert state.changes["docs/use.md"].hunks[0].todo == "docs"
         assert {bulk.root for bulk in state.review.bulks} >= {"out"}
         await settle_by_hand(engine, team.session, project)
         assert statuses(engine, team)["rate"] == "completed"
         await team.build(workers=2, after=state.seq)
-        assert [each.todo for each in team.of(ev.SubagentStarted)] == ["release"]
+        assert [start.todo for start in team.of(ev.SubagentStarted)] == ["release"]
         assert set(statuses(engine, team).values()) == {"completed"}
         await engine.submit(cmd.HunkResolve(session=team.session, path="", verdict="accept"))
         await engine.wait_idle(team.session)
@@ -101,7 +101,7 @@ async def settle_by_hand(engine: Engine, session: str, project: Path) -> None:
     assert (project / "calc.py").read_text() == CALC
     sides = (await engine.query(q.ConflictQuery(session=session, path="calc.py"))).sides
     assert (sides.mine_is, sides.theirs_is) == ("rounding", "rate")
-    assert [(each.mine, each.theirs) for each in sides.clashes] == [((ROUNDED,), (KNOWN,))]
+    assert [(clash.mine, clash.theirs) for clash in sides.clashes] == [((ROUNDED,), (KNOWN,))]
     choice = ConflictChoice(take="text", text="    return round(price * 1.19, 2)")
     settle = cmd.ConflictResolve(session=session, path="calc.py", choices=(choice,))
     assert isinstance(await engine.submit(settle), cmd.Ack)
@@ -117,27 +117,27 @@ async def test_interrupted_they_all_stop_and_the_next_build_goes_on_in_their_ses
     async with open_build(project, plays) as (engine, team):
 
         def on(event: ev.AnyEvent) -> cmd.AnyCommand | None:
-            progress = {each.id: each.changed for each in team.of(ev.SubagentProgressed)}
-            busy = sum(bool(each) for each in progress.values()) >= 2 and isinstance(event, ev.SubagentProgressed)
+            progress = {update.id: update.changed for update in team.of(ev.SubagentProgressed)}
+            busy = sum(bool(count) for count in progress.values()) >= 2 and isinstance(event, ev.SubagentProgressed)
             return cmd.TurnInterrupt(session=team.session) if busy else None
 
         plays["showing"] = [[never]]
         end = await team.build(on=on)
         assert end.reason == "interrupted"
         ended = team.of(ev.SubagentFinished)
-        assert [each.reason for each in ended] == ["interrupted"] * 4
+        assert [finish.reason for finish in ended] == ["interrupted"] * 4
         state = engine.state(team.session)
-        assert (dict(state.changes), {each.state for each in state.subagents.values()}) == ({}, {"ended"})
+        assert (dict(state.changes), {subagent.state for subagent in state.subagents.values()}) == ({}, {"ended"})
         plays.update(play())
         plays["rounding"] = [plays["rounding"][0], says("It is rounded.")]
         end = await team.build(workers=1, after=state.seq)
         again = team.of(ev.SubagentStarted)
-        assert [each.again for each in again[:4]] == [True] * 4
-        assert {each.id for each in again[:4]} == {each.id for each in ended}
-        assert len({each.todo for each in again}) == 4
+        assert [start.again for start in again[:4]] == [True] * 4
+        assert {start.id for start in again[:4]} == {finish.id for finish in ended}
+        assert len({start.todo for start in again}) == 4
         assert sorted(statuses(engine, team).values()) == ["completed"] * 3 + ["in_progress", "pending"]
-        told = [each.content for each in engine.state(team.session).messages]
-        assert any("Built by subagents: 3 of 5" in text for text in told)
+        texts = [message.content for message in engine.state(team.session).messages]
+        assert any("Built by subagents: 3 of 5" in text for text in texts)
 
 
 @pytest.mark.parametrize("how", ["failing", "limited"])
@@ -190,11 +190,11 @@ async def test_what_one_asks_is_answered_in_the_session_above_and_it_may_no_more
         await team.build(on=on)
         assert not engine.state(team.session).questions
         place = SessionStore(project).sessions_path / team.session / "children"
-        subagent = next(each.id for each in team.of(ev.SubagentStarted) if each.todo == "docs")
+        subagent = next(start.id for start in team.of(ev.SubagentStarted) if start.todo == "docs")
         child = fold_events(scan(place / subagent / "log.jsonl").envelopes)
-        results = [each for each in child.messages if isinstance(each, ToolMessage)]
-        assert [each.is_error for each in results] == [False, True, True, True, True]
-        assert all("Not run" in each.content for each in results[1:])
+        results = [message for message in child.messages if isinstance(message, ToolMessage)]
+        assert [result.is_error for result in results] == [False, True, True, True, True]
+        assert all("Not run" in result.content for result in results[1:])
         assert child.mode == "agent"
         assert dict(engine.state(team.session).changes) == {}
         assert list((project / ".cursor/plans").iterdir()) == [project / PATH]
@@ -210,19 +210,21 @@ async def test_what_passes_alone_and_fails_when_merged_is_not_completed(project)
     async with open_build(project, plays) as (engine, team):
 
         def on(event: ev.AnyEvent) -> cmd.AnyCommand | None:
-            if any(todo_of(team, each.id) == "showing" for each in team.of(ev.SubagentMerged)):
+            if any(todo_of(team, merge.id) == "showing" for merge in team.of(ev.SubagentMerged)):
                 gate.set()
             return None
 
         end = await team.build(on=on)
-        assert [each.exit_code for each in team.of(ev.TodoVerified) if each.id == "rounding"] == [0, 1]
+        assert [
+            verification.exit_code for verification in team.of(ev.TodoVerified) if verification.id == "rounding"
+        ] == [0, 1]
         assert "rounding: with what others did meanwhile it does not pass" in end.message
         assert statuses(engine, team)["rounding"] == "in_progress"
-        assert "rounding" in {each.todo for each in engine.state(team.session).changes["calc.py"].hunks}
+        assert "rounding" in {hunk.todo for hunk in engine.state(team.session).changes["calc.py"].hunks}
         plays["rounding"] = [edit("round() is out", "round() is in"), says("It passes.")]
         await team.build(after=engine.state(team.session).seq)
         begun = team.of(ev.SubagentStarted)
-        assert next((each.todo, each.again) for each in begun) == ("rounding", False)
+        assert next((start.todo, start.again) for start in begun) == ("rounding", False)
         assert statuses(engine, team)["rounding"] == "completed"
 
 
@@ -245,7 +247,7 @@ async def test_a_todo_that_is_cancelled_meanwhile_is_stopped_and_one_that_is_add
             return None
 
         await team.build(workers=3, on=on)
-        ended = {todo_of(team, each.id): each.reason for each in team.of(ev.SubagentFinished)}
+        ended = {todo_of(team, finish.id): finish.reason for finish in team.of(ev.SubagentFinished)}
         assert ended["docs"] == "interrupted"
         assert (ended["more"], statuses(engine, team)["more"]) == ("done", "completed")
         assert "docs/use.md" not in engine.state(team.session).changes
@@ -270,7 +272,7 @@ async def test_a_message_reaches_all_and_one_of_them_is_stopped_by_itself(projec
             if isinstance(event, ev.SubagentProgressed) and todo_of(team, event.id) == "docs" and event.changed:
                 return cmd.TurnSteer(session=team.session, text="Be quick") if not team.of(ev.TurnSteered) else None
             if isinstance(event, ev.TurnSteered):
-                docs = next(each.id for each in team.of(ev.SubagentStarted) if each.todo == "docs")
+                docs = next(start.id for start in team.of(ev.SubagentStarted) if start.todo == "docs")
                 return cmd.TurnInterrupt(session=docs)
             if isinstance(event, ev.SubagentFinished) and todo_of(team, event.id) == "docs":
                 gate.set()
@@ -278,17 +280,17 @@ async def test_a_message_reaches_all_and_one_of_them_is_stopped_by_itself(projec
 
         end = await team.build(on=on)
         assert (end.reason, end.message) == ("failed", "docs: it was stopped; building again goes on with it")
-        ended = {todo_of(team, each.id): each.reason for each in team.of(ev.SubagentFinished)}
+        ended = {todo_of(team, finish.id): finish.reason for finish in team.of(ev.SubagentFinished)}
         assert ended == {"docs": "interrupted", "showing": "done", "rounding": "done", "rate": "done"}
         place = SessionStore(project).sessions_path / team.session / "children"
-        told = [
+        texts = [
             envelope.event.text
             for log in sorted(place.glob("*/log.jsonl"))
             for envelope in scan(log).envelopes
             if isinstance(envelope.event, ev.TurnSteered)
         ]
-        assert len(told) >= 2
-        assert set(told) == {"Be quick"}
+        assert len(texts) >= 2
+        assert set(texts) == {"Be quick"}
 
 
 @boxed
@@ -315,7 +317,7 @@ async def test_one_that_ends_with_a_question_is_not_done_and_goes_on_when_it_is_
         assert statuses(engine, team)["docs"] == "in_progress"
         end = await team.build(todo="docs", after=engine.state(team.session).seq)
         assert (end.reason, statuses(engine, team)["docs"]) == ("done", "completed")
-        assert [each.again for each in team.of(ev.SubagentStarted)] == [True]
+        assert [start.again for start in team.of(ev.SubagentStarted)] == [True]
         [merged] = team.of(ev.SubagentMerged)
         assert (merged.paths, merged.notes) == (("docs/use.md",), (f"What it wrote to {PATH} was left out.",))
 
@@ -330,7 +332,7 @@ async def test_a_todo_that_is_set_back_is_begun_anew_and_one_that_waits_for_the_
             return cmd.TurnInterrupt(session=team.session) if waits else None
 
         await team.build(on=on)
-        first = next(each.id for each in team.of(ev.SubagentStarted) if each.todo == "docs")
+        first = next(start.id for start in team.of(ev.SubagentStarted) if start.todo == "docs")
         assert statuses(engine, team)["docs"] == "in_progress"
         back = cmd.TodoSet(session=team.session, plan=PATH, id="docs", status="pending")
         assert isinstance(await engine.submit(back), cmd.Ack)
@@ -341,6 +343,6 @@ async def test_a_todo_that_is_set_back_is_begun_anew_and_one_that_waits_for_the_
         )  # goes on with what subagents have begun
         assert (end.reason, end.message) == ("done", "")
         begun = team.of(ev.SubagentStarted)
-        assert [(each.todo, each.again) for each in begun] == [("docs", False)]
+        assert [(start.todo, start.again) for start in begun] == [("docs", False)]
         assert begun[0].id != first
         assert sorted(statuses(engine, team).values()) == ["completed"] * 3 + ["in_progress", "pending"]

@@ -59,32 +59,32 @@ async def finished(project: Path, plays: Play | None = None) -> tuple[str, Path]
 @boxed
 async def test_a_merge_that_was_cut_off_anywhere_is_carried_on_and_done_once(project, tmp_path):
     plays = play()
-    made = calls(("run_terminal_cmd", {"command": "mkdir -p out/rate && echo x > out/rate/log && rm -f .gitignore"}))
-    plays["rate"] = [plays["rate"][0], made, plays["rate"][1]]
+    step = calls(("run_terminal_cmd", {"command": "mkdir -p out/rate && echo x > out/rate/log && rm -f .gitignore"}))
+    plays["rate"] = [plays["rate"][0], step, plays["rate"][1]]
     session, place = await finished(project, plays)
     whole = scan(place / "log.jsonl").envelopes
-    begin = max(each.seq for each in whole if isinstance(each.event, ev.SubagentMerging))
-    end = max(each.seq for each in whole if isinstance(each.event, ev.SubagentMerged))
-    wanted = fold_events([each for each in whole if each.seq <= end])
+    begin = max(envelope.seq for envelope in whole if isinstance(envelope.event, ev.SubagentMerging))
+    end = max(envelope.seq for envelope in whole if isinstance(envelope.event, ev.SubagentMerged))
+    expected_state = fold_events([envelope for envelope in whole if envelope.seq <= end])
     assert end - begin >= 3
     lines = (place / "log.jsonl").read_bytes().splitlines(keepends=True)
-    kept = tmp_path / "kept"
-    copied(place, kept)
+    backup = tmp_path / "kept"
+    copied(place, backup)
     for last in range(begin, end + 1):
         shutil.rmtree(place)
-        copied(kept, place)
+        copied(backup, place)
         (place / "log.jsonl").write_bytes(b"".join(lines[:last]))
         engine = Engine(project, options=EngineOptions(watch=False), models=access(plays))
         try:
             assert isinstance(await engine.submit(cmd.SessionResume(session=session)), cmd.Ack)
             state = engine.state(session)
-            assert {path: (each.pending, each.competing_versions) for path, each in state.changes.items()} == {
-                path: (each.pending, each.competing_versions) for path, each in wanted.changes.items()
+            assert {path: (change.pending, change.competing_versions) for path, change in state.changes.items()} == {
+                path: (change.pending, change.competing_versions) for path, change in expected_state.changes.items()
             }
-            assert {(each.root, each.files) for each in state.review.bulks} == {
-                (each.root, each.files) for each in wanted.review.bulks
+            assert {(bulk.root, bulk.files) for bulk in state.review.bulks} == {
+                (bulk.root, bulk.files) for bulk in expected_state.review.bulks
             }
-            assert sorted(each.state for each in state.subagents.values()) == ["closed"] * 3 + ["merged"]
+            assert sorted(subagent.state for subagent in state.subagents.values()) == ["closed"] * 3 + ["merged"]
         finally:
             await engine.close()
 
@@ -106,7 +106,7 @@ async def test_killed_again_and_again_the_build_comes_to_the_same_end(project):
         if "calc.py" not in state.changes or not state.changes["calc.py"].competing_versions:
             await team.build(after=state.seq)
         [rival] = state.changes["calc.py"].competing_versions
-        assert {rival.todo} | {each.todo for each in state.changes["calc.py"].hunks} == {"rounding", "rate", "showing"}
+        assert {rival.todo} | {hunk.todo for hunk in state.changes["calc.py"].hunks} == {"rounding", "rate", "showing"}
         settle = cmd.ConflictResolve(session=session, path="calc.py", choices=(ConflictChoice(take="both"),))
         assert isinstance(await engine.submit(settle), cmd.Ack)
         await engine.wait_idle(session)
@@ -119,8 +119,8 @@ async def test_killed_again_and_again_the_build_comes_to_the_same_end(project):
         assert all(calc.count(line) == 1 for line in (ROUNDED, KNOWN, " EUR"))
     log = scan(SessionStore(project).sessions_path / session / "log.jsonl")
     seen = [envelope.event for envelope in log.envelopes]
-    for subagent in {each.id for each in seen if isinstance(each, ev.SubagentStarted)}:
-        assert sum(isinstance(each, ev.SubagentMerged) and each.id == subagent for each in seen) <= 1
+    for subagent in {start.id for start in seen if isinstance(start, ev.SubagentStarted)}:
+        assert sum(isinstance(entry, ev.SubagentMerged) and entry.id == subagent for entry in seen) <= 1
 
 
 async def proofs_done(engine: Engine, team: SubagentBuild) -> None:

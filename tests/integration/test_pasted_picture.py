@@ -41,17 +41,17 @@ def pictures_in(value: Any) -> Iterator[bytes]:
         case str() if value.startswith("data:image/png;base64,"):
             yield base64.b64decode(value.partition(",")[2])
         case dict():
-            for each in value.values():
-                yield from pictures_in(each)
+            for child in value.values():
+                yield from pictures_in(child)
         case list():
-            for each in value:
-                yield from pictures_in(each)
+            for child in value:
+                yield from pictures_in(child)
 
 
 @contextlib.contextmanager
 def x_server(data: bytes) -> Iterator[str]:
     """The display of an X server whose clipboard holds a picture."""
-    told, says = os.pipe()
+    read_end, says = os.pipe()
     server = subprocess.Popen(
         ["Xvfb", "-displayfd", str(says), "-screen", "0", "64x64x24", "-nolisten", "tcp"],
         pass_fds=(says,),
@@ -59,7 +59,7 @@ def x_server(data: bytes) -> Iterator[str]:
     )
     os.close(says)
     try:
-        with open(told, "rb") as file:  # noqa: PTH123
+        with open(read_end, "rb") as file:  # noqa: PTH123
             display = f":{file.readline().decode().strip()}"
         put = ["xclip", "-selection", "clipboard", "-t", "image/png", "-i"]
         environment = {**os.environ, "DISPLAY": display}
@@ -71,9 +71,9 @@ def x_server(data: bytes) -> Iterator[str]:
         server.wait(20)
 
 
-def on_desktop(server: ProviderServer, **said: str) -> dict[str, str]:
-    found = environment(server, TERM="xterm-256color", **said)
-    return {name: value for name, value in found.items() if name not in {"WAYLAND_DISPLAY", "TMUX"}}
+def on_desktop(server: ProviderServer, **overrides: str) -> dict[str, str]:
+    variables = environment(server, TERM="xterm-256color", **overrides)
+    return {name: value for name, value in variables.items() if name not in {"WAYLAND_DISPLAY", "TMUX"}}
 
 
 def shown(argv: list[str], project: Path, variables: dict[str, str]) -> None:
@@ -89,9 +89,9 @@ def shown(argv: list[str], project: Path, variables: dict[str, str]) -> None:
 def assert_arrived(server: ProviderServer) -> None:
     (request,) = server.answered
     assert list(pictures_in(request.json)) == [PNG]
-    said = json.dumps(request.json, ensure_ascii=False)
-    assert "[image 1: 640×480 png" in said
-    assert "What is it?" in said
+    body = json.dumps(request.json, ensure_ascii=False)
+    assert "[image 1: 640×480 png" in body
+    assert "What is it?" in body
 
 
 @needs_x11

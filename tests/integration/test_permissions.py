@@ -69,11 +69,11 @@ async def turn(engine: Engine, session: str, *answers: ev.ApprovalDecision, patt
 
 
 def asked(seen) -> list[ev.ApprovalRequested]:
-    return [each for each in seen if isinstance(each, ev.ApprovalRequested)]
+    return [event for event in seen if isinstance(event, ev.ApprovalRequested)]
 
 
 def results(engine: Engine, session: str) -> list[str]:
-    return [each.content for each in engine.state(session).messages if isinstance(each, ToolMessage)]
+    return [message.content for message in engine.state(session).messages if isinstance(message, ToolMessage)]
 
 
 # answers and what they bind
@@ -83,8 +83,8 @@ async def test_m6_always_is_for_exactly_this_and_asks_again_for_anything_else(pr
     steps = [command("echo 1"), says("ok"), command("echo 1"), command("echo 1 "), command("echo 2"), says("ok")]
     async with engine_of(project, *steps) as (engine, session):
         assert len(asked(await turn(engine, session, "allow_always"))) == 1
-        assert [each.subject for each in asked(await turn(engine, session))] == ["echo 1 ", "echo 2"]
-        assert [each.shown for each in SavedRules(project).load()] == ["echo 1"]
+        assert [request.subject for request in asked(await turn(engine, session))] == ["echo 1 ", "echo 2"]
+        assert [rule.shown for rule in SavedRules(project).load()] == ["echo 1"]
 
 
 async def test_m5_an_answer_for_good_does_not_hold_in_another_mode_directory_or_environment(project):
@@ -94,10 +94,10 @@ async def test_m5_an_answer_for_good_does_not_hold_in_another_mode_directory_or_
     steps = [again, again, command("cd sub"), again, command("cd .. && export X=1"), again, says("ok")]
     async with engine_of(project, *steps) as (engine, session):
         seen = asked(await turn(engine, session, "allow_always", "allow_once", "reject_once", "allow_once"))
-        assert [each.subject for each in seen] == ["echo 1", "cd sub", "echo 1", "cd .. && export X=1", "echo 1"]
+        assert [request.subject for request in seen] == ["echo 1", "cd sub", "echo 1", "cd .. && export X=1", "echo 1"]
         assert (seen[2].directory, seen[4].environment) == ("sub", ("X",))
     async with engine_of(project, again, says("ok"), mode="debug") as (engine, session):
-        assert [each.mode for each in asked(await turn(engine, session))] == ["debug"]
+        assert [request.mode for request in asked(await turn(engine, session))] == ["debug"]
 
 
 async def test_n16_m5_an_answer_for_good_does_not_hold_for_another_value_of_a_variable(project):
@@ -108,7 +108,7 @@ async def test_n16_m5_an_answer_for_good_does_not_hold_for_another_value_of_a_va
         answers = ("allow_once", "allow_always", "allow_once", "allow_once", "allow_once")
         seen = asked(await turn(engine, session, *answers))
         subjects = ["export X=1", "echo 1", "export X=2", "echo 1", "export X=1"]
-        assert [each.subject for each in seen] == subjects
+        assert [request.subject for request in seen] == subjects
         assert seen[1].environment == seen[3].environment == ("X",)
         assert seen[1].digest != seen[3].digest
 
@@ -117,12 +117,12 @@ async def test_m6_a_typed_pattern_is_kept_for_the_next_session(project):
     steps = [command("echo 1"), command("echo 2 && echo 3"), command("echo 4; ls"), says("ok")]
     async with engine_of(project, *steps) as (engine, session):
         seen = asked(await turn(engine, session, "allow_always", pattern="echo *"))
-        assert [each.subject for each in seen] == ["echo 1", "echo 4; ls"]
+        assert [request.subject for request in seen] == ["echo 1", "echo 4; ls"]
     async with engine_of(project, command("echo 5"), says("ok")) as (engine, session):
         assert asked(await turn(engine, session)) == []
-        found = await engine.query(q.PermissionsQuery(session=session))
-        assert [(each.rule, each.exactly) for each in found.kept] == [("Shell(echo *)", False)]
-        removed = cmd.PermissionRemove(session=session, id=found.kept[0].id)
+        answer = await engine.query(q.PermissionsQuery(session=session))
+        assert [(permission.rule, permission.exactly) for permission in answer.kept] == [("Shell(echo *)", False)]
+        removed = cmd.PermissionRemove(session=session, id=answer.kept[0].id)
         assert isinstance(await engine.submit(removed), cmd.Ack)
         await engine.wait_idle(session)
         assert (await engine.submit(removed)).code == "permission_unknown"
@@ -233,10 +233,10 @@ async def test_p20_a_secret_is_read_only_after_a_yes_and_never_found_by_a_search
     async with engine_of(project, *steps) as (engine, session):
         answers: list[ev.ApprovalDecision] = ["reject_once", "reject_once", "reject_once", "allow_once"]
         seen = asked(await turn(engine, session, *answers))
-        assert [each.kind for each in seen] == ["tool"] * 4
-        found = results(engine, session)
-        assert all("hunter2" not in each for each in found[:4])
-        assert "hunter2" in found[4]
+        assert [request.kind for request in seen] == ["tool"] * 4
+        outputs = results(engine, session)
+        assert all("hunter2" not in output for output in outputs[:4])
+        assert "hunter2" in outputs[4]
 
 
 async def test_p20_a_command_can_not_read_a_secret_unless_a_rule_allows_it(project):
@@ -268,11 +268,11 @@ async def test_rules_on_paths_bind_every_file_tool_and_commands(project):
     ]
     async with engine_of(project, *steps) as (engine, session):
         seen = asked(await turn(engine, session, "allow_once", "allow_once"))
-        assert [each.subject for each in seen] == ["a.lock", "cat private/x"]
-        found = results(engine, session)
-        assert "hunter2" not in "".join(found[:2] + found[4:])
-        assert "kept from the agent" in found[0]
-        assert "kept from the agent" in found[2]
+        assert [request.subject for request in seen] == ["a.lock", "cat private/x"]
+        outputs = results(engine, session)
+        assert "hunter2" not in "".join(outputs[:2] + outputs[4:])
+        assert "kept from the agent" in outputs[0]
+        assert "kept from the agent" in outputs[2]
         assert list(engine.state(session).changes) == ["a.lock"]
 
 
@@ -288,9 +288,9 @@ async def test_k1_no_child_is_given_a_key(project, monkeypatch):
         await turn(engine, session, "allow_once")
         assert "exit code" in results(engine, session)[0]
         assert key not in results(engine, session)[0]
-    kept = drop_api_keys(os.environ)
-    assert "PATH" in kept
-    assert not {"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "WORK_API_KEY", "GITHUB_TOKEN", "LC_SECRET"} & set(kept)
+    environment = drop_api_keys(os.environ)
+    assert "PATH" in environment
+    assert not {"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "WORK_API_KEY", "GITHUB_TOKEN", "LC_SECRET"} & set(environment)
 
 
 def test_k1_git_and_rg_are_given_no_key(project, monkeypatch, tmp_path):
@@ -325,7 +325,7 @@ async def test_s5_the_network_is_asked_about_afterwards_and_the_command_runs_aga
     fetch = command(FETCH.format(outside.port))
     async with engine_of(project, fetch, fetch, says("ok")) as (engine, session):
         seen = asked(await turn(engine, session, "allow_once", "allow_once", "allow_once", "reject_once"))
-        assert [each.kind for each in seen] == ["command", "network", "command", "network"]
+        assert [request.kind for request in seen] == ["command", "network", "command", "network"]
         assert seen[1].subject == f"example.test:{outside.port}"
         assert seen[1].options == ("allow_once", "allow_session", "allow_always", "reject_once")
         first, second = results(engine, session)
@@ -345,7 +345,7 @@ async def test_a_host_that_is_granted_for_good_is_not_asked_about_again(project,
         assert [str(rule) for rule in SavedRules(project).parse_rules()] == ["WebFetch(example.test)"]
     async with engine_of(project, fetch, says("ok")) as (engine, session):
         seen = asked(await turn(engine, session, "allow_once"))
-        assert [each.kind for each in seen] == ["command"]
+        assert [request.kind for request in seen] == ["command"]
         assert seen[0].network == ("example.test",)
         assert "hello" in results(engine, session)[0]
 
@@ -356,7 +356,7 @@ async def test_i8_after_secrets_and_foreign_data_a_standing_grant_is_asked_about
     fetch = command(FETCH.format(outside.port))
     async with engine_of(project, fetch, reading(".env"), fetch, says("ok")) as (engine, session):
         seen = asked(await turn(engine, session, "allow_once", "allow_once", "allow_once", "reject_once"))
-        assert [each.kind for each in seen] == ["command", "tool", "command", "network"]
+        assert [request.kind for request in seen] == ["command", "tool", "command", "network"]
         assert seen[2].network == ()
         assert "secrets were read" in seen[3].reason
         assert "hello" not in results(engine, session)[2]
@@ -365,5 +365,5 @@ async def test_i8_after_secrets_and_foreign_data_a_standing_grant_is_asked_about
 async def test_m10_a_host_that_a_rule_refuses_is_not_even_asked_about(project, outside):
     configured(ASKS + '[permissions]\ndeny = ["WebFetch(*.test)"]\nallow = ["WebFetch(*)"]\n')
     async with engine_of(project, command(FETCH.format(outside.port)), says("ok")) as (engine, session):
-        assert [each.kind for each in asked(await turn(engine, session, "allow_once"))] == ["command"]
+        assert [request.kind for request in asked(await turn(engine, session, "allow_once"))] == ["command"]
         assert outside.heard == b""

@@ -49,7 +49,7 @@ def test_pictures_of_last_week_go(tmp_path):
 async def test_doctor_says_how_the_clipboard_is_read(project):
     desktop = {"DISPLAY": ":9", "WAYLAND_DISPLAY": "", "PATH": "/usr/none"}
     done = await run(project, "doctor", env=environment(None) | desktop)
-    (line,) = [each for each in done.out.splitlines() if each.startswith("clipboard")]
+    (line,) = [row for row in done.out.splitlines() if row.startswith("clipboard")]
     assert line.split(maxsplit=1)[1] == "none for x11: Install it: apt install xclip (dnf, pacman, too)."
 
 
@@ -57,5 +57,5 @@ async def test_doctor_says_how_the_clipboard_is_read(project):
 def test_an_image_goes_with_a_prompt_only(argv, capsys):
     with pytest.raises(SystemExit):
         parse(argv)
-    said = capsys.readouterr().err
-    assert "only goes with -p" in said or "takes no options" in said or "unrecognized arguments: --image" in said
+    err = capsys.readouterr().err
+    assert "only goes with -p" in err or "takes no options" in err or "unrecognized arguments: --image" in err

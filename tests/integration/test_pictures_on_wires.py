@@ -54,7 +54,7 @@ async def test_pictures_reach_the_server_byte_for_byte_and_the_history_only_grow
         finally:
             await engine.close()
         assert server.rules.refusals == []
-        sent = [list(pictures_in(each.json)) for each in server.answered]
+        sent = [list(pictures_in(request.json)) for request in server.answered]
         assert sent == [[SHOT], [SHOT, ICON], [SHOT, ICON]]
 
 

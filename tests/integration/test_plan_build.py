@@ -49,7 +49,7 @@ async def build(client: Client, session: str, *, until_done: int = 99, after: in
             match envelope.event:
                 case ev.ApprovalRequested(id=name):
                     await client.submit(cmd.ApprovalAnswer(session=session, id=name, decision="allow_once"))
-                case ev.TodoChanged(todos=todos) if sum(each.status == "completed" for each in todos) >= until_done:
+                case ev.TodoChanged(todos=todos) if sum(todo.status == "completed" for todo in todos) >= until_done:
                     return seen
                 case ev.TurnFinished():
                     return seen
@@ -60,13 +60,13 @@ async def build(client: Client, session: str, *, until_done: int = 99, after: in
 
 def begun(events: Sequence[ev.AnyEvent]) -> list[str]:
     """The todos in the order in which they were in progress."""
-    found: list[str] = []
+    keys: list[str] = []
     for event in events:
         if isinstance(event, ev.TodoChanged):
             working = [todo.id for todo in event.todos if todo.status == "in_progress"]
             assert len(working) <= 1
-            found += [key for key in working if key not in found]
-    return found
+            keys += [key for key in working if key not in keys]
+    return keys
 
 
 @boxed
@@ -93,7 +93,7 @@ async def test_a_build_is_killed_in_the_middle_and_goes_on_where_it_was(project)
         order = begun(whole)
         assert sorted(order) == sorted(GRAPH)
         assert all(order.index(need) < order.index(key) for key, needs in GRAPH.items() for need in needs)
-        proofs = [each.exit_code for each in whole if isinstance(each, ev.TodoVerified)]
+        proofs = [proof.exit_code for proof in whole if isinstance(proof, ev.TodoVerified)]
         assert proofs == [1, 0]
         assert (project / PATH).read_text() == plan_text().replace("status: pending", "status: completed")
         assert set(state.changes) == {*(f"out/{key}.txt" for key in GRAPH), "out/fixed.txt"}
@@ -151,9 +151,9 @@ async def test_an_edit_outside_shows_and_a_broken_file_is_told(project):
         runtime.on_disk_changed((PATH,))
         runtime.on_disk_changed((PATH,))
         async with contextlib.aclosing(engine.events(session, after=seq)) as stream:
-            told = await anext(stream)
-        assert isinstance(told.event, ev.Notice)
-        assert "the id b is that of the todo on line" in told.event.message
+            envelope = await anext(stream)
+        assert isinstance(envelope.event, ev.Notice)
+        assert "the id b is that of the todo on line" in envelope.event.message
         assert engine.state(session).seq == seq + 1
         assert engine.state(session).todos[0].content == "Make l well"
 
@@ -177,10 +177,10 @@ async def test_the_user_completes_a_todo_when_its_command_passes(project):
             done = cmd.TodoSet(session=session, plan=PATH, id="g", status="completed", anyway=True)
             reply = await engine.submit(done)
             assert isinstance(reply, cmd.Ack), reply
-            wanted = ev.PlanUpdated if exists else ev.ErrorRaised
+            event_type = ev.PlanUpdated if exists else ev.ErrorRaised
             async with contextlib.aclosing(engine.events(session, after=before)) as stream:
                 async for envelope in stream:
-                    if isinstance(envelope.event, wanted):
+                    if isinstance(envelope.event, event_type):
                         break
         assert "status: completed" in (project / PATH).read_text()
 
@@ -190,9 +190,9 @@ async def test_comments_on_a_plan_survive_a_restart_follow_their_lines_and_go_as
     async with opened(project) as (engine, session):
         await submit(engine, cmd.PlanEdit(session=session, path=PATH))
         say = cmd.PlanComment(session=session, path=PATH, text="Which part?", start=3, excerpt="All of it.  ")
-        gone = cmd.PlanComment(session=session, path=PATH, text="A better name", start=1, excerpt="# Shop\n")
-        for each in (say, gone, replace(say, text="No.")):
-            await submit(engine, each)
+        title_comment = cmd.PlanComment(session=session, path=PATH, text="A better name", start=1, excerpt="# Shop\n")
+        for command in (say, title_comment, replace(say, text="No.")):
+            await submit(engine, command)
         comments = list(engine.state(session).review.comments.values())
         await submit(engine, cmd.PlanComment(session=session, path=PATH, id=comments[2].hunk, text=""))
         changed = cmd.PlanComment(session=session, path=PATH, id=comments[0].hunk, text="Which?")
@@ -202,13 +202,16 @@ async def test_comments_on_a_plan_survive_a_restart_follow_their_lines_and_go_as
     engine = Engine(project, options=EngineOptions(watch=False), models=access(project))
     try:
         assert isinstance(await engine.submit(cmd.SessionResume(session=session)), cmd.Ack)
-        assert [each.text for each in engine.state(session).review.comments.values()] == ["A better name", "Which?"]
+        assert [comment.text for comment in engine.state(session).review.comments.values()] == [
+            "A better name",
+            "Which?",
+        ]
         (project / PATH).write_text(text.replace("# Shop\n", "# Till\n\nNew.\n"))
         await submit(engine, cmd.PlanEdit(session=session, path=PATH))
         before = engine.state(session).seq
         await engine.submit(cmd.CommentsSend(session=session))
         async with contextlib.aclosing(engine.events(session, after=before)) as stream:
-            prompt = [each.event.prompt async for each in _until_started(stream)][-1]
+            prompt = [envelope.event.prompt async for envelope in _until_started(stream)][-1]
         assert prompt.startswith("My comments on the plan:")
         assert "on lines of the plan's text that have changed since:\n```markdown\n# Shop\n\n```\nA better" in prompt
         assert f"`{PATH}`, line 5 of the plan's text:\n```markdown\nAll of it.  \n```\nWhich?" in prompt

@@ -41,9 +41,9 @@ def test_plans_are_listed_and_shown_with_what_is_ready(project, capsys):
     assert run("list") == 0
     assert capsys.readouterr().out == ".cursor/plans/login_01234567.plan.md  0/2  Login\n"
     assert run("show") == 0
-    shown = capsys.readouterr().out
-    assert "[ ] a: First  (ready)\n        verify: test -e ok\n" in shown
-    assert "[ ] b: Second  (waits for a)\n" in shown
+    output = capsys.readouterr().out
+    assert "[ ] a: First  (ready)\n        verify: test -e ok\n" in output
+    assert "[ ] b: Second  (waits for a)\n" in output
     assert run("show", "login", "--json") == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["ready"], answer["blocked_by"]) == (["a"], {"b": ["a"]})
@@ -55,9 +55,9 @@ def test_a_check_prints_every_fault_with_its_line_and_fails(project, capsys):
     path.write_text(TEXT.replace("[a]", "[b, z]").replace("content: First", "status: later"))
     capsys.readouterr()
     assert run("check") == 1
-    told = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[1] for line in told] == ["4", "5", "9", "9"]
-    assert "b depends on itself" in told[2]
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[1] for line in lines] == ["4", "5", "9", "9"]
+    assert "b depends on itself" in lines[2]
 
 
 def test_a_status_is_set_in_its_line(project, capsys):
@@ -141,12 +141,12 @@ def test_the_shell_finds_plans_where_the_settings_have_them(project, capsys, dir
     config.write_text(f'[plans]\ndirectory = "{directory}"\n')
     assert run("list") == 0
     place = project / Path(directory).expanduser()
-    named = str(place) if directory.startswith("~") else directory
-    assert capsys.readouterr().out == f"there is no plan in {named}.\n"
+    display_path = str(place) if directory.startswith("~") else directory
+    assert capsys.readouterr().out == f"there is no plan in {display_path}.\n"
     place.mkdir(parents=True)
     (place / "till_01234567.plan.md").write_text(TEXT.replace("    verify: test -e ok # the proof\n", ""))
     assert run("list") == 0
-    assert capsys.readouterr().out == f"{named}/till_01234567.plan.md  0/2  Login\n"
+    assert capsys.readouterr().out == f"{display_path}/till_01234567.plan.md  0/2  Login\n"
     for name in ("till", "till_01234567.plan.md", str(place / "till_01234567.plan.md")):
         assert run("check", name) == 0
     assert run("set", "till", "a", "completed") == 0

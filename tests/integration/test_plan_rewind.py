@@ -47,7 +47,7 @@ def planning(project: Path, *steps: Step, resume: str = ""):
 
 
 def files(place: Path) -> dict[str, str]:
-    return {each.name: each.read_text() for each in place.iterdir()} if place.is_dir() else {}
+    return {path.name: path.read_text() for path in place.iterdir()} if place.is_dir() else {}
 
 
 async def listed(engine: Engine, session: str) -> list[q.CheckpointInfo]:
@@ -85,7 +85,7 @@ async def test_going_back_removes_a_plan_that_only_the_session_made_and_forth_br
         await go_back(engine, session, (await listed(engine, session))[-1].id)
         assert files(place) == written
         assert plan_at_hand(engine, session).name == "A plan"
-        assert [each.id for each in state.todos] == ["a", "b"]
+        assert [todo.id for todo in state.todos] == ["a", "b"]
 
 
 async def test_going_back_with_the_files_alone_leaves_no_todos_of_a_plan_that_is_gone(project, place):
@@ -166,7 +166,7 @@ async def test_a_restart_between_changes_nothing_of_that(project, place):
     async with planning(project, resume=session) as (engine, session):
         assert plan_at_hand(engine, session).name == "A plan"
         answer = await engine.query(q.PlanFilesQuery(session=session))
-        assert [Path(each).name for each in answer.paths] == list(written)
+        assert [Path(path).name for path in answer.paths] == list(written)
         await go_back(engine, session, (await listed(engine, session))[0].id)
         assert files(place) == {}
 
@@ -178,7 +178,7 @@ async def test_a_plan_is_mentioned_and_built_wherever_it_is(project, place):
         [file] = place.iterdir()
         prompt = await engine.query(q.PromptContextQuery(session=session, text="What of @plan:a-plan?"))
         assert isinstance(prompt, q.PromptContextAnswer)
-        assert (prompt.problems, [each.label[:7] for each in prompt.items]) == ((), ["@plan ·"])
+        assert (prompt.problems, [context_item.label[:7] for context_item in prompt.items]) == ((), ["@plan ·"])
         await run_turn(engine, session, "What of @plan:a-plan?")
         assert "overview: Two steps" in str(engine.state(session).messages)
         await run_turn(engine, session, cmd.PlanBuild(session=session, path=engine.state(session).current_plan_path))
@@ -194,7 +194,7 @@ async def test_a_project_names_a_place_in_it_only(project, directory, expected):
     trust(project)
     async with planning(project, PLANNED, says("Planned.")) as (engine, session):
         ignored = "`plans.directory` was ignored: a project names a place in it"
-        assert any(ignored in each for each in load_with_notices(project).notices) is not bool(expected)
+        assert any(ignored in notice for notice in load_with_notices(project).notices) is not bool(expected)
         await run_turn(engine, session, "Plan it")
         assert len(files(project / (expected or ".cursor/plans"))) == 1
 

@@ -25,9 +25,9 @@ def project(tmp_path, monkeypatch) -> Path:
 
 
 def options(project: Path, *words: str) -> PrintArguments:
-    found = parse(["-p", "Do it", str(project), *words])
-    assert isinstance(found, PrintArguments)
-    return found
+    arguments = parse(["-p", "Do it", str(project), *words])
+    assert isinstance(arguments, PrintArguments)
+    return arguments
 
 
 @pytest.mark.parametrize("commands", [(WANTS,), (WANTS, WANTS)])
@@ -68,7 +68,7 @@ def test_only_allowed_tools_run_and_tools_narrow_them_further(project, capsys):
     with pytest.raises(SystemExit):
         options(project, "--allowed-tools", "Red")
     assert "there is no tool of that name" in capsys.readouterr().err
-    said = options(project, "--allowed-tools", "Read,list_dir", "--tools", narrowed.replace('"Read": {}, ', ""))
+    arguments = options(project, "--allowed-tools", "Read,list_dir", "--tools", narrowed.replace('"Read": {}, ', ""))
     steps = calls(
         ("read_file", {"target_file": "a.txt"}),
         ("list_dir", {"path": "."}),
@@ -76,20 +76,20 @@ def test_only_allowed_tools_run_and_tools_narrow_them_further(project, capsys):
         ("write", {"file_path": "b.txt", "contents": "b\n"}),
     )
     model = DirectedModel([steps, says("Done.")])
-    run_print(said, models=access_to(lambda *_: (model, "story"), MODEL))
-    results = [each.content for each in model.requests[-1].messages if type(each).__name__ == "ToolMessage"]
+    run_print(arguments, models=access_to(lambda *_: (model, "story"), MODEL))
+    results = [message.content for message in model.requests[-1].messages if type(message).__name__ == "ToolMessage"]
     assert "kept to other paths" in results[0]
     assert "a.txt" in results[1]
-    assert all("is switched off by the request" in each for each in results[2:])
-    told = "\n".join(str(each.content) for each in model.requests[0].messages)
-    assert "All tools are switched off now but those that this names." in told
-    assert "`list_dir`: to be called as usual" in told
+    assert all("is switched off by the request" in result for result in results[2:])
+    text = "\n".join(str(message.content) for message in model.requests[0].messages)
+    assert "All tools are switched off now but those that this names." in text
+    assert "`list_dir`: to be called as usual" in text
 
 
 def test_appended_text_ends_the_system_prompt_of_a_new_session(project, capsys):
     model = DirectedModel([says("Aye.")])
-    said = options(project, "--append-system-prompt", "Answer like a pirate.")
-    run_print(said, models=access_to(lambda *_: (model, "story"), MODEL))
+    arguments = options(project, "--append-system-prompt", "Answer like a pirate.")
+    run_print(arguments, models=access_to(lambda *_: (model, "story"), MODEL))
     [request] = model.requests
     assert "<user_instructions>\nAnswer like a pirate.\n</user_instructions>" in request.system
     with pytest.raises(SystemExit):
@@ -118,10 +118,10 @@ CHECK = calls(("run_terminal_cmd", {"command": "test -e src/a.txt"}))
     ],
 )
 def test_what_is_accepted_at_the_end_is_what_was_named(project, words, written, code):
-    said = options(project, *(word for each in words for word in ("--accept", each)))
-    assert run_print(said, models=access([EDITS, CHECK, LATER, says("Done.")])) == code
-    found = {each.relative_to(project).as_posix() for each in project.rglob("*") if each.is_file()}
-    assert found - {"a.txt"} == written
+    arguments = options(project, *(word for choice in words for word in ("--accept", choice)))
+    assert run_print(arguments, models=access([EDITS, CHECK, LATER, says("Done.")])) == code
+    paths = {path.relative_to(project).as_posix() for path in project.rglob("*") if path.is_file()}
+    assert paths - {"a.txt"} == written
 
 
 def test_an_added_directory_is_read_and_never_written(project, tmp_path, capsys):
@@ -144,21 +144,21 @@ def test_an_added_directory_is_read_and_never_written(project, tmp_path, capsys)
     )
     model = DirectedModel([steps, says("Done.")])
     run_print(options(project, "--add-dir", str(other)), models=access_to(lambda *_: (model, "story"), MODEL))
-    results = [each.content for each in model.requests[-1].messages if type(each).__name__ == "ToolMessage"]
+    results = [message.content for message in model.requests[-1].messages if type(message).__name__ == "ToolMessage"]
     assert "from beside" in results[0]
-    assert not any("hidden" in each for each in results)
+    assert not any("hidden" in result for result in results)
     assert "notes.txt" in results[5]
     assert "kept.txt" not in results[5]
     assert "read_file and list_dir reach it" in results[6]
-    assert all("can only be read" in each for each in results[7:]), results[7:]
-    assert sorted(each.name for each in other.iterdir()) == [
+    assert all("can only be read" in result for result in results[7:]), results[7:]
+    assert sorted(path.name for path in other.iterdir()) == [
         ".cursorignore",
         ".env",
         "kept.txt",
         "link.txt",
         "notes.txt",
     ]
-    assert f"- {other}" in "\n".join(str(each.content) for each in model.requests[0].messages)
+    assert f"- {other}" in "\n".join(str(message.content) for message in model.requests[0].messages)
     with pytest.raises(SystemExit):
         options(project, "--add-dir", "/")
     assert "--add-dir" in capsys.readouterr().err

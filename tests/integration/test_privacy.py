@@ -75,9 +75,9 @@ def own_memory(monkeypatch) -> Iterator[None]:
 
 def holding(places: list[Path], word: str = WORD) -> list[str]:
     """The files in which a word stands, and the private places that are left."""
-    found = [str(each) for place in places for each in files_below(place) if word.encode() in each.read_bytes()]
-    return found + [
-        str(each) for place in SHARED_MEMORY.glob(f"{PREFIX}*") for each in files_below(place) if holds(each, word)
+    paths = [str(path) for place in places for path in files_below(place) if word.encode() in path.read_bytes()]
+    return paths + [
+        str(path) for place in SHARED_MEMORY.glob(f"{PREFIX}*") for path in files_below(place) if holds(path, word)
     ]
 
 
@@ -100,9 +100,9 @@ async def test_after_a_private_run_no_word_of_it_is_left_and_what_waits_is_kept_
     assert "nothing of the conversation is kept. What waits for your review is, without the conversation" in ended.err
     assert holding(places) == []
     assert (project / "new.txt").exists() is False
-    shown = await run(project, "review", "--print", env=environment(None))
-    assert ("+made" in shown.out, WORD in shown.out) == (True, False)
-    assert {each.name for each in SessionStore(project).list_directories()[0].iterdir()} >= {"log.jsonl", "blobs"}
+    result = await run(project, "review", "--print", env=environment(None))
+    assert ("+made" in result.out, WORD in result.out) == (True, False)
+    assert {path.name for path in SessionStore(project).list_directories()[0].iterdir()} >= {"log.jsonl", "blobs"}
 
 
 async def test_a_private_run_that_leaves_nothing_to_review_leaves_no_session(project, places):
@@ -186,8 +186,8 @@ async def test_what_waits_is_dropped_with_a_private_session_unless_it_is_to_be_k
         await turn(engine, session)
         reply = await engine.submit(cmd.PendingKeep(session=session)) if keep else None
         await engine.close()
-        found = SessionStore(project).list_directories()
-        assert [each.name for each in found] == ([reply.session] if reply else [])
+        directories = SessionStore(project).list_directories()
+        assert [directory.name for directory in directories] == ([reply.session] if reply else [])
     again = Engine(project, options=EngineOptions(watch=False))
     await again.submit(cmd.SessionResume(session=reply.session))
     state = again.state(reply.session)
@@ -209,7 +209,7 @@ async def test_what_waits_in_a_private_session_that_was_closed_can_be_kept_too(p
     reply = await engine.submit(cmd.PendingKeep(session=first))
     await engine.close()
     assert isinstance(reply, cmd.Ack), reply
-    assert [each.name for each in SessionStore(project).list_directories()] == [reply.session]
+    assert [directory.name for directory in SessionStore(project).list_directories()] == [reply.session]
 
 
 async def test_a_session_that_is_kept_anyway_is_not_kept_twice(project):
@@ -293,8 +293,8 @@ def test_a_write_that_a_kill_cut_off_is_whole_or_undone_after_the_next_start(pro
             os._exit(1)
     os.waitpid(child, 0)
     asyncio.run(opened_once(project))
-    found = sorted((each.name, each.read_bytes()) for each in project.iterdir() if each.name != "a.txt")
-    assert found in ([], [("b.txt", b"new\n"), ("c.txt", b"new\n")])
+    files = sorted((path.name, path.read_bytes()) for path in project.iterdir() if path.name != "a.txt")
+    assert files in ([], [("b.txt", b"new\n"), ("c.txt", b"new\n")])
     assert find_abandoned() == []
 
 

@@ -182,7 +182,7 @@ async def test_a_name_is_completed_within_the_name_it_stands_in(project):
 
         async def complete(pattern):
             answer = await engine.query(q.CompletionQuery(session=session, pattern=pattern))
-            return [each.word for each in answer.completions if each.note and ":" in each.note]
+            return [completion.word for completion in answer.completions if completion.note and ":" in completion.note]
 
         assert await complete("Cart.t") == ["Cart.take", "Cart.total"]
         assert await complete("cart.to") == ["Cart.total"]
@@ -190,4 +190,4 @@ async def test_a_name_is_completed_within_the_name_it_stands_in(project):
         assert await complete("to") == ["total", "Cart.total"]
         assert await complete("art.to") == []
         answer = await engine.query(q.CompletionQuery(session=session, pattern="Cart"))
-        assert [each.word for each in answer.completions][:2] == ["Cart", "shop/cart.py"]
+        assert [completion.word for completion in answer.completions][:2] == ["Cart", "shop/cart.py"]

@@ -44,7 +44,7 @@ def test_n18_200_random_sequences_break_no_promise(part):
 def test_n18_the_same_seed_gives_the_same_sequence_and_reads_back_from_its_json(crash):
     one, other = (Generator(7).sequence(crash=crash) for _ in range(2))
     assert one == other == read_sequence(one.as_json())
-    assert any(isinstance(each, Crash) for each in one.actions) is crash
+    assert any(isinstance(action, Crash) for action in one.actions) is crash
 
 
 def test_n18_a_sequence_that_is_none_is_refused():
@@ -59,7 +59,7 @@ def test_n18_minimising_keeps_what_the_failure_needs_and_nothing_else():
 
     def fails(sequence: Sequence) -> bool:
         tried.append(sequence)
-        return all(each in sequence.actions for each in needed)
+        return all(action in sequence.actions for action in needed)
 
     assert minimised(Sequence(seed=1, actions=actions), fails).actions == needed
     assert len(tried) <= 150
@@ -168,20 +168,20 @@ def test_n18_what_a_killed_process_was_writing_in_a_session_is_gone_when_that_is
         directory.path / "layers" / "pending.json.tmp",
         directory.blobs_path / "ab" / ".0123.tmp",
     ]
-    kept = [directory.path / "layers" / "one" / "made.tmp", directory.log_path]
-    for path in (*left, *kept):
+    retained_paths = [directory.path / "layers" / "one" / "made.tmp", directory.log_path]
+    for path in (*left, *retained_paths):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"")
     directory.close()
     store.open(directory.id).close()
-    assert [path.exists() for path in (*left, *kept)] == [False] * 3 + [True] * 2
+    assert [path.exists() for path in (*left, *retained_paths)] == [False] * 3 + [True] * 2
 
 
 def test_n18_directories_for_git_of_a_killed_process_are_swept_and_those_of_a_living_one_are_not(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     abandoned, strange = tmp_path / "agent-tui-git-abandoned", tmp_path / "somebody-else"
-    for each in (abandoned, strange):
-        (each / "objects").mkdir(parents=True)
+    for directory in (abandoned, strange):
+        (directory / "objects").mkdir(parents=True)
     with make_temporary_directory() as used:
         (used / "config").write_text("")
         remove_abandoned()

@@ -77,11 +77,11 @@ def accept_one_hunk(review: ReviewCase) -> None:
 
 
 def undo_the_deletion(review: ReviewCase) -> None:
-    review.shadow.undo(next(each.id for each in review.state.verdicts if each.path == "gone"))
+    review.shadow.undo(next(verdict.id for verdict in review.state.verdicts if verdict.path == "gone"))
 
 
 def undo_the_creation(review: ReviewCase) -> None:
-    review.shadow.undo(next(each.id for each in review.state.verdicts if each.path.startswith("made")))
+    review.shadow.undo(next(verdict.id for verdict in review.state.verdicts if verdict.path.startswith("made")))
 
 
 def look(review: ReviewCase) -> tuple[dict[str, bytes], bool]:
@@ -101,8 +101,8 @@ def test_d3_d6_d1_a_crash_at_any_step_ends_before_or_after_and_never_between(wor
     def ready(name: str) -> Path:
         place = tmp_path / name
         propose(place)
-        for each in before:
-            each(LoggedCase(place, lambda _: None))
+        for action in before:
+            action(LoggedCase(place, lambda _: None))
         return place
 
     first = ready("untouched")
@@ -123,14 +123,14 @@ def test_d3_d6_d1_a_crash_at_any_step_ends_before_or_after_and_never_between(wor
         review = LoggedCase(place, lambda _: None)
         review.shadow.recover()
         assert review.shadow.recover() == []
-        found, pending = look(review), review.shadow.list_changes()
-        if found == old:
+        state, pending = look(review), review.shadow.list_changes()
+        if state == old:
             assert pending == pending_before
         else:
-            assert found == new
+            assert state == new
             assert pending == pending_after
             assert len(review.state.verdicts) == verdicts_after
-        ends.append(found == new)
+        ends.append(state == new)
     assert len(ends) >= 6
     assert ends == sorted(ends)
     assert set(ends) == {False, True}

@@ -27,10 +27,10 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs files of another u
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    found = Path(tempfile.mkdtemp())
-    found.chmod(0o755)
-    yield found
-    shutil.rmtree(found)
+    path = Path(tempfile.mkdtemp())
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
 
 
 def proposed(place: Path, size: int = 1) -> ReviewCase:
@@ -89,8 +89,8 @@ def test_d4_p18_a_write_that_the_disk_refuses_changes_no_file(place):
 @pytest.mark.parametrize("how", ["directory", "sticky"])
 def test_p18_a_file_that_may_not_be_replaced_changes_no_file(place, how):
     review = proposed(place)
-    for each in (*place.rglob("*"), place):
-        os.chown(each, NOBODY, NOBODY)
+    for path in (*place.rglob("*"), place):
+        os.chown(path, NOBODY, NOBODY)
     third = review.root / "d3"
     os.chown(third, 0, 0)
     os.chown(third / "f", 0, 0)
@@ -152,7 +152,7 @@ def test_p18_directories_made_for_a_promotion_that_failed_are_removed_again(plac
     review.shadow.write("fresh/deep/f", b"new\n")
     with pytest.raises(ReviewConflict):
         accept_everything(review.shadow)
-    assert [each.name for each in review.root.iterdir()] == ["a"]
+    assert [path.name for path in review.root.iterdir()] == ["a"]
 
 
 def racing(place: Path, at: str, do: Callable[[], object], content: dict[str, bytes]) -> ReviewCase:
@@ -170,7 +170,7 @@ def racing(place: Path, at: str, do: Callable[[], object], content: dict[str, by
 
 
 def notices(review: ReviewCase) -> list[str]:
-    return [each.hint for each in review.events if isinstance(each, Notice)]
+    return [event.hint for event in review.events if isinstance(event, Notice)]
 
 
 def test_n15_what_is_saved_after_the_last_check_is_on_disk_afterwards_and_the_change_is_merged_or_in_conflict(place):
@@ -242,10 +242,10 @@ def test_n15_what_an_editor_writes_into_the_old_file_after_the_commit_is_kept_be
     review.shadow.write("d/a", b"new\n")
     review.shadow.resolve("d/a")
     os.close(editor)
-    ((kept, data),) = (each for each in review.files().items() if each[0] != "d/a")
+    ((backup_path, data),) = (entry for entry in review.files().items() if entry[0] != "d/a")
     assert (review.disk("d/a"), data) == (b"new\n", b"mine")
-    assert kept.startswith("d/a.kept-")
-    assert notices(review) == [f"What that program wrote is kept as {kept}."]
+    assert backup_path.startswith("d/a.kept-")
+    assert notices(review) == [f"What that program wrote is kept as {backup_path}."]
 
 
 def test_n15_a_crash_between_the_exchange_and_the_look_gives_the_user_s_bytes_back(place):
@@ -280,7 +280,7 @@ def test_d6_what_was_committed_stays_when_the_user_edits_one_of_the_files_before
     review = case_of(place)
     assert review.shadow.recover() == ["Finished writing a, b."]
     assert review.files() == {"a": b"mine\n", "b": b"new\n"}
-    assert {each.path for each in review.state.verdicts} == {"a", "b"}
+    assert {verdict.path for verdict in review.state.verdicts} == {"a", "b"}
 
 
 def test_n15_a_torn_temporary_file_of_a_crash_is_removed_at_the_next_start(place):
@@ -314,8 +314,8 @@ def test_n15_without_the_call_that_exchanges_names_a_file_is_still_replaced_and_
     review.shadow.write("fresh", b"fresh\n")
     review.shadow.delete(PATHS[4])
     assert accept_all(review) == "accepted"
-    wanted = {path: b"new %d\n" % number for number, path in enumerate(PATHS[:4])}
-    assert review.files() == {**wanted, "fresh": b"fresh\n"}
+    expected_files = {path: b"new %d\n" % number for number, path in enumerate(PATHS[:4])}
+    assert review.files() == {**expected_files, "fresh": b"fresh\n"}
     for record in list(review.state.verdicts):
         review.shadow.undo(record.id)
     assert review.files() == {path: b"old %d\n" % number for number, path in enumerate(PATHS)}

@@ -37,7 +37,11 @@ def write(root, files):
 async def send(engine, session, text):
     await run_turn(engine, session, cmd.TurnSubmit(session=session, text=text))
     messages = engine._find_session(session).state.messages
-    return next(each.content for each in reversed(messages) if isinstance(each, UserMessage) and each.origin == "user")
+    return next(
+        message.content
+        for message in reversed(messages)
+        if isinstance(message, UserMessage) and message.origin == "user"
+    )
 
 
 async def test_a_command_is_sent_with_its_arguments_its_output_and_the_files_it_names(project):
@@ -65,7 +69,7 @@ async def test_i1_in_a_project_that_is_not_trusted_nothing_of_it_is_called_and_n
     async with session_in(project, access([says("ok")])) as (engine, session):
         assert "Commit" not in await send(engine, session, "/commit the fix")
         answer = await engine.query(q.CommandsQuery(session=session))
-        assert [each.name for each in answer.commands] == ["mine"]
+        assert [command.name for command in answer.commands] == ["mine"]
         reply = await engine.submit(cmd.TurnSubmit(session=session, text="/mine"))
         assert isinstance(reply, cmd.Reject)
         assert "was not run: the user has not said that they trust this project" in reply.message
@@ -79,8 +83,8 @@ async def test_snippets_of_the_project_are_offered_once_it_is_trusted(project):
         assert (answer.snippets, answer.is_trusted) == ((), False)
     trust(project)
     async with session_in(project, access([says("ok")])) as (engine, session):
-        (found,) = (await engine.query(q.SnippetsQuery(session=session))).snippets
-        assert (found.name, found.text, found.path) == ("bug", "$0 is wrong.", ".agent-tui/snippets/bug.md")
+        (snippet,) = (await engine.query(q.SnippetsQuery(session=session))).snippets
+        assert (snippet.name, snippet.text, snippet.path) == ("bug", "$0 is wrong.", ".agent-tui/snippets/bug.md")
 
 
 async def test_a_command_that_fails_is_not_sent_and_says_so(project):
@@ -105,7 +109,7 @@ async def test_a_skill_is_called_like_a_command_and_counts_as_open(project):
         assert "available_skills" not in sent
         assert engine._find_session(session).state.skills["pdf"].by_user
         answer = await engine.query(q.SkillsQuery(session=session))
-        assert [(each.name, each.state) for each in answer.skills] == [("pdf", "open")]
+        assert [(entry.name, entry.state) for entry in answer.skills] == [("pdf", "open")]
 
 
 @pytest.mark.parametrize("text", ["/etc is full", " /commit x", "see /commit", "/nothing"])
@@ -118,8 +122,8 @@ async def test_other_words_are_sent_as_they_stand(project, text):
 async def test_a_call_is_seen_before_it_is_sent_and_nothing_runs_for_it(project):
     trust(project)
     async with session_in(project, access([])) as (engine, session):
-        shown = await engine.query(q.CommandPreviewQuery(session=session, text="/commit now"))
-        assert shown == q.CommandPreviewAnswer(
+        answer = await engine.query(q.CommandPreviewQuery(session=session, text="/commit now"))
+        assert answer == q.CommandPreviewAnswer(
             path=".claude/commands/git/commit.md",
             text="Made: !`touch made.txt; ls`\nCommit now, see @a.txt.",
             runs=("touch made.txt; ls",),
@@ -148,9 +152,9 @@ async def test_the_shell_lists_checks_and_explains(project):
     trust(project)
     listed = await run(project, "commands", env=env)
     assert "/commit [message]  [project command: .claude/commands/git/commit.md]" in listed.out
-    shown = await run(project, "commands", "explain", "commit", "now", env=env)
-    assert "! would run, in the box and with nothing of it kept: touch made.txt; ls" in shown.out
-    assert "Commit now, see @a.txt." in shown.out
+    explanation = await run(project, "commands", "explain", "commit", "now", env=env)
+    assert "! would run, in the box and with nothing of it kept: touch made.txt; ls" in explanation.out
+    assert "Commit now, see @a.txt." in explanation.out
     assert (await run(project, "commands", "explain", "x", env=env)).code == 1
     skills = await run(project, "skills", env=env)
     assert "+ PDF  .claude/skills/pdf/SKILL.md" in skills.out

@@ -38,7 +38,11 @@ def session_of(project, *steps):
 
 def sent(engine, session, at=-1):
     """A message of the user's as the model has it."""
-    own = [each for each in engine.state(session).messages if isinstance(each, UserMessage) and each.origin == "user"]
+    own = [
+        message
+        for message in engine.state(session).messages
+        if isinstance(message, UserMessage) and message.origin == "user"
+    ]
     return own[at].content
 
 
@@ -51,12 +55,12 @@ async def run(engine, session, text, **more):
 async def test_a_request_holds_what_was_shown_without_what_was_removed(project):
     async with session_of(project, says("Yes."), says("Yes.")) as (engine, session):
         question = q.PromptContextQuery(session=session, text="fix add in utils.ts")
-        shown = await engine.query(question)
-        assert [each.label for each in shown.items] == ["src/utils.ts", "add · src/utils.ts:3-5"]
+        answer = await engine.query(question)
+        assert [context_item.label for context_item in answer.items] == ["src/utils.ts", "add · src/utils.ts:3-5"]
         await run(engine, session, question.text, excluded=("file:src/utils.ts",))
-        said = sent(engine, session)
-        assert '<file path="src/utils.ts" lines="3-5" symbol="add">\nexport function add(' in said
-        assert "// helpers" not in said
+        message = sent(engine, session)
+        assert '<file path="src/utils.ts" lines="3-5" symbol="add">\nexport function add(' in message
+        assert "// helpers" not in message
         await run(engine, session, question.text)
         assert "// helpers" in sent(engine, session)
 
@@ -92,9 +96,9 @@ async def test_the_text_on_screen_goes_along_with_the_cursor_and_the_selection(p
     viewing = cmd.Viewing(path="src/utils.ts", line=4, start=3, end=4, selected="export function add\n  return")
     async with session_of(project, says("Yes.")) as (engine, session):
         await run(engine, session, "why?", open_files=("src/utils.ts", "a.txt"), viewing=viewing)
-        said = sent(engine, session)
-        assert "src/utils.ts (the cursor is on line 4; lines 3-4 are selected)\n    export function add\n" in said
-        assert "\na.txt\n" in said
+        message = sent(engine, session)
+        assert "src/utils.ts (the cursor is on line 4; lines 3-4 are selected)\n    export function add\n" in message
+        assert "\na.txt\n" in message
 
 
 async def test_what_is_mentioned_to_a_running_turn_goes_along(project):
@@ -107,22 +111,22 @@ async def test_what_is_mentioned_to_a_running_turn_goes_along(project):
         await submit(engine, cmd.TurnSteer(session=session, text="mind @src/utils.ts:3-5"))
         hold.set()
         await read_until(engine, session, ev.TurnFinished)
-        said = sent(engine, session)
-        assert 'lines="3-5">\nexport function add(' in said
-        assert said.index("<attached_files>") < said.index("<user_query>")
+        message = sent(engine, session)
+        assert 'lines="3-5">\nexport function add(' in message
+        assert message.index("<attached_files>") < message.index("<user_query>")
 
 
 async def test_the_sources_of_the_session_are_mentioned_by_their_words(project):
     edit = calls(("write", {"file_path": "new.txt", "contents": "fresh words\n"}))
     async with session_of(project, edit, says("Yes."), says("Yes.")) as (engine, session):
         empty = await engine.query(q.PromptContextQuery(session=session, text="@diff @terminal @plan @session @rule:x"))
-        assert [each.key for each in empty.problems] == ["@diff", "@terminal", "@plan", "@session", "@rule:x"]
+        assert [problem.key for problem in empty.problems] == ["@diff", "@terminal", "@plan", "@session", "@rule:x"]
         await run(engine, session, "write it")
         await run(engine, session, "is @diff right?")
-        said = sent(engine, session)
-        assert "--- new.txt (create)\n+fresh words" in said
-        shown = await engine.query(q.PromptContextQuery(session=session, text="@diff"))
-        assert [each.label for each in shown.items] == ["@diff · 1 file"]
+        message = sent(engine, session)
+        assert "--- new.txt (create)\n+fresh words" in message
+        answer = await engine.query(q.PromptContextQuery(session=session, text="@diff"))
+        assert [context_item.label for context_item in answer.items] == ["@diff · 1 file"]
 
 
 async def test_an_earlier_session_is_mentioned_by_its_prompts(project):
@@ -137,23 +141,27 @@ async def test_every_part_of_the_context_is_listed_and_one_can_be_left_out(proje
     async with session_of(project, LOOK, says("Yes."), says("Yes.")) as (engine, session):
         await run(engine, session, "fix @src/utils.ts:3-5")
         report = await engine.query(q.ContextQuery(session=session))
-        parts = {each.name: each for each in report.parts}
+        parts = {context_part.name: context_part for context_part in report.parts}
         assert {"system prompt", "tools", "project layout", "src/utils.ts:3-5", "results of read_file"} <= set(parts)
-        assert all(each.reason for each in report.parts)
-        assert sum(each.tokens for each in report.parts) == report.used == engine.state(session).context_used
+        assert all(context_part.reason for context_part in report.parts)
+        assert (
+            sum(context_part.tokens for context_part in report.parts)
+            == report.used
+            == engine.state(session).context_used
+        )
         assert parts["src/utils.ts:3-5"].reason == "sent with “fix @src/utils.ts:3-5”"
-        kept = await engine.submit(cmd.ContextDrop(session=session, part=parts["answers"].id))
-        assert kept.code == "part_kept"
+        refusal = await engine.submit(cmd.ContextDrop(session=session, part=parts["answers"].id))
+        assert refusal.code == "part_kept"
         for name in ("src/utils.ts:3-5", "results of read_file"):
-            found = await engine.query(q.ContextQuery(session=session))
-            [part] = [each for each in found.parts if each.name == name]
+            answer = await engine.query(q.ContextQuery(session=session))
+            [part] = [context_part for context_part in answer.parts if context_part.name == name]
             await submit(engine, cmd.ContextDrop(session=session, part=part.id))
-        texts = "\n".join(each.content for each in engine.state(session).messages)
+        texts = "\n".join(message.content for message in engine.state(session).messages)
         assert "return a - b" not in texts
         assert texts.count("(left out by the user: about") == 2
-        gone = await engine.submit(cmd.ContextDrop(session=session, part=parts["src/utils.ts:3-5"].id))
-        assert gone.code == "part_unknown"
-        events = [each async for each in take(engine, session)]
+        rejection = await engine.submit(cmd.ContextDrop(session=session, part=parts["src/utils.ts:3-5"].id))
+        assert rejection.code == "part_unknown"
+        events = [event async for event in take(engine, session)]
         assert fold_events(events).messages == engine.state(session).messages
         await run(engine, session, "fix @src/utils.ts:3-5")
         assert "return a - b" in sent(engine, session)
@@ -165,13 +173,13 @@ async def test_the_parts_of_a_resumed_session_add_up_before_its_first_turn(proje
         used = engine.state(session).context_used
     async with session_in(project, access([]), cmd.SessionResume(session=session)) as (engine, session):
         report = await engine.query(q.ContextQuery(session=session))
-        assert sum(each.tokens for each in report.parts) == report.used == used
+        assert sum(part.tokens for part in report.parts) == report.used == used
         assert report.parts[0].name == "system prompt and tools"
         await submit(engine, cmd.ModeSet(session=session, mode="ask"))
         await engine.submit(cmd.ContextCompact(session=session))  # makes the context of a turn, and calls no model
         await engine.wait_idle(session)
         report = await engine.query(q.ContextQuery(session=session))
-        assert sum(each.tokens for each in report.parts) == report.used == engine.state(session).context_used
+        assert sum(part.tokens for part in report.parts) == report.used == engine.state(session).context_used
 
 
 async def take(engine, session):
@@ -193,7 +201,7 @@ async def test_what_is_kept_from_the_agent_is_not_offered_behind_an_at_and_rules
 
         async def complete(pattern):
             answer = await engine.query(q.CompletionQuery(session=session, pattern=pattern))
-            return [(each.word, each.note) for each in answer.completions]
+            return [(completion.word, completion.note) for completion in answer.completions]
 
         assert (await complete("util"))[:2] == [("rule:utility", "rule"), ("src/utils.ts", "")]
         assert ("rule:utility", "rule") in await complete("rule:ut")

@@ -142,10 +142,10 @@ async def test_a_tool_round_goes_back_byte_for_byte():
     one, two = server.answered
     assert two.raw.startswith(one.raw[: one.raw.index(b"]", one.raw.index(b'"messages"'))])
     body = two.json
-    assert [each["role"] for each in body["messages"]] == ["user", "assistant", "user", "user"]
+    assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user", "user"]
     assert body["messages"][1]["content"] == list(first.wire.items)
     results = body["messages"][2]["content"]
-    assert [(each["type"], each["tool_use_id"]) for each in results] == [
+    assert [(result["type"], result["tool_use_id"]) for result in results] == [
         ("tool_result", first.calls[0]["id"]),
         ("tool_result", first.calls[1]["id"]),
     ]
@@ -169,10 +169,10 @@ async def test_what_a_compatible_host_refuses_is_left_out_from_then_on(message, 
         provider = connect(server, "anthropic")
         answers = [await ask(provider, asked), await ask(provider, asked)]
         await provider.close()
-    assert [each.text for each in answers] == ["One.", "Two."]
+    assert [answer.text for answer in answers] == ["One.", "Two."]
     is_loss = gone in {"output_config", "thinking"}
-    assert [bool(each.report.notice) for each in answers] == [is_loss, False]
-    assert [f'"{gone}"'.encode() in each.raw for each in server.answered] == [True, False, False]
+    assert [bool(answer.report.notice) for answer in answers] == [is_loss, False]
+    assert [f'"{gone}"'.encode() in sent_request.raw for sent_request in server.answered] == [True, False, False]
 
 
 async def test_a_refusal_says_why():
@@ -206,7 +206,7 @@ async def test_its_own_host_is_asked_why_its_cache_was_missed(monkeypatch):
         await ask(provider, request(session="s", private=True))
         await elsewhere.close()
         await provider.close()
-    asked = [each.json.get("diagnostics", "not asked") for each in server.answered]
+    asked = [sent_request.json.get("diagnostics", "not asked") for sent_request in server.answered]
     assert asked == ["not asked", {"previous_message_id": None}, {"previous_message_id": "msg_2"}, "not asked"]
     assert second.report == RequestReport(cache_miss="tools changed, about 12,345 tokens")
 
@@ -245,5 +245,5 @@ async def test_after_the_first_answer_the_api_is_asked_what_the_model_can_do(mon
         again = connect(server, "anthropic")
         await ask(again, request(model="claude-opus-5-5", private=True))
         await again.close()
-        asked = [each.path for each in server.requests if each.method == "GET"]
+        asked = [sent_request.path for sent_request in server.requests if sent_request.method == "GET"]
     assert asked == ["/v1/models?limit=200"]

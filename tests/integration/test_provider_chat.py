@@ -48,12 +48,12 @@ async def test_what_a_host_gave_with_its_calls_goes_back_to_it(model):
         await turn(provider, history, model)
         await provider.close()
         assert server.rules.refusals == []
-        bodies = [each.raw for each in server.answered]
+        bodies = [request.raw for request in server.answered]
     for shorter, longer in itertools.pairwise(bodies):
         assert longer.startswith(shorter[: shorter.index(b'],"stream":true')])
-    sent = [each for each in json.loads(bodies[-1])["messages"] if each["role"] == "assistant"]
-    assert [each["reasoning_content"] for each in sent] == ["First I look.", "Once more.", "So."]
-    assert [each.get("content") for each in sent] == ["I look.", None, "Done."]
+    sent = [message for message in json.loads(bodies[-1])["messages"] if message["role"] == "assistant"]
+    assert [message["reasoning_content"] for message in sent] == ["First I look.", "Once more.", "So."]
+    assert [message.get("content") for message in sent] == ["I look.", None, "Done."]
     assert sent[0]["tool_calls"][0]["extra_content"] == SIGNED["extra_content"]
     assert answers[0].reasoning == "First I look."
 
@@ -74,14 +74,14 @@ async def test_another_model_gets_neither_thoughts_nor_signatures():
 
 
 async def test_a_host_that_refuses_its_own_field_is_not_sent_it_again():
-    told = "'messages.2' : for 'role:assistant' [('messages.2' : property 'reasoning_content' is unsupported)]"
+    refusal = "'messages.2' : for 'role:assistant' [('messages.2' : property 'reasoning_content' is unsupported)]"
     history = [UserMessage(content="Do it.")]
-    async with provider_server([STEPS[0], Step(status=400, error=told), STEPS[1], STEPS[2]]) as server:
+    async with provider_server([STEPS[0], Step(status=400, error=refusal), STEPS[1], STEPS[2]]) as server:
         provider = connect(server, "openai")
         await turn(provider, history, "m")
         await provider.close()
-        bodies = [each.raw for each in server.answered]
-    assert [b"reasoning_content" in each for each in bodies] == [False, True, False, False]
+        bodies = [request.raw for request in server.answered]
+    assert [b"reasoning_content" in body for body in bodies] == [False, True, False, False]
     assert b"thought_signature" in bodies[-1]
 
 
@@ -110,14 +110,15 @@ async def test_a_host_that_wants_something_with_every_call_gets_it_with_those_of
         for _ in range(2):
             await ask(provider, request(*history, model="m"))
         await provider.close()
-        sent = [each.json["messages"][2] for each in server.answered]
-    assert [{**each, **each["tool_calls"][0]}.items() >= owed.items() for each in sent] == [False, True, True]
+        sent = [sent_request.json["messages"][2] for sent_request in server.answered]
+    assert [{**message, **message["tool_calls"][0]}.items() >= owed.items() for message in sent] == [False, True, True]
 
 
 def test_a_short_id_is_nine_letters_and_digits_and_always_the_same():
     assert shorten_id("call_1") == shorten_id("call_1") != shorten_id("call_2")
     assert all(
-        len(found) == 9 and found.isalnum() and found.isascii() for found in map(shorten_id, ("", "a", "call_ü"))
+        len(short_id) == 9 and short_id.isalnum() and short_id.isascii()
+        for short_id in map(shorten_id, ("", "a", "call_ü"))
     )
 
 
@@ -185,7 +186,7 @@ async def test_pictures_of_results_follow_in_a_users_message():
         assert server.rules.refusals == []
         sent = server.answered[0].json["messages"]
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVA="}}
-    assert [each["role"] for each in sent] == ["system", "user", "assistant", "tool", "tool", "user", "user"]
+    assert [message["role"] for message in sent] == ["system", "user", "assistant", "tool", "tool", "user", "user"]
     assert sent[1]["content"] == [{"type": "text", "text": "Look."}, image]
     assert sent[5]["content"][1:] == [image]
     assert sent[6]["content"] == "by the way"
@@ -208,8 +209,8 @@ async def test_the_sdks_accumulator_reads_the_same(number):
     async with provider_server([STEPS[number]]) as server:
         theirs = await by_chat(server)
     assert (ours.text, ours.reasoning, ours.finish) == (theirs.text, theirs.reasoning, theirs.stop)
-    assert [(each["name"], each["arguments"]) for each in ours.calls] == theirs.calls
-    assert [each["id"] for each in ours.calls] == theirs.ids
+    assert [(call["name"], call["arguments"]) for call in ours.calls] == theirs.calls
+    assert [call["id"] for call in ours.calls] == theirs.ids
     assert (ours.usage.prompt_tokens, ours.usage.cached_tokens, ours.usage.completion_tokens) == theirs.tokens
 
 
@@ -250,5 +251,5 @@ def test_no_chunk_however_odd_breaks_the_reading(chunks):
     answer = ChatAnswer(frozenset(), api=Api(label="x", base_url="http://127.0.0.1"))
     deltas = [delta for chunk in [7, None, *chunks] for delta in answer.feed(chunk)]
     deltas += answer.finish()
-    calls = [each for each in deltas if isinstance(each, ToolCallDelta) and each.id]
-    assert len({each.id for each in calls}) == len(calls)
+    calls = [delta for delta in deltas if isinstance(delta, ToolCallDelta) and delta.id]
+    assert len({call.id for call in calls}) == len(calls)

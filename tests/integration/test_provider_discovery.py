@@ -72,42 +72,45 @@ def settings(**urls: str) -> Settings:
     return Settings(providers={name: ProviderSettings(base_url=url) for name, url in urls.items()})
 
 
-def status(found, name):
-    return next(each for each in found.providers if each.id == name)
+def status(discovery, name):
+    return next(provider for provider in discovery.providers if provider.id == name)
 
 
 async def test_when_nothing_is_there_nothing_is_waited_for(nothing):
-    found = await discover_models(nothing)
-    assert (found.models, found.default) == ((), "")
-    assert {each.id for each in found.providers} == set(KNOWN)
-    assert all(status(found, name).problem == "Nothing listens there." for name in LOCAL)
-    assert status(found, "openai").key == ""
+    discovery = await discover_models(nothing)
+    assert (discovery.models, discovery.default) == ((), "")
+    assert {provider.id for provider in discovery.providers} == set(KNOWN)
+    assert all(status(discovery, name).problem == "Nothing listens there." for name in LOCAL)
+    assert status(discovery, "openai").key == ""
 
 
 async def test_a_local_server_is_found_with_its_models():
     async with provider_server(models=["qwen3:8b", "nomic-embed-text", "llama3"]) as server:
-        found = await discover_models(settings(ollama=server.openai_url))
-    assert [each.id for each in found.models if each.id.startswith("ollama/")] == ["ollama/qwen3:8b", "ollama/llama3"]
-    assert status(found, "ollama").local
-    assert status(found, "ollama").problem == ""
-    assert found.default == "ollama/qwen3:8b"
+        discovery = await discover_models(settings(ollama=server.openai_url))
+    assert [model.id for model in discovery.models if model.id.startswith("ollama/")] == [
+        "ollama/qwen3:8b",
+        "ollama/llama3",
+    ]
+    assert status(discovery, "ollama").local
+    assert status(discovery, "ollama").problem == ""
+    assert discovery.default == "ollama/qwen3:8b"
 
 
 async def test_no_server_is_waited_for_before_the_next_is_asked():
     answer = b'HTTP/1.0 200 OK\r\n\r\n{"data": [{"id": "m"}]}'
     async with listening(answer, together=len(LOCAL)) as url:
-        found = await discover_models(settings(**dict.fromkeys(LOCAL, url)))
+        discovery = await discover_models(settings(**dict.fromkeys(LOCAL, url)))
     assert len(LOCAL) > 1
-    assert {each.id for each in found.models} >= {f"{name}/m" for name in LOCAL}
+    assert {model.id for model in discovery.models} >= {f"{name}/m" for name in LOCAL}
 
 
 async def test_a_silent_server_is_given_up_in_time(monkeypatch):
     monkeypatch.setattr(listing, "LOCAL_SECONDS", 0.05)
     async with listening(None) as silent:
-        found = await discover_models(settings(**dict.fromkeys(LOCAL, silent)))
-    assert found.models == ()
+        discovery = await discover_models(settings(**dict.fromkeys(LOCAL, silent)))
+    assert discovery.models == ()
     assert LIMIT <= 0.5
-    assert {status(found, name).problem for name in LOCAL} == {"It does not answer in time."}
+    assert {status(discovery, name).problem for name in LOCAL} == {"It does not answer in time."}
 
 
 @pytest.mark.parametrize(
@@ -125,19 +128,19 @@ async def test_a_silent_server_is_given_up_in_time(monkeypatch):
 )
 async def test_whatever_else_listens_there_is_no_model_server(answer, problem):
     async with listening(answer) as url:
-        found = await discover_models(settings(llamacpp=url))
-    assert status(found, "llamacpp").problem == problem
-    assert not [each for each in found.models if each.id.startswith("llamacpp/")]
+        discovery = await discover_models(settings(llamacpp=url))
+    assert status(discovery, "llamacpp").problem == problem
+    assert not [model for model in discovery.models if model.id.startswith("llamacpp/")]
 
 
 async def test_a_key_makes_a_provider_usable_and_is_not_shown(monkeypatch, nothing):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
-    found = await discover_models(nothing, probe=False)
-    assert status(found, "openai").key == "environment variable OPENAI_API_KEY"
-    assert [each.id for each in found.models] == [f"openai/{name}" for name in KNOWN["openai"].suggested]
-    assert all(each.source == "environment variable OPENAI_API_KEY" for each in found.models)
-    assert found.default == found.models[0].id
-    assert "sk-planted" not in repr(found)
+    discovery = await discover_models(nothing, probe=False)
+    assert status(discovery, "openai").key == "environment variable OPENAI_API_KEY"
+    assert [model.id for model in discovery.models] == [f"openai/{name}" for name in KNOWN["openai"].suggested]
+    assert all(model.source == "environment variable OPENAI_API_KEY" for model in discovery.models)
+    assert discovery.default == discovery.models[0].id
+    assert "sk-planted" not in repr(discovery)
 
 
 async def test_a_compatible_server_is_asked_with_the_key_of_the_environment(monkeypatch, nothing):
@@ -146,17 +149,17 @@ async def test_a_compatible_server_is_asked_with_the_key_of_the_environment(monk
         monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.anthropic_url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-planted-0123456789")
-        found = await discover_models(nothing)
-        keys = sorted(each.key for each in server.requests)
+        discovery = await discover_models(nothing)
+        keys = sorted(request.key for request in server.requests)
     assert keys == ["sk-ant-planted-0123456789", "sk-planted-0123456789"]
-    assert {each.id for each in found.models} == {"openai/a", "openai/b", "anthropic/a", "anthropic/b"}
+    assert {model.id for model in discovery.models} == {"openai/a", "openai/b", "anthropic/a", "anthropic/b"}
 
 
 async def test_a_bad_address_is_the_problem_of_its_provider_alone(monkeypatch, nothing):
     monkeypatch.setenv("OPENAI_BASE_URL", "nonsense")
-    found = await discover_models(nothing)
-    assert "OPENAI_BASE_URL" in status(found, "openai").problem
-    assert len(found.providers) == len(KNOWN)
+    discovery = await discover_models(nothing)
+    assert "OPENAI_BASE_URL" in status(discovery, "openai").problem
+    assert len(discovery.providers) == len(KNOWN)
 
 
 async def test_a_header_can_not_smuggle_a_line():

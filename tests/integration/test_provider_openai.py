@@ -118,7 +118,7 @@ async def test_a_server_that_refuses_to_count_is_asked_without_it_from_then_on(c
         provider = connect(server, "openai")
         texts = [(await ask(provider)).text, (await ask(provider)).text]
         await provider.close()
-        asked = ["stream_options" in each.json for each in server.answered]
+        asked = ["stream_options" in request.json for request in server.answered]
     assert texts == ["one", "two"]
     assert asked == [True, False, False]
 
@@ -131,7 +131,10 @@ async def test_the_limit_is_sent_under_the_name_that_the_server_knows():
         provider = connect(server, "openai")
         await ask(provider, request(max_tokens=77))
         await provider.close()
-        limits = [(each.json.get("max_tokens"), each.json.get("max_completion_tokens")) for each in server.answered]
+        limits = [
+            (sent_request.json.get("max_tokens"), sent_request.json.get("max_completion_tokens"))
+            for sent_request in server.answered
+        ]
     assert limits == [(77, None), (None, 77)]
 
 

@@ -67,14 +67,14 @@ async def test_a_turn_with_reasoning_goes_back_item_for_item_and_is_a_prefix_of_
         answers = await turn(provider, server, history)
         await provider.close()
         assert (server.rules.refusals, server.rules.remarks) == ([], [])
-        bodies = [each.raw for each in server.answered]
-    assert [each.finish for each in answers] == ["tool_calls", "tool_calls", "stop"]
-    assert [each.reasoning for each in answers] == ["**Look**\n\nI look first.", "More.", ""]
+        bodies = [request.raw for request in server.answered]
+    assert [answer.finish for answer in answers] == ["tool_calls", "tool_calls", "stop"]
+    assert [answer.reasoning for answer in answers] == ["**Look**\n\nI look first.", "More.", ""]
     assert answers[0].calls[1]["arguments"] == json.dumps({"input": '*** "Begin"\n+ü'}, ensure_ascii=False)
     for shorter, longer in itertools.pairwise(bodies):
         assert longer.startswith(prefix(shorter))
     sent = json.loads(bodies[2])
-    types = [each["type"] for each in sent["input"]]
+    types = [entry["type"] for entry in sent["input"]]
     assert types == [
         "message", "reasoning", "message", "function_call", "custom_tool_call", "function_call_output",
         "custom_tool_call_output", "reasoning", "function_call", "function_call_output",
@@ -89,7 +89,7 @@ async def test_a_turn_with_reasoning_goes_back_item_for_item_and_is_a_prefix_of_
         "reasoning": {"effort": "high", "summary": "auto"},
         "prompt_cache_key": "s1",
     }
-    assert [each["type"] for each in sent["tools"]] == ["function", "custom"]
+    assert [tool["type"] for tool in sent["tools"]] == ["function", "custom"]
 
 
 async def test_what_went_before_a_thought_is_changed_and_the_thought_stays_at_home():
@@ -97,14 +97,14 @@ async def test_what_went_before_a_thought_is_changed_and_the_thought_stays_at_ho
     async with provider_server([*STEPS, "on", "on"], strict=True) as server:
         provider = connect(server, "responses")
         await turn(provider, server, history)
-        told = UserMessage(content="And now?")
-        kept = await ask(provider, asked([*history, told]))
-        changed = await ask(provider, asked([UserMessage(content="Do that."), *history[1:], told]))
+        question = UserMessage(content="And now?")
+        intact_answer = await ask(provider, asked([*history, question]))
+        changed = await ask(provider, asked([UserMessage(content="Do that."), *history[1:], question]))
         await provider.close()
         assert server.rules.refusals == []
-        types = {each["type"] for each in server.answered[-1].json["input"]}
-        ids = [each.get("id") for each in server.answered[-1].json["input"]]
-    assert (kept.report.dropped_reasoning, changed.report.dropped_reasoning) == (0, 3)
+        types = {entry["type"] for entry in server.answered[-1].json["input"]}
+        ids = [entry.get("id") for entry in server.answered[-1].json["input"]]
+    assert (intact_answer.report.dropped_reasoning, changed.report.dropped_reasoning) == (0, 3)
     assert "reasoning" not in types
     assert set(ids) == {None}
 
@@ -151,9 +151,9 @@ async def test_the_sdks_accumulator_reads_the_same(number):
     async with provider_server([step]) as server:
         theirs = await by_responses(server)
     assert (ours.text, ours.reasoning) == (theirs.text, theirs.reasoning)
-    assert [each["id"] for each in ours.calls] == theirs.ids
-    arguments = [json.loads(each["arguments"]).get("input", each["arguments"]) for each in ours.calls]
-    assert list(zip([each["name"] for each in ours.calls], arguments, strict=True)) == theirs.calls
+    assert [call["id"] for call in ours.calls] == theirs.ids
+    arguments = [json.loads(call["arguments"]).get("input", call["arguments"]) for call in ours.calls]
+    assert list(zip([call["name"] for call in ours.calls], arguments, strict=True)) == theirs.calls
     dumped = [item.model_dump(exclude_unset=True) for item in theirs.whole.output]
     assert list(ours.wire.items) == [_unparsed(item) for item in dumped]
     assert (ours.usage.prompt_tokens, ours.usage.cached_tokens, ours.usage.completion_tokens) == theirs.tokens
@@ -177,8 +177,8 @@ def _unparsed(value):
     """Without what the accumulator adds."""
     if isinstance(value, dict):
         added = ("parsed", "parsed_arguments")
-        return {key: _unparsed(each) for key, each in value.items() if key not in added}
-    return [_unparsed(each) for each in value] if isinstance(value, list) else value
+        return {key: _unparsed(child) for key, child in value.items() if key not in added}
+    return [_unparsed(child) for child in value] if isinstance(value, list) else value
 
 
 def reading():
@@ -191,12 +191,12 @@ def test_an_item_is_found_again_by_its_place_or_by_its_id(named):
 
     def event(kind, place, **rest):
         item_id = f"id{next(numbers)}" if named == "an id that changes" else f"id{place}"
-        found = {"type": f"response.{kind}", **rest}
+        payload = {"type": f"response.{kind}", **rest}
         if "item" in rest:
-            found["item"] = {**rest["item"], **({"id": item_id} if named != "place" else {})}
+            payload["item"] = {**rest["item"], **({"id": item_id} if named != "place" else {})}
         elif named != "place":
-            found["item_id"] = item_id
-        return found | ({"output_index": place} if named != "id" else {})
+            payload["item_id"] = item_id
+        return payload | ({"output_index": place} if named != "id" else {})
 
     events = []
     for place, text in enumerate(("One.", "Two.")):
@@ -207,10 +207,12 @@ def test_an_item_is_found_again_by_its_place_or_by_its_id(named):
             event("output_text.delta", place, delta=text[2:], content_index=0),
             event("output_item.done", place, item={"type": "message", "content": [part]}),
         ]
-    done = {"output": [{"type": "message", "id": f"last{each}", "content": []} for each in range(2)]}
+    done = {"output": [{"type": "message", "id": f"last{index}", "content": []} for index in range(2)]}
     answer = reading()
-    deltas = [each for one in (*events, {"type": "response.completed", "response": done}) for each in answer.feed(one)]
-    assert "".join(each.text for each in deltas) == "One.\n\nTwo."
+    deltas = [
+        delta for one in (*events, {"type": "response.completed", "response": done}) for delta in answer.feed(one)
+    ]
+    assert "".join(delta.text for delta in deltas) == "One.\n\nTwo."
     (answered,) = answer.finish()
     assert [item["content"][0]["text"] for item in answered.wire.items] == ["One.", "Two."]
 
@@ -244,8 +246,14 @@ async def test_a_failed_response_says_what_failed(code, ours, retryable):
 
 async def test_an_error_event_in_the_middle_is_an_error():
     error = {"type": "error", "code": "context_length_exceeded", "message": "Your input exceeds the context window"}
-    said = {"type": "response.output_text.delta", "item_id": "m", "output_index": 0, "content_index": 0, "delta": "x"}
-    assert isinstance(await refused(Step(chunks=[said, error])), ContextOverflow)
+    text_delta = {
+        "type": "response.output_text.delta",
+        "item_id": "m",
+        "output_index": 0,
+        "content_index": 0,
+        "delta": "x",
+    }
+    assert isinstance(await refused(Step(chunks=[text_delta, error])), ContextOverflow)
     assert (await refused(Step(text="a b c " * 20, cut="text"))).code == "stream_cut"
 
 
@@ -265,7 +273,7 @@ async def test_the_form_of_the_stream_does_not_matter(fields):
         plain, odd = [await ask(provider, asked([UserMessage(content="x")])) for _ in range(2)]
         await provider.close()
     assert (plain.text, plain.reasoning, plain.finish) == (odd.text, odd.reasoning, odd.finish)
-    assert [each["arguments"] for each in plain.calls] == [each["arguments"] for each in odd.calls]
+    assert [call["arguments"] for call in plain.calls] == [call["arguments"] for call in odd.calls]
 
 
 async def test_a_hundred_calls_without_ids_get_one_each_and_their_results_fit():
@@ -276,7 +284,7 @@ async def test_a_hundred_calls_without_ids_get_one_each_and_their_results_fit():
         first, _ = await turn(provider, server, history)
         await provider.close()
         assert server.rules.refusals == []
-    assert len({each["id"] for each in first.calls}) == 100
+    assert len({call["id"] for call in first.calls}) == 100
 
 
 async def test_an_answer_that_was_cut_in_its_thoughts_is_not_sent_back_with_them():
@@ -289,7 +297,7 @@ async def test_an_answer_that_was_cut_in_its_thoughts_is_not_sent_back_with_them
         await ask(provider, asked(history))
         await provider.close()
         assert server.rules.refusals == []
-        types = [each["type"] for each in server.answered[-1].json["input"]]
+        types = [entry["type"] for entry in server.answered[-1].json["input"]]
     assert answer.finish == "length"
     assert types == ["message"] * 3
 
@@ -310,11 +318,11 @@ async def test_reasoning_of_another_model_or_wire_is_left_out_and_its_calls_are_
     history = [UserMessage(content="x"), answer, ToolMessage(call_id="call_ours", content="done")]
     async with provider_server(["ok"], strict=True) as server:
         provider = connect(server, "responses")
-        told = await ask(provider, asked(history))
+        reply = await ask(provider, asked(history))
         await provider.close()
         assert server.rules.refusals == []
         items = server.answered[0].json["input"]
-    assert told.report.dropped_reasoning == 1
+    assert reply.report.dropped_reasoning == 1
     assert items[2:] == [
         {"type": "custom_tool_call", "call_id": "call_ours", "name": "apply_patch", "input": "p"},
         {"type": "custom_tool_call_output", "call_id": "call_ours", "output": "done"},
@@ -361,5 +369,5 @@ def test_no_event_however_odd_breaks_the_reading(events):
     answer = reading()
     deltas = [delta for event in [7, None, *events] for delta in answer.feed(event)]
     deltas += answer.finish()
-    calls = [each for each in deltas if isinstance(each, ToolCallDelta) and each.id]
-    assert len({each.id for each in calls}) == len(calls)
+    calls = [delta for delta in deltas if isinstance(delta, ToolCallDelta) and delta.id]
+    assert len({call.id for call in calls}) == len(calls)

@@ -212,7 +212,7 @@ async def test_the_models_of_a_server_are_listed(dialect):
 async def test_one_client_serves_many_calls(dialect):
     async with playing(dialect, *["again"] * 3) as (server, provider):
         texts = [(await ask(provider)).text for _ in range(3)]
-        assert {each.key for each in server.requests} == {KEY}
+        assert {request.key for request in server.requests} == {KEY}
     assert texts == ["again"] * 3
 
 
@@ -222,7 +222,7 @@ async def test_a_second_request_begins_with_the_bytes_of_the_first(dialect):
     async with playing(dialect, "a", "b") as (server, provider):
         await ask(provider, first)
         await ask(provider, second)
-        bodies = [each.json for each in server.answered]
+        bodies = [sent_request.json for sent_request in server.answered]
     for name in ("tools", "system"):
         assert bodies[0].get(name) == bodies[1].get(name)
 
@@ -231,7 +231,7 @@ async def test_one_connection_serves_the_calls_of_a_turn(dialect):
     async with playing(dialect, FULL, FULL, FULL) as (server, provider):
         # What its models can do is asked on a connection of its own, once a week.
         for url in (server.openai_url, server.anthropic_url):
-            told.save_reported(url, [], asked=request().model)
+            told.save_reported(url, [], requested_model=request().model)
         for _ in range(3):
             await ask(provider)
         assert len(server.answered) == 3

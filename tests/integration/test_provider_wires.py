@@ -25,7 +25,7 @@ NOT_CHAT = "This model is only supported in v1/responses and not in v1/chat/comp
 
 
 def paths(server):
-    return [each.path.removeprefix("/v1/") for each in server.answered]
+    return [request.path.removeprefix("/v1/") for request in server.answered]
 
 
 async def asked_of(provider, *texts, **fields):
@@ -57,7 +57,7 @@ async def test_the_user_is_told_once_that_the_wire_was_changed(tmp_path):
     ended, requests = await run_and_ask(tmp_path, Step(status=400, error=WANTS_RESPONSES), called, "Done.")
     assert (ended.code, ended.out.strip()) == (0, "Done.")
     assert ended.err.count("the Responses API") == 1
-    assert [each.path for each in requests] == ["/v1/chat/completions", "/v1/responses", "/v1/responses"]
+    assert [request.path for request in requests] == ["/v1/chat/completions", "/v1/responses", "/v1/responses"]
 
 
 async def test_a_host_without_responses_is_spoken_to_over_chat_completions():
@@ -82,8 +82,10 @@ async def test_a_host_that_has_neither_is_asked_once_each():
 
 
 async def test_an_unknown_model_is_no_reason_to_change_the_wire():
-    told = "The model `nope` does not exist or you do not have access to it."
-    async with provider_server([Step(status=404, error=told, error_type="model_not_found")], repeat=True) as server:
+    complaint = "The model `nope` does not exist or you do not have access to it."
+    async with provider_server(
+        [Step(status=404, error=complaint, error_type="model_not_found")], repeat=True
+    ) as server:
         provider = connect(server, "responses")
         with pytest.raises(ProviderError) as caught:
             await asked_of(provider, "a")
@@ -105,15 +107,15 @@ async def test_options_that_a_host_refuses_are_left_out_from_then_on(told, left)
         provider = connect(server, "responses")
         await asked_of(provider, "a", "b", effort="low", session="s1")
         await provider.close()
-        bodies = [each.json for each in server.answered]
+        bodies = [request.json for request in server.answered]
     assert [body.keys() & {"include", "reasoning", "prompt_cache_key"} for body in bodies[1:]] == [left] * 2
     assert bodies[2].get("reasoning", {}).get("effort") == "low"
     assert ("summary" in bodies[2].get("reasoning", {})) == ("summary" not in told)
 
 
 async def test_an_effort_that_is_refused_is_left_out_and_said():
-    told = "Unsupported value: 'max' is not supported with the 'm' model. Supported values are: 'low'."
-    body = json.dumps({"error": {"message": told, "type": "invalid_request_error", "param": "reasoning.effort"}})
+    complaint = "Unsupported value: 'max' is not supported with the 'm' model. Supported values are: 'low'."
+    body = json.dumps({"error": {"message": complaint, "type": "invalid_request_error", "param": "reasoning.effort"}})
     async with provider_server([Step(status=400, body=body), "one"]) as server:
         provider = connect(server, "responses")
         (answer,) = await asked_of(provider, "a", effort="max")
@@ -123,8 +125,8 @@ async def test_an_effort_that_is_refused_is_left_out_and_said():
 
 
 async def test_a_complaint_about_a_reasoning_item_takes_no_option_away():
-    told = "Item 'rs_1' of type 'reasoning' was provided without its required following item."
-    async with provider_server([Step(status=400, error=told)], repeat=True) as server:
+    complaint = "Item 'rs_1' of type 'reasoning' was provided without its required following item."
+    async with provider_server([Step(status=400, error=complaint)], repeat=True) as server:
         provider = connect(server, "responses")
         with pytest.raises(ProviderError, match="required following item"):
             await asked_of(provider, "a", effort="low")
@@ -144,7 +146,7 @@ async def test_a_conversation_crosses_from_one_wire_to_the_other_and_back():
         await responses.close()
         assert server.rules.refusals == []
         last = server.answered[-1].json["input"]
-    types = [each["type"] for each in last]
+    types = [entry["type"] for entry in last]
     calls = ["function_call", "function_call_output"]
     assert types == ["message", *calls, "reasoning", *calls, *calls]
     assert answer.report.dropped_reasoning == 2
@@ -164,8 +166,8 @@ async def test_a_patch_written_as_free_text_is_an_edit_like_any_other(tmp_path, 
             tmp_path, "-p", "Do it", "--model", wires.MODELS["responses"], "--accept", "all", env=environment(server)
         )
         assert server.rules.refusals == []
-        tools = {each["name"]: each["type"] for each in server.answered[0].json["tools"]}
-        results = [each["type"] for each in server.answered[-1].json["input"] if each["type"].endswith("_output")]
+        tools = {tool["name"]: tool["type"] for tool in server.answered[0].json["tools"]}
+        results = [entry["type"] for entry in server.answered[-1].json["input"] if entry["type"].endswith("_output")]
     assert (ended.code, ended.err.count("Traceback")) == (0, 0)
     assert (tools["apply_patch"], tools["read_file"]) == ("custom", "function")
     assert results == ["function_call_output", "custom_tool_call_output"]

@@ -57,15 +57,15 @@ async def call(root: Path, project: Path, *calls: tuple[str, dict[str, Any]]) ->
     """Have a model make these calls; return their results, the events and all that the model was told."""
     async with session_in(project, model=script(root, *calls, "Done."), trust=True) as (engine, session):
         seen = await run_turn(engine, session)
-        return [each.content for each in results(engine, session)], seen, told(engine, session)
+        return [result.content for result in results(engine, session)], seen, told(engine, session)
 
 
 def choose(question: Question) -> QuestionAnswer:
     """A user's answer: a name, what is recommended, or nothing."""
     if question.id == "name":
         return QuestionAnswer(question=question.id, text="Ada")
-    wanted = [each.id for each in question.options if each.recommended or each.id == LEAVE_OUT]
-    return QuestionAnswer(question=question.id, options=tuple((wanted or [question.options[0].id])[:1]))
+    options = [option.id for option in question.options if option.recommended or option.id == LEAVE_OUT]
+    return QuestionAnswer(question=question.id, options=tuple((options or [question.options[0].id])[:1]))
 
 
 @NEEDS_NODE
@@ -73,11 +73,11 @@ async def test_everything_answers_counts_and_shows_a_picture(tmp_path, project):
     configure(**node("server-everything", "stdio"))
     long = real("trigger-long-running-operation", duration=1, steps=2)
     calls = (real("echo", message="hi"), real("get-sum", a=2, b=3), long, real("get-tiny-image"))
-    found, seen, _ = await call(tmp_path, project, *calls)
-    assert found[0] == "Echo: hi"
-    assert "5" in found[1]
-    assert [each.text for each in seen if isinstance(each, ev.ToolOutput)] == ["1/2\n", "2/2\n"]
-    assert "MCP logo" in found[3]
+    texts, seen, _ = await call(tmp_path, project, *calls)
+    assert texts[0] == "Echo: hi"
+    assert "5" in texts[1]
+    assert [output.text for output in seen if isinstance(output, ev.ToolOutput)] == ["1/2\n", "2/2\n"]
+    assert "MCP logo" in texts[3]
 
 
 @NEEDS_NODE
@@ -89,8 +89,8 @@ async def test_everything_asks_the_user_when_it_knows_that_it_can(tmp_path, proj
         assert isinstance(await engine.submit(cmd.TurnSubmit(session=session, text="Go")), cmd.Ack)
         asked = (await read_until(engine, session, ev.QuestionAsked))[-1]
         assert asked.title == "The MCP server real asks"
-        given = tuple(map(choose, asked.questions))
-        reply = await engine.submit(cmd.QuestionReply(session=session, id=asked.id, answers=given))
+        answers = tuple(map(choose, asked.questions))
+        reply = await engine.submit(cmd.QuestionReply(session=session, id=asked.id, answers=answers))
         assert isinstance(reply, cmd.Ack), reply
         await read_until(engine, session, ev.TurnFinished)
         assert "Ada" in results(engine, session)[1].content
@@ -112,9 +112,9 @@ async def test_everything_over_http(tmp_path, project):
             while b"listening" not in await started.stderr.readline():
                 pass
         configure(url=f"http://127.0.0.1:{port}/mcp", type="http")
-        found, _, _ = await call(tmp_path, project, real("echo", message="hi"), real("get-sum", a=2, b=3))
-        assert found[0] == "Echo: hi"
-        assert "5" in found[1]
+        texts, _, _ = await call(tmp_path, project, real("echo", message="hi"), real("get-sum", a=2, b=3))
+        assert texts[0] == "Echo: hi"
+        assert "5" in texts[1]
     finally:
         started.kill()
         await started.wait()
@@ -130,30 +130,30 @@ async def test_what_the_filesystem_server_writes_is_a_pending_hunk_and_the_disk_
         await run_turn(engine, session)
         assert results(engine, session)[2].content == "two"
         changes = engine.state(session).changes
-        assert {path: each.origin.tool for path, each in changes.items()} == {
+        assert {path: change.origin.tool for path, change in changes.items()} == {
             "a.txt": "mcp__real__edit_file",
             "b.txt": "mcp__real__write_file",
         }
-    assert [each.name for each in project.iterdir()] == ["a.txt"]
+    assert [path.name for path in project.iterdir()] == ["a.txt"]
     assert (project / "a.txt").read_text() == "one\n"
 
 
 @NEEDS_PYTHON
 async def test_the_time_and_git_servers_answer(tmp_path, project):
     configure(**python("mcp_server_time", "--local-timezone", "UTC"))
-    found, _, _ = await call(tmp_path, project, real("get_current_time", timezone="UTC"))
-    assert json.loads(found[0])["timezone"] == "UTC"
+    texts, _, _ = await call(tmp_path, project, real("get_current_time", timezone="UTC"))
+    assert json.loads(texts[0])["timezone"] == "UTC"
     other = tmp_path / "other"
     other.mkdir()
     assert await (await asyncio.create_subprocess_exec("git", "init", "-q", str(project))).wait() == 0
     configure(**python("mcp_server_git", "--repository", "${workspaceFolder}"))
-    found, _, _ = await call(other, project, real("git_status", repo_path=str(project)))
-    assert "a.txt" in found[0]
+    texts, _, _ = await call(other, project, real("git_status", repo_path=str(project)))
+    assert "a.txt" in texts[0]
 
 
 @NEEDS_PYTHON
 async def test_the_fetch_server_has_no_network_and_says_so_in_words(tmp_path, project):
     configure(**python("mcp_server_fetch"))
-    found, _, known = await call(tmp_path, project, real("fetch", url="https://example.org/"))
+    texts, _, known = await call(tmp_path, project, real("fetch", url="https://example.org/"))
     assert "mcp__real__fetch" in known
-    assert "example.org" in found[0] or "Failed" in found[0]
+    assert "example.org" in texts[0] or "Failed" in texts[0]

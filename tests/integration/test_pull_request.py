@@ -37,24 +37,24 @@ def project(tmp_path, monkeypatch) -> Path:
 
 
 async def preview_request(engine: Engine, session: str) -> q.PullRequestAnswer:
-    found = await engine.query(q.PullRequestQuery(session=session))
-    assert isinstance(found, q.PullRequestAnswer)
-    return found
+    answer = await engine.query(q.PullRequestQuery(session=session))
+    assert isinstance(answer, q.PullRequestAnswer)
+    return answer
 
 
 async def open_request(
-    engine: Engine, session: str, found: q.PullRequestAnswer
+    engine: Engine, session: str, answer: q.PullRequestAnswer
 ) -> ev.PullRequestOpened | ev.CommitFailed:
     before = engine.state(session).seq
     await submit(
         engine,
         cmd.PullRequestOpen(
             session=session,
-            branch=found.branch,
-            base=found.base,
-            remote=found.remote,
-            title=found.title,
-            body=found.body,
+            branch=answer.branch,
+            base=answer.base,
+            remote=answer.remote,
+            title=answer.title,
+            body=answer.body,
         ),
     )
     async with contextlib.aclosing(engine.events(session, after=before)) as stream:
@@ -76,11 +76,11 @@ async def test_a_branch_is_pushed_and_nothing_is_before_the_command(project, tmp
     async with session_in(project, access([writes("a.txt", edited(2)), says("Done.")])) as (engine, session):
         assert (await preview_request(engine, session)).refused == "main has every commit of this branch."
         await commit(engine, session, await accept_all(engine, session, "Renew line two."))
-        found = await preview_request(engine, session)
-        assert (found.branch, found.base, found.remote, found.program) == ("renewed", "main", "origin", "")
-        assert (found.title, found.body) == ("Renew line two", "- Renew line two\n")
+        answer = await preview_request(engine, session)
+        assert (answer.branch, answer.base, answer.remote, answer.program) == ("renewed", "main", "origin", "")
+        assert (answer.title, answer.body) == ("Renew line two", "- Renew line two\n")
         assert git(tmp_path / "github.git", "branch", "--list", "renewed") == ""
-        opened = await open_request(engine, session, found)
+        opened = await open_request(engine, session, answer)
         assert isinstance(opened, ev.PullRequestOpened), opened
     assert git(tmp_path / "github.git", "show", "renewed:a.txt") == edited(2)
     assert git(project, "rev-parse", "--abbrev-ref", "renewed@{upstream}") == "origin/renewed\n"
@@ -90,9 +90,9 @@ async def test_on_the_main_branch_another_name_is_pushed(project, tmp_path):
     git(project, "checkout", "-q", "main")
     async with session_in(project, access([writes("a.txt", edited(2)), says("Done.")])) as (engine, session):
         await commit(engine, session, await accept_all(engine, session, "Renew line two."))
-        found = await preview_request(engine, session)
-        assert (found.branch, found.base) == ("renew-line-two", "main")
-        await open_request(engine, session, found)
+        answer = await preview_request(engine, session)
+        assert (answer.branch, answer.base) == ("renew-line-two", "main")
+        await open_request(engine, session, answer)
     assert git(tmp_path / "github.git", "log", "-1", "--format=%s", "renew-line-two") == "Renew line two\n"
     assert git(tmp_path / "github.git", "log", "-1", "--format=%s", "main") == "first\n"
     assert git(project, "rev-parse", "--abbrev-ref", "main@{upstream}") == "origin/main\n"
@@ -104,9 +104,9 @@ async def test_gh_opens_the_request_with_title_text_and_base(project, tmp_path, 
     monkeypatch.setattr("core.engine.commits.pull_request._PROGRAMS", {"localhost": "gh"})
     async with session_in(project, access([writes("a.txt", edited(2)), says("Done.")])) as (engine, session):
         await commit(engine, session, await accept_all(engine, session, "Renew line two."))
-        found = await preview_request(engine, session)
-        assert found.program == "gh"
-        opened = await open_request(engine, session, found)
+        answer = await preview_request(engine, session)
+        assert answer.program == "gh"
+        opened = await open_request(engine, session, answer)
         assert isinstance(opened, ev.PullRequestOpened), opened
         assert opened.url == "https://github.com/me/project/pull/7"
     words = (Path.home() / "gh-words").read_text().splitlines()
@@ -117,9 +117,9 @@ async def test_gh_opens_the_request_with_title_text_and_base(project, tmp_path, 
 async def test_a_push_that_is_refused_says_what_git_said(project, tmp_path):
     async with session_in(project, access([writes("a.txt", edited(2)), says("Done.")])) as (engine, session):
         await commit(engine, session, await accept_all(engine, session))
-        found = await preview_request(engine, session)
+        answer = await preview_request(engine, session)
         git(project, "remote", "set-url", "origin", str(tmp_path / "nowhere"))
-        failed = await open_request(engine, session, found)
+        failed = await open_request(engine, session, answer)
         assert isinstance(failed, ev.CommitFailed)
         assert (failed.stage, failed.hint) == ("push", "Nothing was sent.")
         assert "nowhere" in failed.output
@@ -128,16 +128,16 @@ async def test_a_push_that_is_refused_says_what_git_said(project, tmp_path):
 @pytest.mark.parametrize("branch", ["--force", "a b", "", "../x", "x\n"])
 async def test_names_that_are_no_names_are_refused(project, branch):
     async with session_in(project, access([])) as (engine, session):
-        named = cmd.PullRequestOpen(session=session, branch=branch, base="main", remote="origin", title="t", body="")
-        reply = await engine.submit(named)
+        command = cmd.PullRequestOpen(session=session, branch=branch, base="main", remote="origin", title="t", body="")
+        reply = await engine.submit(command)
         assert isinstance(reply, cmd.Reject)
         assert reply.code == "name_invalid"
 
 
 async def test_a_model_writes_title_and_text_from_the_evidence(project):
     (project / "Makefile").write_text("test:\n\tgrep -q new a.txt\n")
-    said = "# Renew the second line\n\nIt was old.\n\n## Evidence\n\n- passed: `make test`\n"
-    model = DirectedModel([writes("a.txt", edited(2)), says("Done."), says(said)])
+    reply = "# Renew the second line\n\nIt was old.\n\n## Evidence\n\n- passed: `make test`\n"
+    model = DirectedModel([writes("a.txt", edited(2)), says("Done."), says(reply)])
     async with session_in(project, access_to(lambda _id, _settings: (model, "story"), "story/one")) as (
         engine,
         session,

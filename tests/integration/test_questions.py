@@ -78,22 +78,22 @@ async def test_an_answer_after_the_interrupt_begins_a_turn_that_knows_question_a
         stopped = await run_turn(engine, session, cmd.TurnInterrupt(session=session))
         state = engine.state(session)
         assert stopped[-1].reason == "interrupted"
-        (shown,) = (e.document for e in stopped if isinstance(e, ev.DocumentFinished))
-        assert isinstance(shown, ClarificationDocument)
-        assert (shown.content, shown.metadata.answers) == ("Before I plan", ())
+        (document,) = (e.document for e in stopped if isinstance(e, ev.DocumentFinished))
+        assert isinstance(document, ClarificationDocument)
+        assert (document.content, document.metadata.answers) == ("Before I plan", ())
         assert list(state.questions) == [asked.id]
         seen = await run_turn(engine, session, reply(session, asked, *ANSWERS))
         assert (seen[-1].reason, state.turns[-1].prompt) == ("done", SHORT)
         assert (state.questions, state.unreported_answers) == ({}, {})
-        told = texts(server)
-        assert "The question stays open" in told
-        assert "db: Which database? @a.txt\\n  -> lite (SQLite)\\nauth: Which login?\\n  -> none yet" in told
-        assert "attached_files" not in told  # what the model wrote into its question is no mention of the user's
+        sent_text = texts(server)
+        assert "The question stays open" in sent_text
+        assert "db: Which database? @a.txt\\n  -> lite (SQLite)\\nauth: Which login?\\n  -> none yet" in sent_text
+        assert "attached_files" not in sent_text  # what the model wrote into its question is no mention of the user's
         late = await engine.submit(reply(session, asked, *ANSWERS))
         assert isinstance(late, cmd.Reject)
         assert late.code == "already_answered"
         await run_turn(engine, session, "Sure?")
-        assert texts(server).count("none yet") == told.count("none yet")
+        assert texts(server).count("none yet") == sent_text.count("none yet")
         for request in server.answered:
             assert_valid(request)
         assert_prefixes_hold(server.answered)
@@ -117,7 +117,7 @@ async def test_a_question_is_there_again_after_a_kill_and_its_answer_begins_a_tu
             state = engine.state(session)
             (asked,) = state.questions.values()
             (document,) = state.turns[-1].list_finished_documents()
-            assert [each.id for each in document.metadata.questions] == ["db", "auth"]
+            assert [question.id for question in document.metadata.questions] == ["db", "auth"]
             seen = await run_turn(engine, session, reply(session, asked, *ANSWERS))
             assert seen[-1].reason == "done"
             assert "lite (SQLite)" in texts(server)
@@ -153,7 +153,7 @@ async def test_an_answer_that_was_given_and_not_told_is_told_at_the_next_step_th
     assert list(engine.state(session).unreported_answers) == [asked.id]
     await run_turn(engine, session, "Hello")
     history = engine.state(session).messages
-    assert [("lite (SQLite)" in each.content) for each in history[-3:]] == [False, True, False]
+    assert [("lite (SQLite)" in message.content) for message in history[-3:]] == [False, True, False]
     assert engine.state(session).unreported_answers == {}
     await engine.close()
 
@@ -169,7 +169,7 @@ async def test_an_answer_that_follows_the_interrupt_at_once_is_the_beginning_of_
         async for envelope in stream:
             if isinstance(envelope.event, ev.TurnFinished) and envelope.event.reason == "done":
                 break
-    assert [each.reason for each in state.turns] == ["interrupted", "done"]
+    assert [turn.reason for turn in state.turns] == ["interrupted", "done"]
     assert (state.turns[-1].prompt, state.unreported_answers) == (SHORT, {})
     assert faults(state.messages) == []
     await engine.close()
@@ -184,7 +184,7 @@ async def test_an_answer_while_another_turn_runs_reaches_that_turn_before_it_end
     assert isinstance(await engine.submit(reply(session, asked, *ANSWERS)), cmd.Ack)
     await read_until(engine, session, ev.TurnFinished, after=before)
     assert state.turns[-1].prompt == "Something else"
-    assert any("lite (SQLite)" in each.content for each in state.messages[-3:])
+    assert any("lite (SQLite)" in message.content for message in state.messages[-3:])
     assert faults(state.messages) == []
     await engine.close()
 
@@ -240,7 +240,7 @@ def test_without_a_screen_the_model_is_told_to_go_on_and_the_output_says_what_wa
         assert "? Which database? @a.txt\n  - PostgreSQL (recommended)\n  - SQLite\n? Which login?" in err
         assert "Nobody answered." in err
         return
-    (asked,) = (each for each in json.loads(out)["documents"] if each["type"] == "clarification")
+    (asked,) = (document for document in json.loads(out)["documents"] if document["type"] == "clarification")
     assert asked["content"] == "Before I plan"
     assert asked["metadata"]["answers"] == []
     assert [o["recommended"] for o in asked["metadata"]["questions"][0]["options"]] == [True, False]
@@ -258,7 +258,7 @@ async def test_a_client_can_say_that_nobody_answered_and_never_a_yes(tmp_path):
         assert isinstance(await engine.submit(yes), cmd.Reject)
         await submit(engine, cmd.ApprovalAnswer(session=session, id=asked.id, decision="reject_once", by="program"))
         events = await read_until(engine, session, ev.TurnFinished)
-        [resolved] = [each for each in events if isinstance(each, ev.ApprovalResolved)]
+        [resolved] = [event for event in events if isinstance(event, ev.ApprovalResolved)]
         assert (resolved.decision, resolved.by) == ("reject_once", "program")
-        told = [each.content for each in engine.state(session).messages if hasattr(each, "call_id")]
-        assert told == ["Not run: The program refused this call. Nothing was changed."]
+        contents = [message.content for message in engine.state(session).messages if hasattr(message, "call_id")]
+        assert contents == ["Not run: The program refused this call. Nothing was changed."]

@@ -106,6 +106,6 @@ async def test_one_that_is_configured_but_missing_or_broken_says_so(tmp_path):
         (case.project / "web" / "tsconfig.json").write_text("{}")
         (case.project / "ruff.toml").write_text("no = 1 toml\n")
         await case.turn()
-        told = case.results()[-1]
-        assert "tsc in web failed with exit code 3\n  it is broken" in told
-        assert "ruff failed with exit code 2" in told
+        report = case.results()[-1]
+        assert "tsc in web failed with exit code 3\n  it is broken" in report
+        assert "ruff failed with exit code 2" in report

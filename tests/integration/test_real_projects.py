@@ -175,7 +175,7 @@ async def played(engine: Engine, session: str) -> str:
 async def test_a_bug_is_fixed_in_the_shadow_and_the_disk_follows_each_verdict(tmp_path, recipe, tier):
     project = await asyncio.to_thread(project_of, recipe, tmp_path / "project")
     before = tree(project)
-    assert [passes(project, each) for each in recipe.tests] == [False] * 3
+    assert [passes(project, test) for test in recipe.tests] == [False] * 3
     script = script_of(recipe, tmp_path / "script.yaml")
     engine = Engine(project, options=EngineOptions(watch=False, model=script, tier=tier))
     try:
@@ -190,8 +190,8 @@ async def test_a_bug_is_fixed_in_the_shadow_and_the_disk_follows_each_verdict(tm
         assert state.messages[-1].content == "All tests pass."
 
         assert git(project, "status", "--porcelain") == ""
-        assert {path: each for path, each in tree(project).items() if "__pycache__" not in path} == {
-            path: each for path, each in before.items() if "__pycache__" not in path
+        assert {path: content for path, content in tree(project).items() if "__pycache__" not in path} == {
+            path: content for path, content in before.items() if "__pycache__" not in path
         }
         assert list(state.changes) == [recipe.source]
         check = state.changes[recipe.source].check
@@ -203,11 +203,11 @@ async def test_a_bug_is_fixed_in_the_shadow_and_the_disk_follows_each_verdict(tm
         assert answer.diff is not None
         hunks = tuple(hunk.id for hunk in answer.diff.change.hunks)
         assert len(hunks) == 3
-        for given, expected in ((hunks[:2], [True, True, False]), (hunks[2:], [True] * 3)):
-            verdict = cmd.HunkResolve(session=session, path=recipe.source, verdict="accept", hunks=given)
+        for hunk_ids, expected in ((hunks[:2], [True, True, False]), (hunks[2:], [True] * 3)):
+            verdict = cmd.HunkResolve(session=session, path=recipe.source, verdict="accept", hunks=hunk_ids)
             assert isinstance(await engine.submit(verdict), cmd.Ack)
             await engine.wait_idle(session)
-            assert [passes(project, each) for each in recipe.tests] == expected
+            assert [passes(project, test) for test in recipe.tests] == expected
         assert git(project, "status", "--porcelain") == f" M {recipe.source}\n"
         assert state.changes == {}
     finally:

@@ -121,9 +121,9 @@ class Hour:
         """Wait until all of these words stand on the screen together; return it."""
         while True:
             for word in words:
-                shown = self._tmux.until(word)
-            if all(word in shown for word in words):
-                return shown
+                screen = self._tmux.until(word)
+            if all(word in screen for word in words):
+                return screen
 
     def stop(self, name: str, *words: str) -> None:
         """A stop of the hour: what has to be seen is, and is written down."""
@@ -135,12 +135,12 @@ class Hour:
         self._tmux.until_still()
         self._tmux.run("send-keys", *keys)
 
-    def press_until(self, seen: str, key: str, *, gone: str = "", looks: int = 20) -> None:
+    def press_until(self, seen: str, key: str, *, absent_text: str = "", looks: int = 20) -> None:
         """Press a key again until it has had its effect: what has just come up takes no key for half a second."""
         for _ in range(30):
             self.press(key)
             with suppress(TimeoutError):
-                self._tmux.until(seen, looks=looks, without=gone)
+                self._tmux.until(seen, looks=looks, without=absent_text)
                 return
         raise TimeoutError(f"{key} did not lead to {seen!r}: {self._tmux.run('capture-pane', '-p')}")
 
@@ -196,7 +196,7 @@ def morning(hour: Hour, project: Path) -> None:
         "turn", "the receipt names the currency", "Ran python3 -m unittest -q · 2 passed", "4 to review", "f3 trust it"
     )
     assert git(project, "status", "--porcelain") == ""
-    hour.press_until("What shall be done", "F3", gone="f3 trust it")
+    hour.press_until("What shall be done", "F3", absent_text="f3 trust it")
     hour.press_until("Tour 3/5", "BTab")
     hour.types("/mode agent")
     hour.sees(" Agent   openai")
@@ -209,7 +209,7 @@ def morning(hour: Hour, project: Path) -> None:
         hour.sees(f"❝ {comment}")
     hour.press("S")
     hour.stop("comments", "Your comments, as one message", *COMMENTS.values())
-    hour.press_until("My comments on your pending changes", "s", gone="as one message")
+    hour.press_until("My comments on your pending changes", "s", absent_text="as one message")
     hour.stop("answered", "says what it is of.", "{total(prices):.2f} EUR")
 
 
@@ -220,13 +220,13 @@ def noon(hour: Hour) -> None:
     hour.stop("accepted", "u undoes", "Tour 5/5")
     hour.press("F1")
     hour.stop("help", "Keys: Prompt")
-    hour.press_until("/commit commits what you accepted", "Escape", gone="Keys: Prompt")
+    hour.press_until("/commit commits what you accepted", "Escape", absent_text="Keys: Prompt")
     hour.types("/commit")
     hour.stop("commit", "on main · one commit", "Mend the tax and show the currency")
     for split in ("one for each todo", "one for each prompt"):
         hour.press_until(split, "F2", looks=200)
     hour.stop("commit-split", "one for each prompt", "Add the tax as a share")
-    hour.press_until("Committed", "C-s", gone="Commit what you accepted", looks=200)
+    hour.press_until("Committed", "C-s", absent_text="Commit what you accepted", looks=200)
     hour.stop("committed", "Committed")
     hour.types("/pr")
     hour.stop("pull-request", "Tax as a share")
@@ -244,7 +244,7 @@ def next_day(hour: Hour) -> None:
     hour.press_until("Go back", "Escape")
     hour.stop("rewind", "Shorten the docstring")
     hour.press("Enter")
-    hour.press_until("▌ Shorten the docstring", "b", gone="Back to")
+    hour.press_until("▌ Shorten the docstring", "b", absent_text="Back to")
     hour.stop("rewound", "▌ Shorten the docstring")
     hour.press_until("What shall be done", "C-c")
     hour.types("/export md ../hour.md")
@@ -258,15 +258,15 @@ async def test_an_hour_of_work(project: Path, tmp_path: Path) -> None:
     async with provider_server(plays=plays, find_play=find_play, strict=True) as server:
         tmux = Tmux(tmp_path)
         hour = Hour(tmux, tmp_path / "hour")
-        told = {name: value for name, value in environment(server).items() if name != "TERM"}  # which tmux says
+        variables = {name: value for name, value in environment(server).items() if name != "TERM"}  # which tmux says
         program = [sys.executable, str(ROOT / "agent_tui.py"), str(project), "--model", "openai/tiny-1"]
 
         def pass_the_time() -> None:
-            tmux.start(*program, size=SIZE, environment=told)
+            tmux.start(*program, size=SIZE, environment=variables)
             morning(hour, project)
             noon(hour)
             tmux.until_ended()
-            tmux.start(*program[:3], "-c", size=SIZE, environment=told)
+            tmux.start(*program[:3], "-c", size=SIZE, environment=variables)
             next_day(hour)
             tmux.until_ended()
 
@@ -275,7 +275,7 @@ async def test_an_hour_of_work(project: Path, tmp_path: Path) -> None:
         finally:
             tmux.run("kill-server")
     commits = git(project, "log", "--format=%an: %s", "--name-only").split("\n")
-    assert [each for each in commits if each][:6] == [
+    assert [line for line in commits if line][:6] == [
         "Ada: Show two places, and say what the rate is of", "till/receipt.py", "till/tax.py",
         "Ada: Add the tax as a share", "test_till.py", "till/basket.py",
     ]  # fmt: skip
@@ -284,4 +284,6 @@ async def test_an_hour_of_work(project: Path, tmp_path: Path) -> None:
     assert git(project, "rev-parse", "HEAD").strip() in pushed
     assert (project / "till" / "basket.py").read_text() == BASKET.replace("len(prices) == 0", "not prices")
     exported = (tmp_path / "hour.md").read_text()
-    assert [each for each in (*COMMENTS.values(), "the receipt names the currency") if each not in exported] == []
+    assert [
+        comment for comment in (*COMMENTS.values(), "the receipt names the currency") if comment not in exported
+    ] == []

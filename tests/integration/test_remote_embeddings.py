@@ -79,12 +79,12 @@ def embed(text):
 async def server(monkeypatch):
     monkeypatch.setattr(remote_meaning, "_PAUSE", 0.0)
     monkeypatch.setenv("WORK_KEY", KEY)
-    made = EmbeddingServer()
-    async with await asyncio.start_server(made.serve, "127.0.0.1", 0) as listening:
+    embedding_server = EmbeddingServer()
+    async with await asyncio.start_server(embedding_server.serve, "127.0.0.1", 0) as listening:
         port = listening.sockets[0].getsockname()[1]
-        made.url = f"http://127.0.0.1:{port}/v1"
-        configure(made)
-        yield made
+        embedding_server.url = f"http://127.0.0.1:{port}/v1"
+        configure(embedding_server)
+        yield embedding_server
 
 
 def configure(server, beside=""):
@@ -142,16 +142,16 @@ async def test_vectors_are_fetched_kept_by_model_and_compared(project, server):
 async def test_a_search_from_the_shell_compares_by_the_model_that_sessions_have_asked(project, server, capsys):
     words = parse(["index", "search", "where do letters go", "--limit", "1", str(project)])
     await asyncio.to_thread(run, words)
-    said = capsys.readouterr()
-    assert "work/small-embed knows 0 pieces of the project. Until it knows nine tenths" in said.err
+    output = capsys.readouterr()
+    assert "work/small-embed knows 0 pieces of the project. Until it knows nine tenths" in output.err
     assert not server.asked, "a search from the shell fetches no vectors of the project"
     async with session_in(project, access()) as (engine, session):
         engine._load().services.models = type(engine._models)()  # the real providers
         await fill(engine, session)
     server.texts.clear()
     await asyncio.to_thread(run, words)
-    said = capsys.readouterr()
-    assert (said.out, said.err) == ("mail.py:1-2  send_receipt\n", "")
+    output = capsys.readouterr()
+    assert (output.out, output.err) == ("mail.py:1-2  send_receipt\n", "")
     assert server.texts == ["where do letters go"] * 2, "the question, and its first line"
     server.failures = [500] * 9
     await asyncio.to_thread(run, words)

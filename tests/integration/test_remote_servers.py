@@ -54,8 +54,8 @@ async def test_tools_of_a_remote_server_are_called_with_the_headers_of_its_entry
         model = script(tmp_path, far("say", text="hi"), far("count", to=2), "Done.")
         async with session_in(project, model=model, trust=True) as (engine, session):
             seen = await run_turn(engine, session)
-            assert [each.content for each in results(engine, session)] == ["hi", "counted to 2"]
-            assert [each.text for each in seen if isinstance(each, ev.ToolOutput)] == COUNTED
+            assert [result.content for result in results(engine, session)] == ["hi", "counted to 2"]
+            assert [output.text for output in seen if isinstance(output, ev.ToolOutput)] == COUNTED
             assert engine.state(session).foreign_sources == {"127.0.0.1": None}
     assert {headers.get("x-token") for _, _, headers in server.requests} == {"Key token-of-the-user"}
 
@@ -77,7 +77,7 @@ async def test_each_call_is_asked_about_with_the_host_that_it_goes_to_even_where
             assert isinstance(await engine.submit(answer), cmd.Ack)
             await read_until(engine, session, ev.TurnFinished)
             assert results(engine, session)[0].is_error
-    assert not [each for each in server.bodies if b"tools/call" in each]
+    assert not [body for body in server.bodies if b"tools/call" in body]
 
 
 async def test_a_rule_about_its_host_denies_a_remote_server(tmp_path, project):
@@ -141,9 +141,9 @@ async def test_a_server_that_is_busy_is_tried_again_and_one_that_is_gone_is_told
         async with session_in(project, model=model, trust=True) as (engine, session):
             await run_turn(engine, session)
             assert results(engine, session)[0].content == "hi"
-    gone, other = server.port, tmp_path / "other"
+    port, other = server.port, tmp_path / "other"
     other.mkdir()
-    configure(f"http://127.0.0.1:{gone}/mcp2")
+    configure(f"http://127.0.0.1:{port}/mcp2")
     called = {"tool_calls": [dict(zip(("name", "arguments"), far("say", text="back"), strict=True))]}
     turns = [{"steps": [{"text": "Done."}]}, {"steps": [called, {"text": "Done."}]}]
     (other / "script.json").write_text(json.dumps({"turns": turns}))
@@ -151,7 +151,7 @@ async def test_a_server_that_is_busy_is_tried_again_and_one_that_is_gone_is_told
     async with session_in(project, model=model, trust=True) as (engine, session):
         await run_turn(engine, session)
         assert "far failed: 127.0.0.1 can't be reached" in told(engine, session)
-        async with serving(port=gone, path="/mcp2"):
+        async with serving(port=port, path="/mcp2"):
             await run_turn(engine, session)
             assert results(engine, session)[0].content == "back"
 
@@ -166,7 +166,7 @@ async def test_a_call_that_was_not_taken_is_repeated_over_a_new_connection(tmp_p
         ):
             await run_turn(engine, session)
             assert results(engine, session)[0].content == "hi"
-    assert sum(b"tools/call" in each for each in server.bodies) == 2
+    assert sum(b"tools/call" in body for body in server.bodies) == 2
 
 
 async def test_a_call_that_may_have_been_taken_is_not_repeated(tmp_path, project):
@@ -176,17 +176,17 @@ async def test_a_call_that_may_have_been_taken_is_not_repeated(tmp_path, project
         model = script(tmp_path, far("say", text="hi"), far("say", text="again"), "Done.")
         async with session_in(project, model=model, trust=True) as (engine, session):
             await run_turn(engine, session)
-            failed, said = results(engine, session)
+            failed, reply = results(engine, session)
             assert "far failed: 127.0.0.1 answers with an error (502)" in failed.content
-            assert said.content == "again"
-    assert sum(b"tools/call" in each for each in server.bodies) == 2
+            assert reply.content == "again"
+    assert sum(b"tools/call" in body for body in server.bodies) == 2
 
 
 async def test_a_certificate_that_nobody_vouches_for_ends_the_connection(tmp_path, project):
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     what = f"req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -keyout {key} -out {certificate}"
-    made = await asyncio.create_subprocess_exec("openssl", *what.split(), "-subj", "/CN=localhost", stderr=DEVNULL)
-    assert await made.wait() == 0
+    process = await asyncio.create_subprocess_exec("openssl", *what.split(), "-subj", "/CN=localhost", stderr=DEVNULL)
+    assert await process.wait() == 0
     async with serving(ssl_keyfile=str(key), ssl_certfile=str(certificate)) as server:
         configure(server.url)
         async with session_in(project, model=script(tmp_path, "Done."), trust=True) as (engine, session):
@@ -221,12 +221,12 @@ async def test_a_server_asks_the_user_in_the_middle_of_a_call(tmp_path, project)
             assert isinstance(await engine.submit(cmd.TurnSubmit(session=session, text="Go")), cmd.Ack)
             asked = (await read_until(engine, session, ev.QuestionAsked))[-1]
             assert asked.title == "The MCP server far asks"
-            given = (
+            answers = (
                 QuestionAnswer(question="name", options=("choice:0",)),
                 QuestionAnswer(question="count", text="3"),
                 QuestionAnswer(question="is_bright", options=("choice:1",)),
             )
-            reply = await engine.submit(cmd.QuestionReply(session=session, id=asked.id, answers=given))
+            reply = await engine.submit(cmd.QuestionReply(session=session, id=asked.id, answers=answers))
             assert isinstance(reply, cmd.Ack), reply
             await read_until(engine, session, ev.TurnFinished)
             assert results(engine, session)[0].content == 'accept {"name":"red","count":3,"is_bright":false}'
@@ -270,15 +270,15 @@ async def test_a_call_that_hangs_ends_when_the_user_stops_its_server(tmp_path, p
         async with session_in(project, model=model, trust=True) as (engine, session):
             assert isinstance(await engine.submit(cmd.TurnSubmit(session=session, text="Go")), cmd.Ack)
             rows: tuple[q.ServerRow, ...] = ()
-            while not any(b'"hang"' in each for each in server.bodies):
+            while not any(b'"hang"' in body for body in server.bodies):
                 rows = (await engine.query(q.ServersQuery(session=session))).servers
             (row,) = rows
-            wanted = cmd.ServerControl(session=session, server="far", action="stop", digest=row.digest)
-            assert isinstance(await engine.submit(wanted), cmd.Ack)
+            command = cmd.ServerControl(session=session, server="far", action="stop", digest=row.digest)
+            assert isinstance(await engine.submit(command), cmd.Ack)
             await read_until(engine, session, ev.TurnFinished)
-            stopped, said = results(engine, session)
+            stopped, reply = results(engine, session)
             assert "The user stopped it." in stopped.content
-            assert said.content == "back"
+            assert reply.content == "back"
 
 
 HELPER = (

@@ -89,8 +89,8 @@ async def test_n16a_a_directory_that_moved_is_told_as_one_group(project):
 
 
 async def test_n16a_box_run_tells_a_rename_in_one_line(project):
-    told = await said(project, "box", "run", ".", "git mv a.txt z.txt")
-    lines = [line for line in told.err.splitlines() if ".txt" in line]
+    result = await said(project, "box", "run", ".", "git mv a.txt z.txt")
+    lines = [line for line in result.err.splitlines() if ".txt" in line]
     assert lines == ["renamed    a.txt -> z.txt"]
 
 

@@ -24,8 +24,8 @@ GET = "curl -s --max-time 20 " + URL
 
 def documents(engine, session) -> list[d.TerminalCommandMetadata]:
     turns = engine.state(session).turns
-    found = [each for one in turns for each in one.list_finished_documents()]
-    return [each.metadata for each in found if isinstance(each, d.TerminalCommandDocument)]
+    finished_documents = [document for one in turns for document in one.list_finished_documents()]
+    return [document.metadata for document in finished_documents if isinstance(document, d.TerminalCommandDocument)]
 
 
 def git(*words: str, cwd: Path) -> str:
@@ -44,8 +44,8 @@ def auto(project) -> Path:  # noqa: F811
     return project
 
 
-def asking(text: str, *wanted: str, **more):
-    return command(text, required_permissions=list(wanted), **more)
+def asking(text: str, *permissions: str, **more):
+    return command(text, required_permissions=list(permissions), **more)
 
 
 # network: the hosts that the command names, once
@@ -65,7 +65,7 @@ async def test_the_hosts_that_a_command_names_are_asked_about_before_it_runs_and
         assert "hello" in granted.output
         assert (refused.requested_permissions, refused.permissions) == ((), ())
         assert "Run again" not in results(engine, session)[0]
-        lines = [each for each in audit(engine, session) if each.kind == "approval.asked"]
+        lines = [entry for entry in audit(engine, session) if entry.kind == "approval.asked"]
         assert lines[0].data["permissions"] == ["network"]
 
 
@@ -82,8 +82,8 @@ async def test_m6_always_for_the_hosts_is_for_exactly_this_command_with_this_req
     steps = [asking(text, "network"), asking(text, "network"), asking(f"{text} ", "network"), says("ok")]
     async with engine_of(auto, *steps) as (engine, session):
         seen = asked(await turn(engine, session, "allow_always"))
-        assert [each.subject for each in seen] == [text, f"{text} "]
-        assert [each.shown for each in SavedRules(auto).load()] == [text]
+        assert [request.subject for request in seen] == [text, f"{text} "]
+        assert [rule.shown for rule in SavedRules(auto).load()] == [text]
         assert "hello" in documents(engine, session)[1].output
 
 
@@ -123,8 +123,8 @@ async def test_commits_stay_in_the_box_for_the_review_and_need_no_question(auto)
     text = "git add a.txt && git -c user.name=a -c user.email=a@b commit -qm one && git log --oneline | wc -l"
     async with engine_of(auto, asking(text, "git_write"), says("ok")) as (engine, session):
         assert asked(await turn(engine, session)) == []
-        [made] = documents(engine, session)
-        assert (made.permissions, made.output.strip()) == (("git_write",), "1")
+        [metadata] = documents(engine, session)
+        assert (metadata.permissions, metadata.output.strip()) == (("git_write",), "1")
     assert git("rev-list", "--all", cwd=auto) == ""
 
 

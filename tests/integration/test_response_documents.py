@@ -46,8 +46,8 @@ def run_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str], *steps: Any) ->
         (project / name).write_text(text)
     (project / "shop/b.py").chmod(0o755)
     configured('[commands]\npolicy = "auto"\n')
-    said = PrintArguments(directory=project, prompt="Do it", output_format="json", accept=("all",))
-    run_print(said, models=access(list(steps)))
+    arguments = PrintArguments(directory=project, prompt="Do it", output_format="json", accept=("all",))
+    run_print(arguments, models=access(list(steps)))
     response = json.loads(capsys.readouterr().out)
     schema = json.loads((ROOT / "docs" / "response.schema.json").read_text())
     jsonschema.Draft202012Validator(schema).validate(response)
@@ -56,40 +56,40 @@ def run_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str], *steps: Any) ->
 
 
 def test_each_file_of_a_patch_is_a_document_of_its_own(tmp_path, capsys):
-    shown = run_turn(tmp_path, capsys, calls(("apply_patch", {"input": PATCH})), says("Done."))
-    edits = [each["metadata"] for each in shown if each["type"] == "file_edit"]
-    told = [
-        (each["operation"], each["filePath"], each["renamedFrom"], each["added"], each["removed"]) for each in edits
+    documents = run_turn(tmp_path, capsys, calls(("apply_patch", {"input": PATCH})), says("Done."))
+    edits = [document["metadata"] for document in documents if document["type"] == "file_edit"]
+    rows = [
+        (edit["operation"], edit["filePath"], edit["renamedFrom"], edit["added"], edit["removed"]) for edit in edits
     ]
-    assert told == [
+    assert rows == [
         ("edit", "shop/a.py", "", 1, 1),
         ("create", "new.py", "", 1, 0),
         ("delete", "old.py", "", 0, 1),
         ("rename", "shop/c.py", "shop/b.py", 1, 1),
     ]
-    assert [bool(each["diff"]) for each in edits] == [True, False, False, True]
+    assert [bool(edit["diff"]) for edit in edits] == [True, False, False, True]
     assert edits[0]["diff"] == {"oldString": "x = 1\n", "newString": "x = 2\n", "startLine": 1, "endLine": 1}
     assert (tmp_path / "project/shop/c.py").stat().st_mode & 0o777 == 0o755
-    assert len({each["toolCallId"] for each in edits}) == 1
-    assert [each["sequence"] for each in shown] == list(range(1, len(shown) + 1))
+    assert len({edit["toolCallId"] for edit in edits}) == 1
+    assert [document["sequence"] for document in documents] == list(range(1, len(documents) + 1))
 
 
 def test_a_failed_call_has_a_document_of_its_error(tmp_path, capsys):
     read = ("read_file", {"target_file": "shop/none.py"})
-    shown = run_turn(tmp_path, capsys, calls(read), says("Not there."))
-    call, error, _ = shown
+    documents = run_turn(tmp_path, capsys, calls(read), says("Not there."))
+    call, error, _ = documents
     assert (call["type"], call["metadata"]["result"]["status"]) == ("tool_call", "error")
     assert (error["type"], error["content"]) == ("error", "shop/none.py does not exist.")
-    told = error["metadata"]
-    assert (told["errorCode"], told["source"]) == ("FILE_NOT_FOUND", "read_file")
-    assert told["details"]
-    assert told["toolCallId"] == call["metadata"]["toolCallId"]
+    metadata = error["metadata"]
+    assert (metadata["errorCode"], metadata["source"]) == ("FILE_NOT_FOUND", "read_file")
+    assert metadata["details"]
+    assert metadata["toolCallId"] == call["metadata"]["toolCallId"]
 
 
 def test_commands_and_blocks_say_where_and_what_for(tmp_path, capsys):
     run = ("run_terminal_cmd", {"command": "cd shop && pwd"})
-    shown = run_turn(tmp_path, capsys, calls(run, ("run_terminal_cmd", {"command": "pwd"})), says(ANSWER))
-    ran = [each["metadata"] for each in shown if each["type"] == "terminal_command"]
+    documents = run_turn(tmp_path, capsys, calls(run, ("run_terminal_cmd", {"command": "pwd"})), says(ANSWER))
+    ran = [document["metadata"] for document in documents if document["type"] == "terminal_command"]
     assert ran[1]["workingDirectory"] == str(tmp_path / "project/shop") == ran[1]["output"].strip()
-    blocks = [each["metadata"]["purpose"] for each in shown if each["type"] == "code_block"]
+    blocks = [document["metadata"]["purpose"] for document in documents if document["type"] == "code_block"]
     assert blocks == ["new_code", "suggestion", "example"]

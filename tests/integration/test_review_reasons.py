@@ -41,8 +41,8 @@ def review(project: Path, *words: str) -> int:
 
 def lines_of(capsys) -> dict[str, str]:
     """The reason that is told of each path that was left."""
-    told = [line.split(maxsplit=2) for line in capsys.readouterr().err.splitlines() if line.startswith("left ")]
-    return {path: why for _, path, why in told}
+    lines = [line.split(maxsplit=2) for line in capsys.readouterr().err.splitlines() if line.startswith("left ")]
+    return {path: why for _, path, why in lines}
 
 
 def test_n43_each_path_that_is_not_written_is_named_with_its_reason(project, capsys):

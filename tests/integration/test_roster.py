@@ -39,8 +39,8 @@ def give(part: str, **more: str) -> tuple[str, dict[str, object]]:
 
 
 def read_dialog(app: AgentApp) -> str:
-    shown = app.screen.query_one(Transcript)
-    return "\n".join(shown.render_line(y).text.rstrip() for y in range(shown.size.height))
+    transcript = app.screen.query_one(Transcript)
+    return "\n".join(transcript.render_line(y).text.rstrip() for y in range(transcript.size.height))
 
 
 @contextlib.asynccontextmanager
@@ -69,7 +69,7 @@ async def test_one_is_read_while_it_works_and_stopped_and_what_it_has_is_kept(pr
     async with open_team(project) as (app, pilot, _):
         rows = read_rows(app)
         assert "✓ generalPurpose · Do rounding" in rows
-        assert all(f"generalPurpose · Do {each}" in rows for each in ("rate", "docs", "asks"))
+        assert all(f"generalPurpose · Do {name}" in rows for name in ("rate", "docs", "asks"))
         docs = mark(app, "Do docs")
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, SubagentDialog) and "Listed" in read_dialog(app))
@@ -112,15 +112,15 @@ async def test_a_question_reaches_the_user_a_clash_is_told_and_what_has_ended_ca
 async def test_the_user_names_the_subagent_and_the_model_is_told(project):
     async with open_build(project, {"parent": [says("I shall.")]}) as (engine, team):
         await converse(engine, team.session, "[part parent] @agent-explore where is the rate?")
-        [sent] = [each for each in engine.state(team.session).messages if isinstance(each, UserMessage)]
+        [sent] = [message for message in engine.state(team.session).messages if isinstance(message, UserMessage)]
         assert "The user wants the subagent `explore` for this" in sent.content
         refused = await engine.submit(cmd.TurnSubmit(session=team.session, text="@agent:explorer look"))
         assert isinstance(refused, cmd.Reject)
         assert "there is no subagent 'explorer'" in refused.message
         assert "generalPurpose, explore" in refused.hint
-        found = await engine.query(CompletionQuery(session=team.session, pattern="agent-e"))
-        assert isinstance(found, CompletionAnswer)
-        assert [each.word for each in found.completions] == ["agent-explore"]
+        answer = await engine.query(CompletionQuery(session=team.session, pattern="agent-e"))
+        assert isinstance(answer, CompletionAnswer)
+        assert [completion.word for completion in answer.completions] == ["agent-explore"]
 
 
 async def test_the_kinds_say_what_keeps_one_from_starting(project):
@@ -133,18 +133,18 @@ async def test_the_kinds_say_what_keeps_one_from_starting(project):
     (agents / "none.md").write_text("no front matter\n")
     trust(project)
     async with open_build(project, {}) as (engine, team):
-        found = await engine.query(AgentsQuery(session=team.session))
-        assert isinstance(found, AgentsAnswer)
-        good, odd, general, explore, browser = found.agents
+        answer = await engine.query(AgentsQuery(session=team.session))
+        assert isinstance(answer, AgentsAnswer)
+        good, odd, general, explore, browser = answer.agents
         assert (good.model, good.other_model) == ("", "sonnet")
         assert (good.name, good.tools, good.refusal) == ("good", ("grep", "read_file"), "")
         assert "allowed-tools" in odd.refusal
         assert (general.name, general.tools, explore.is_readonly) == ("generalPurpose", None, True)
         assert browser.name == "browser-use"
-        assert [each.path for each in found.skipped] == [".claude/agents/none.md"]
+        assert [extension.path for extension in answer.skipped] == [".claude/agents/none.md"]
 
 
 async def test_a_subagent_that_was_never_there_has_no_events(project):
     async with open_build(project, {}) as (engine, _):
         with pytest.raises(AgentTuiError, match="no session"):
-            [each async for each in engine.events("sub_0000000000000000")]
+            [envelope async for envelope in engine.events("sub_0000000000000000")]

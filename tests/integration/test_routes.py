@@ -47,9 +47,9 @@ async def test_an_overloaded_model_gives_way_to_the_next_within_the_step_and_is_
         (taken,) = of(events, ev.RouteTaken)
         assert (taken.model, taken.instead_of) == ("second/n", "first/m")
         assert "verloaded" in taken.reason
-        assert any("second/n goes on with this turn" in each.message for each in of(events, ev.Notice))
+        assert any("second/n goes on with this turn" in notice.message for notice in of(events, ev.Notice))
         assert round(sum(waited), 6) <= routes.FALLBACK_BUDGET
-        assert [each.model for each in of(events, ev.StepFinished)] == ["second/n"]
+        assert [event.model for event in of(events, ev.StepFinished)] == ["second/n"]
         asked = len(first.answered)
         events = await run_turn(engine, session)
         assert of(events, ev.RouteTaken)[0].model == "first/m"
@@ -80,16 +80,20 @@ async def test_a_model_that_is_not_there_gives_way_at_once_and_a_wrong_request_g
 
 
 async def test_each_fallback_is_asked_in_its_turn_and_the_last_error_ends_the_turn(tmp_path, waited):
-    gone = ProviderSettings(base_url="http://127.0.0.1:9/v1")
+    dead_provider = ProviderSettings(base_url="http://127.0.0.1:9/v1")
     async with provider_server([Step(status=401, error="bad key")]) as second:
         settings = Settings(
-            providers={"first": gone, "second": ProviderSettings(base_url=second.openai_url), "third": gone},
+            providers={
+                "first": dead_provider,
+                "second": ProviderSettings(base_url=second.openai_url),
+                "third": dead_provider,
+            },
             routes=chat("second/n", "third/o"),
         )
         engine, session = await engine_of(tmp_path, settings)
         events = await run_turn(engine, session)
-        assert [each.model for each in of(events, ev.RouteTaken)] == ["second/n", "third/o"]
-        assert {each.instead_of for each in of(events, ev.RouteTaken)} == {"first/m"}
+        assert [event.model for event in of(events, ev.RouteTaken)] == ["second/n", "third/o"]
+        assert {event.instead_of for event in of(events, ev.RouteTaken)} == {"first/m"}
         assert of(events, ev.TurnFinished)[0].reason == "failed"
         assert "third" in of(events, ev.TurnFinished)[0].message
         await engine.close()
@@ -99,10 +103,10 @@ async def test_a_fallback_that_can_not_be_used_is_told_once_and_passed_over(tmp_
     async with provider_server(["One.", "Two."]) as first:
         settings = Settings(providers=served((first,), "first"), routes=chat("nobody/x"))
         engine, session = await engine_of(tmp_path, settings)
-        said = of(await run_turn(engine, session) + await run_turn(engine, session), ev.Notice)
-        said += of([each.event async for each in all_of(engine, session)], ev.Notice)
-        told = {each.message for each in said if "nobody/x" in each.message}
-        assert [each.startswith("The fallback model nobody/x can't be used") for each in told] == [True]
+        notices = of(await run_turn(engine, session) + await run_turn(engine, session), ev.Notice)
+        notices += of([envelope.event async for envelope in all_of(engine, session)], ev.Notice)
+        messages = {notice.message for notice in notices if "nobody/x" in notice.message}
+        assert [message.startswith("The fallback model nobody/x can't be used") for message in messages] == [True]
         await engine.close()
 
 
@@ -122,7 +126,7 @@ async def test_a_mode_has_a_model_and_an_effort_of_its_own_and_switching_back_re
         await run_turn(engine, session)
         await engine.submit(cmd.ModeSet(session=session, mode="agent"))
         await run_turn(engine, session)
-        assert [each.json.get("reasoning_effort") for each in (*first.answered, *second.answered)] == [
+        assert [request.json.get("reasoning_effort") for request in (*first.answered, *second.answered)] == [
             "low",
             "low",
             "high",
@@ -143,8 +147,8 @@ async def test_an_effort_that_was_chosen_is_sent_and_is_there_again_after_a_rest
         again._apply_settings(again._load().services, LoadedSettings(settings=settings))
         await submit(again, cmd.SessionResume(session=session))
         await run_turn(again, session)
-        assert [each.json.get("reasoning_effort") for each in first.answered] == [None, "high", "high"]
-        assert [each.effort for each in await told(again, session, ev.RouteTaken)] == ["high"]
+        assert [request.json.get("reasoning_effort") for request in first.answered] == [None, "high", "high"]
+        assert [event.effort for event in await told(again, session, ev.RouteTaken)] == ["high"]
         await again.close()
 
 
@@ -157,14 +161,14 @@ async def test_an_effort_that_the_model_does_not_have_is_the_nearest_below_and_t
         await run_turn(engine, session)
         route = engine.state(session).model_choices.route
         assert (route.effort, route.wanted) == ("xhigh", "max")
-        said = [each.message for each in await told(engine, session, ev.Notice) if "effort" in each.message]
-        assert len(said) == 1
-        assert "first/gpt-5.4 has no effort max: xhigh is used; it has" in said[0]
+        messages = [notice.message for notice in await told(engine, session, ev.Notice) if "effort" in notice.message]
+        assert len(messages) == 1
+        assert "first/gpt-5.4 has no effort max: xhigh is used; it has" in messages[0]
         await submit(engine, cmd.ModelSet(session=session, model="first/unknown-thing"))
-        said = [each.message for each in await told(engine, session, ev.Notice) if "effort" in each.message]
-        assert "first/unknown-thing has no effort to choose, as far as is known: max is not asked for." in said[1]
+        messages = [notice.message for notice in await told(engine, session, ev.Notice) if "effort" in notice.message]
+        assert "first/unknown-thing has no effort to choose, as far as is known: max is not asked for." in messages[1]
         await run_turn(engine, session)
-        assert [each.json.get("reasoning_effort") for each in first.answered] == ["xhigh", "xhigh", None]
+        assert [request.json.get("reasoning_effort") for request in first.answered] == ["xhigh", "xhigh", None]
         await engine.close()
 
 
@@ -182,7 +186,7 @@ async def test_an_effort_chosen_in_a_mode_with_its_own_holds_for_that_mode(tmp_p
             cmd.EffortSet(session=session),
         ):
             await submit(engine, command)
-        taken = [each.effort for each in await told(engine, session, ev.RouteTaken)]
+        taken = [event.effort for event in await told(engine, session, ev.RouteTaken)]
         assert taken == ["low", "high", "medium", "low", "medium", "high"]
         await engine.close()
 
@@ -216,7 +220,7 @@ async def test_the_table_says_who_does_what_and_what_each_took(tmp_path, waited)
         engine, session = await engine_of(tmp_path, settings)
         await run_turn(engine, session)
         table = await engine.query(q.RoutesQuery(session=session))
-        rows = {(each.job, each.mode): each for each in table.rows}
+        rows = {(row.job, row.mode): row for row in table.rows}
         chat = rows["chat", ""]
         assert (chat.model, chat.effort, chat.wanted, chat.fallback) == ("first/gpt-5.4", "xhigh", "max", ("second/n",))
         assert (rows["chat", "plan"].effort, rows["small", ""].model, rows["small", ""].priced) == (
@@ -225,7 +229,7 @@ async def test_the_table_says_who_does_what_and_what_each_took(tmp_path, waited)
             True,
         )
         assert (rows["apply", ""].own, rows["apply", ""].model, rows["embed", ""].model) == (False, "first/gpt-5.4", "")
-        assert [each.model for each in chat.taken] == ["second/n"]
+        assert [usage.model for usage in chat.taken] == ["second/n"]
         assert table.answering == "second/n"
         await engine.close()
 
@@ -235,19 +239,19 @@ async def test_the_options_of_the_command_line_reach_the_model(tmp_path):
         env = environment(server)
         await run(tmp_path, "-p", "x", "--model", "openai/gpt-5.4", "--effort", "high", env=env)
         await run(tmp_path, "-p", "x", "-c", "--effort", "low", env=env)
-        assert [each.json.get("reasoning_effort") for each in server.answered] == ["high", "low"]
+        assert [request.json.get("reasoning_effort") for request in server.answered] == ["high", "low"]
 
 
 async def test_the_table_is_printed_and_is_json_on_demand(tmp_path):
     async with provider_server([], models=["qwen-a"]) as server:
         env = environment(server)
         del env["ANTHROPIC_API_KEY"], env["ANTHROPIC_BASE_URL"]
-        said = await run(tmp_path, "models", env=env)
+        result = await run(tmp_path, "models", env=env)
         as_json = await run(tmp_path, "models", "--output-format", "json", env=env)
-    lines = said.out.splitlines()
+    lines = result.out.splitlines()
     assert lines[0].split() == ["job", "model", "effort", "window", "price", "fallback"]
     assert lines[1].split()[:3] == ["chat", "openai/qwen-a", "default"]
-    assert [each["job"] for each in json.loads(as_json.out)] == ["chat", "apply", "small", "embed", "subagent"]
+    assert [row["job"] for row in json.loads(as_json.out)] == ["chat", "apply", "small", "embed", "subagent"]
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def killed_at(project: Path, script: Path, size: int) -> None:
     known = set(sessions.iterdir()) if sessions.is_dir() else set()
 
     def reached(screen: Terminal) -> bool:
-        logs = [each / "log.jsonl" for each in (sessions.iterdir() if sessions.is_dir() else ()) if each not in known]
+        logs = [path / "log.jsonl" for path in (sessions.iterdir() if sessions.is_dir() else ()) if path not in known]
         return b"steps" in screen.output[-6_000:] or any(log.is_file() and log.stat().st_size >= size for log in logs)
 
     with started(project, script) as screen:
@@ -84,9 +84,9 @@ def test_d1_the_screen_is_killed_at_any_moment_and_its_engine_ends_cleanly(tmp_p
         assert (project / "a.txt").read_text() == "one\ntwo\nthree\n"
     turns = 0
     for path in SessionStore(project).list_directories():
-        found = scan(path / "log.jsonl")
-        assert found.whole
-        state = fold_events(found.envelopes)
+        log_scan = scan(path / "log.jsonl")
+        assert log_scan.whole
+        state = fold_events(log_scan.envelopes)
         assert state.current_turn is None
         assert set(state.changes) <= {"a.txt", "new.txt"}
         turns += len(state.turns)

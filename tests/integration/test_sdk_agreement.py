@@ -52,19 +52,19 @@ async def read_by_both(dialect: Dialect, step: Step) -> tuple[Accumulated, Answe
 
 def arguments_of(call: Any) -> Any:
     """Of a call as an SDK read it: an object, its JSON, or the free text of a patch."""
-    name, given = call
-    if name == "apply_patch" and isinstance(given, str) and not given.startswith("{"):
-        return {"patch": given}
-    return json.loads(given or "{}") if isinstance(given, str) else given
+    name, arguments = call
+    if name == "apply_patch" and isinstance(arguments, str) and not arguments.startswith("{"):
+        return {"patch": arguments}
+    return json.loads(arguments or "{}") if isinstance(arguments, str) else arguments
 
 
 def assert_agreed(dialect: Dialect, theirs: Accumulated, ours: Answer) -> None:
     exact = dialect != "responses"  # there, several messages and summaries are set apart by blank lines
     for mine, read in ((ours.text, theirs.text), (ours.reasoning, theirs.reasoning)):
         assert mine == read if exact else "".join(mine.split()) == "".join(read.split())
-    assert [each["name"] for each in ours.calls] == [name for name, _ in theirs.calls]
-    assert [json.loads(each["arguments"] or "{}") for each in ours.calls] == [*map(arguments_of, theirs.calls)]
-    assert [each["id"] for each in ours.calls] == theirs.ids
+    assert [call["name"] for call in ours.calls] == [name for name, _ in theirs.calls]
+    assert [json.loads(call["arguments"] or "{}") for call in ours.calls] == [*map(arguments_of, theirs.calls)]
+    assert [call["id"] for call in ours.calls] == theirs.ids
     assert ours.usage is not None
     assert (ours.usage.prompt_tokens, ours.usage.cached_tokens, ours.usage.completion_tokens) == theirs.tokens
     expected = STOPS[dialect][str(theirs.stop)]

@@ -45,7 +45,7 @@ LOOKED_FOR = (
 def list_names() -> Iterator[str]:
     for directory in (*SYSTEM, str(Path(PROGRAM[0]).parent)):
         with contextlib.suppress(OSError):
-            yield from (each.name for each in Path(directory).iterdir())
+            yield from (path.name for path in Path(directory).iterdir())
     yield from LOOKED_FOR
 
 
@@ -84,8 +84,10 @@ def planted(tmp_path) -> Planted:
 
 @pytest.fixture
 def env(planted) -> dict[str, str]:
-    found = environment(None, PATH=planted.path, LD_LIBRARY_PATH=":tools/bin", TERM="xterm-256color")
-    return {name: value for name, value in found.items() if name != "PYTHON_KEYRING_BACKEND"}  # it looks for libraries
+    variables = environment(None, PATH=planted.path, LD_LIBRARY_PATH=":tools/bin", TERM="xterm-256color")
+    return {
+        name: value for name, value in variables.items() if name != "PYTHON_KEYRING_BACKEND"
+    }  # it looks for libraries
 
 
 async def run(planted: Planted, env: dict[str, str], *words: str, stdin: bytes = b"") -> tuple[str, str]:
@@ -151,9 +153,9 @@ def test_n34_no_program_of_the_project_runs_for_the_screen_and_its_engine(plante
 async def test_n34_a_project_that_is_named_counts_like_the_current_directory(planted, env, tmp_path):
     words = ((str(planted.project),), ("--", str(planted.project)))
     env["PATH"] = f"{planted.bin}{os.pathsep}{os.environ['PATH']}"
-    for named in words:
+    for arguments in words:
         process = await asyncio.create_subprocess_exec(
-            *PROGRAM, "doctor", *named, cwd=tmp_path / "outside", env=env, stderr=asyncio.subprocess.PIPE
+            *PROGRAM, "doctor", *arguments, cwd=tmp_path / "outside", env=env, stderr=asyncio.subprocess.PIPE
         )
         _, err = await process.communicate()
         assert str(planted.bin).encode() in err
@@ -182,6 +184,6 @@ def test_n34_nothing_is_said_where_nothing_is_taken_out_and_of_an_active_environ
 
 def test_n34_the_environment_of_the_box_takes_back_what_this_process_left():
     source = {"PATH": "/usr/bin", "AGENT_TUI_USERS_PATH": ".:/project/bin:/usr/bin", "HOME": "/home/me"}
-    made = build_environment(source)
-    assert made["PATH"] == "/project/bin:/usr/bin"
-    assert not any(re.match("AGENT_TUI", name) for name in made)
+    environment = build_environment(source)
+    assert environment["PATH"] == "/project/bin:/usr/bin"
+    assert not any(re.match("AGENT_TUI", name) for name in environment)

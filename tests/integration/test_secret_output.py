@@ -36,10 +36,10 @@ async def test_n16_k5_a_committed_secret_that_is_withheld_is_taken_out_of_what_g
             assert "hunter2hunter2" not in str(envelope)
             if isinstance(envelope.event, ev.TurnFinished):
                 break
-    (found,) = (each.content for each in engine.state(session).messages if isinstance(each, ToolMessage))
-    kept = engine._find_session(session).directory.path
+    (result,) = (message.content for message in engine.state(session).messages if isinstance(message, ToolMessage))
+    session_path = engine._find_session(session).directory.path
     await engine.close()
-    assert found.count("TOKEN=[redacted]") == 2
-    assert "DEBUG=true" in found
-    assert "taken out of what it printed" in found
-    assert not any(b"hunter2hunter2" in path.read_bytes() for path in kept.rglob("*") if path.is_file())
+    assert result.count("TOKEN=[redacted]") == 2
+    assert "DEBUG=true" in result
+    assert "taken out of what it printed" in result
+    assert not any(b"hunter2hunter2" in path.read_bytes() for path in session_path.rglob("*") if path.is_file())

@@ -58,11 +58,11 @@ async def test_n1_the_program_serves_says_where_once_and_ends_cleanly(project, t
     server = await asyncio.create_subprocess_exec(*PROGRAM, *words, env=env, stdout=pipe, stderr=pipe)
     assert server.stdout is not None
     assert server.stderr is not None
-    told = (await server.stdout.readline()).decode().strip()
+    announcement = (await server.stdout.readline()).decode().strip()
     held = json.loads(tokens.read_text())
     assert stat.S_IMODE(tokens.stat().st_mode) == 0o600
     if where == "port":
-        url, _, token = told.partition("#")
+        url, _, token = announcement.partition("#")
         assert (url, token, url.startswith("http://127.0.0.1:")) == (held["url"], held["approve"], True)
         to = [url.rstrip("/") + CHAT]
     else:
@@ -72,10 +72,10 @@ async def test_n1_the_program_serves_says_where_once_and_ends_cleanly(project, t
     headers = ("-H", f"Authorization: Bearer {held['approve']}", "-H", "Content-Type: application/json")
     events = parse_stream(await curl("-d", body, *headers, *to))
     server.send_signal(signal.SIGTERM)
-    rest, said = await server.communicate()
-    assert [each.name for each in events][-2:] == ["done", ""]
+    rest, error_output = await server.communicate()
+    assert [event.name for event in events][-2:] == ["done", ""]
     assert events[-3].data["finalContent"] == "Hello there."
-    assert (server.returncode, rest, b"Traceback" in said) == (0, b"", False)
+    assert (server.returncode, rest, b"Traceback" in error_output) == (0, b"", False)
     assert not at.exists()
 
 
@@ -92,14 +92,14 @@ async def test_n11_no_command_of_the_agent_reaches_the_server_or_its_tokens(proj
     words = ("serve", str(project), "--port", str(port))
     server = await asyncio.create_subprocess_exec(*PROGRAM, *words, env=env, stdout=pipe)
     assert server.stdout is not None
-    told = (await server.stdout.readline()).decode().strip()
+    announcement = (await server.stdout.readline()).decode().strip()
     (held,) = (state / "serve").iterdir()
     body = json.dumps(prompt(model=f"scripted/{script}"))
-    headers = ("-H", f"Authorization: Bearer {told.partition('#')[2]}", "-H", "Content-Type: application/json")
+    headers = ("-H", f"Authorization: Bearer {announcement.partition('#')[2]}", "-H", "Content-Type: application/json")
     whole = json.loads(await curl("-d", body, *headers, f"http://127.0.0.1:{port}{CHAT}"))
     server.send_signal(signal.SIGTERM)
     await server.wait()
-    (ran,) = [each["metadata"] for each in whole["documents"] if each["type"] == "terminal_command"]
+    (ran,) = [document["metadata"] for document in whole["documents"] if document["type"] == "terminal_command"]
     assert "over" in ran["output"]
     assert [word for word in ("approve", "reached", "workspaces") if word in ran["output"]] == []
     assert not held.exists()
@@ -109,7 +109,7 @@ async def test_idle_sessions_are_closed_and_resumed_when_they_are_asked_for(proj
     models = access(*([says(f"Answer {number}.")] for number in range(6)))
     engines = Engines(
         EngineOptions(preload=False, watch=False),
-        lambda at, given: Engine(at, options=given, models=models),
+        lambda at, options: Engine(at, options=options, models=models),
         most_open=2,
         least_idle=0,
     )
@@ -126,8 +126,8 @@ async def test_idle_sessions_are_closed_and_resumed_when_they_are_asked_for(proj
     assert await engines.find(opened[0]) is engine
     assert engine.state(opened[0]).title == "Kept"
     with engines.hold(opened[0]):
-        for each in opened[1:]:
-            await engines.find(each)
+        for session in opened[1:]:
+            await engines.find(session)
         await engines.wait_closed()
         assert engine.state(opened[0]).draft == "so that it is not empty"
     await engines.close()

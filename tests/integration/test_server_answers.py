@@ -75,7 +75,7 @@ async def call_each(tmp_path: Path, project: Path) -> dict[str, str]:
     model = script(tmp_path, *map(odd, SAID), "Done.")
     async with asyncio.timeout(PATIENCE / 1000), session_in(project, model=model, trust=True) as (engine, session):
         await run_turn(engine, session)
-        return dict(zip(SAID, (each.content for each in results(engine, session)), strict=True))
+        return dict(zip(SAID, (result.content for result in results(engine, session)), strict=True))
 
 
 async def test_an_answer_ends_its_call_whatever_it_is_made_of(tmp_path, project):

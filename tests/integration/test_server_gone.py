@@ -184,9 +184,9 @@ async def test_a_model_may_think_for_longer_before_its_first_word(dialect, monke
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_a_sign_of_life_is_not_silence(dialect, monkeypatch):
     monkeypatch.setattr(event_stream, "SILENCE_SECONDS", 2.5)
-    said = "".join(data.decode() for _, data in events(Step(text="x" * 30), dialect, "m"))
+    stream = "".join(data.decode() for _, data in events(Step(text="x" * 30), dialect, "m"))
     ends = {"openai": "finish_reason", "responses": "event: response.output_text.done"}
-    head, _, _ = said.partition(ends.get(dialect, "event: content_block_stop"))
+    head, _, _ = stream.partition(ends.get(dialect, "event: content_block_stop"))
     error = await failure_of(
         dialect, Step(raw=head.rpartition("\n\n")[0] + "\n\n", flood=": on it\n\n"), stall_seconds=1
     )
@@ -217,9 +217,9 @@ def test_n16c_a_certificate_that_is_not_trusted_is_no_permission_error():
     refused.verify_message = "self-signed certificate"
     wrapped = type("ConnectError", (Exception,), {})("TLS")
     wrapped.__cause__ = refused
-    found = build_exception_error(wrapped, Api(label="It", base_url="https://x"))
-    assert (found.code, found.retryable) == ("tls_failed", False)
-    assert "self-signed certificate" in found.message
+    error = build_exception_error(wrapped, Api(label="It", base_url="https://x"))
+    assert (error.code, error.retryable) == ("tls_failed", False)
+    assert "self-signed certificate" in error.message
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -237,11 +237,13 @@ async def test_n16c_a_signal_ends_a_prompt_as_the_keyboard_does(tmp_path, number
         store = SessionStore(tmp_path)
         log = scan(store.sessions_path / store.resolve_id("") / "log.jsonl")
         assert log.whole
-        assert [each.event.reason for each in log.envelopes if isinstance(each.event, ev.TurnFinished)] == [
+        assert [envelope.event.reason for envelope in log.envelopes if isinstance(envelope.event, ev.TurnFinished)] == [
             "interrupted"
         ]
-        said = [each.event.message for each in log.envelopes if isinstance(each.event, ev.MessageAppended)]
-        assert isinstance(said[-1], AssistantMessage)
+        messages = [
+            envelope.event.message for envelope in log.envelopes if isinstance(envelope.event, ev.MessageAppended)
+        ]
+        assert isinstance(messages[-1], AssistantMessage)
         again = await asyncio.create_subprocess_exec(
             *PROGRAM, "-c", "-p", "Go on", cwd=tmp_path, env=environment(server),
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=sys.stderr,
@@ -260,13 +262,13 @@ async def test_a_wait_counts_down_on_a_terminal_and_ctrl_c_ends_it_at_once(tmp_p
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=theirs,
         )  # fmt: skip
         os.close(theirs)
-        shown = b""
-        while b"again in 79 s" not in shown:
-            shown += await asyncio.to_thread(os.read, ours, 4096)
+        output = b""
+        while b"again in 79 s" not in output:
+            output += await asyncio.to_thread(os.read, ours, 4096)
         os.kill(process.pid, signal.SIGINT)
         assert await process.wait() == ExitCode.INTERRUPTED
     rest = await asyncio.to_thread(all_of, ours)
-    told = (shown + rest).decode()
-    assert "OpenAI (m) is overloaded (529): Overloaded. Attempt 2 in 80.0 s." in told
-    assert "again in 80 s · Ctrl+C stops" in told
+    text = (output + rest).decode()
+    assert "OpenAI (m) is overloaded (529): Overloaded. Attempt 2 in 80.0 s." in text
+    assert "again in 80 s · Ctrl+C stops" in text
     assert len(server.answered) == 1

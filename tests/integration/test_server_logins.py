@@ -66,8 +66,8 @@ async def test_a_login_goes_through_the_browser_and_the_server_can_be_used(tmp_p
     async with serving(issuer.build_server) as server:
         configure(server.url)
         model = script(tmp_path, far("say", text="hi"), "Done.")
-        said = await log_in(config_of(server), VARIABLES, browser)
-        assert said.startswith(f"Logged in to far at http://127.0.0.1:{server.port}")
+        message = await log_in(config_of(server), VARIABLES, browser)
+        assert message.startswith(f"Logged in to far at http://127.0.0.1:{server.port}")
         assert "You are logged in" in browser.shown[0]
         assert "code_challenge_method=S256" in browser.pages[0]
         async with session_in(project, model=model, trust=True) as (engine, session):
@@ -81,8 +81,8 @@ async def test_k4_what_is_kept_is_the_users_alone_and_the_list_of_logins_holds_n
     async with serving(issuer.build_server) as server:
         await log_in(config_of(server), VARIABLES, Browser())
     tokens, known = get_state_dir() / "keys.json", get_state_dir() / "mcp-logins.json"
-    assert [stat.S_IMODE(each.stat().st_mode) for each in (tokens, known)] == [0o600, 0o600]
-    assert not [each for each in (*issuer.access, *issuer.refresh) if each in known.read_text()]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (tokens, known)] == [0o600, 0o600]
+    assert not [token for token in (*issuer.access, *issuer.refresh) if token in known.read_text()]
 
 
 async def test_without_a_login_the_user_is_told_how_and_one_in_another_terminal_counts_at_once(
@@ -154,8 +154,8 @@ async def test_many_processes_refresh_once_though_the_issuer_rotates_its_tokens(
         words = [sys.executable, str(ROOT / "tests" / "support" / "mcp_caller.py"), server.url]
         env = {**os.environ, "PYTHONPATH": str(ROOT)}
         started = [await asyncio.create_subprocess_exec(*words, stdout=PIPE, stderr=PIPE, env=env) for _ in range(4)]
-        found = await asyncio.gather(*(each.communicate() for each in started))
-        assert [out.decode() for out, _ in found] == ["hi\n"] * 4, found
+        outputs = await asyncio.gather(*(process.communicate() for process in started))
+        assert [out.decode() for out, _ in outputs] == ["hi\n"] * 4, outputs
     assert (issuer.refreshed, issuer.logins) == (1, 1)
 
 
@@ -187,7 +187,7 @@ async def test_a_logout_leaves_nothing():
         assert log_out(config_of(server), VARIABLES)
         assert LoginStore(server.url).load() is None
         assert not log_out(config_of(server), VARIABLES)
-    assert not [each for each in issuer.refresh if each in (get_state_dir() / "keys.json").read_text()]
+    assert not [token for token in issuer.refresh if token in (get_state_dir() / "keys.json").read_text()]
 
 
 async def test_a_client_of_the_users_own_is_not_registered():
@@ -230,8 +230,8 @@ async def test_only_who_was_sent_away_is_taken_back():
         assert (await client.get(f"{address}?code=x&state=another")).status_code == 400
         assert (await client.post(f"{address}?code=x&state=the-state")).status_code == 404
         assert (await client.get(f"{address}?code=good&state=the-state&iss=https://issuer")).status_code == 200
-        found = await listener.wait()
-        assert (found.code, found.issuer) == ("good", "https://issuer")
+        redirect = await listener.wait()
+        assert (redirect.code, redirect.issuer) == ("good", "https://issuer")
 
 
 async def test_rights_that_a_server_misses_are_told_and_asked_for_by_the_next_login():

@@ -33,11 +33,11 @@ def list_processes(word: str) -> list[int]:
     """The processes that name this in their command line."""
     running = psutil.process_iter(["cmdline", "status"])
     return [
-        each.pid
-        for each in running
-        if each.pid != os.getpid()
-        and each.info["status"] != psutil.STATUS_ZOMBIE
-        and any(word in part for part in each.info["cmdline"] or ())
+        process.pid
+        for process in running
+        if process.pid != os.getpid()
+        and process.info["status"] != psutil.STATUS_ZOMBIE
+        and any(word in part for part in process.info["cmdline"] or ())
     ]
 
 
@@ -66,7 +66,7 @@ def write_project(root: Path) -> tuple[Path, str]:
         {"name": "call_tool", "arguments": {"name": "mcp__small__misbehave", "arguments": json.dumps({"how": how})}}
         for how in ("orphan", "hang")
     ]
-    (root / "script.json").write_text(json.dumps([{"tool_calls": [each]} for each in calls]))
+    (root / "script.json").write_text(json.dumps([{"tool_calls": [call]} for call in calls]))
     return project, f"scripted/{root / 'script.json'}"
 
 
@@ -93,7 +93,7 @@ async def test_s9_an_engine_that_is_killed_leaves_no_process_of_a_server(tmp_pat
         opened = await client.submit(cmd.SessionOpen())
         assert isinstance(opened, cmd.Ack), opened
         await run_until(client, opened.session, kind, count)
-        below = [each.pid for each in psutil.Process(client.pid).children(recursive=True)]
+        below = [child.pid for child in psutil.Process(client.pid).children(recursive=True)]
         servers = list_processes(str(project / "server.py"))
         seen += bool(servers)
         orphans |= {*below} & {*list_processes("4711.25")}

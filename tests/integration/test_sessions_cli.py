@@ -27,27 +27,27 @@ def project(tmp_path, monkeypatch) -> Path:
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     capsys.readouterr()
-    found = parse(["sessions", *words])
-    assert isinstance(found, sessions.SessionsArguments)
-    return sessions.run(found), capsys.readouterr().out
+    arguments = parse(["sessions", *words])
+    assert isinstance(arguments, sessions.SessionsArguments)
+    return sessions.run(arguments), capsys.readouterr().out
 
 
 def test_sessions_are_listed_and_shown_as_json(project, capsys, monkeypatch):
-    [session] = [each.name for each in SessionStore(project).list_directories()]
+    [session] = [directory.name for directory in SessionStore(project).list_directories()]
     _, out = run(capsys, "list", str(project), "--json")
-    assert [(each["id"], each["pending"], each["model"]) for each in json.loads(out)] == [(session, 1, MODEL)]
+    assert [(row["id"], row["pending"], row["model"]) for row in json.loads(out)] == [(session, 1, MODEL)]
     monkeypatch.chdir("/")
     _, out = run(capsys, "show", session, "--json")
-    shown = json.loads(out)
-    assert (shown["workspace"], shown["prompts"]) == (str(project), ["Write b"])
-    assert [each["path"] for each in shown["pendingChanges"]] == ["b.txt"]
+    details = json.loads(out)
+    assert (details["workspace"], details["prompts"]) == (str(project), ["Write b"])
+    assert [change["path"] for change in details["pendingChanges"]] == ["b.txt"]
     _, out = run(capsys, "show", session)
     assert "prompt 1   Write b" in out
     assert "waits      b.txt (+1 -0)" in out
 
 
 def test_a_session_is_renamed_and_deleted_with_what_waits_only_by_force(project, capsys):
-    [session] = [each.name for each in SessionStore(project).list_directories()]
+    [session] = [directory.name for directory in SessionStore(project).list_directories()]
     assert run(capsys, "rename", session, "The", "b", "file")[0] == ExitCode.DONE
     assert json.loads(run(capsys, "show", session, "--json")[1])["title"] == "The b file"
     with pytest.raises(StateError, match="1 edit waits in it"):
@@ -60,7 +60,7 @@ def test_a_session_is_renamed_and_deleted_with_what_waits_only_by_force(project,
 
 def test_a_session_that_is_open_elsewhere_is_not_deleted(project, capsys):
     store = SessionStore(project)
-    [session] = [each.name for each in store.list_directories()]
+    [session] = [directory.name for directory in store.list_directories()]
     held = store.open(session)
     with pytest.raises(StateError, match="is open"):
         run(capsys, "delete", session, "--force")
@@ -69,10 +69,10 @@ def test_a_session_that_is_open_elsewhere_is_not_deleted(project, capsys):
 
 
 def test_a_kept_session_is_tagged_and_stays_a_run_of_no_screen(project, capsys):
-    [session] = [each.name for each in SessionStore(project).list_directories()]
+    [session] = [directory.name for directory in SessionStore(project).list_directories()]
     assert json.loads(run(capsys, "tag", session, "#api", "later", "--json")[1])["tags"] == ["api", "later"]
-    [shown] = json.loads(run(capsys, "list", str(project), "--json")[1])
-    assert (shown["tags"], shown["unattended"], shown["pending"]) == (["api", "later"], True, 1)
+    [row] = json.loads(run(capsys, "list", str(project), "--json")[1])
+    assert (row["tags"], row["unattended"], row["pending"]) == (["api", "later"], True, 1)
     assert "#api #later" in run(capsys, "list", str(project))[1]
     run(capsys, "tag", session)
     assert json.loads(run(capsys, "show", session, "--json")[1])["tags"] == []
@@ -88,7 +88,7 @@ def test_runs_in_which_nothing_waits_are_one_line_of_the_list(project, capsys):
 
 
 def test_words_of_all_sessions_are_found_with_the_way_to_each(project, capsys):
-    [session] = [each.name for each in SessionStore(project).list_directories()]
+    [session] = [directory.name for directory in SessionStore(project).list_directories()]
     _, out = run(capsys, "search", "write", "b", "--dir", str(project))
     assert out.startswith(session)
     assert "prompt   Write b" in out
@@ -101,7 +101,7 @@ def test_words_of_all_sessions_are_found_with_the_way_to_each(project, capsys):
 
 
 def test_a_session_is_exported_to_standard_output_and_to_a_new_file(project, capsys, tmp_path):
-    [session] = [each.name for each in SessionStore(project).list_directories()]
+    [session] = [directory.name for directory in SessionStore(project).list_directories()]
     _, out = run(capsys, "export", session)
     assert "# Write b" in out
     assert "b.txt: waits for a review" in out

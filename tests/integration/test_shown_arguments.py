@@ -60,9 +60,9 @@ def test_n40_no_process_of_a_private_run_shows_its_prompt(tmp_path, form):
             assert run.poll() is None
         run.stdin.close()
         run.stdin = None
-        shown = set[bytes]()
+        leaks = set[bytes]()
         while run.poll() is None:
-            shown |= list_showing()
+            leaks |= list_showing()
         output, errors = run.communicate()
-    assert shown == set()
+    assert leaks == set()
     assert b"Done." in output, errors

@@ -29,13 +29,13 @@ def project(tmp_path) -> Path:
 
 
 def run(*commands: str) -> Step:
-    return calls(*(("run_terminal_cmd", {"command": each}) for each in commands))
+    return calls(*(("run_terminal_cmd", {"command": command}) for command in commands))
 
 
 async def answers(root: Path, *steps: Step) -> list[str]:
     async with open_build(root, {"it": [*steps, says("Done.")]}) as (engine, team):
         await converse(engine, team.session, "[part it]")
-        return [each.content for each in engine.state(team.session).messages if isinstance(each, ToolMessage)]
+        return [message.content for message in engine.state(team.session).messages if isinstance(message, ToolMessage)]
 
 
 async def test_checks_of_one_step_run_at_the_same_time(project):
@@ -52,9 +52,9 @@ async def test_checks_of_one_step_run_at_the_same_time(project):
     steps = [run("sh meet.sh one", "sh meet.sh two"), says("never")]
     async with open_build(project, {"it": steps}) as (engine, team):
         seen = await converse(engine, team.session, "[part it]", on=on)
-        ends = [each for each in seen if isinstance(each, ev.ToolFinished)]
+        ends = [end for end in seen if isinstance(end, ev.ToolFinished)]
         assert heard == {"one", "two"}, "the second spoke while the first went on"
-        assert [each.status for each in ends] == ["cancelled", "cancelled"]
+        assert [end.status for end in ends] == ["cancelled", "cancelled"]
 
 
 async def test_answers_keep_the_order_of_the_calls(project):
@@ -65,8 +65,8 @@ async def test_answers_keep_the_order_of_the_calls(project):
 
 
 async def test_a_command_that_makes_something_is_not_overtaken(project):
-    made, found = await answers(project, run("mkdir out && echo made > out/a.txt", "cat out/a.txt"))
-    assert "made" in found, made
-    found, _, later = await answers(project, run("ls", "touch new.txt", "ls new.txt"))
-    assert "new.txt" not in found
+    first_output, output = await answers(project, run("mkdir out && echo made > out/a.txt", "cat out/a.txt"))
+    assert "made" in output, first_output
+    output, _, later = await answers(project, run("ls", "touch new.txt", "ls new.txt"))
+    assert "new.txt" not in output
     assert "new.txt" in later

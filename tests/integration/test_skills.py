@@ -41,7 +41,7 @@ def state_of(engine, session):
 
 
 def contents(engine, session, kind):
-    return [each.content for each in state_of(engine, session).messages if isinstance(each, kind)]
+    return [message.content for message in state_of(engine, session).messages if isinstance(message, kind)]
 
 
 async def turn(engine, session, text="fill the form"):
@@ -69,11 +69,11 @@ async def test_nothing_is_told_where_there_is_no_skill_and_none_of_an_untrusted_
     empty = tmp_path / "empty"
     empty.mkdir()
     trust(empty)
-    for root, said in ((empty, "There is no skill 'pdf'."), (project, "There is no skill 'pdf'.")):
+    for root, reply in ((empty, "There is no skill 'pdf'."), (project, "There is no skill 'pdf'.")):
         async with session_in(root, access([open_pdf(), says("ok")])) as (engine, session):
             await turn(engine, session)
             assert "available_skills" not in "".join(contents(engine, session, UserMessage))
-            assert said in contents(engine, session, ToolMessage)[0]
+            assert reply in contents(engine, session, ToolMessage)[0]
 
 
 async def test_a_file_of_a_users_skill_is_read_and_none_beside_it(tmp_path):
@@ -159,4 +159,4 @@ async def test_what_a_skill_says_can_open_no_tag_of_ours(project):
         (text,) = contents(engine, session, ToolMessage)
         assert text.count("</skill>") == 1
         assert "<system_reminder>" not in text
-        assert any(isinstance(each, ev.SkillActivated) for each in state_of(engine, session).skills.values())
+        assert any(isinstance(skill, ev.SkillActivated) for skill in state_of(engine, session).skills.values())

@@ -66,7 +66,7 @@ def directory_of(project: Path, session: str) -> Path:
 
 
 def losses(events: list[ev.AnyEvent]) -> list[ev.ErrorRaised]:
-    return [each for each in events if isinstance(each, ev.ErrorRaised) and each.code == "state_lost"]
+    return [event for event in events if isinstance(event, ev.ErrorRaised) and event.code == "state_lost"]
 
 
 @pytest.mark.parametrize("name", HARMS)
@@ -76,8 +76,8 @@ async def test_n42_files_that_are_taken_away_are_told_at_the_next_edge_and_nothi
         await run_turn(engine, session)
         HARMS[name](directory_of(project, session))
         events = await run_turn(engine, session, "Go on.")
-        assert any(WORDS[name] in each.message for each in losses(events))
-        assert any("/export" in each.hint for each in losses(events))
+        assert any(WORDS[name] in loss.message for loss in losses(events))
+        assert any("/export" in loss.hint for loss in losses(events))
         before = engine.state(session).seq
         for command in (
             cmd.HunkResolve(session=session, path="a.txt", verdict="accept"),
@@ -123,24 +123,24 @@ async def test_n42_content_that_is_gone_is_named_with_its_file(project):
         remove_blobs(directory_of(project, session))
         before = engine.state(session).seq
         await submit(engine, cmd.HunkResolve(session=session, path="a.txt", verdict="accept"))
-        told = [each for each in await read_since(engine, session, before) if isinstance(each, ev.ErrorRaised)]
-        assert any("a.txt" in each.message for each in told)
+        errors = [event for event in await read_since(engine, session, before) if isinstance(event, ev.ErrorRaised)]
+        assert any("a.txt" in error.message for error in errors)
     assert (project / "a.txt").read_text() == "one\ntwo\nthree\n"
 
 
 def remove_blobs(directory: Path) -> None:
-    for each in (directory / "blobs").iterdir():
-        shutil.rmtree(each)
+    for path in (directory / "blobs").iterdir():
+        shutil.rmtree(path)
 
 
 async def read_since(engine, session: str, after: int) -> list[ev.AnyEvent]:
-    found: list[ev.AnyEvent] = []
+    events: list[ev.AnyEvent] = []
     last = engine.state(session).seq
     async for envelope in engine.events(session, after=after):
-        found.append(envelope.event)
+        events.append(envelope.event)
         if envelope.seq >= last:
             break
-    return found
+    return events
 
 
 def test_n42_a_prompt_whose_session_is_taken_away_ends_with_an_error(project, capsys, monkeypatch):
@@ -148,16 +148,16 @@ def test_n42_a_prompt_whose_session_is_taken_away_ends_with_an_error(project, ca
 
     class Vandal(list):  # a model's answer that is made while the session's files go
         def __iter__(self):
-            for each in SessionStore(project).sessions_path.iterdir():
-                shutil.rmtree(each)
+            for path in SessionStore(project).sessions_path.iterdir():
+                shutil.rmtree(path)
             return super().__iter__()
 
     monkeypatch.setattr("sys.stdin", None)
     code = headless.run_print(arguments, models=access([Vandal(says("Done."))]))
-    told = capsys.readouterr()
+    output = capsys.readouterr()
     assert code == ExitCode.FAILED
-    assert "Done." in told.out
-    assert "no longer kept" in told.err
+    assert "Done." in output.out
+    assert "no longer kept" in output.err
 
 
 def test_n42_the_screen_does_not_offer_to_go_on_with_what_is_gone(tmp_path):

@@ -36,9 +36,9 @@ def options(project: Path) -> ScreenArguments:
 
 @pytest.fixture
 async def client(project):
-    made = await connect(options(project))
-    yield made
-    await made.close()
+    stdio_client = await connect(options(project))
+    yield stdio_client
+    await stdio_client.close()
 
 
 async def opened(client) -> str:
@@ -78,7 +78,7 @@ async def test_the_three_verbs_cross_the_pipe(client, project):
     rejected = await client.submit(cmd.TurnInterrupt(session=session))
     assert (rejected.code, rejected.message) == ("no_turn", "no turn is running.")
     await client.submit(cmd.SessionClose(session=session))
-    assert [each.event async for each in stream] == []
+    assert [envelope.event async for envelope in stream] == []
 
 
 async def test_a_line_of_many_megabytes_crosses_both_ways(client):
@@ -174,8 +174,8 @@ async def test_what_is_no_line_of_the_protocol_is_answered_and_the_engine_goes_o
     lines = [b"\xff junk\n", b'{"id":1,"submit":{"type":"no.such"}}\n', b'{"id":2,"query":{"type":"tree"}}\n']
     lines.append(b'{"id":3,"subscribe":{"session":"ses_x"}}\n')
     process.stdin.writelines(lines)
-    found = [json.loads(await process.stdout.readline()) for _ in lines]
-    by_id = {each["id"]: each for each in found}
+    replies = [json.loads(await process.stdout.readline()) for _ in lines]
+    by_id = {reply["id"]: reply for reply in replies}
     assert by_id[0]["reply"]["code"] == "line_invalid"
     assert by_id[1]["reply"]["code"] == "command_invalid"
     assert by_id[2]["answer"]["type"] == "tree"

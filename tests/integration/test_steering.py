@@ -75,8 +75,10 @@ class Talk:
     def told(self) -> list[str]:
         """What the user said, as the model has it."""
         messages = self.engine.state(self.session).messages
-        said = [each.content for each in messages if isinstance(each, UserMessage) and each.origin == "user"]
-        return [text.rpartition("<user_query>")[2].partition("</user_query>")[0].strip() for text in said]
+        contents = [
+            message.content for message in messages if isinstance(message, UserMessage) and message.origin == "user"
+        ]
+        return [text.rpartition("<user_query>")[2].partition("</user_query>")[0].strip() for text in contents]
 
 
 class talking:  # noqa: N801
@@ -202,13 +204,13 @@ async def test_n6_what_a_killed_engine_had_not_sent_is_given_back_when_the_sessi
         assert isinstance(reply, cmd.Ack)
         state = talk.engine.state(opened.session)
         assert not state.pending_steers
-        assert returned([each.event for each in scan(log).envelopes]) == ["delete the old parser"]
+        assert returned([envelope.event for envelope in scan(log).envelopes]) == ["delete the old parser"]
         assert "delete the old parser" not in str(state.messages)
 
 
 def test_n6_a_log_of_an_older_program_leaves_nothing_waiting():
-    told = [ev.TurnStarted(prompt="p", mode="agent", model="m"), ev.TurnSteered(text="old")]
-    envelopes = [ev.Envelope(seq=seq, session="ses_a", at=1, event=event) for seq, event in enumerate(told, 1)]
+    events = [ev.TurnStarted(prompt="p", mode="agent", model="m"), ev.TurnSteered(text="old")]
+    envelopes = [ev.Envelope(seq=seq, session="ses_a", at=1, event=event) for seq, event in enumerate(events, 1)]
     state = fold_events(envelopes)
     assert state.seq == 2
     assert not state.pending_steers

@@ -18,7 +18,7 @@ LINES = re.findall(r"^    (/best|agent-tui) (.+)$", PAGE, re.MULTILINE)
 
 def test_a_line_for_the_shell_is_understood():
     lines = [line for program, line in LINES if program == "agent-tui"]
-    tried, taken = (parse(shlex.split(each)) for each in lines)
+    tried, taken = (parse(shlex.split(line)) for line in lines)
     assert (tried.prompt, tried.best) == ("Round the prices to cents", ("", "", ""))
     assert (taken.front, taken.take) == ("review", 2)
 
@@ -31,10 +31,10 @@ async def test_the_session_of_the_picture_plays_to_its_end(tmp_path):
     words = ("-p", "Show prices in euros, and document it", "--model", model, "--output-format", "json")
     ended = await run(project, *words, env=environment(None, AGENT_TUI_SCRIPT_SPEED="0"))
     assert ended.code == 0, ended.err
-    said = json.loads(ended.out)
-    assert {each["path"] for each in said["metadata"]["pendingChanges"]} == {"till.py", "README.md"}
-    tasks = [each["metadata"] for each in said["documents"] if each["type"] == "tool_call"]
-    assert [each["toolName"] for each in tasks] == ["task"] * 3
+    response = json.loads(ended.out)
+    assert {change["path"] for change in response["metadata"]["pendingChanges"]} == {"till.py", "README.md"}
+    tasks = [document["metadata"] for document in response["documents"] if document["type"] == "tool_call"]
+    assert [task["toolName"] for task in tasks] == ["task"] * 3
     assert "till.py:9" in tasks[0]["result"]["data"]
 
 

@@ -52,16 +52,16 @@ def write(path: str, text: str) -> Step:
 
 
 def give(*parts: str, **more: str) -> Step:
-    return calls(*(("task", {"description": f"Do {each}", "prompt": f"[part {each}]", **more}) for each in parts))
+    return calls(*(("task", {"description": f"Do {part}", "prompt": f"[part {part}]", **more}) for part in parts))
 
 
 def read_children(engine: Engine, project: Path, session: str) -> list[SessionState]:
     home = SessionStore(project).sessions_path / session / "children"
-    return [fold_events(scan(home / each / "log.jsonl").envelopes) for each in engine.state(session).subagents]
+    return [fold_events(scan(home / subagent / "log.jsonl").envelopes) for subagent in engine.state(session).subagents]
 
 
 def list_answers(state: SessionState) -> list[str]:
-    return [each.content for each in state.messages if isinstance(each, ToolMessage)]
+    return [message.content for message in state.messages if isinstance(message, ToolMessage)]
 
 
 @boxed
@@ -74,16 +74,16 @@ async def test_i4_what_a_server_writes_for_a_subagent_is_its_own_until_it_is_mer
     }
     async with open_build(project, plays) as (engine, team):
         seen = await converse(engine, team.session, "[part parent]")
-        kinds = [type(each) for each in seen]
+        kinds = [type(event) for event in seen]
         until_end = seen[: kinds.index(ev.SubagentFinished)]
-        proposed = {each.change.path for each in until_end if isinstance(each, ev.ChangeProposed)}
+        proposed = {event.change.path for event in until_end if isinstance(event, ev.ChangeProposed)}
         assert proposed == {"mine.txt"}, "the parent has nothing of it before it is merged"
-        one, two = (list_answers(each) for each in read_children(engine, project, team.session))
+        one, two = (list_answers(child) for child in read_children(engine, project, team.session))
         assert one == ["mine", "written\n[changed: created one.txt; pending review]"]
         assert "No such file" in two[0], "what the other one wrote is not there"
         state = engine.state(team.session)
         assert list_answers(state)[-1] == "one", "the parent's server sees what was merged"
-        assert {path: each.origin.tool for path, each in state.changes.items()} == {
+        assert {path: change.origin.tool for path, change in state.changes.items()} == {
             "mine.txt": "mcp__small__write",
             "one.txt": "subagent",
             "two.txt": "subagent",
@@ -99,7 +99,7 @@ async def test_m12_who_explores_calls_what_reads_and_what_it_writes_is_thrown_aw
     }
     async with open_build(project, plays) as (engine, team):
         await converse(engine, team.session, "[part parent]")
-        [[refused, lied, seen]] = (list_answers(each) for each in read_children(engine, project, team.session))
+        [[refused, lied, seen]] = (list_answers(child) for child in read_children(engine, project, team.session))
         assert "calls only tools that say that they change nothing" in refused
         assert (lied, seen.splitlines()[0]) == ("read", '"""Prices."""')
         assert not engine.state(team.session).changes
@@ -137,10 +137,10 @@ async def test_m12_an_agent_of_the_users_has_the_tools_of_servers_that_it_names(
     async with open_build(project, plays, trust=True) as (engine, team):
         await converse(engine, team.session, "[part parent]")
         [child] = read_children(engine, project, team.session)
-        told = "\n".join(each.content for each in child.messages if isinstance(each, UserMessage))
-        assert ("mcp__small__read" in told, "mcp__small__write" in told) == (can_read, can_write)
+        prompt = "\n".join(message.content for message in child.messages if isinstance(message, UserMessage))
+        assert ("mcp__small__read" in prompt, "mcp__small__write" in prompt) == (can_read, can_write)
         answers = list_answers(child)
-        withheld = ["is not among what you were given" in each for each in answers]
+        withheld = ["is not among what you were given" in answer for answer in answers]
         assert withheld == [not can_read, not can_write], answers
         assert ("new.txt" in engine.state(team.session).changes) == can_write
 

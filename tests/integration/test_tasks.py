@@ -44,17 +44,17 @@ def write(path: str, text: str = "x\n") -> Step:
 
 
 def of(seen: list[ev.AnyEvent], kind: type[E]) -> list[E]:
-    return [each for each in seen if isinstance(each, kind)]
+    return [event for event in seen if isinstance(event, kind)]
 
 
 def results(engine: Engine, session: str) -> list[ToolMessage]:
-    return [each for each in engine.state(session).messages if isinstance(each, ToolMessage)]
+    return [message for message in engine.state(session).messages if isinstance(message, ToolMessage)]
 
 
 def go_on(engine: Engine, session: str, *steps: Step) -> list[Step]:
     """The steps of a model in a conversation in which it has said something already."""
-    said = [each for each in engine.state(session).messages if isinstance(each, AssistantMessage)]
-    return [*([says("")] * len(said)), *steps]
+    messages = [message for message in engine.state(session).messages if isinstance(message, AssistantMessage)]
+    return [*([says("")] * len(messages)), *steps]
 
 
 def read_child(project: Path, session: str, name: str):
@@ -84,21 +84,21 @@ async def test_four_work_at_once_a_fifth_waits_and_a_clash_is_told(project):
 
         seen = await converse(engine, team.session, "[part parent]", on=on)
         assert max(map(len, at_work)) == 4
-        asked = [each.call for each in of(seen, ev.ToolRequested)]
-        assert [each.call for each in of(seen, ev.SubagentStarted)] == asked, "in the order of the calls"
-        [waits] = [each for each in of(seen, ev.ToolOutput) if "4 subagents are at work" in each.text]
+        asked = [request.call for request in of(seen, ev.ToolRequested)]
+        assert [start.call for start in of(seen, ev.SubagentStarted)] == asked, "in the order of the calls"
+        [waits] = [output for output in of(seen, ev.ToolOutput) if "4 subagents are at work" in output.text]
         assert waits.call == of(seen, ev.ToolRequested)[4].call
-        told = results(engine, team.session)
-        assert [each.content.split("\n")[0] for each in told] == [
+        messages = results(engine, team.session)
+        assert [message.content.split("\n")[0] for message in messages] == [
             "It is rounded.",
             "It knows.",
             "Written.",
             "New.",
             "Late.",
         ]
-        assert "Its changes are among yours now: docs/use.md." in told[2].content
-        assert "They clash in calc.py" in told[1].content
-        assert any("Do rate: it clashes" in each.message for each in of(seen, ev.Notice))
+        assert "Its changes are among yours now: docs/use.md." in messages[2].content
+        assert "They clash in calc.py" in messages[1].content
+        assert any("Do rate: it clashes" in notice.message for notice in of(seen, ev.Notice))
         changes = engine.state(team.session).changes
         assert set(changes) == {"calc.py", "docs/use.md", "NEWS.md", "fifth.txt"}
         assert len(changes["calc.py"].competing_versions) == 1
@@ -123,15 +123,15 @@ async def test_who_explores_changes_nothing_and_reports(project):
     plays = {"parent": [calls(give("looks", subagent_type="Explore")), says("I see.")], "looks": looks}
     async with open_build(project, plays) as (engine, team):
         seen = await converse(engine, team.session, "[part parent]")
-        [told] = results(engine, team.session)
-        assert told.content.startswith("It is in `calc.py:5`.")
+        [report] = results(engine, team.session)
+        assert report.content.startswith("It is in `calc.py:5`.")
         [started] = of(seen, ev.SubagentStarted)
         assert (started.agent, started.title, started.todo) == ("explore", "Do looks", "")
         child = read_child(project, team.session, started.id)
         assert child.mode == "ask"
-        answers = [each for each in child.messages if isinstance(each, ToolMessage)]
+        answers = [message for message in child.messages if isinstance(message, ToolMessage)]
         assert "made" in answers[0].content
-        assert [each.is_error for each in answers] == [False, True, True]
+        assert [answer.is_error for answer in answers] == [False, True, True]
         assert "task (spawn) is not among what you were given" in answers[2].content
         state = engine.state(team.session)
         assert (dict(state.changes), state.review.bulks) == ({}, ())
@@ -156,7 +156,7 @@ async def test_one_that_is_stopped_is_told_and_goes_on_when_it_is_resumed(projec
 
         await converse(engine, team.session, "[part parent]", on=on)
         stopped, done = results(engine, team.session)
-        name = next(each for each, title in titles.items() if title == "Do docs")
+        name = next(subagent_id for subagent_id, title in titles.items() if title == "Do docs")
         assert stopped.is_error
         assert f"[generalPurpose {name} did not finish: it was stopped" in stopped.content
         assert not done.is_error
@@ -165,7 +165,7 @@ async def test_one_that_is_stopped_is_told_and_goes_on_when_it_is_resumed(projec
         plays["docs"] = [plays["docs"][0], says("Written.")]
         plays["again"] = go_on(engine, team.session, calls(give("docs", resume=name)), says("All."))
         seen = await converse(engine, team.session, "[part again]", after=engine.state(team.session).seq)
-        assert [(each.id, each.again) for each in of(seen, ev.SubagentStarted)] == [(name, True)]
+        assert [(start.id, start.again) for start in of(seen, ev.SubagentStarted)] == [(name, True)]
         assert set(engine.state(team.session).changes) == {"NEWS.md", "docs/use.md"}
 
         plays["docs"] = [*plays["docs"], write("docs/more.md"), says("More.")]
@@ -174,8 +174,8 @@ async def test_one_that_is_stopped_is_told_and_goes_on_when_it_is_resumed(projec
         [started] = of(seen, ev.SubagentStarted)
         assert started.id != name, "what was merged is not merged again"
         assert "docs/more.md" in engine.state(team.session).changes
-        said = [each.content for each in read_child(project, team.session, started.id).messages]
-        assert "Written." in said, "it knows what it said before"
+        texts = [message.content for message in read_child(project, team.session, started.id).messages]
+        assert "Written." in texts, "it knows what it said before"
 
 
 async def test_a_question_reaches_the_user_and_an_interrupt_stops_them_all(project):
@@ -197,9 +197,9 @@ async def test_a_question_reaches_the_user_and_an_interrupt_stops_them_all(proje
 
         seen = await converse(engine, team.session, "[part parent]", on=on)
         assert of(seen, ev.TurnFinished)[0].reason == "interrupted"
-        assert [each.reason for each in of(seen, ev.SubagentFinished)] == ["interrupted"] * 2
+        assert [finish.reason for finish in of(seen, ev.SubagentFinished)] == ["interrupted"] * 2
         state = engine.state(team.session)
-        assert {each.state for each in state.subagents.values()} == {"ended"}
+        assert {subagent.state for subagent in state.subagents.values()} == {"ended"}
         assert dict(state.changes) == {}
         assert len(results(engine, team.session)) == 2, "each call has its answer"
 
@@ -224,11 +224,13 @@ async def test_an_interrupt_is_over_when_the_last_of_them_has_stopped_also_a_sec
 
         titles: dict[str, str] = {}
         seen = await converse(engine, team.session, "[part parent]", on=on)
-        ended = [(titles[each.id], each.reason, each.steps) for each in of(seen, ev.SubagentFinished)]
+        ended = [(titles[finish.id], finish.reason, finish.steps) for finish in of(seen, ev.SubagentFinished)]
         assert ended == [("Do waits", "interrupted", 1), ("Do runs", "interrupted", 1)], "before the turn, and once"
-        told = [each.content for each in results(engine, team.session)]
-        kept = "it was stopped. What it changed is kept with it and not merged. `resume` with this id goes on with it."
-        assert told == [f"[generalPurpose {name} did not finish: {kept}]" for name in titles]
+        contents = [result.content for result in results(engine, team.session)]
+        reason = (
+            "it was stopped. What it changed is kept with it and not merged. `resume` with this id goes on with it."
+        )
+        assert contents == [f"[generalPurpose {name} did not finish: {reason}]" for name in titles]
 
 
 async def test_the_time_of_one_that_is_silent_goes_on_and_not_while_it_waits_for_the_user(project):
@@ -274,7 +276,7 @@ async def test_what_waited_with_the_parent_is_not_counted_as_what_a_subagent_cha
             return cmd.QuestionReply(session=team.session, id=event.id, answers=(answer,))
 
         seen = await converse(engine, team.session, "[part parent]", on=on)
-        counts = [each.changed for each in of(seen, ev.SubagentProgressed)]
+        counts = [progress.changed for progress in of(seen, ev.SubagentProgressed)]
         assert counts[0] == 0
         assert max(counts) <= 1
         assert set(engine.state(team.session).changes) == {"before.txt", "docs/use.md"}
@@ -286,7 +288,9 @@ async def test_in_ask_mode_a_task_can_only_look(project):
         seen = await converse(engine, team.session, "[part parent]")
         [started] = of(seen, ev.SubagentStarted)
         answers = [
-            each for each in read_child(project, team.session, started.id).messages if isinstance(each, ToolMessage)
+            message
+            for message in read_child(project, team.session, started.id).messages
+            if isinstance(message, ToolMessage)
         ]
         assert answers[0].content.startswith("Not run: ask mode does not allow write")
         assert dict(engine.state(team.session).changes) == {}
@@ -296,18 +300,20 @@ async def test_of_many_kinds_those_that_do_not_fit_are_told_by_name(project):
     folder = project / ".claude" / "agents"
     folder.mkdir(parents=True)
     for number in range(60):
-        said = f"Does part {number}. " + "x" * 400
-        (folder / f"part-{number:02}.md").write_text(f"---\nname: part-{number:02}\ndescription: {said}\n---\nGo.\n")
+        description = f"Does part {number}. " + "x" * 400
+        (folder / f"part-{number:02}.md").write_text(
+            f"---\nname: part-{number:02}\ndescription: {description}\n---\nGo.\n"
+        )
     trust(project)
     plays = {"parent": [calls(give("last", subagent_type="part-59")), says("So.")], "last": [says("It is done.")]}
     async with open_build(project, plays) as (engine, team):
         await converse(engine, team.session, "[part parent]")
-        told = str(engine.state(team.session).messages[0].content)
-        assert "- part-00: Does part 0." in told
-        assert "- generalPurpose: Does a whole piece" in told
-        assert "part-59: " not in told
-        assert ", part-58, part-59\n" in told
-        assert len(told) < 20_000
+        prompt = str(engine.state(team.session).messages[0].content)
+        assert "- part-00: Does part 0." in prompt
+        assert "- generalPurpose: Does a whole piece" in prompt
+        assert "part-59: " not in prompt
+        assert ", part-58, part-59\n" in prompt
+        assert len(prompt) < 20_000
         assert results(engine, team.session)[0].content.startswith("It is done.")
 
 
@@ -339,11 +345,11 @@ async def test_the_users_own_agents_have_their_tools_and_limits(project):
         seen = await converse(engine, team.session, "[part parent]")
         [started] = of(seen, ev.SubagentStarted)
         child = read_child(project, team.session, started.id)
-        told = [each.content for each in child.messages]
-        assert "You are the reviewer." in told[0]
-        answers = [each for each in child.messages if isinstance(each, ToolMessage)]
-        assert [each.is_error for each in answers] == [True, False, False]
-        limited, narrow, misspelt, unknown = (each.content for each in results(engine, team.session))
+        contents = [message.content for message in child.messages]
+        assert "You are the reviewer." in contents[0]
+        answers = [message for message in child.messages if isinstance(message, ToolMessage)]
+        assert [answer.is_error for answer in answers] == [True, False, False]
+        limited, narrow, misspelt, unknown = (result.content for result in results(engine, team.session))
         assert "did not finish: Stopped after 3 steps" in limited
         assert "narrow (.claude/agents/narrow.md) can't start: `Bash(git *)`" in narrow
         assert "Did you mean reviewer?" in misspelt
@@ -362,10 +368,10 @@ async def test_a_model_that_is_not_there_is_told_and_the_work_goes_on(tmp_path, 
         opened = await engine.submit(cmd.SessionOpen())
         assert isinstance(opened, cmd.Ack), opened
         seen = await converse(engine, opened.session, "Write the docs")
-        [told] = results(engine, opened.session)
-        assert told.is_error
-        assert "nowhere" in told.content
+        [report] = results(engine, opened.session)
+        assert report.is_error
+        assert "nowhere" in report.content
         assert of(seen, ev.TurnFinished)[0].reason == "done"
-        assert {each.state for each in engine.state(opened.session).subagents.values()} == {"ended"}
+        assert {subagent.state for subagent in engine.state(opened.session).subagents.values()} == {"ended"}
     finally:
         await engine.close()

@@ -69,7 +69,7 @@ async def test_m2_commands_in_ask_and_plan_leave_shadow_and_project_as_they_were
         assert "a.py\npending.txt\n[" in second
         assert pending(case) == before
         assert case.tree() == {"a.py": b"x = 1\n"}
-        assert all(each.discarded for each in case.of(ev.EffectsRecorded))
+        assert all(event.discarded for event in case.of(ev.EffectsRecorded))
 
 
 async def test_the_shell_remembers_its_directory_and_its_variables_but_writes_no_secret_down(tmp_path):
@@ -147,8 +147,8 @@ async def test_the_model_is_told_of_a_job_that_ended_by_itself(tmp_path):
         assert not job.is_alive
         case.model.steps = [says("noted")]
         await case.turn("Go on")
-        told = [message.content for message in case.messages if "job_1 has ended" in str(message.content)]
-        assert len(told) == 1
+        messages = [message.content for message in case.messages if "job_1 has ended" in str(message.content)]
+        assert len(messages) == 1
         assert case.state.unreported_commands == {}
 
 

@@ -186,16 +186,16 @@ def test_n12_t5_a_crash_gives_the_terminal_back(tmp_path, breaks):
 
 
 def test_n7c_without_a_terminal_nothing_is_started_and_the_way_without_one_is_named(program):
-    found = subprocess.run(program, input=b"x\n", capture_output=True, timeout=PATIENCE, check=False)
-    assert found.returncode == ExitCode.USAGE
-    assert b"agent-tui -p" in found.stderr
-    assert b"standard input" in found.stderr
-    assert b"\x1b" not in found.stdout + found.stderr
+    result = subprocess.run(program, input=b"x\n", capture_output=True, timeout=PATIENCE, check=False)
+    assert result.returncode == ExitCode.USAGE
+    assert b"agent-tui -p" in result.stderr
+    assert b"standard input" in result.stderr
+    assert b"\x1b" not in result.stdout + result.stderr
 
 
 @pytest.mark.parametrize("inner", ["exec < /dev/null", "exec <&-", "exec 2> screen"])
 def test_n7c_one_of_both_is_not_enough(program, tmp_path, inner):
-    command = " ".join(f"'{each}'" for each in program)
+    command = " ".join(f"'{word}'" for word in program)
     with Terminal(["sh", "-c", f"{inner}; {command}"], cwd=tmp_path) as terminal:
         assert ended(terminal) == ExitCode.USAGE
         assert b"\x1b[?1049h" not in terminal.output
@@ -221,9 +221,9 @@ def test_n7c_the_end_of_the_input_ends_the_program_where_no_signal_tells(program
     child = subprocess.Popen(program, stdin=slave, stderr=slave, stdout=subprocess.DEVNULL, start_new_session=True)
     os.close(slave)
     try:
-        shown = b""
-        while b"hat shall be done" not in shown:  # the cursor stands on the W
-            shown += os.read(master, 1 << 16)
+        output = b""
+        while b"hat shall be done" not in output:  # the cursor stands on the W
+            output += os.read(master, 1 << 16)
         os.close(master)
         assert child.wait(PATIENCE) == ExitCode.INTERRUPTED
     finally:

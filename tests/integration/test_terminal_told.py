@@ -37,8 +37,8 @@ def run(tmp_path) -> Run:
         (tmp_path / "script.yaml").write_text(script)
         (config / "config.toml").write_text(config_text)
         argv = [sys.executable, str(ROOT / "agent_tui.py"), str(project), "--model", f"scripted/{tmp_path}/script.yaml"]
-        told = {"AGENT_TUI_CONFIG_DIR": str(config), **environment}
-        return Terminal(argv, env={**os.environ, **told})
+        variables = {"AGENT_TUI_CONFIG_DIR": str(config), **environment}
+        return Terminal(argv, env={**os.environ, **variables})
 
     return start
 
@@ -49,7 +49,7 @@ def reads(terminal: Terminal, sequence: bytes, since: int = 0) -> None:
 
 
 def find_told(terminal: Terminal) -> list[bytes]:
-    return [each for each in TOLD.findall(bytes(terminal.output)) if not each.startswith(b"\x1b]9;4")]
+    return [sequence for sequence in TOLD.findall(bytes(terminal.output)) if not sequence.startswith(b"\x1b]9;4")]
 
 
 def ended_turn(terminal: Terminal, *, is_focused: bool = False) -> None:
@@ -98,8 +98,8 @@ def test_what_is_asked_can_not_break_out_of_its_notification(run):
         terminal.send("Ask me")
         reads(terminal, b"\x1b]9;agent-tui")
         terminal.settle()
-        (told,) = find_told(terminal)
-        assert "Asks: Red␛]0;x␇, or; blue?".encode() in told
+        (notification,) = find_told(terminal)
+        assert "Asks: Red␛]0;x␇, or; blue?".encode() in notification
         assert b"\x1b]0;x" not in terminal.output
 
 
@@ -187,8 +187,8 @@ def test_an_answer_that_is_copied_is_in_the_buffer_of_tmux(run, tmux, tmp_path, 
     argv = [sys.executable, str(ROOT / "agent_tui.py"), str(tmp_path / "project")]
     hidden = () if is_known else ("-u", "TMUX")
     tmux.start("env", *hidden, *argv, "--model", f"scripted/{tmp_path}/script.yaml")
-    for said, typed in (("What shall be done", "Is it"), ("한국어", "/copy")):
-        tmux.until(said)
+    for cue, typed in (("What shall be done", "Is it"), ("한국어", "/copy")):
+        tmux.until(cue)
         tmux.run("send-keys", "-l", typed)
         tmux.until(typed)
         tmux.run("send-keys", "Enter")
@@ -203,5 +203,5 @@ def test_in_tmux_without_24_bit_colours_the_palette_of_256_is_drawn(run, tmux, t
     argv = [sys.executable, str(ROOT / "agent_tui.py"), str(tmp_path / "project")]
     tmux.start("env", "-u", "COLORTERM", *argv, "--model", f"scripted/{tmp_path}/script.yaml")
     tmux.until("What shall be done")
-    shown = tmux.until("48;5;233", "capture-pane", "-e", "-p")
-    assert "48;2;" not in shown
+    screen = tmux.until("48;5;233", "capture-pane", "-e", "-p")
+    assert "48;2;" not in screen

@@ -24,24 +24,24 @@ from tests.support.provider_streams import Step
 @pytest.mark.parametrize("api", ["openai", "anthropic"])
 @pytest.mark.parametrize("piece", [1, 7, 1000])
 async def test_it_is_applied_shown_as_an_edit_and_sent_back_as_it_was(project, monkeypatch, api, piece):  # noqa: F811
-    said = f"I propose this.\n{EDIT}\nThat is it."
-    steps = (Step(text="I look.", calls=[READ]), Step(text=said, piece=piece, reasoning="Hm."), "Proposed.", "Again.")
+    reply = f"I propose this.\n{EDIT}\nThat is it."
+    steps = (Step(text="I look.", calls=[READ]), Step(text=reply, piece=piece, reasoning="Hm."), "Proposed.", "Again.")
     async with serving(monkeypatch, *steps) as server, engine_in(project) as engine:
         session = await opened(engine, f"{api}/tiny-1")
         events = await run_turn(engine, session, "Make it loud")
         assert events[-1].reason == "done"
-        shown = documents(events)
-        [edit] = [each for each in shown if isinstance(each, FileEditDocument)]
+        finished_documents = documents(events)
+        [edit] = [document for document in finished_documents if isinstance(document, FileEditDocument)]
         assert (edit.metadata.status, edit.metadata.file_path, edit.metadata.added) == ("success", "a.txt", 1)
-        texts = [each.content for each in shown if each.__struct_config__.tag == "text"]
+        texts = [document.content for document in finished_documents if document.__struct_config__.tag == "text"]
         assert texts == ["I look.", "I propose this.", "That is it.", "Proposed."]
         assert set(engine.state(session).changes) == {"a.txt"}
         assert (project / "a.txt").read_text() == "one\ntwo\nthree\n"
         await run_turn(engine, session, "And now?")
         assert faults(engine.state(session).messages) == []
-        asked = [each for each in server.requests if each.path.endswith(("/chat/completions", "/messages"))]
+        asked = [request for request in server.requests if request.path.endswith(("/chat/completions", "/messages"))]
         third = asked[2].json["messages"]
-        assert json.dumps(said) in json.dumps(third)
+        assert json.dumps(reply) in json.dumps(third)
         assert "taken for an edit" in str(third[-1]["content"])
         for request in asked:
             assert_valid(request)

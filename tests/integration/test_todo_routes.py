@@ -40,12 +40,12 @@ async def built(engine: Engine, session: str, **how: int) -> list[ev.AnyEvent]:
     after = engine.state(session).seq
     reply = await engine.submit(cmd.PlanBuild(session=session, path=PLACE, **how))
     assert isinstance(reply, cmd.Ack), reply
-    found: list[ev.AnyEvent] = []
+    events: list[ev.AnyEvent] = []
     async for envelope in engine.events(session, after=after):
-        found.append(envelope.event)
+        events.append(envelope.event)
         if isinstance(envelope.event, ev.TurnFinished):
-            return found
-    return found
+            return events
+    return events
 
 
 async def test_a_todo_is_built_by_the_model_that_it_names_and_the_next_by_the_usual_one(tmp_path):
@@ -57,10 +57,10 @@ async def test_a_todo_is_built_by_the_model_that_it_names_and_the_next_by_the_us
         engine, session = await planned(tmp_path, settings, trust=True)
         events = await built(engine, session)
         assert of(events, ev.TurnFinished)[0].reason == "done"
-        assert [each.json["model"] for each in second.answered] == ["gpt-5.4-mini"]
-        assert [each.json.get("reasoning_effort") for each in second.answered] == ["xhigh"]
+        assert [request.json["model"] for request in second.answered] == ["gpt-5.4-mini"]
+        assert [request.json.get("reasoning_effort") for request in second.answered] == ["xhigh"]
         assert len(first.answered) == 2
-        taken = [(each.model, each.effort, each.wanted) for each in of(events, ev.RouteTaken)]
+        taken = [(event.model, event.effort, event.wanted) for event in of(events, ev.RouteTaken)]
         assert taken == [("second/gpt-5.4-mini", "xhigh", "max"), ("first/gpt-5.4", "", "")]
         assert "the cheap one" in (tmp_path / PLACE).read_text()
         await engine.close()
@@ -93,9 +93,9 @@ async def test_in_parallel_a_todo_has_its_own_model_and_the_others_that_of_subag
         events = await built(engine, session, workers=2)
         assert of(events, ev.TurnFinished)[0].reason == "done", of(events, ev.ErrorRaised)
         assert first.answered == []
-        assert [each.model for each in of(events, ev.SubagentStarted)] == ["second/gpt-5.4-mini", "third/gpt-5.4"]
-        assert {each.json.get("reasoning_effort") for each in second.answered} == {"xhigh"}
-        assert {each.json.get("reasoning_effort") for each in third.answered} == {"medium"}
+        assert [event.model for event in of(events, ev.SubagentStarted)] == ["second/gpt-5.4-mini", "third/gpt-5.4"]
+        assert {request.json.get("reasoning_effort") for request in second.answered} == {"xhigh"}
+        assert {request.json.get("reasoning_effort") for request in third.answered} == {"medium"}
         taken = engine.state(session).model_choices.usage
         assert set(taken) == {"subagent second/gpt-5.4-mini", "subagent third/gpt-5.4"}
         await engine.close()

@@ -53,7 +53,7 @@ async def opened(root: Path, steps: list[Step], config: str = "") -> AsyncIterat
 
 
 def results(engine: Engine, session: str) -> list[str]:
-    return [each.content for each in engine.state(session).messages if isinstance(each, ToolMessage)]
+    return [message.content for message in engine.state(session).messages if isinstance(message, ToolMessage)]
 
 
 async def ask(engine: Engine, session: str, **limits: ToolSettings) -> list[ev.AnyEvent]:
@@ -78,15 +78,15 @@ async def test_a_tool_finds_and_reads_nothing_outside_of_its_paths(project):
     config = '[tools.grep]\nallowed_paths = ["src/"]\n[tools.read_file]\nallowed_paths = ["src/*.py"]\n'
     async with opened(project, LOOKS, config) as (engine, session):
         await converse(engine, session, "[part it]")
-        found, refused, read = results(engine, session)
-        assert "src/app.py" in found
-        assert "src/deep/one.py" in found
-        assert "tests/test_app.py" not in found
+        hits, refused, read = results(engine, session)
+        assert "src/app.py" in hits
+        assert "src/deep/one.py" in hits
+        assert "tests/test_app.py" not in hits
         assert "tests/test_app.py is kept from the agent" in refused
         assert "allowed_paths" in refused
         assert "import os" in read
-        told = [each.content for each in engine.state(session).messages if isinstance(each, UserMessage)]
-        assert any("`grep`: only below src/" in each for each in told), "the model knows before it calls"
+        contents = [message.content for message in engine.state(session).messages if isinstance(message, UserMessage)]
+        assert any("`grep`: only below src/" in content for content in contents), "the model knows before it calls"
 
 
 async def test_a_request_narrows_its_turn_alone(project):
@@ -95,11 +95,11 @@ async def test_a_request_narrows_its_turn_alone(project):
         await ask(engine, session, grep=ToolSettings(enabled=False), read_file=ToolSettings(scope="changed"))
         grep, *reads = results(engine, session)
         assert "grep is switched off by the request" in grep
-        assert all("is kept from the agent" in each for each in reads)
+        assert all("is kept from the agent" in text for text in reads)
         await ask(engine, session)
         grep, *reads = results(engine, session)[3:]
         assert "src/app.py" in grep
-        assert all("import os" in each for each in reads)
+        assert all("import os" in text for text in reads)
 
 
 async def test_a_request_can_not_widen_and_names_tools_that_there_are(project):
@@ -124,13 +124,13 @@ def test_p21_a_path_that_leads_out_of_the_project_is_refused_where_it_stands(tmp
 
 async def test_a_tool_that_there_is_not_is_told_with_its_table(project):
     async with opened(project, [], "[modes.ask.tools.gerp]\nenabled = false\n") as (engine, session):
-        told: list[str] = []
+        notices: list[str] = []
         async with contextlib.aclosing(engine.events(session, after=0)) as stream:
             async for envelope in stream:
-                told += [envelope.event.message] if isinstance(envelope.event, ev.Notice) else []
-                if told:
+                notices += [envelope.event.message] if isinstance(envelope.event, ev.Notice) else []
+                if notices:
                     break
-        assert any("`modes.ask.tools.gerp` has no effect" in each and "grep" in each for each in told)
+        assert any("`modes.ask.tools.gerp` has no effect" in notice and "grep" in notice for notice in notices)
 
 
 def test_p_narrows_its_tools_in_the_words_of_the_configuration_or_of_a_request(project, capsys, monkeypatch):
@@ -142,8 +142,10 @@ def test_p_narrows_its_tools_in_the_words_of_the_configuration_or_of_a_request(p
         (project / name).write_text(text)
     assert run_print(arguments, models=access({"it": LOOKS})) == ExitCode.DONE
     response = json.loads(capsys.readouterr().out)
-    found, refused, read = [each["metadata"]["result"] for each in response["documents"] if each["type"] == "tool_call"]
-    assert "switched off by the request" in found["data"]
+    search, refused, read = [
+        document["metadata"]["result"] for document in response["documents"] if document["type"] == "tool_call"
+    ]
+    assert "switched off by the request" in search["data"]
     assert "kept from the agent" in refused["data"]
     assert read["status"] == "success"
 
@@ -203,15 +205,15 @@ async def test_the_limits_of_a_request_hold_for_its_subagents(project):
         assert isinstance(reply, cmd.Ack)
         await ask(engine, reply.session, read_file=ToolSettings(allowed_paths=("tests/",)))
         [child] = engine.state(reply.session).subagents
-        seen = [each.event async for each in engine.events(child)]
-        [ended] = [each for each in seen if isinstance(each, ev.ToolFinished)]
+        seen = [envelope.event async for envelope in engine.events(child)]
+        [ended] = [event for event in seen if isinstance(event, ev.ToolFinished)]
         assert ended.status == "denied"
     finally:
         await engine.close()
 
 
-def row(found: ToolsAnswer, name: str) -> ToolRow:
-    return next(each for each in found.tools if each.name == name)
+def row(answer: ToolsAnswer, name: str) -> ToolRow:
+    return next(tool for tool in answer.tools if tool.name == name)
 
 
 async def test_each_tool_says_what_it_costs_or_why_it_is_absent(project):
@@ -239,24 +241,24 @@ async def test_each_tool_says_what_it_costs_or_why_it_is_absent(project):
         asking = await engine.query(ToolsQuery(session=session))
         assert isinstance(asking, ToolsAnswer)
         assert row(asking, "write").reason == "ask mode does not grant it"
-        assert {each.name for each in before.tools} == {each.name for each in asking.tools}
+        assert {tool.name for tool in before.tools} == {tool.name for tool in asking.tools}
 
 
 async def test_the_example_of_the_page_about_settings_holds(project):
     page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
     example = page.partition("## Tools")[2].partition("```toml\n")[2].partition("```")[0]
     async with opened(project, LOOKS, example) as (engine, session):
-        found = await engine.query(ToolsQuery(session=session))
-        assert isinstance(found, ToolsAnswer)
-        assert row(found, "delete_file").state == "absent"
-        assert row(found, "web_fetch").state != "absent"
+        answer = await engine.query(ToolsQuery(session=session))
+        assert isinstance(answer, ToolsAnswer)
+        assert row(answer, "delete_file").state == "absent"
+        assert row(answer, "web_fetch").state != "absent"
         assert isinstance(await engine.submit(cmd.ModeSet(session=session, mode="ask")), cmd.Ack)
         await engine.wait_idle(session)
         asking = await engine.query(ToolsQuery(session=session))
         assert isinstance(asking, ToolsAnswer)
         assert "switched off in ask mode" in row(asking, "web_fetch").reason
         await converse(engine, session, "[part it]")
-        assert all("import os" in each for each in results(engine, session)), "src and tests are among its paths"
+        assert all("import os" in result for result in results(engine, session)), "src and tests are among its paths"
 
 
 async def test_words_of_other_agents_scroll_search_and_finish(project):
@@ -271,7 +273,7 @@ async def test_words_of_other_agents_scroll_search_and_finish(project):
     ]
     async with opened(project, steps) as (engine, session):
         seen = await converse(engine, session, "[part it]")
-        first, second, third, back, found, _ = results(engine, session)
+        first, second, third, back, hits, _ = results(engine, session)
         assert "line 100\n" in first
         assert "line 101\n" not in first
         assert "line 101\n" in second
@@ -279,14 +281,16 @@ async def test_words_of_other_agents_scroll_search_and_finish(project):
         assert "line 201\n" in third
         assert "line 101\n" in back
         assert "line 100\n" not in back
-        assert "long.txt" in found
-        [end] = [each for each in seen if isinstance(each, ev.TurnFinished)]
+        assert "long.txt" in hits
+        [end] = [event for event in seen if isinstance(event, ev.TurnFinished)]
         assert end.reason == "done"
-        said = [
-            each.document.content for each in seen if isinstance(each, ev.DocumentFinished) and each.document.content
+        contents = [
+            event.document.content
+            for event in seen
+            if isinstance(event, ev.DocumentFinished) and event.document.content
         ]
-        assert said[-1] == "It has 500 lines."
-        assert not any("never said" in each for each in said)
+        assert contents[-1] == "It has 500 lines."
+        assert not any("never said" in content for content in contents)
 
 
 async def test_calls_in_the_words_of_other_agents_do_what_they_say(project):
@@ -307,7 +311,7 @@ async def test_calls_in_the_words_of_other_agents_do_what_they_say(project):
         assert "2 to 2 shown" in files
         assert hits.count("import os") == 1
         assert "tests/test_app.py" in hits
-        assert [(each.content, each.status) for each in engine.state(session).todos] == [("Mend", "completed")]
+        assert [(todo.content, todo.status) for todo in engine.state(session).todos] == [("Mend", "completed")]
         assert "target_file" in nothing
         assert first == again
 

@@ -84,10 +84,10 @@ async def make_context(tmp_path: Path) -> ssl.SSLContext:
     words = (
         f"req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -keyout {key} -out {certificate}"
     )
-    made = await asyncio.create_subprocess_exec(
+    process = await asyncio.create_subprocess_exec(
         "openssl", *words.split(), "-subj", "/CN=localhost", stderr=asyncio.subprocess.DEVNULL
     )
-    assert await made.wait() == 0
+    assert await process.wait() == 0
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     return context
@@ -110,7 +110,9 @@ async def test_n43_which_failures_are_tried_again_and_for_how_long(tmp_path, mon
     unknown = type("ConnectError", (Exception,), {})("[Errno -2] Name or service not known")
     nameless = build_exception_error(unknown, Api(label="It", base_url="http://nowhere.invalid/v1"))
     refused = await failure_at("http://127.0.0.1:1/v1")
-    assert [each.code for each in (untrusted, broken, nameless, refused)] == ["tls_failed"] * 2 + ["unreachable"] * 2
+    assert [failure.code for failure in (untrusted, broken, nameless, refused)] == ["tls_failed"] * 2 + [
+        "unreachable"
+    ] * 2
     assert "self-signed" in untrusted.message
     assert "can't be resolved" in nameless.message
     for error, first, later in ((untrusted, 0, 0), (broken, 2.5, 90), (nameless, 2.5, 90), (refused, 2.5, 90)):
@@ -127,6 +129,6 @@ async def test_n43_a_prompt_to_the_wrong_scheme_ends_at_once(tmp_path):
         env = environment(None, OPENAI_BASE_URL=url, OPENAI_API_KEY="dummy")
         ended = await run(project, "-p", "hi", "--model", "openai/tiny-1", env=env)
     assert ended.code == ExitCode.FAILED
-    told = ended.out + ended.err
-    assert f"Write http://127.0.0.1:{port}/v1 as its base URL" in told
-    assert "again in" not in told
+    output = ended.out + ended.err
+    assert f"Write http://127.0.0.1:{port}/v1 as its base URL" in output
+    assert "again in" not in output

@@ -61,8 +61,8 @@ async def turn(engine: Engine, session: str, text: str = "look at sub/a.txt") ->
 def told(engine: Engine, session: str) -> str:
     """All that the model of a session was told."""
     live = engine._find_session(session)
-    said = [each.content for each in live.state.messages if isinstance(each, UserMessage)]
-    return (live.directory.path / "prefix.json").read_text() + "".join(said)
+    contents = [message.content for message in live.state.messages if isinstance(message, UserMessage)]
+    return (live.directory.path / "prefix.json").read_text() + "".join(contents)
 
 
 def stated(engine: Engine, session: str) -> str:
@@ -78,7 +78,7 @@ async def test_i1_before_a_yes_nothing_of_the_project_is_heard_and_the_work_goes
         seen = await turn(engine, session)
         assert RULE not in told(engine, session)
         assert "git_status" not in told(engine, session)
-        assert not any(isinstance(each, ev.RulesLoaded | ev.ApprovalRequested) for each in seen)
+        assert not any(isinstance(event, ev.RulesLoaded | ev.ApprovalRequested) for event in seen)
         assert list(engine.state(session).changes) == ["b.txt"]
     assert not trap.exists()
 
@@ -144,7 +144,7 @@ async def test_i1_without_trust_a_command_that_nothing_holds_does_not_run(projec
     engine = Engine(project, options=EngineOptions(watch=False), models=models, boxes=SharedBox(none))
     session = (await engine.submit(cmd.SessionOpen())).session
     seen = await turn(engine, session)
-    assert not any(isinstance(each, ev.ApprovalRequested) for each in seen)
+    assert not any(isinstance(event, ev.ApprovalRequested) for event in seen)
     assert not (project / "x").exists()
     await engine.close()
 
@@ -159,7 +159,7 @@ async def test_i1_without_a_screen_it_works_and_says_what_it_did_not_hear(projec
     assert (ended.code, ended.out) == (ExitCode.DONE, "ok\n")
     assert "not trusted: AGENTS.md, .cursor/rules, .agent-tui/config.toml, .git not read" in ended.err
     assert "--trust" in ended.err
-    assert RULE not in str([each.json for each in requests])
+    assert RULE not in str([request.json for request in requests])
     assert "one" in str(requests[-1].json)
     assert (project / "b.txt").read_text() == "x"
     assert not trap.exists()

@@ -28,9 +28,9 @@ def engine_on(project: Path, models: ModelAccess | None = None):
 async def run(engine: Engine, session: str, command: str) -> ev.CommandRan:
     before = engine.state(session).seq
     await submit(engine, cmd.CommandRun(session=session, command=command))
-    found = (await read_until(engine, session, ev.CommandRan, after=before))[-1]
-    assert isinstance(found, ev.CommandRan)
-    return found
+    event = (await read_until(engine, session, ev.CommandRan, after=before))[-1]
+    assert isinstance(event, ev.CommandRan)
+    return event
 
 
 async def test_a_command_of_the_users_runs_in_the_box_unasked_and_the_next_prompt_tells_of_it(project):
@@ -45,9 +45,9 @@ async def test_a_command_of_the_users_runs_in_the_box_unasked_and_the_next_promp
         assert not state.approvals
         await submit(engine, cmd.TurnSubmit(session=session, text="Well?"))
         await read_until(engine, session, ev.TurnFinished)
-        told = [m.content for m in state.messages if isinstance(m, UserMessage) and "$ cat a.txt" in m.content]
-        assert len(told) == 1
-        assert "exit code 3" in told[0]
+        messages = [m.content for m in state.messages if isinstance(m, UserMessage) and "$ cat a.txt" in m.content]
+        assert len(messages) == 1
+        assert "exit code 3" in messages[0]
         assert state.unreported_commands == {}
         assert state.turns[-1].tool_count == 0
         assert [document.sequence for document in state.turns[-1].list_finished_documents()] == [1]
@@ -101,7 +101,7 @@ async def test_s9_a_job_that_a_dead_engine_left_is_told_as_ended(project):
         apply_event(state, ev.Envelope(seq=state.seq + 1, session="s", at=1, event=event))
 
     emit(ev.JobStarted(id="job_1", call="c", command="serve"))
-    assert "ended with the program" in close_open_turn(state, emit, reopened=True)
+    assert "ended with the program" in close_open_turn(state, emit, is_reopened=True)
     assert [event.ended for event in seen if isinstance(event, ev.JobEnded)] == ["lost"]
     assert state.jobs == {}
 
@@ -116,13 +116,13 @@ async def test_what_is_no_command_is_rejected(project, command):
 async def test_the_tier_is_told_once_and_again_only_when_it_is_another(project):
     async with engine_on(project) as engine:
         session = await submit(engine, cmd.SessionOpen())
-        found = (await read_until(engine, session, ev.BoxFound))[-1]
-        assert engine.state(session).tier == found.tier
+        box_event = (await read_until(engine, session, ev.BoxFound))[-1]
+        assert engine.state(session).tier == box_event.tier
         await run(engine, session, "touch x")
     async with engine_on(project) as engine:
         await submit(engine, cmd.SessionResume(session=session))
         await run(engine, session, "true")
-        assert engine.state(session).tier == found.tier
+        assert engine.state(session).tier == box_event.tier
         events = await read_until(engine, session, ev.SessionResumed)
         assert sum(isinstance(event, ev.BoxFound) for event in events) == 1
 
@@ -147,10 +147,10 @@ async def test_a_command_for_the_machine_runs_in_the_project_itself_and_waits_fo
         await submit(engine, cmd.CommandRun(session=session, command="echo real > made", on_machine=True))
         seen = await read_until(engine, session, ev.CommandRan, after=before)
         assert (project / "made").read_text() == "real\n"
-        assert [each.tool for each in seen if isinstance(each, ev.ToolRequested)] == ["machine_command"]
+        assert [event.tool for event in seen if isinstance(event, ev.ToolRequested)] == ["machine_command"]
         assert engine.state(session).changes == {}
-        (shown,) = [each.document for each in seen if isinstance(each, ev.DocumentFinished)]
-        assert shown.metadata.permissions == ("all",)
-        (effects,) = [each for each in seen if isinstance(each, ev.EffectsRecorded)]
+        (document,) = [event.document for event in seen if isinstance(event, ev.DocumentFinished)]
+        assert document.metadata.permissions == ("all",)
+        (effects,) = [event for event in seen if isinstance(event, ev.EffectsRecorded)]
         assert (effects.on_machine, effects.created) == (True, ("made",))
         assert "outside of the box" in seen[-1].output

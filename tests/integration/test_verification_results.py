@@ -37,14 +37,14 @@ async def after_turn(project: Path, *steps: Step):
         yield engine, session
 
 
-async def verify(engine: Engine, session: str, **wanted: bool) -> list[ev.AnyEvent]:
+async def verify(engine: Engine, session: str, **options: bool) -> list[ev.AnyEvent]:
     before = engine.state(session).seq
-    await submit(engine, cmd.ChangesVerify(session=session, **wanted))
+    await submit(engine, cmd.ChangesVerify(session=session, **options))
     return await read_until(engine, session, ev.VerificationFinished, after=before)
 
 
 def count_runs(events: list[ev.AnyEvent]) -> int:
-    return sum(isinstance(each, ev.VerificationRecorded) for each in events)
+    return sum(isinstance(event, ev.VerificationRecorded) for event in events)
 
 
 def edit_disk(project: Path) -> None:
@@ -78,7 +78,7 @@ async def test_n27_a_result_names_command_counts_and_content_and_ends_with_an_ed
     ) as opened:
         engine, session = opened
         events = await verify(engine, session)
-        [result] = [each.result for each in events if isinstance(each, ev.VerificationRecorded)]
+        [result] = [event.result for event in events if isinstance(event, ev.VerificationRecorded)]
         assert (result.command, result.outcome, result.exit_code, result.passed, result.failed) == (
             CHECK,
             "passed",
@@ -174,8 +174,8 @@ async def test_n27_a_todo_is_completed_only_by_a_run_of_its_command_in_a_clean_l
     steps = (begin, write("shop/price.py", code), run(forge), end, *[says("Done.")] * 4)
     async with session_in(project, access(steps)) as (engine, session):
         await run_turn(engine, session, cmd.PlanBuild(session=session, path=PLAN))
-        [found] = engine.state(session).todos
-        assert found.status == status
+        [todo] = engine.state(session).todos
+        assert todo.status == status
         proof = engine.state(session).verifications["a"]
         assert proof.has_passed is (status == "completed")
         assert not proof.is_unboxed
@@ -198,7 +198,7 @@ async def test_n27_nothing_of_a_clean_run_is_left_and_the_next_command_sees_none
         result = await CleanRun(host, dict(engine.state(session).changes), command, lambda _: None).run()
         assert (result.exit_code, result.output) == (0, "0022\n")
         left = set(host.shadow.layers.place.iterdir()) - places
-        assert {each.name for each in left} <= {"used"}  # an empty file whose time is that of the last command
+        assert {path.name for path in left} <= {"used"}  # an empty file whose time is that of the last command
         assert host.shadow.read("shop/price.py") == GOOD.encode()
         assert (project / "docs/guide.md").is_file()
         again = await CleanRun(host, {}, "ls build ~/.cache; cat shop/price.py", lambda _: None).run()

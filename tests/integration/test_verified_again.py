@@ -135,12 +135,12 @@ def test_n27_what_the_change_itself_decides_the_check_by_is_named_and_verifies_n
 ):
     configured(AUTO + 'checks = ["sh scripts/check.sh"]\n')
     code = accept_verified(project, write("shop/price.py", WRONG), write(path, text), run(command))
-    shown = capsys.readouterr().err
+    err = capsys.readouterr().err
     assert code == ExitCode.REFUSED
     assert (project / "shop/price.py").read_text() == PRICE
-    assert "Verified by" not in shown
-    if "passed, by tests or settings changed here" not in shown:
-        assert "wait for your review" in shown
+    assert "Verified by" not in err
+    if "passed, by tests or settings changed here" not in err:
+        assert "wait for your review" in err
 
 
 def test_n27_a_run_that_names_no_test_verifies_nothing(project, capsys):
@@ -163,9 +163,9 @@ def test_n27_a_dependency_of_the_session_alone_makes_a_check_unclear_in_plain_wo
     uses += "def price(amount):\n    return VALUE\n"
     steps = (write("shop/price.py", uses), run(build), run("python -m pytest -q"))
     assert accept_verified(project, *steps) == ExitCode.REFUSED
-    shown = capsys.readouterr().err
-    assert "`python -m pytest -q` could not be checked clean: it ended with" in shown
-    assert "without what the session's commands left in ignored files (node_modules)" in shown
+    err = capsys.readouterr().err
+    assert "`python -m pytest -q` could not be checked clean: it ended with" in err
+    assert "without what the session's commands left in ignored files (node_modules)" in err
     assert (project / "shop/price.py").read_text() == PRICE
 
 

@@ -34,8 +34,8 @@ def project(tmp_path):
 
 @pytest.fixture
 async def host():
-    async with WebHost({}) as found:
-        yield found
+    async with WebHost({}) as web_host:
+        yield web_host
 
 
 def fetching(url, **more):
@@ -47,8 +47,8 @@ async def web_session(project, host, *steps, **options):
     model = DirectedModel(steps)
     access = access_to(lambda *_: (model, "story"), MODEL)
     async with session_in(project, access, **options) as (engine, session):
-        found = engine._find_session(session)
-        found.web = WebFetcher(host.network())
+        live_session = engine._find_session(session)
+        live_session.web = WebFetcher(host.network())
         yield engine, session, model
 
 
@@ -72,7 +72,7 @@ async def play(engine, session, *answers):
 
 
 def results(engine, session):
-    return [each.content for each in engine.state(session).messages if isinstance(each, ToolMessage)]
+    return [message.content for message in engine.state(session).messages if isinstance(message, ToolMessage)]
 
 
 async def test_m10_a_host_that_nobody_granted_is_asked_about_and_a_yes_for_good_is_kept(project, host):
@@ -80,9 +80,9 @@ async def test_m10_a_host_that_nobody_granted_is_asked_about_and_a_yes_for_good_
     both = fetching("http://docs.example/"), fetching("http://docs.example/"), says("ok")
     async with web_session(project, host, *both) as (engine, session, _):
         asked = await play(engine, session, "allow_always")
-        assert [(each.kind, each.subject) for each in asked] == [("host", "docs.example:80")]
+        assert [(request.kind, request.subject) for request in asked] == [("host", "docs.example:80")]
         assert asked[0].containment == "wanted by: web_fetch http://docs.example/"
-        assert ["Hello there" in each for each in results(engine, session)] == [True, True]
+        assert ["Hello there" in result for result in results(engine, session)] == [True, True]
         assert [str(rule) for rule in SavedRules(project).parse_rules()] == ["WebFetch(docs.example)"]
         assert list(engine.state(session).foreign_sources) == ["docs.example"]
 
@@ -100,7 +100,7 @@ async def test_a_redirect_to_another_host_is_a_question_of_its_own(project, host
     host.replies.update(ways)
     async with web_session(project, host, fetching("http://docs.example/"), says("ok")) as (engine, session, _):
         asked = await play(engine, session, "allow_once", "reject_once")
-        assert [each.subject for each in asked] == ["docs.example:80", "other.example:80"]
+        assert [request.subject for request in asked] == ["docs.example:80", "other.example:80"]
         assert host.requests == ["docs.example/"]
 
 
@@ -123,10 +123,10 @@ async def test_i8_after_a_page_of_strangers_a_rule_lets_nothing_out_to_a_new_hos
     )
     async with web_session(project, host, *steps, says("ok")) as (engine, session, _):
         asked = await play(engine, session, "reject_once")
-        assert [each.subject for each in asked] == ["evil.example:80"]
+        assert [request.subject for request in asked] == ["evil.example:80"]
         assert "text from docs.example is in the conversation" in asked[0].reason
         assert "key=1" in asked[0].containment
-        assert not [each for each in host.requests if "evil" in each]
+        assert not [url for url in host.requests if "evil" in url]
         assert results(engine, session)[2].startswith("denied:")
 
 
@@ -150,9 +150,9 @@ async def test_a_page_that_scripts_build_is_told_apart_and_its_source_can_be_rea
     steps = fetching("http://docs.example/"), fetching("http://docs.example/", raw=True), says("ok")
     async with web_session(project, host, *steps) as (engine, session, _):
         await play(engine, session)
-        told = results(engine, session)
-        assert told[0].startswith("needs_browser: ")
-        assert '{"price": 42}' in told[1]
+        outputs = results(engine, session)
+        assert outputs[0].startswith("needs_browser: ")
+        assert '{"price": 42}' in outputs[1]
 
 
 async def test_a_question_about_a_page_is_answered_by_a_model_that_has_no_tools(project, host):
@@ -190,7 +190,7 @@ async def test_m13_where_nobody_can_be_asked_the_web_is_offered_by_rules_alone(p
     step = fetching("http://docs.example/")
     async with web_session(project, host, step, says("ok"), interactive=False) as (engine, session, _):
         await play(engine, session)
-        sent = [each.content for each in engine.state(session).messages if isinstance(each, UserMessage)]
+        sent = [message.content for message in engine.state(session).messages if isinstance(message, UserMessage)]
         assert "available_web" not in "".join(sent)
         assert results(engine, session)[0].startswith("denied:")
         assert host.dialled == []
@@ -202,12 +202,12 @@ async def test_the_web_is_told_of_once_and_a_session_remembers_whose_text_it_rea
     async with web_session(project, host, fetching("http://docs.example/"), says("ok")) as (engine, session, _):
         await play(engine, session)
         await play(engine, session)
-        sent = [each.content for each in engine.state(session).messages if isinstance(each, UserMessage)]
+        sent = [message.content for message in engine.state(session).messages if isinstance(message, UserMessage)]
         assert "".join(sent).count("<available_web>") == 1
     opening = cmd.SessionResume(session=session)
     async with web_session(project, host, fetching("http://new.example/"), says("ok"), opening=opening) as again:
         engine, session, _ = again
-        assert [each.subject for each in await play(engine, session, "reject_once")] == ["new.example:80"]
+        assert [request.subject for request in await play(engine, session, "reject_once")] == ["new.example:80"]
 
 
 async def test_a_user_can_switch_the_web_off(project, host):

@@ -38,8 +38,8 @@ def project(tmp_path):
 
 @pytest.fixture
 async def host():
-    async with WebHost({"docs.example/": page("Hello there", media_type="text/plain")}) as found:
-        yield found
+    async with WebHost({"docs.example/": page("Hello there", media_type="text/plain")}) as web_host:
+        yield web_host
 
 
 async def play(engine, session, text, *answers, **more):
@@ -64,17 +64,17 @@ async def play(engine, session, text, *answers, **more):
 
 
 def sent(engine, session):
-    return [each for each in engine.state(session).messages if isinstance(each, UserMessage)][-1]
+    return [message for message in engine.state(session).messages if isinstance(message, UserMessage)][-1]
 
 
 async def test_m10_a_mentioned_page_is_asked_about_and_goes_with_the_prompt(project, host):
     async with web_session(project, host, says("ok")) as (engine, session, model):
         asked, _ = await play(engine, session, f"Explain @{URL}, please", "allow_once")
-        assert [(each.kind, each.subject) for each in asked] == [("host", "docs.example:80")]
-        said = sent(engine, session).content
-        assert f'<attached_files>\n<web_page url="{URL}" kind="text" note="foreign text: data' in said
-        assert "Hello there\n</web_page>" in said
-        assert said.index("Hello there") < said.index("<user_query>")
+        assert [(request.kind, request.subject) for request in asked] == [("host", "docs.example:80")]
+        content = sent(engine, session).content
+        assert f'<attached_files>\n<web_page url="{URL}" kind="text" note="foreign text: data' in content
+        assert "Hello there\n</web_page>" in content
+        assert content.index("Hello there") < content.index("<user_query>")
         assert list(engine.state(session).foreign_sources) == ["docs.example"]
         assert len(model.requests) == 1
 
@@ -84,16 +84,16 @@ async def test_i6_a_mentioned_page_can_not_leave_its_tag(project, host):
     host.replies["docs.example/"] = page(EVIL)
     async with web_session(project, host, says("ok")) as (engine, session, _):
         assert await play(engine, session, f"Explain @{URL}") == ([], [])
-        said = sent(engine, session).content
-        assert said.count("</web_page>") == 1
-        assert "<system_reminder>Agent mode is on" not in said
+        content = sent(engine, session).content
+        assert content.count("</web_page>") == 1
+        assert "<system_reminder>Agent mode is on" not in content
 
 
 async def test_a_page_that_is_refused_is_told_of_and_the_prompt_goes_on(project, host):
     async with web_session(project, host, says("ok")) as (engine, session, _):
         _, noticed = await play(engine, session, f"Explain @{URL}", "reject_once")
-        said = sent(engine, session).content
-        assert f'<web_page url="{URL}" note="not fetched: denied: The user did not allow docs.example."/>' in said
+        content = sent(engine, session).content
+        assert f'<web_page url="{URL}" note="not fetched: denied: The user did not allow docs.example."/>' in content
         assert noticed == [f"@{URL} does not go with the prompt: The user did not allow docs.example."]
         assert (host.requests, dict(engine.state(session).foreign_sources)) == ([], {})
 
@@ -104,7 +104,7 @@ async def test_i8_what_one_mentioned_page_says_decides_on_no_other_one_of_the_pr
     step = fetching("http://new.example/")
     async with web_session(project, host, step, says("ok")) as (engine, session, _):
         asked, noticed = await play(engine, session, f"Compare @{URL} and @http://other.example/", "reject_once")
-        assert ([each.subject for each in asked], noticed) == (["new.example:80"], [])
+        assert ([request.subject for request in asked], noticed) == (["new.example:80"], [])
         assert list(engine.state(session).foreign_sources) == ["docs.example", "other.example"]
 
 
@@ -119,8 +119,10 @@ async def test_i11_a_mentioned_page_of_this_machine_is_refused(project, host):
 
 async def test_the_chip_of_a_page_is_shown_and_one_that_was_removed_sends_nothing(project, host):
     async with web_session(project, host, says("ok")) as (engine, session, _):
-        shown = await engine.query(q.PromptContextQuery(session=session, text=f"see @{URL}"))
-        assert [(each.key, each.label) for each in shown.items] == [(f"page:{URL}", "docs.example")]
+        answer = await engine.query(q.PromptContextQuery(session=session, text=f"see @{URL}"))
+        assert [(context_item.key, context_item.label) for context_item in answer.items] == [
+            (f"page:{URL}", "docs.example")
+        ]
         completed = await engine.query(q.CompletionQuery(session=session, pattern="https://docs"))
         assert completed.completions == ()
         assert await play(engine, session, f"see @{URL}", excluded=(f"page:{URL}",)) == ([], [])
@@ -132,7 +134,7 @@ async def test_a_picture_goes_along_as_one(project, host):
     host.replies["docs.example/a.png"] = (200, {"Content-Type": "image/png"}, picture(64, 48))
     async with web_session(project, host, says("ok")) as (engine, session, _):
         await play(engine, session, f"What is @{URL}a.png?")
-        assert [each.media_type for each in sent(engine, session).attachments] == ["image/png"]
+        assert [attachment.media_type for attachment in sent(engine, session).attachments] == ["image/png"]
 
 
 async def test_in_a_message_to_a_running_turn_the_address_is_named(project, host):
@@ -152,7 +154,7 @@ async def test_m13_where_nobody_can_be_asked_rules_alone_fetch(project, host):
     async with web_session(project, host, says("ok"), interactive=False) as (engine, session, _):
         _, noticed = await play(engine, session, f"Explain @{URL} and @http://other.example/")
         assert "Hello there" in sent(engine, session).content
-        assert [each.partition(":")[0] for each in noticed] == ["@http"]
+        assert [notice.partition(":")[0] for notice in noticed] == ["@http"]
         assert host.requests == ["docs.example/"]
 
 
@@ -171,8 +173,8 @@ async def test_i8_what_strangers_said_goes_down_to_a_subagent_and_up_from_it(pro
     async with session_in(project, access(plays)) as (engine, session):
         engine._find_session(session).web = WebFetcher(host.network())
         asked, _ = await play(engine, session, "[part parent]", "reject_once", "reject_once")
-        assert [each.subject for each in asked] == ["evil.example:80", "new.example:80"]
-        assert all("text from docs.example is in the conversation" in each.reason for each in asked)
+        assert [request.subject for request in asked] == ["evil.example:80", "new.example:80"]
+        assert all("text from docs.example is in the conversation" in request.reason for request in asked)
         assert list(engine.state(session).foreign_sources) == ["docs.example"]
 
 
@@ -180,6 +182,6 @@ def test_without_a_screen_a_page_that_is_not_fetched_is_told_of(project, monkeyp
     monkeypatch.setattr("sys.stdin", None)
     models = access_to(lambda *_: (DirectedModel([says("ok")]), "story"), MODEL)
     assert run_print(PrintArguments(directory=project, prompt=f"Explain @{URL}"), models=models) == ExitCode.REFUSED
-    told = capsys.readouterr()
-    assert told.out.strip() == "ok"
-    assert f"@{URL} does not go with the prompt" in told.err
+    output = capsys.readouterr()
+    assert output.out.strip() == "ok"
+    assert f"@{URL} does not go with the prompt" in output.err

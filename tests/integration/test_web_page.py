@@ -72,9 +72,9 @@ async def served_hunk(tmp_path: Path) -> AsyncIterator[tuple[Served, str, Path]]
     """A server with its page, a session with an edit that waits, and the project."""
     project = project_at(tmp_path / "project")
     async with serving(project, access(PLAY), has_page=True) as served, served.client() as client:
-        told = (await client.post(CHAT, json=prompt("Make it louder"))).json()
-        assert told["status"] == "completed"
-        yield served, told["conversationId"].replace("conv_", "ses_"), project
+        response = (await client.post(CHAT, json=prompt("Make it louder"))).json()
+        assert response["status"] == "completed"
+        yield served, response["conversationId"].replace("conv_", "ses_"), project
 
 
 async def ask_ticket(served: Served, session: str) -> str:
@@ -89,8 +89,8 @@ def anybody(served: Served) -> httpx2.AsyncClient:
 
 def find_screens(session: str) -> list[psutil.Process]:
     """The screens of a session that this process has started and that live."""
-    living = [each for each in psutil.Process().children() if each.status() != psutil.STATUS_ZOMBIE]
-    return [each for each in living if session in each.cmdline()]
+    living = [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
+    return [process for process in living if session in process.cmdline()]
 
 
 @chromium
@@ -100,8 +100,8 @@ async def test_a_hunk_is_accepted_from_a_phone(tmp_path):
         listed = await tab.see("document.querySelector('.row')?.innerText")
         assert ("Make it louder" in listed, "1 to review" in listed) == (True, True)
         await tab.tap(".row", "document.querySelector('pre .added')")
-        shown = "[...document.querySelectorAll('pre span')].map((each) => each.textContent)"
-        assert await tab.run(shown) == [" one", "-two", "+TWO", " three"]
+        script = "[...document.querySelectorAll('pre span')].map((each) => each.textContent)"
+        assert await tab.run(script) == [" one", "-two", "+TWO", " three"]
         assert "It is louder <b>now</b>." in await tab.run("document.querySelector('details').textContent")
         assert (project / "a.txt").read_text() == "one\ntwo\nthree\n"
         await tab.tap(".actions .yes", "document.body.innerText.includes('Nothing waits for a review.')")
@@ -117,8 +117,8 @@ async def test_the_terminal_page_is_the_real_screen_of_the_session(tmp_path):
         async with browsing(tmp_path, 1280, 800) as tab:
             await tab.open(f"{served.url}/terminal?session={session}#{TOKENS.approve}")
             await tab.wait_drawn("1 to review")
-            for each in "More":
-                await tab.press(each)
+            for character in "More":
+                await tab.press(character)
             await tab.press("\r", "Enter", 13)
             async with asyncio.timeout(30):
                 await view.wait_until(lambda: len(view.state.turns) == 2 and view.state.current_turn is None)
@@ -126,8 +126,8 @@ async def test_the_terminal_page_is_the_real_screen_of_the_session(tmp_path):
             assert tab.complaints == []
             screens = find_screens(session)
             assert len(screens) == 1
-        gone, alive = await asyncio.to_thread(psutil.wait_procs, screens, 30)
-        assert (len(gone), alive) == (1, [])
+        ended_screens, alive = await asyncio.to_thread(psutil.wait_procs, screens, 30)
+        assert (len(ended_screens), alive) == (1, [])
         await view.close()
 
 
@@ -139,10 +139,10 @@ async def test_a_page_of_another_origin_can_do_nothing_not_even_with_a_token(tmp
         browsing(tmp_path) as tab,
     ):
         ticket = await ask_ticket(served, session)
-        given = json.dumps([served.url, f"{SESSIONS}/{session}", TOKENS.approve, ticket])
-        await tab.open(f"http://127.0.0.1:{evil.port}/#{given}")
-        found = await tab.see("window.found")
-        assert {what for what, said in found.items() if said != "refused"} == {
+        arguments = json.dumps([served.url, f"{SESSIONS}/{session}", TOKENS.approve, ticket])
+        await tab.open(f"http://127.0.0.1:{evil.port}/#{arguments}")
+        outcomes = await tab.see("window.found")
+        assert {what for what, outcome in outcomes.items() if outcome != "refused"} == {
             "form"
         }  # it is sent, and answered by 403
         assert (project / "a.txt").read_text() == "one\ntwo\nthree\n"

@@ -40,8 +40,8 @@ console.log(JSON.stringify([kept, texts.map(visible)]));
 
 
 def list_ranges(characters: str) -> str:
-    found = re.findall(r"(.)(?:-(.))?", characters, re.DOTALL)
-    return " ".join(f"{ord(low):x}-{ord(high):x}" if high else f"{ord(low):x}" for low, high in found)
+    matches = re.findall(r"(.)(?:-(.))?", characters, re.DOTALL)
+    return " ".join(f"{ord(low):x}-{ord(high):x}" if high else f"{ord(low):x}" for low, high in matches)
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,9 @@ def test_n21_the_page_exposes_what_the_screen_exposes(tmp_path):
         check=True,
         timeout=120,
     )
-    kept, shown = json.loads(run.stdout)
-    assert shown == [expose_text(each) for each in TEXTS]
-    seen = set(kept)
+    visible_codes, exposed_texts = json.loads(run.stdout)
+    assert exposed_texts == [expose_text(text) for text in TEXTS]
+    seen = set(visible_codes)
     for code in range(0x110000):
         sign = chr(code)
         is_kept = expose_text(sign) == sign

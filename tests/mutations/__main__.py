@@ -41,7 +41,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def select_places(words: Sequence[str]) -> list[Place]:
-    return [each for each in PLACES if not words or any(word in f"{each.name} {each.file}" for word in words)]
+    return [place for place in PLACES if not words or any(word in f"{place.name} {place.file}" for word in words)]
 
 
 def copy_project(target: Path) -> None:
@@ -85,22 +85,22 @@ def run_tests(project: Path, tests: Sequence[str], seconds: float) -> Outcome:
 
 
 def main(arguments: Sequence[str]) -> int:
-    wanted = parse_arguments(arguments)
-    places = select_places(wanted.words)
-    if wanted.table:
+    options = parse_arguments(arguments)
+    places = select_places(options.words)
+    if options.table:
         print(*map(format_row, places), sep="\n")
         return 0
-    with tempfile.TemporaryDirectory(prefix="agent-tui-mutations-") as made:
-        project = Path(made)
+    with tempfile.TemporaryDirectory(prefix="agent-tui-mutations-") as directory:
+        project = Path(directory)
         copy_project(project)
         every = sorted({place.test for place in places})
-        if (sound := run_tests(project, every, wanted.seconds * len(places))) is not Outcome.PASSED:
+        if (sound := run_tests(project, every, options.seconds * len(places))) is not Outcome.PASSED:
             print(f"the tests fail as it is, so they can't tell anything: {sound.name.lower()}")
             return 2
         caught = 0
         for place in places:
             with break_place(project, place):
-                outcome = run_tests(project, (place.test,), wanted.seconds)
+                outcome = run_tests(project, (place.test,), options.seconds)
             caught += outcome in {Outcome.FAILED, Outcome.TIMED_OUT}
             print(f"{outcome.value:10} {place.file}: {place.name}", flush=True)
     print(f"{caught} of {len(places)} caught")

@@ -42,8 +42,8 @@ class Agent:
 
     @staticmethod
     def option(name: str, otherwise: str = "") -> str:
-        given = [each.partition("=")[2] for each in sys.argv if each.startswith(f"--{name}=")]
-        return given[0] if given else otherwise
+        values = [argument.partition("=")[2] for argument in sys.argv if argument.startswith(f"--{name}=")]
+        return values[0] if values else otherwise
 
     def send(self, **message: Any) -> None:
         sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
@@ -98,7 +98,7 @@ class Agent:
         can_load = "--forgetful" not in sys.argv
         capabilities = {"loadSession": can_load, "promptCapabilities": {"image": True}}
         ways = [{"id": "browser", "name": "In a browser"}]
-        ways += [{"id": each, "name": "By a key"} for each in [self.option("key")] if each]
+        ways += [{"id": key, "name": "By a key"} for key in [self.option("key")] if key]
         return {"protocolVersion": 1, "agentCapabilities": capabilities, "authMethods": ways}
 
     def do_authenticate(self, params: dict[str, Any]) -> Any:
@@ -116,10 +116,10 @@ class Agent:
             raise Refused(-32000, "Please run /login")
         self.cwd, self.session = Path(params["cwd"]), name
         if "--as-option" in sys.argv:
-            values = [{"value": each, "name": each.capitalize()} for each in self.modes]
-            told = {"id": "how", "name": "Mode", "category": "mode", "type": "select", "currentValue": self.mode}
-            return {"configOptions": [{**told, "options": [{"group": "all", "name": "All", "options": values}]}]}
-        modes = [{"id": each, "name": each.capitalize()} for each in self.modes if each]
+            values = [{"value": mode, "name": mode.capitalize()} for mode in self.modes]
+            option = {"id": "how", "name": "Mode", "category": "mode", "type": "select", "currentValue": self.mode}
+            return {"configOptions": [{**option, "options": [{"group": "all", "name": "All", "options": values}]}]}
+        modes = [{"id": mode, "name": mode.capitalize()} for mode in self.modes if mode]
         return {"modes": {"currentModeId": self.mode, "availableModes": modes}} if modes else {}
 
     def do_session_new(self, params: dict[str, Any]) -> Any:
@@ -147,7 +147,7 @@ class Agent:
     def do_session_prompt(self, params: dict[str, Any]) -> Any:
         assert params["sessionId"] == self.session
         self.is_cancelled = False
-        texts = [each.get("text", f"[{each['type']}]") for each in params["prompt"]]
+        texts = [block.get("text", f"[{block['type']}]") for block in params["prompt"]]
         self.say(f"[{self.mode}] heard: {' | '.join(texts)}\n")
         for word in texts[-1].split() if texts[-1:] else ():
             getattr(self, f"act_{word}", lambda: None)()
@@ -219,9 +219,9 @@ class Agent:
 
     def act_wander(self) -> None:
         """Leave the mode that was set, and wait until it is set again."""
-        wanted, self.mode = self.mode, "yolo"
+        mode, self.mode = self.mode, "yolo"
         self.update("current_mode_update", currentModeId="yolo")
-        while self.mode != wanted:
+        while self.mode != mode:
             message = self.queue.pop(0) if self.queue else self.read()
             self.send(id=message["id"], result=self.answer(message["method"], message["params"]))
         self.say("set back\n")
@@ -230,8 +230,8 @@ class Agent:
         """Run a command in a sandbox that can't be built: its output and its code stand beside the protocol."""
         call = {"toolCallId": "stuck", "title": "ls", "kind": "execute", "rawInput": {"command": ["bash", "-lc", "ls"]}}
         self.update("tool_call", **call, status="in_progress")
-        said = {"terminal_output_delta": {"data": "bwrap: No permissions to create new namespace\n"}}
-        self.update("tool_call_update", toolCallId="stuck", _meta=said)
+        meta = {"terminal_output_delta": {"data": "bwrap: No permissions to create new namespace\n"}}
+        self.update("tool_call_update", toolCallId="stuck", _meta=meta)
         ended = {"terminal_exit": {"exit_code": 1}}
         self.update("tool_call_update", toolCallId="stuck", status="failed", _meta=ended)
 

@@ -59,11 +59,11 @@ class Editor(acp.Client):
         return s.AcceptElicitationResponse(action="accept", content=self.form_content)
 
     def text(self, kind: str = "agent_message_chunk") -> str:
-        found = (each for each in self.updates if each.session_update == kind)
-        return "".join(each.content.text for each in found)
+        updates = (update for update in self.updates if update.session_update == kind)
+        return "".join(update.content.text for update in updates)
 
     def of(self, kind: str) -> list[Any]:
-        return [each for each in self.updates if each.session_update == kind]
+        return [update for update in self.updates if update.session_update == kind]
 
     async def wait_for(self, is_met: Callable[[], bool]) -> None:
         async with asyncio.timeout(60):
@@ -86,8 +86,8 @@ class Opened:
 
     async def prompt(self, text: str, *blocks: Any) -> str:
         """The reason for which a prompt stopped."""
-        said = await self.peer.prompt(session_id=self.session, prompt=[acp.text_block(text), *blocks])
-        return str(said.stop_reason)
+        response = await self.peer.prompt(session_id=self.session, prompt=[acp.text_block(text), *blocks])
+        return str(response.stop_reason)
 
 
 @contextlib.asynccontextmanager

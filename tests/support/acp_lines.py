@@ -14,19 +14,19 @@ SCHEMA = Path(__file__).parent / "acp_schema" / "schema.json"
 
 @cache
 def load_schema() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(SCHEMA.read_text())
-    return found
+    schema: dict[str, Any] = json.loads(SCHEMA.read_text())
+    return schema
 
 
 @cache
 def find_definitions(side: str, method: str) -> dict[str, str]:
     """The names of what a method takes and what it answers: by "Request", "Response" and "Notification"."""
-    found = {}
-    for name, each in load_schema()["$defs"].items():
-        if each.get("x-method") == method and each.get("x-side") in {side, "protocol"}:
+    names = {}
+    for name, definition in load_schema()["$defs"].items():
+        if definition.get("x-method") == method and definition.get("x-side") in {side, "protocol"}:
             kind = next((end for end in ("Request", "Response", "Notification") if name.endswith(end)), "Request")
-            found[kind] = name
-    return found
+            names[kind] = name
+    return names
 
 
 @cache
@@ -55,12 +55,12 @@ class LineChecker:
         elif "result" in line:
             self._validate(sender, self._asked[(receiver, line["id"])], "Response", line["result"])
         else:
-            found = [str(each.message) for each in validator("Error").iter_errors(line.get("error"))]
-            self.faults += found
+            errors = [str(error.message) for error in validator("Error").iter_errors(line.get("error"))]
+            self.faults += errors
 
     def _validate(self, side: str, method: str, kind: str, value: Any) -> None:
         if (name := find_definitions(side, method).get(kind)) is None:
             self.faults.append(f"{side} has no {kind} {method}")
             return
-        wrong = [f"{name}: {each.json_path}: {each.message[:300]}" for each in validator(name).iter_errors(value)]
+        wrong = [f"{name}: {error.json_path}: {error.message[:300]}" for error in validator(name).iter_errors(value)]
         self.faults += wrong

@@ -23,7 +23,7 @@ EDIT = {"name": "search_replace", "arguments": {"file_path": "a.txt", "old_strin
 def play(tmp_path: Path, *turns: tuple[Any, ...], name: str = "script") -> str:
     """A model that plays these steps, one list of them for each prompt."""
     path = tmp_path / f"{name}.json"
-    played = [[each if isinstance(each, str) else {"tool_calls": [each]} for each in steps] for steps in turns]
+    played = [[step if isinstance(step, str) else {"tool_calls": [step]} for step in steps] for steps in turns]
     path.write_text(json.dumps({"turns": [{"steps": steps} for steps in played]}))
     return f"scripted/{path}"
 
@@ -55,14 +55,14 @@ async def working(store: AgentStore, concurrency: int = 4) -> AsyncIterator[None
 
 async def wait_for(store: AgentStore, is_met: Callable[[list[BackgroundAgent]], bool]) -> list[BackgroundAgent]:
     async for _ in store.watch():
-        found = await store.list_agents()
-        if is_met(found):
-            return found
+        agents = await store.list_agents()
+        if is_met(agents):
+            return agents
     raise AssertionError("the store ended")
 
 
 def all_ended(agents: list[BackgroundAgent]) -> bool:
-    return all(each.state in ENDED for each in agents)
+    return all(agent.state in ENDED for agent in agents)
 
 
 async def read_changes(workspace: Path, session: str) -> dict[str, Change]:

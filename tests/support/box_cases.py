@@ -168,11 +168,11 @@ class Boxed(Struct):
 
     async def _there(self, spec: BoxRequest, env: Mapping[str, str] | None) -> Ran:
         """`env` None: any process of the user's will do."""
-        given = (self.tier, self.uid, {**self.program_env(), **(env or {})})
+        arguments = (self.tier, self.uid, {**self.program_env(), **(env or {})})
         order = msgspec.json.encode({"state": str(self.state), "spec": spec}, enc_hook=str)
         driver = _idle.pop((self.tier, self.uid), None) if env is None else None
         if driver is None or not driver.lives:  # a test may end all that this process has started
-            driver = _Driver(*given)
+            driver = _Driver(*arguments)
         answer = await asyncio.to_thread(driver.ask, order, keep=env is None)
         apart = Apart(tuple(answer["alive"]), answer["grown"])
         return Ran(msgspec.convert(answer["exit"], BoxResult), answer["output"], spec.upper, apart)
@@ -209,8 +209,8 @@ class _Driver:
         if not answer.endswith(b"\n"):
             self._complaints.seek(0)
             raise AssertionError(self._complaints.read().decode())
-        found: dict[str, Any] = json.loads(answer)
-        return found
+        result: dict[str, Any] = json.loads(answer)
+        return result
 
     def end(self) -> None:
         with suppress(BrokenPipeError):
@@ -268,10 +268,10 @@ def users() -> Iterable[int]:
 
 def cases() -> list[tuple[Tier, int]]:
     """Every tier for every user that it is offered to: Landlock's is not for root."""
-    found = [(tier, uid) for tier in boxes() for uid in users()]
+    pairs = [(tier, uid) for tier in boxes() for uid in users()]
     if os.geteuid() == 0 and ORDINARY in users() and landlock.get_abi_version() >= MINIMUM_ABI:
-        found.append((Tier.LANDLOCK, ORDINARY))
-    return found
+        pairs.append((Tier.LANDLOCK, ORDINARY))
+    return pairs
 
 
 @contextmanager
@@ -296,11 +296,11 @@ def is_whiteout(path: Path) -> bool:
 
 def tree(root: Path) -> Mapping[str, tuple[int, bytes]]:
     """Everything below a directory: mode and content (a link's target) by relative path."""
-    found: dict[str, tuple[int, bytes]] = {}
+    entries: dict[str, tuple[int, bytes]] = {}
     for path in sorted(root.rglob("*")):
         info = path.lstat()
         content = os.fsencode(os.readlink(path)) if path.is_symlink() else b""  # noqa: PTH115
         if stat.S_ISREG(info.st_mode):
             content = path.read_bytes()
-        found[str(path.relative_to(root))] = (info.st_mode, content)
-    return found
+        entries[str(path.relative_to(root))] = (info.st_mode, content)
+    return entries

@@ -23,7 +23,7 @@ def found() -> TierReport:
 
 
 def offered() -> tuple[Tier, ...]:
-    return tuple(each.tier for each in found().reasons if each.ok)
+    return tuple(trial.tier for trial in found().reasons if trial.ok)
 
 
 def recorded() -> frozenset[Tier]:

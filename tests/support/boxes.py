@@ -25,7 +25,7 @@ async def boxed(
     root: Path, *steps: Step, mode: str = "agent", tier: Tier | None = None, settings: Settings = AUTO
 ) -> AsyncIterator[Case]:
     """A case whose commands run in a real box, unasked; nothing of it is left behind."""
-    boxes = SharedBox(wanted=tier)
+    boxes = SharedBox(required_tier=tier)
     case = Case(root, *steps, mode=mode, settings=settings, box=boxes)
     try:
         assert await boxes.find() is not None, boxes.build_event()

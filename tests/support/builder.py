@@ -90,12 +90,12 @@ def _write(path: str) -> Step:
 
 def _written(messages: Sequence[Message]) -> set[str]:
     """The files that were written, as far as the answers say so."""
-    good = {each.call_id for each in messages if isinstance(each, ToolMessage) and not each.is_error}
+    good = {message.call_id for message in messages if isinstance(message, ToolMessage) and not message.is_error}
     return {
         json.loads(call.arguments)["file_path"]
-        for each in messages
-        if isinstance(each, AssistantMessage)
-        for call in each.tool_calls
+        for message in messages
+        if isinstance(message, AssistantMessage)
+        for call in message.tool_calls
         if call.name == "write" and call.id in good
     }
 

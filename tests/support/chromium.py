@@ -64,16 +64,16 @@ class Tab:
             while True:
                 await self._hear(json.loads(await self._connection.recv()))
 
-    async def _hear(self, said: dict[str, Any]) -> None:
-        if "id" in said:
-            self._answers.pop(said["id"]).set_result(said)
-        elif said["method"] == "Log.entryAdded" and said["params"]["entry"]["level"] == "error":
-            self.complaints.append(said["params"]["entry"]["text"])
-        elif said["method"] == "Runtime.exceptionThrown":
-            self.complaints.append(json.dumps(said["params"]["exceptionDetails"])[:400])
-        elif said["method"] == "Network.webSocketFrameReceived" and said["params"]["response"]["opcode"] == 2:
+    async def _hear(self, message: dict[str, Any]) -> None:
+        if "id" in message:
+            self._answers.pop(message["id"]).set_result(message)
+        elif message["method"] == "Log.entryAdded" and message["params"]["entry"]["level"] == "error":
+            self.complaints.append(message["params"]["entry"]["text"])
+        elif message["method"] == "Runtime.exceptionThrown":
+            self.complaints.append(json.dumps(message["params"]["exceptionDetails"])[:400])
+        elif message["method"] == "Network.webSocketFrameReceived" and message["params"]["response"]["opcode"] == 2:
             async with self._has_come:
-                self.received += base64.b64decode(said["params"]["response"]["payloadData"])
+                self.received += base64.b64decode(message["params"]["response"]["payloadData"])
                 self._has_come.notify_all()
 
     async def wait_drawn(self, text: str) -> None:
@@ -86,9 +86,9 @@ class Tab:
         number = next(self._ids)
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
         await self._connection.send(json.dumps({"id": number, "method": method, "params": parameters}))
-        told = await asyncio.wait_for(answer, 30)
-        assert "error" not in told, told
-        return told["result"]
+        response = await asyncio.wait_for(answer, 30)
+        assert "error" not in response, response
+        return response["result"]
 
     async def begin(self, width: int, height: int, *, scale: float = 1.0) -> None:
         """Make the tab of a size; the events that `complaints` needs are asked for."""
@@ -103,9 +103,9 @@ class Tab:
 
     async def run(self, script: str) -> Any:
         """The value of an expression in the page; a promise is waited for."""
-        told = await self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
-        assert "exceptionDetails" not in told, told["exceptionDetails"].get("exception", told)
-        return told["result"].get("value")
+        response = await self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in response, response["exceptionDetails"].get("exception", response)
+        return response["result"].get("value")
 
     async def see(self, what: str, *, seconds: float = 15.0) -> Any:
         """Wait until an expression in the page is true, and return its value."""
@@ -118,9 +118,9 @@ class Tab:
 
     async def press(self, text: str, key: str = "", code: int = 0) -> None:
         """Press one key."""
-        given = {"text": text, "key": key or text, "windowsVirtualKeyCode": code or ord(text.upper())}
-        await self.call("Input.dispatchKeyEvent", type="keyDown", **given)
-        await self.call("Input.dispatchKeyEvent", type="keyUp", **given)
+        fields = {"text": text, "key": key or text, "windowsVirtualKeyCode": code or ord(text.upper())}
+        await self.call("Input.dispatchKeyEvent", type="keyDown", **fields)
+        await self.call("Input.dispatchKeyEvent", type="keyUp", **fields)
 
     async def take_picture(self, path: Path) -> None:
         """Write what the tab shows, as PNG."""
@@ -154,7 +154,7 @@ async def browsing(directory: Path, width: int = 390, height: int = 844, **more:
         async with connect(address, proxy=None, max_size=None) as tools:
             await tools.send(json.dumps({"id": 1, "method": "Target.getTargets"}))
             pages = json.loads(await tools.recv())["result"]["targetInfos"]
-        page = next(each["targetId"] for each in pages if each["type"] == "page")
+        page = next(target["targetId"] for target in pages if target["type"] == "page")
         place = address.partition("/devtools/")[0] + f"/devtools/page/{page}"
         tab = Tab(await connect(place, proxy=None, max_size=None))
         await tab.begin(width, height, **more)

@@ -21,7 +21,7 @@ async def commit_accepted(directory: Path, session: str, split: str) -> None:
         answer = await engine.query(q.CommitQuery(session=session, split=split))
         print("ready", flush=True)
         ends = await commit(engine, session, answer, hooks="machine")
-        print(*(type(each).__name__ for each in ends), flush=True)
+        print(*(type(end).__name__ for end in ends), flush=True)
         os.close(1)
         sys.stdin.read()  # killed here at the latest
 

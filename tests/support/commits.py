@@ -62,17 +62,17 @@ async def accept_hunks(engine: Engine, session: str, path: str, *numbers: int) -
 async def preview(
     engine: Engine, session: str, split: q.CommitSplit = "none", topics: tuple[CommitTopic, ...] = ()
 ) -> q.CommitAnswer:
-    found = await engine.query(q.CommitQuery(session=session, split=split, topics=topics))
-    assert isinstance(found, q.CommitAnswer)
-    return found
+    answer = await engine.query(q.CommitQuery(session=session, split=split, topics=topics))
+    assert isinstance(answer, q.CommitAnswer)
+    return answer
 
 
 async def commit(
-    engine: Engine, session: str, found: q.CommitAnswer, *, hooks: cmd.HookPlace = "box", message: str = ""
+    engine: Engine, session: str, answer: q.CommitAnswer, *, hooks: cmd.HookPlace = "box", message: str = ""
 ) -> list[ev.AnyEvent]:
-    planned = tuple(cmd.PlannedCommit(message=message or each.message, edits=each.edits) for each in found.groups)
+    planned = tuple(cmd.PlannedCommit(message=message or group.message, edits=group.edits) for group in answer.groups)
     before, ends = engine.state(session).seq, list[ev.AnyEvent]()
-    await submit(engine, cmd.CommitMake(session=session, head=found.head, commits=planned, hooks=hooks))
+    await submit(engine, cmd.CommitMake(session=session, head=answer.head, commits=planned, hooks=hooks))
     async with contextlib.aclosing(engine.events(session, after=before)) as stream:
         async for envelope in stream:
             if isinstance(envelope.event, ev.CommitMade | ev.CommitFailed):

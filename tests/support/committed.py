@@ -18,14 +18,14 @@ def committed(root: Path, files: Mapping[str, str]) -> Path:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)
     subprocess.run(["git", "-C", str(root), "add", "."], check=True)
-    named = ("-c", "user.name=a", "-c", "user.email=a@b")
-    subprocess.run(["git", "-C", str(root), *named, "commit", "-qm", "first"], check=True)
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+    subprocess.run(["git", "-C", str(root), *identity, "commit", "-qm", "first"], check=True)
     trust(root)
     return root
 
 
 def commit_own_sources(root: Path, files: Mapping[str, str] | None = None) -> Path:
     """This program's own sources and documents as a project of their own, with more `files`."""
-    found = [each for part in ("core", "tui", "docs") for each in sorted((OWN / part).rglob("*"))]
-    texts = [each for each in found if each.suffix in {".py", ".md", ".tcss", ".toml"}]
-    return committed(root, {str(each.relative_to(OWN)): each.read_text() for each in texts} | dict(files or {}))
+    paths = [path for part in ("core", "tui", "docs") for path in sorted((OWN / part).rglob("*"))]
+    texts = [path for path in paths if path.suffix in {".py", ".md", ".tcss", ".toml"}]
+    return committed(root, {str(path.relative_to(OWN)): path.read_text() for path in texts} | dict(files or {}))

@@ -130,7 +130,7 @@ def answering(case: Case, *choices: str) -> None:
         if isinstance(event, ev.ApprovalRequested):
             asyncio.get_running_loop().call_soon(case.session.user.resolve_approval, event.id, "allow_once")
         if isinstance(event, ev.QuestionAsked):
-            given = QuestionAnswer(question=event.questions[0].id, options=(left.pop(0),))
-            asyncio.get_running_loop().call_soon(case.session.user.resolve_question, event.id, (given,))
+            reply = QuestionAnswer(question=event.questions[0].id, options=(left.pop(0),))
+            asyncio.get_running_loop().call_soon(case.session.user.resolve_question, event.id, (reply,))
 
     case.on_event = answer

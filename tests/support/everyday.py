@@ -96,37 +96,37 @@ def copied(root: Path, to: Path) -> Path:
 def tree(root: Path) -> dict[str, tuple[str, int, bytes]]:
     """Everything below a directory by its path: kind, mode and content. Of git's index what it says, not when the files
     were looked at."""
-    found: dict[str, tuple[str, int, bytes]] = {}
+    entries: dict[str, tuple[str, int, bytes]] = {}
     for path in sorted(root.rglob("*")):
         name, info = str(path.relative_to(root)), path.lstat()
         mode = stat.S_IMODE(info.st_mode)
         if stat.S_ISLNK(info.st_mode):
-            found[name] = ("link", 0, os.fsencode(path.readlink()))
+            entries[name] = ("link", 0, os.fsencode(path.readlink()))
         elif stat.S_ISDIR(info.st_mode):
-            found[name] = ("directory", mode, b"")
+            entries[name] = ("directory", mode, b"")
         elif name == ".git/index":
             says = subprocess.run(["git", "ls-files", "-sz"], cwd=root, capture_output=True, check=True)
-            found[name] = ("file", mode, says.stdout)
+            entries[name] = ("file", mode, says.stdout)
         else:
-            found[name] = ("file", mode, path.read_bytes() if stat.S_ISREG(info.st_mode) else b"special")
-    return found
+            entries[name] = ("file", mode, path.read_bytes() if stat.S_ISREG(info.st_mode) else b"special")
+    return entries
 
 
 def with_what_git_tells(root: Path) -> dict[str, tuple[str, int, bytes]]:
     """`tree`, but of objects and logs what git tells of them: how they are stored, and what happened on the way, is not
     carried over when the state of git is accepted."""
-    found = {name: entry for name, entry in tree(root).items() if not _TOLD.match(name)}
+    entries = {name: entry for name, entry in tree(root).items() if not _TOLD.match(name)}
     if (root / ".git").is_dir():
         for asked in ("rev-list --objects --all", "stash list", "fsck --strict --no-dangling"):
-            said = subprocess.run(["git", *asked.split()], cwd=root, capture_output=True, check=True)
-            found[f"git {asked}"] = ("told", 0, said.stdout)
-    return found
+            result = subprocess.run(["git", *asked.split()], cwd=root, capture_output=True, check=True)
+            entries[f"git {asked}"] = ("told", 0, result.stdout)
+    return entries
 
 
 def untouched(root: Path) -> dict[str, tuple[int, int, int, int]]:
     """What any write at all would change: of every entry its inode, mode, size and moment of change."""
-    found = {str(path.relative_to(root)): path.lstat() for path in sorted(root.rglob("*"))}
-    return {name: (info.st_ino, info.st_mode, info.st_size, info.st_ctime_ns) for name, info in found.items()}
+    stats = {str(path.relative_to(root)): path.lstat() for path in sorted(root.rglob("*"))}
+    return {name: (info.st_ino, info.st_mode, info.st_size, info.st_ctime_ns) for name, info in stats.items()}
 
 
 def reviewed(
@@ -138,10 +138,10 @@ def reviewed(
     left, right = (
         {
             name: entry
-            for name, entry in found.items()
+            for name, entry in side.items()
             if entry[0] != "directory" and not _in_bulk(name) and not (whole and name.startswith(".git/"))
         }
-        for found in (before, after)
+        for side in (before, after)
     )
     changed = {name for name in {*left, *right} if left.get(name) != right.get(name)}
     return {name: "delete" if name not in right else "edit" if name in left else "create" for name in changed}
@@ -157,7 +157,9 @@ def _in_bulk(name: str) -> bool:
 def shown(changes: Mapping[str, Change]) -> dict[str, str]:
     """What the review shows, in the same words; a rename is the creation of one file, its mode part of an edit."""
     words = {"rename": "create", "mode": "edit"}
-    return {os.fsdecode(_bytes(path)): words.get(each.operation, each.operation) for path, each in changes.items()}
+    return {
+        os.fsdecode(_bytes(path)): words.get(change.operation, change.operation) for path, change in changes.items()
+    }
 
 
 def _bytes(path: str) -> bytes:

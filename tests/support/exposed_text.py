@@ -11,10 +11,10 @@ _SHOWN = re.compile(
 )
 
 
-def read_back(shown: str) -> str:
+def read_back(line: str) -> str:
     """Return the line that is shown as this one."""
     text, column = "", 0
-    for match in _SHOWN.finditer(shown):
+    for match in _SHOWN.finditer(line):
         if match.start() < column:
             continue  # the blanks up to the stop of a tab
         if code := match["code"]:
@@ -24,7 +24,7 @@ def read_back(shown: str) -> str:
             text += letters
         elif (sign := match["other"]) == "⇥":
             column = (match.start() // 4 + 1) * 4
-            assert shown[match.start() + 1 : column].strip(" ") == ""
+            assert line[match.start() + 1 : column].strip(" ") == ""
             text += "\t"
         else:
             text += " " if sign == "␣" else chr(ord(sign) - 0x2400) if "\u2400" <= sign <= "\u241f" else sign

@@ -22,13 +22,13 @@ sys.stdout.buffer.write(file.read_bytes())
 
 def clipboard_of(directory: Path, held: Mapping[str, bytes], *tools: str) -> Path:
     """A directory for PATH whose `tools` find `held`, bytes by type."""
-    kept, programs = directory / "held", directory / "programs"
-    for each in (kept, programs):
-        each.mkdir(parents=True, exist_ok=True)
+    content_path, programs = directory / "held", directory / "programs"
+    for path in (content_path, programs):
+        path.mkdir(parents=True, exist_ok=True)
     for kind, data in held.items():
-        (kept / kind.replace("/", "+")).write_bytes(data)
+        (content_path / kind.replace("/", "+")).write_bytes(data)
     for tool in tools:
         program = programs / tool
-        program.write_text(_XCLIP.format(python=sys.executable, kept=str(kept)))
+        program.write_text(_XCLIP.format(python=sys.executable, kept=str(content_path)))
         program.chmod(0o755)
     return programs

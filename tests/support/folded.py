@@ -13,8 +13,8 @@ from core.state.session import SessionState
 
 def fold_events(envelopes: list[Envelope]) -> SessionState:
     """The state after `envelopes`."""
-    records = {each.seq: each for each in envelopes}
-    state = SessionState(recall=lambda wanted: [records[seq] for seq in wanted])
+    records = {record.seq: record for record in envelopes}
+    state = SessionState(recall=lambda numbers: [records[seq] for seq in numbers])
     for envelope in envelopes:
         apply_event(state, envelope)
     return state

@@ -36,7 +36,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         path, _, query = self.path.partition("?")
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        given = {
+        variables = {
             "GIT_PROJECT_ROOT": str(self.root),
             "GIT_HTTP_EXPORT_ALL": "1",
             "REMOTE_USER": USER,
@@ -48,7 +48,7 @@ class _Handler(BaseHTTPRequestHandler):
             "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
         }
         ran = subprocess.run(
-            ["git", "http-backend"], input=body, env={**os.environ, **given}, capture_output=True, check=True
+            ["git", "http-backend"], input=body, env={**os.environ, **variables}, capture_output=True, check=True
         )
         head, _, answer = ran.stdout.partition(b"\r\n\r\n")
         fields = [line.partition(": ") for line in head.decode().split("\r\n")]

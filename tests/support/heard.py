@@ -18,36 +18,36 @@ def pieces(text: str, cuts: Sequence[int]) -> list[str]:
 def listened(listener: AnswerParser, *parts: str) -> tuple[list[Any], Any]:
     """Text and calls in order, having checked that they are well formed, and the ending."""
     heard = [event for part in parts for event in listener.feed(part)] + listener.finish()
-    found: list[Any] = []
+    results: list[Any] = []
     begun: list[int] = []
     ended: list[int] = []
     for event in heard:
         match event:
             case AnswerText(text):
                 assert text
-                if found and isinstance(found[-1], str):
-                    found[-1] += text
+                if results and isinstance(results[-1], str):
+                    results[-1] += text
                 else:
-                    found.append(text)
+                    results.append(text)
             case CallStarted(index, _):
                 assert index == len(begun)
                 begun.append(index)
-                found.append(event)
+                results.append(event)
             case CallFinished():
                 assert event.index in begun
                 ended.append(event.index)
                 assert isinstance(json.loads(event.arguments), dict | list | str | int | float | bool | None)
-                found.append(event)
+                results.append(event)
     assert sorted(ended) == begun
-    return found, listener.ending
+    return results, listener.ending
 
 
 def calls(make: Callable[[], AnswerParser], text: str) -> list[tuple[str, Any, str]]:
     """(tool, arguments, problem) of every call of an answer."""
-    found, _ = listened(make(), text)
-    return [(each.name, json.loads(each.arguments), each.problem) for each in found if isinstance(each, CallFinished)]
+    results, _ = listened(make(), text)
+    return [(call.name, json.loads(call.arguments), call.problem) for call in results if isinstance(call, CallFinished)]
 
 
 def prose(make: Callable[[], AnswerParser], text: str) -> str:
-    found, _ = listened(make(), text)
-    return "".join(each for each in found if isinstance(each, str))
+    results, _ = listened(make(), text)
+    return "".join(passage for passage in results if isinstance(passage, str))

@@ -11,34 +11,36 @@ from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserM
 
 def faults(messages: Sequence[Message]) -> list[str]:
     """What is wrong with the history, one line each; nothing = valid."""
-    found: list[str] = []
+    problems: list[str] = []
     seen: set[str] = set()
     waiting: list[str] = []
     if messages and not isinstance(messages[0], UserMessage):
-        found.append("does not begin with a user message")
+        problems.append("does not begin with a user message")
     for number, message in enumerate(messages):
         if waiting and not isinstance(message, ToolMessage):
-            found.append(f"{number}: calls without a result: {waiting}")
+            problems.append(f"{number}: calls without a result: {waiting}")
             waiting = []
         match message:
             case UserMessage(content=content):
-                found += [f"{number}: empty user message"] * (not content.strip())
+                problems += [f"{number}: empty user message"] * (not content.strip())
             case AssistantMessage():
                 if not message.content.strip() and not message.tool_calls:
-                    found.append(f"{number}: empty assistant message")
+                    problems.append(f"{number}: empty assistant message")
                 waiting = [call.id for call in message.tool_calls]
-                found += [f"{number}: call id used again: {each}" for each in waiting if each in seen]
-                found += [f"{number}: duplicate ids"] * (len(set(waiting)) != len(waiting))
-                found += [f"{number}: a call without a name"] * (not all(call.name for call in message.tool_calls))
+                problems += [
+                    f"{number}: call id used again: {identifier}" for identifier in waiting if identifier in seen
+                ]
+                problems += [f"{number}: duplicate ids"] * (len(set(waiting)) != len(waiting))
+                problems += [f"{number}: a call without a name"] * (not all(call.name for call in message.tool_calls))
                 seen.update(waiting)
             case ToolMessage(call_id=call_id, content=content):
                 if not waiting or waiting[0] != call_id:
-                    found.append(f"{number}: result for {call_id}, expected {waiting[:1]}")
-                waiting = [each for each in waiting if each != call_id]
-                found += [f"{number}: empty result"] * (not content.strip())
+                    problems.append(f"{number}: result for {call_id}, expected {waiting[:1]}")
+                waiting = [identifier for identifier in waiting if identifier != call_id]
+                problems += [f"{number}: empty result"] * (not content.strip())
     if waiting:
-        found.append(f"the end: calls without a result: {waiting}")
-    return found
+        problems.append(f"the end: calls without a result: {waiting}")
+    return problems
 
 
 def is_valid(messages: Sequence[Message]) -> bool:
@@ -48,24 +50,24 @@ def is_valid(messages: Sequence[Message]) -> bool:
 
 def openai_faults(messages: Sequence[dict[str, Any]]) -> list[str]:
     """What chat completions would refuse in the messages of a request: unanswered or unasked calls, empty content."""
-    found: list[str] = []
+    problems: list[str] = []
     waiting: list[str] = []
     for number, message in enumerate(messages):
         role = message["role"]
         if role != "tool" and waiting:
-            found.append(f"{number}: calls without a result: {waiting}")
+            problems.append(f"{number}: calls without a result: {waiting}")
             waiting = []
         if role == "tool":
-            found += [f"{number}: a result that nobody asked for"] * (message["tool_call_id"] not in waiting)
-            waiting = [each for each in waiting if each != message["tool_call_id"]]
+            problems += [f"{number}: a result that nobody asked for"] * (message["tool_call_id"] not in waiting)
+            waiting = [call_id for call_id in waiting if call_id != message["tool_call_id"]]
         if role == "assistant":
             asked = message.get("tool_calls", [])
             waiting = [call["id"] for call in asked]
-            found += [f"{number}: arguments are no JSON object"] * (not all(map(_is_object, asked)))
+            problems += [f"{number}: arguments are no JSON object"] * (not all(map(_is_object, asked)))
         content = message.get("content")
         if not (content or (role == "assistant" and message.get("tool_calls"))):
-            found.append(f"{number}: empty {role} message")
-    return found + [f"the end: calls without a result: {waiting}"] * bool(waiting)
+            problems.append(f"{number}: empty {role} message")
+    return problems + [f"the end: calls without a result: {waiting}"] * bool(waiting)
 
 
 def _is_object(call: dict[str, Any]) -> bool:
@@ -78,25 +80,25 @@ def _is_object(call: dict[str, Any]) -> bool:
 def anthropic_faults(messages: Sequence[dict[str, Any]]) -> list[str]:
     """What the messages API would refuse: an answer at the start, results that are not first, empty text. It reads
     messages of one role that follow each other as one."""
-    found: list[str] = []
+    problems: list[str] = []
     waiting: list[str] = []
     for number, message in enumerate(_as_turns(messages)):
         expected = "assistant" if number % 2 else "user"
-        found += [f"{number}: {message['role']}, expected {expected}"] * (message["role"] != expected)
+        problems += [f"{number}: {message['role']}, expected {expected}"] * (message["role"] != expected)
         blocks = message["content"]
         kinds = [block["type"] for block in blocks]
-        found += [f"{number}: no content"] * (not blocks)
-        found += [f"{number}: empty text"] * any(
+        problems += [f"{number}: no content"] * (not blocks)
+        problems += [f"{number}: empty text"] * any(
             block["type"] == "text" and not block["text"].strip() for block in blocks
         )
         results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
-        found += [f"{number}: results {results} for calls {waiting}"] * (sorted(results) != sorted(waiting))
-        found += [f"{number}: results are not first"] * (kinds[: len(results)] != ["tool_result"] * len(results))
-        found += [f"{number}: an input that is no object"] * any(
+        problems += [f"{number}: results {results} for calls {waiting}"] * (sorted(results) != sorted(waiting))
+        problems += [f"{number}: results are not first"] * (kinds[: len(results)] != ["tool_result"] * len(results))
+        problems += [f"{number}: an input that is no object"] * any(
             not isinstance(block["input"], dict) for block in blocks if block["type"] == "tool_use"
         )
         waiting = [block["id"] for block in blocks if block["type"] == "tool_use"]
-    return found + [f"the end: calls without a result: {waiting}"] * bool(waiting)
+    return problems + [f"the end: calls without a result: {waiting}"] * bool(waiting)
 
 
 def _as_turns(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

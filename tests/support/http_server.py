@@ -45,29 +45,29 @@ class Served:
         return f"http://127.0.0.1:{self.port}"
 
     def client(self, token: str = TOKENS.approve, **headers: str) -> httpx2.AsyncClient:
-        given = {"Authorization": f"Bearer {token}", **headers}
-        return httpx2.AsyncClient(base_url=self.url, headers=given, timeout=60, trust_env=False)
+        all_headers = {"Authorization": f"Bearer {token}", **headers}
+        return httpx2.AsyncClient(base_url=self.url, headers=all_headers, timeout=60, trust_env=False)
 
 
 @asynccontextmanager
-async def serving(project: Path, models: ModelAccess | None = None, **said: Any) -> AsyncIterator[Served]:
+async def serving(project: Path, models: ModelAccess | None = None, **rule_options: Any) -> AsyncIterator[Served]:
     """A server for a project; `said`: what `build_rules` takes. With a page, its screens reach the engine."""
     place = ServerPlace()
     listening = open_socket(place)
     port = int(listening.getsockname()[1])
     options = EngineOptions(preload=False, watch=False)
-    has_page = said.get("has_page", False)
+    has_page = rule_options.get("has_page", False)
 
-    def make(at: Path, given: EngineOptions) -> Client:
-        engine = Engine(at, options=given, models=models)
+    def make(at: Path, engine_options: EngineOptions) -> Client:
+        engine = Engine(at, options=engine_options, models=models)
         return share_engine(engine) if has_page else engine
 
     engines = Engines(options, make)
     service = HttpService(engines, project, AgentAccess(project), terminals=Terminals(PROGRAM) if has_page else None)
-    rules = build_rules(place, port, TOKENS, **said)
+    rules = build_rules(place, port, TOKENS, **rule_options)
     ready = asyncio.Event()
     application = build_application(service, rules)
-    server = HttpServer(listening, application, engines=engines, place=place, on_ready=ready.set)
+    server = HttpServer(listening, application, engines=engines, server_place=place, on_ready=ready.set)
     running = asyncio.create_task(server.run())
     await ready.wait()
     try:
@@ -93,10 +93,10 @@ class Told:
 
 def parse_stream(text: str) -> list[Told]:
     """The events of a stream, with the last line as one without a name."""
-    found = []
+    events = []
     for block in text.split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
         if "data" in fields:
             data = fields["data"] if fields["data"] == "[DONE]" else json.loads(fields["data"])
-            found.append(Told(fields.get("event", ""), data, fields.get("id", "")))
-    return found
+            events.append(Told(fields.get("event", ""), data, fields.get("id", "")))
+    return events

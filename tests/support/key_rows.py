@@ -47,7 +47,7 @@ class KeyRows:
         """Return the keys that no test tries; none if not all tests have run."""
         if self.is_part or not self.files >= {path.name for path in PILOT_TESTS.glob("test_*.py")}:
             return []
-        return [each for each in list_keys() if each not in self.tried]
+        return [key for key in list_keys() if key not in self.tried]
 
 
 ROWS = KeyRows()
@@ -60,7 +60,7 @@ def list_keys() -> list[str]:
     from tui.key_table import KEYS
 
     bindings = Binding.make_bindings(Binding(key.keys, key.action, id=key.id) for key in KEYS)
-    return [f"{each.id} {each.key}" for each in bindings]
+    return [f"{binding.id} {binding.key}" for binding in bindings]
 
 
 def watch_keys(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,20 +72,20 @@ def watch_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     run_action = App.run_action
 
     def knowing_the_key(look_up: Any) -> Any:
-        async def looked_up(self: Any, key: str, *rest: Any, **named: Any) -> Any:
+        async def looked_up(self: Any, key: str, *rest: Any, **kwargs: Any) -> Any:
             token = KEY.set(key)
             try:
-                return await look_up(self, key, *rest, **named)
+                return await look_up(self, key, *rest, **kwargs)
             finally:
                 KEY.reset(token)
 
         return looked_up
 
-    async def run(self: Any, action: Any, default_namespace: Any = None, *rest: Any, **named: Any) -> bool:
+    async def run(self: Any, action: Any, default_namespace: Any = None, *rest: Any, **kwargs: Any) -> bool:
         pressed = _find_key(KEY.get(), action, default_namespace)
         if pressed and pressed == ROWS.dead:
             return True
-        is_done = await run_action(self, action, default_namespace, *rest, **named)
+        is_done = await run_action(self, action, default_namespace, *rest, **kwargs)
         if pressed and is_done:
             ROWS.here.add(pressed)
         return is_done
@@ -98,7 +98,7 @@ def watch_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 def _find_key(key: str, action: Any, namespace: Any) -> str:
     """Return a key with the row that has it in the table, and this action; "" for what no such key has called."""
     bindings = namespace._bindings.key_to_bindings.get(key, ()) if key and namespace is not None else ()
-    return next((f"{each.id} {key}" for each in bindings if each.action == action and each.id), "")
+    return next((f"{binding.id} {key}" for binding in bindings if binding.action == action and binding.id), "")
 
 
 def is_missed(key: str, item: pytest.Item, nextitem: pytest.Item | None) -> bool:

@@ -34,27 +34,29 @@ def read() -> dict[str, Any] | None:
 
 
 def diagnose(uri: str) -> list[dict[str, Any]]:
-    found = []
+    diagnostics = []
     for number, line in enumerate(TEXTS.get(uri, "").split("\n")):
         for hit in re.finditer("BAD", line):
             start, end = {"line": number, "character": hit.start()}, {"line": number, "character": hit.end()}
             if "wrong-ranges" in FAULTS:
                 start, end = {"line": 4_000_000_000, "character": -3}, {"line": -1, "character": 99}
-            found.append({"range": {"start": start, "end": end}, "message": "bad name", "code": 7, "severity": 1})
+            diagnostics.append({"range": {"start": start, "end": end}, "message": "bad name", "code": 7, "severity": 1})
     if "nonsense" in FAULTS:
-        found += [{"range": "nowhere"}, None, {"range": {"start": {"line": "x"}}, "message": 3}]  # type: ignore[list-item]
+        diagnostics += [{"range": "nowhere"}, None, {"range": {"start": {"line": "x"}}, "message": 3}]  # type: ignore[list-item]
     if "many" in FAULTS:
         return (
-            [found[0] | {"message": f"bad name {number}", "severity": 2} for number in range(50_000)] if found else []
+            [diagnostics[0] | {"message": f"bad name {number}", "severity": 2} for number in range(50_000)]
+            if diagnostics
+            else []
         )
-    return found
+    return diagnostics
 
 
 def push(uri: str) -> None:
-    said: dict[str, Any] = {"uri": uri, "diagnostics": diagnose(uri)}
+    params: dict[str, Any] = {"uri": uri, "diagnostics": diagnose(uri)}
     if "no-version" not in FAULTS:
-        said["version"] = VERSIONS[uri]
-    write({"method": "textDocument/publishDiagnostics", "params": said})
+        params["version"] = VERSIONS[uri]
+    write({"method": "textDocument/publishDiagnostics", "params": params})
 
 
 def answer(message: dict[str, Any]) -> None:
@@ -87,9 +89,9 @@ def answer(message: dict[str, Any]) -> None:
 
 
 def take_text(uri: str, params: dict[str, Any]) -> None:
-    given = params["textDocument"]
-    TEXTS[uri] = given["text"] if "text" in given else params["contentChanges"][0]["text"]
-    VERSIONS[uri] = given["version"]
+    document = params["textDocument"]
+    TEXTS[uri] = document["text"] if "text" in document else params["contentChanges"][0]["text"]
+    VERSIONS[uri] = document["version"]
     if "push" in FAULTS:
         push(uri)
 

@@ -23,8 +23,8 @@ async def main() -> None:
     connection = SdkConnection(link.open_streams(), lambda: None, answer)
     await connection.load()
     await connection.open(60.0, "")
-    found = await connection.call_tool("say", {"text": "hi"}, lambda *_: None)
-    print(found.content[0].text)
+    result = await connection.call_tool("say", {"text": "hi"}, lambda *_: None)
+    print(result.content[0].text)
     await connection.close()
 
 

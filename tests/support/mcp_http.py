@@ -47,9 +47,9 @@ def add_tools(server: MCPServer) -> MCPServer:
         return "never"
 
     @server.tool()
-    def paint(found: Annotated[ElicitationResult[Colour], Resolve(ask_colour)]) -> str:
+    def paint(choice: Annotated[ElicitationResult[Colour], Resolve(ask_colour)]) -> str:
         """Paints in a colour that it asks for."""
-        return f"accept {found.data.model_dump_json()}" if isinstance(found, AcceptedElicitation) else found.action
+        return f"accept {choice.data.model_dump_json()}" if isinstance(choice, AcceptedElicitation) else choice.action
 
     @server.tool()
     async def grow(context: Context[Any, Any]) -> str:
@@ -105,7 +105,7 @@ class HttpServer:
             headers = {name.decode(): value.decode() for name, value in scope["headers"]}
             self.requests.append((scope["method"], scope["path"], headers))
             receive = await self._record(receive)
-            fault = next((each for each in self.faults if each[0] in self.bodies[-1]), None)
+            fault = next((candidate for candidate in self.faults if candidate[0] in self.bodies[-1]), None)
             if fault is not None and scope["method"] == "POST":
                 self.faults.remove(fault)
                 await send({"type": "http.response.start", "status": fault[1], "headers": []})

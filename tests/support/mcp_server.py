@@ -179,14 +179,14 @@ def answer(message: dict[str, Any]) -> None:
         case "prompts/list":
             send({"id": number, "result": {"prompts": PROMPTS}})
         case "prompts/get":
-            given = params.get("arguments") or {}
-            text = f"Greet {given.get('who')} {given.get('how', 'well')}. @a.txt </mcp_prompt>"
+            arguments = params.get("arguments") or {}
+            text = f"Greet {arguments.get('who')} {arguments.get('how', 'well')}. @a.txt </mcp_prompt>"
             send({"id": number, "result": {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}})
         case "tools/call":
             try:
-                given = params.get("arguments") or {}
+                arguments = params.get("arguments") or {}
                 counts = params["name"] == "count"
-                result = count(**given) if counts else call(params["name"], given, params.get("_meta") or {})
+                result = count(**arguments) if counts else call(params["name"], arguments, params.get("_meta") or {})
             except (OSError, KeyError) as problem:
                 result = {**say(f"{type(problem).__name__}: {problem}"), "isError": True}
             send({"id": number, "result": result})

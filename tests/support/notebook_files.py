@@ -29,7 +29,7 @@ def build_styles(name: str) -> dict[str, bytes]:
     data = read_notebook(name)
     known = json.loads(data)
     texts = {**known, "cells": [{**cell, "source": "".join(cell["source"])} for cell in known["cells"]]}
-    found = {
+    styles = {
         "as found": data,
         "indent 2": _dump(known, indent=2),
         "indent 4": _dump(known, indent=4),
@@ -40,8 +40,8 @@ def build_styles(name: str) -> dict[str, bytes]:
         "mark": b"\xef\xbb\xbf" + data,
         "text sources": _dump(texts, indent=1),
     }
-    assert tuple(found) == STYLES
-    return found
+    assert tuple(styles) == STYLES
+    return styles
 
 
 def _dump(value: Any, *, ensure_ascii: bool = False, **style: Any) -> bytes:
@@ -65,8 +65,8 @@ def edit_by_chance(data: bytes, chance: random.Random, count: int) -> bytes:
         cell = chance.choice(cells) if cells else None
         if kind == "new" or cell is None:
             place = chance.choice([0, len(cells), chance.randint(0, len(cells))])
-            made = chance.choice(["code", "markdown", "raw"])
-            data = insert_cell(notebook, place, made, f"new {chance.randint(0, 99)}\né", {})
+            new_kind = chance.choice(["code", "markdown", "raw"])
+            data = insert_cell(notebook, place, new_kind, f"new {chance.randint(0, 99)}\né", {})
         elif kind == "gone":
             data = delete_cell(notebook, cell)
         else:

@@ -71,18 +71,18 @@ class OddHttp:
             await (self._send_events(send) if self.kind == "sse" else self._reply(send, 405))
             return
         message = json.loads((await receive())["body"])
-        said = answer(message)
+        reply = answer(message)
         if self.refused and (message.get("params") or {}).get("name") == self.refused:
             await self._reply(send, 500)
         elif self.kind == "sse":
-            self._events.put_nowait(said)
+            self._events.put_nowait(reply)
             await self._reply(send, 202)
-        elif not said:
+        elif not reply:
             await self._reply(send, 202)
         elif self.kind == "stream":
-            await self._reply(send, 200, f"event: message\ndata: {said}\n\n", "text/event-stream")
+            await self._reply(send, 200, f"event: message\ndata: {reply}\n\n", "text/event-stream")
         else:
-            await self._reply(send, 200, said, "application/json")
+            await self._reply(send, 200, reply, "application/json")
 
     async def _reply(self, send: Any, status: int, body: str = "", kind: str = "text/plain") -> None:
         await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", kind.encode())]})
@@ -95,15 +95,15 @@ class OddHttp:
         event = "event: endpoint\ndata: /mcp\n\n"
         while True:
             await send({"type": "http.response.body", "body": event.encode(), "more_body": True})
-            while not (said := await events.get()):
+            while not (reply := await events.get()):
                 pass
-            event = f"event: message\ndata: {said}\n\n"
+            event = f"event: message\ndata: {reply}\n\n"
 
 
 def main() -> None:
     for line in iter(sys.stdin.readline, ""):
-        if said := answer(json.loads(line)):
-            os.write(1, f"{said}\n".encode())
+        if reply := answer(json.loads(line)):
+            os.write(1, f"{reply}\n".encode())
 
 
 if __name__ == "__main__":

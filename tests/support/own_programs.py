@@ -12,13 +12,13 @@ import pytest
 
 def link_program(name: str, directory: Path) -> None:
     """Have a program of this environment in a directory, too."""
-    found = shutil.which(name, path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    assert found is not None
+    program = shutil.which(name, path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    assert program is not None
     directory.mkdir(parents=True, exist_ok=True)
     try:
-        os.link(Path(found).resolve(), directory / name)
+        os.link(Path(program).resolve(), directory / name)
     except OSError:
-        shutil.copy(found, directory)
+        shutil.copy(program, directory)
 
 
 def put_on_path(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:

@@ -26,22 +26,22 @@ class Painted:
         self._attributes: frozenset[int] = frozenset()
         self._top, self._bottom = 1, 1 << 16
         whole = re.sub(r"\x1b[^A-Za-z\x07]*\Z", "", written.decode("utf-8", "ignore"))
-        for found in _TOKEN.finditer(whole):
-            self._take(found)
+        for match in _TOKEN.finditer(whole):
+            self._take(match)
 
-    def _take(self, found: re.Match[str]) -> None:
-        if found["row"]:
-            self._row, self._column = int(found["row"]), int(found["column"])
-        elif found["at"]:
-            self._column = int(found["at"])
-        elif found["letter"]:
-            self._put(found["letter"])
-        elif found["style"] is not None:
-            self._set_style([int(each) for each in found["style"].split(";") if each])
-        elif found["reverse"]:
+    def _take(self, match: re.Match[str]) -> None:
+        if match["row"]:
+            self._row, self._column = int(match["row"]), int(match["column"])
+        elif match["at"]:
+            self._column = int(match["at"])
+        elif match["letter"]:
+            self._put(match["letter"])
+        elif match["style"] is not None:
+            self._set_style([int(part) for part in match["style"].split(";") if part])
+        elif match["reverse"]:
             self._move_rows(1, edge=self._top)
-        elif found.group().endswith("r"):
-            self._top, self._bottom = int(found["top"] or 1), int(found["bottom"] or 1 << 16)
+        elif match.group().endswith("r"):
+            self._top, self._bottom = int(match["top"] or 1), int(match["bottom"] or 1 << 16)
 
     def _move_rows(self, by: int, *, edge: int) -> None:
         if self._row != edge:

@@ -12,26 +12,26 @@ from PIL import Image
 
 def picture(width: int = 64, height: int = 48, kind: str = "PNG", *, mode: str = "RGB", **save: Any) -> bytes:
     """A gradient, so that no two corners are alike."""
-    made = Image.linear_gradient("L").resize((width, height))
-    turned = made.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    image = Image.linear_gradient("L").resize((width, height))
+    turned = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
     other = Image.linear_gradient("L").rotate(90).resize((width, height))
-    whole = Image.merge("RGB", (made, other, turned)).convert(mode)
-    found = io.BytesIO()
-    whole.save(found, kind, **save)
-    return found.getvalue()
+    whole = Image.merge("RGB", (image, other, turned)).convert(mode)
+    buffer = io.BytesIO()
+    whole.save(buffer, kind, **save)
+    return buffer.getvalue()
 
 
 def noise(width: int, height: int, kind: str = "PNG") -> bytes:
     """A picture that does not compress."""
-    found = io.BytesIO()
-    Image.merge("RGB", [Image.effect_noise((width, height), 200) for _ in range(3)]).save(found, kind)
-    return found.getvalue()
+    buffer = io.BytesIO()
+    Image.merge("RGB", [Image.effect_noise((width, height), 200) for _ in range(3)]).save(buffer, kind)
+    return buffer.getvalue()
 
 
 def opened(data: bytes) -> Image.Image:
-    found = Image.open(io.BytesIO(data))
-    found.load()
-    return found
+    image = Image.open(io.BytesIO(data))
+    image.load()
+    return image
 
 
 def bomb(width: int = 60_000, height: int = 60_000) -> bytes:
@@ -63,7 +63,7 @@ def pdf(*texts: str) -> bytes:
     for number, body in enumerate(objects, 1):
         places.append(len(data))
         data += b"%d 0 obj\n%b\nendobj\n" % (number, body)
-    table = b"".join(b"%010d 00000 n \n" % each for each in places)
+    table = b"".join(b"%010d 00000 n \n" % offset for offset in places)
     size = len(objects) + 1
     head = b"xref\n0 %d\n0000000000 65535 f \n%b" % (size, table)
     return data + head + b"trailer<</Size %d/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n" % (size, len(data))

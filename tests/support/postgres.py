@@ -15,11 +15,11 @@ from pathlib import Path
 
 def find_programs() -> Path | None:
     """The directory of the server's programs; None: it is not installed."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), reverse=True)
-    if found:
-        return found[0].parent
-    named = shutil.which("initdb")
-    return Path(named).resolve().parent if named else None
+    paths = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), reverse=True)
+    if paths:
+        return paths[0].parent
+    program = shutil.which("initdb")
+    return Path(program).resolve().parent if program else None
 
 
 class Server:

@@ -32,11 +32,11 @@ class Ended:
 
 def environment(server: ProviderServer | None, **more: str) -> dict[str, str]:
     """This process's environment with a model server in it."""
-    found = dict(os.environ)
+    variables = dict(os.environ)
     if server is not None:
-        found |= {"OPENAI_BASE_URL": server.openai_url, "ANTHROPIC_BASE_URL": server.anthropic_url}
-        found |= {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY}
-    return found | more
+        variables |= {"OPENAI_BASE_URL": server.openai_url, "ANTHROPIC_BASE_URL": server.anthropic_url}
+        variables |= {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY}
+    return variables | more
 
 
 def without_powers() -> None:

@@ -51,8 +51,8 @@ class Answer:
     def message(self, model: str) -> AssistantMessage:
         """As the loop keeps it."""
         calls = tuple(
-            ToolCall(id=f"ours_{each['id']}", name=each["name"], arguments=each["arguments"], wire_id=each["id"])
-            for each in self.calls
+            ToolCall(id=f"ours_{call['id']}", name=call["name"], arguments=call["arguments"], wire_id=call["id"])
+            for call in self.calls
         )
         return AssistantMessage(content=self.text, tool_calls=calls, model=model, wire=self.wire)
 
@@ -84,8 +84,8 @@ class Answer:
 
 
 def request(*messages: Message, **fields: Any) -> ModelRequest:
-    given = {"model": "tiny-1", "system": "You help.", "tools": (GREP,), **fields}
-    return ModelRequest(messages=messages or (UserMessage(content="hi"),), **given)
+    arguments = {"model": "tiny-1", "system": "You help.", "tools": (GREP,), **fields}
+    return ModelRequest(messages=messages or (UserMessage(content="hi"),), **arguments)
 
 
 async def ask(provider: Provider, asked: ModelRequest | None = None, into: Answer | None = None) -> Answer:
@@ -99,7 +99,7 @@ async def ask(provider: Provider, asked: ModelRequest | None = None, into: Answe
 def messages_bytes(asked: ModelRequest, encoder: RequestEncoder | None = None, provider: str = "anthropic") -> bytes:
     """The body of a messages request. `encoder`: the one that the requests before went through."""
     able = find_capabilities(provider, asked.model, wire="messages")
-    wire = MessagesWire(asked, provider=provider, marked=True)
+    wire = MessagesWire(asked, provider=provider, is_marked=True)
     return (encoder or RequestEncoder()).encode(wire, asked).build_body(build_options(asked, able))
 
 
@@ -109,13 +109,13 @@ def messages_body(asked: ModelRequest) -> Any:
 
 def connect(server: ProviderServer, dialect: Dialect, **fields: Any) -> OpenAIProvider | AnthropicProvider:
     """A provider for a test server, which speaks `dialect` by itself."""
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "id": dialect,
         "label": "The server",
         "base_url": server.anthropic_url if dialect == "anthropic" else server.openai_url,
         "find_key": lambda: (Secret(KEY), "environment variable TEST_KEY"),
         **fields,
     }
-    endpoint = Endpoint(**given)
+    endpoint = Endpoint(**arguments)
     speaks: WireProtocol = "responses" if dialect == "responses" else "chat"
     return AnthropicProvider(endpoint) if dialect == "anthropic" else OpenAIProvider(endpoint, speaks=speaks)

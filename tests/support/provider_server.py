@@ -105,7 +105,7 @@ class ProviderServer:
     @property
     def answered(self) -> list[Request]:
         """The requests that a step was taken for."""
-        return [each for each in self.requests if each.method == "POST"]
+        return [request for request in self.requests if request.method == "POST"]
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -152,8 +152,8 @@ class ProviderServer:
     def _models(self, name: str) -> tuple[int, str]:
         """Status and body of what is asked about models: all of them, or one."""
         if not name:
-            found = {"object": "list", "data": [listed(each) for each in self.models], "has_more": False}
-            return 200, json.dumps(found)
+            listing = {"object": "list", "data": [listed(model) for model in self.models], "has_more": False}
+            return 200, json.dumps(listing)
         if name in self.models:
             return 200, json.dumps(listed(name))
         error = {"type": "not_found_error", "message": f"model: {name}", "code": "model_not_found"}
@@ -179,45 +179,45 @@ class ProviderServer:
         stop = step.cut or step.hang or step.hold
         exchange = self._exchange(step, dialect, request)
         writer.write(_head(200, "text/event-stream", {**step.headers, "Transfer-Encoding": "chunked"}))
-        gone = asyncio.ensure_future(reader.read(1))
+        disconnect = asyncio.ensure_future(reader.read(1))
         seen = 0
         try:
             for place, data in events(step, dialect, exchange.model, exchange):
                 seen += place == stop
                 if stop and (stop == "before" or seen > _BEGINNING[dialect]):
                     if not step.hold:
-                        return await self._stopped(step, gone, writer)
-                    await self._held(gone, writer)
+                        return await self._stopped(step, disconnect, writer)
+                    await self._held(disconnect, writer)
                     stop = ""
                 await _write(writer, data, step.write_size)
                 if step.rate and place == "text":
-                    done, _ = await asyncio.wait({gone}, timeout=1 / step.rate)
+                    done, _ = await asyncio.wait({disconnect}, timeout=1 / step.rate)
                     if done:
                         raise ConnectionResetError
-            while step.flood and not gone.done():
+            while step.flood and not disconnect.done():
                 await _write(writer, step.flood.encode(), 0)
-                await asyncio.wait({gone}, timeout=0.01)
+                await asyncio.wait({disconnect}, timeout=0.01)
             writer.write(b"0\r\n\r\n")
             await writer.drain()
         finally:
-            gone.cancel()
-            await asyncio.wait({gone})  # else it would still be reading when the next request is
+            disconnect.cancel()
+            await asyncio.wait({disconnect})  # else it would still be reading when the next request is
         return True
 
-    async def _held(self, gone: asyncio.Future[bytes], writer: asyncio.StreamWriter) -> None:
+    async def _held(self, disconnect: asyncio.Future[bytes], writer: asyncio.StreamWriter) -> None:
         await writer.drain()
         self.hanging.set()
         waiting = asyncio.ensure_future(self.released.wait())
-        await asyncio.wait({waiting, gone}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({waiting, disconnect}, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
-        if gone.done():
+        if disconnect.done():
             raise ConnectionResetError
 
-    async def _stopped(self, step: Step, gone: asyncio.Future[bytes], writer: asyncio.StreamWriter) -> bool:
+    async def _stopped(self, step: Step, disconnect: asyncio.Future[bytes], writer: asyncio.StreamWriter) -> bool:
         await writer.drain()
         if step.hang:
             self.hanging.set()
-            await gone
+            await disconnect
             self.dropped.set()
         return False
 
@@ -266,7 +266,7 @@ async def provider_server(
 ) -> AsyncIterator[ProviderServer]:
     """Runs a server while the block lasts. `port` 0 takes a free one. `strict`: it refuses what real services do."""
     scripts = {"": steps} if plays is None else plays
-    played = {name: [step_from(each) for each in script] for name, script in scripts.items()}
+    played = {name: [step_from(step) for step in script] for name, script in scripts.items()}
     server = ProviderServer(played, find_play, repeat, models, StrictRules() if strict else None)
     listener = await asyncio.start_server(server.serve, "127.0.0.1", port)
     server.port = listener.sockets[0].getsockname()[1]

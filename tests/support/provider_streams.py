@@ -49,7 +49,7 @@ def _framed(step: Step, number: int, name: str, data: Any) -> bytes:
 def _json(data: Any) -> str:
     """Half a character can only be written as an escape."""
     text = json.dumps(data, ensure_ascii=False)
-    return json.dumps(data) if any("\ud800" <= each <= "\udfff" for each in text) else text
+    return json.dumps(data) if any("\ud800" <= character <= "\udfff" for character in text) else text
 
 
 def error_event(step: Step, dialect: Dialect, number: int) -> tuple[str, Any]:

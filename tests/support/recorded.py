@@ -130,10 +130,10 @@ def planning() -> list[e.AnyEvent]:
     plan = Plan(
         path=".cursor/plans/tax_1234abcd.plan.md", name="Round once", overview="Apply the rate at the end.", todos=TODOS
     )
-    shown = d.PlanMetadata(title=plan.name, overview=plan.overview, todos=TODOS, path=plan.path)
+    metadata = d.PlanMetadata(title=plan.name, overview=plan.overview, todos=TODOS, path=plan.path)
     return [
         e.PlanCreated(plan=plan),
-        e.DocumentFinished(document=d.PlanDocument(id="p1", sequence=8, metadata=shown)),
+        e.DocumentFinished(document=d.PlanDocument(id="p1", sequence=8, metadata=metadata)),
         e.TodoChanged(todos=TODOS, plan=plan.path),
     ]
 

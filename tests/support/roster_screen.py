@@ -37,18 +37,18 @@ async def until(pilot: Pilot[Any], holds: Callable[[], object]) -> None:
                 await pilot.pause(0.02)
     except TimeoutError:
         rows = pilot.app.screen._compositor.render_strips()
-        shown = "\n".join("".join(each.text for each in row).rstrip() for row in rows)
-        raise AssertionError(f"the screen stayed at\n{shown}") from None
+        screen_text = "\n".join("".join(segment.text for segment in row).rstrip() for row in rows)
+        raise AssertionError(f"the screen stayed at\n{screen_text}") from None
 
 
 def read_rows(app: AgentApp) -> str:
     """What the roster shows, a line for each of its rows."""
-    shown = app.main.query_one(AgentList)
-    return "\n".join(shown.render_line(y).text.rstrip() for y in range(shown.size.height))
+    agent_list = app.main.query_one(AgentList)
+    return "\n".join(agent_list.render_line(y).text.rstrip() for y in range(agent_list.size.height))
 
 
 def mark(app: AgentApp, title: str) -> str:
     """Put the cursor on the subagent with this title, wherever it stands; returns its id."""
-    titles = [each.title for each in list_entries(app.main.state)]
+    titles = [entry.title for entry in list_entries(app.main.state)]
     app.main.query_one(AgentList).move_to(titles.index(title))
     return list_entries(app.main.state)[titles.index(title)].id

@@ -15,7 +15,10 @@ BUSY = Step(status=529, error="Overloaded")
 
 
 def served(server, *names: str) -> dict[str, ProviderSettings]:
-    return {name: ProviderSettings(base_url=each.openai_url) for name, each in zip(names, server, strict=True)}
+    return {
+        name: ProviderSettings(base_url=model_server.openai_url)
+        for name, model_server in zip(names, server, strict=True)
+    }
 
 
 async def engine_of(project, settings: Settings, *, trust: bool = False) -> tuple[Engine, str]:
@@ -29,7 +32,7 @@ async def engine_of(project, settings: Settings, *, trust: bool = False) -> tupl
 
 
 def of(events: list[ev.AnyEvent], kind: type) -> list:
-    return [each for each in events if isinstance(each, kind)]
+    return [event for event in events if isinstance(event, kind)]
 
 
 def chat(*fallback: str) -> RouteTable:
@@ -48,4 +51,4 @@ EFFORTFUL = RouteTable(chat=RouteSettings(model="first/gpt-5.4"))
 
 
 async def told(engine: Engine, session: str, kind: type) -> list:
-    return of([each.event async for each in all_of(engine, session)], kind)
+    return of([envelope.event async for envelope in all_of(engine, session)], kind)

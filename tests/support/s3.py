@@ -31,8 +31,8 @@ class S3Server:
         iam = self._connect("iam", "any", "any")
         iam.create_user(UserName="worker")
         iam.put_user_policy(UserName="worker", PolicyName="all", PolicyDocument=json.dumps(_POLICY))
-        made = iam.create_access_key(UserName="worker")["AccessKey"]
-        self.key, self.secret = made["AccessKeyId"], made["SecretAccessKey"]
+        access_key = iam.create_access_key(UserName="worker")["AccessKey"]
+        self.key, self.secret = access_key["AccessKeyId"], access_key["SecretAccessKey"]
         self._s3 = self._connect("s3", self.key, self.secret)
         self.create_bucket()
         asked = Request(f"{url}/moto-api/reset-auth", data=b"0", headers={"Content-Type": "text/plain"})
@@ -46,8 +46,8 @@ class S3Server:
         return f"s3://{place}?endpoint={quote(self.url)}&region={REGION}"
 
     def list_keys(self) -> list[str]:
-        found = self._s3.list_objects_v2(Bucket=BUCKET)
-        return [each["Key"] for each in found.get("Contents", ())]
+        listing = self._s3.list_objects_v2(Bucket=BUCKET)
+        return [entry["Key"] for entry in listing.get("Contents", ())]
 
     def create_bucket(self) -> None:
         self._s3.create_bucket(Bucket=BUCKET)
@@ -63,7 +63,7 @@ def s3_server() -> Iterator[S3Server]:
     process = subprocess.Popen(_COMMAND, env=environment, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None
-        line = next(each for each in process.stderr if "Running on" in each)
+        line = next(output_line for output_line in process.stderr if "Running on" in output_line)
         yield S3Server(line.split()[-1])
     finally:
         process.kill()

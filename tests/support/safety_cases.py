@@ -26,8 +26,8 @@ class Case:
 
 def read_catalogue(text: str) -> dict[str, Case]:
     """The cases by their ids, in lower case and in order."""
-    found = (_LINE.fullmatch(line) for line in text.splitlines())
-    return {each[1].lower(): Case(text=each[3], blocking=each[2] == "!") for each in found if each}
+    matches = (_LINE.fullmatch(line) for line in text.splitlines())
+    return {match[1].lower(): Case(text=match[3], blocking=match[2] == "!") for match in matches if match}
 
 
 CATALOGUE = read_catalogue(FILE.read_text(encoding="utf-8"))

@@ -57,26 +57,26 @@ async def by_responses(server: ProviderServer, **body: Any) -> Accumulated:
 
 
 def response_read(response: Any) -> Accumulated:
-    found = Accumulated(whole=response, stop=response.status)
+    result = Accumulated(whole=response, stop=response.status)
     for item in response.output:
         match item.type:
             case "message":
-                found.phases.append(item.phase)
-                found.text += "".join(each.text for each in item.content if each.type == "output_text")
-                found.refusal += "".join(each.refusal for each in item.content if each.type == "refusal")
+                result.phases.append(item.phase)
+                result.text += "".join(part.text for part in item.content if part.type == "output_text")
+                result.refusal += "".join(part.refusal for part in item.content if part.type == "refusal")
             case "reasoning":
-                found.reasoning += "\n\n".join(each.text for each in item.summary)
-                found.reasoning += "".join(each.text for each in item.content or ())
-                found.opaque.append(item.encrypted_content)
+                result.reasoning += "\n\n".join(part.text for part in item.summary)
+                result.reasoning += "".join(part.text for part in item.content or ())
+                result.opaque.append(item.encrypted_content)
             case "function_call":
-                found.calls.append((item.name, item.arguments))
-                found.ids.append(item.call_id)
+                result.calls.append((item.name, item.arguments))
+                result.ids.append(item.call_id)
             case "custom_tool_call":
-                found.calls.append((item.name, item.input))
-                found.ids.append(item.call_id)
+                result.calls.append((item.name, item.input))
+                result.ids.append(item.call_id)
     if usage := response.usage:
-        found.tokens = (usage.input_tokens, usage.input_tokens_details.cached_tokens, usage.output_tokens)
-    return found
+        result.tokens = (usage.input_tokens, usage.input_tokens_details.cached_tokens, usage.output_tokens)
+    return result
 
 
 async def by_messages(server: ProviderServer, **body: Any) -> Accumulated:
@@ -89,22 +89,22 @@ async def by_messages(server: ProviderServer, **body: Any) -> Accumulated:
     }
     async with anthropic_client(server) as client, client.messages.stream(**asked) as stream:
         message = await stream.get_final_message()
-    found = Accumulated(whole=message, stop=message.stop_reason)
+    result = Accumulated(whole=message, stop=message.stop_reason)
     for block in message.content:
         match block.type:
             case "text":
-                found.text += block.text
+                result.text += block.text
             case "thinking":
-                found.reasoning += block.thinking
-                found.opaque.append(block.signature)
+                result.reasoning += block.thinking
+                result.opaque.append(block.signature)
             case "redacted_thinking":
-                found.opaque.append(block.data)
+                result.opaque.append(block.data)
             case "tool_use":
-                found.calls.append((block.name, block.input))
-                found.ids.append(block.id)
+                result.calls.append((block.name, block.input))
+                result.ids.append(block.id)
     read, written = message.usage.cache_read_input_tokens or 0, message.usage.cache_creation_input_tokens or 0
-    found.tokens = (message.usage.input_tokens + read + written, read, message.usage.output_tokens)
-    return found
+    result.tokens = (message.usage.input_tokens + read + written, read, message.usage.output_tokens)
+    return result
 
 
 async def by_chat(server: ProviderServer, **body: Any) -> Accumulated:
@@ -118,14 +118,14 @@ async def by_chat(server: ProviderServer, **body: Any) -> Accumulated:
     async with openai_client(server) as client, client.chat.completions.stream(**asked) as stream:
         completion = await stream.get_final_completion()
     [choice] = completion.choices
-    said = choice.message
-    found = Accumulated(whole=completion, stop=choice.finish_reason, text=said.content or "")
-    found.reasoning = getattr(said, "reasoning_content", "") or ""
-    found.refusal = said.refusal or ""
-    for call in said.tool_calls or ():
-        found.calls.append((call.function.name, call.function.arguments))
-        found.ids.append(call.id)
+    message = choice.message
+    result = Accumulated(whole=completion, stop=choice.finish_reason, text=message.content or "")
+    result.reasoning = getattr(message, "reasoning_content", "") or ""
+    result.refusal = message.refusal or ""
+    for call in message.tool_calls or ():
+        result.calls.append((call.function.name, call.function.arguments))
+        result.ids.append(call.id)
     if usage := completion.usage:
         cached = usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else 0
-        found.tokens = (usage.prompt_tokens, cached or 0, usage.completion_tokens)
-    return found
+        result.tokens = (usage.prompt_tokens, cached or 0, usage.completion_tokens)
+    return result

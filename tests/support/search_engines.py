@@ -52,7 +52,7 @@ class SearchServer(LoopbackServer):
 
     def _judge(self, method: str, target: str, headers: dict[str, str], body: bytes) -> tuple[int, str]:
         parts = urlsplit(target)
-        asked = json.loads(body) if body else {name: each[0] for name, each in parse_qs(parts.query).items()}
+        asked = json.loads(body) if body else {name: values[0] for name, values in parse_qs(parts.query).items()}
         wants = {"searxng": ("GET", "/search"), "brave": ("GET", "/res/v1/web/search")}
         if (method, parts.path) != wants.get(self.engine, ("POST", "/search")):
             return self._refuse(404, f"{method} {parts.path}")
@@ -72,13 +72,13 @@ class SearchServer(LoopbackServer):
         return status, why
 
     def _check_key(self, headers: dict[str, str]) -> int:
-        given = {
+        key = {
             "searxng": KEY,  # it has none
             "brave": headers.get("x-subscription-token"),
             "tavily": (headers.get("authorization") or "").removeprefix("Bearer "),
             "exa": headers.get("x-api-key"),
         }[self.engine]
-        return 200 if given == KEY else 422 if self.engine == "brave" and not given else 401
+        return 200 if key == KEY else 422 if self.engine == "brave" and not key else 401
 
     def _check_values(self, asked: dict[str, Any]) -> int:
         match self.engine:
@@ -102,8 +102,8 @@ class SearchServer(LoopbackServer):
                 hits = [{"title": e["title"], "url": e["url"], "description": e["text"], "age": "1 day"} for e in HITS]
                 return {"type": "search", "query": {"original": "q"}, "web": {"type": "search", "results": hits}}
             case "tavily":
-                found = [{"title": e["title"], "url": e["url"], "content": e["text"], "score": 0.9} for e in HITS]
-                return {"query": "q", "answer": None, "results": found, "response_time": 0.5}
+                scored_hits = [{"title": e["title"], "url": e["url"], "content": e["text"], "score": 0.9} for e in HITS]
+                return {"query": "q", "answer": None, "results": scored_hits, "response_time": 0.5}
             case _:
                 hits = [{"id": e["url"], "title": e["title"], "url": e["url"], "text": e["text"]} for e in HITS]
                 return {"requestId": "r", "results": [{**e, "publishedDate": None} for e in hits]}

@@ -20,8 +20,8 @@ class Scan(Struct, frozen=True):
 
 
 def scan(path: Path) -> Scan:
-    found: list[Envelope] = []
-    return Scan(found, read_log(path, found.append))
+    envelopes: list[Envelope] = []
+    return Scan(envelopes, read_log(path, envelopes.append))
 
 
 def load(path: Path) -> tuple[SessionLog, list[Envelope], str]:

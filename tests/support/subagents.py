@@ -99,9 +99,9 @@ class SubagentModel:
 
     def _step(self, messages: Sequence[Message]) -> Step:
         """The next step of the todo, counted over all of the subagent's turns; what was cut off is played again."""
-        said = [_TODO.search(each.content) for each in messages if isinstance(each, UserMessage)]
-        todo = next((found[1] for found in reversed(said) if found), "")
-        done = sum(isinstance(each, AssistantMessage) and not each.interrupted for each in messages)
+        matches = [_TODO.search(message.content) for message in messages if isinstance(message, UserMessage)]
+        todo = next((match[1] for match in reversed(matches) if match), "")
+        done = sum(isinstance(message, AssistantMessage) and not message.interrupted for message in messages)
         steps = self._plays.get(todo, ())
         return steps[done] if done < len(steps) else says("Done.")
 
@@ -113,8 +113,8 @@ class SubagentModel:
 
 
 def access(plays: Play | None = None) -> ModelAccess:
-    found = play() if plays is None else plays
-    return access_to(lambda _id, _settings: (SubagentModel(found), "crew"), MODEL, cost=0.25)
+    crew_plays = play() if plays is None else plays
+    return access_to(lambda _id, _settings: (SubagentModel(crew_plays), "crew"), MODEL, cost=0.25)
 
 
 def project_at(root: Path) -> Path:
@@ -166,7 +166,7 @@ class SubagentBuild:
         self.seen: list[ev.AnyEvent] = []
 
     def of(self, kind: type[E]) -> list[E]:
-        return [each for each in self.seen if isinstance(each, kind)]
+        return [event for event in self.seen if isinstance(event, kind)]
 
     async def build(
         self,
@@ -200,9 +200,9 @@ class SubagentBuild:
         """Never more at work than there may be, and none before what it waits for is done."""
         if not isinstance(event, ev.SubagentStarted):
             return
-        ended = {each.id for each in self.of(ev.SubagentFinished)}
-        at_work = [each for each in self.of(ev.SubagentStarted) if each.id not in ended]
-        assert len({each.id for each in at_work}) <= workers
+        ended = {finish.id for finish in self.of(ev.SubagentFinished)}
+        at_work = [start for start in self.of(ev.SubagentStarted) if start.id not in ended]
+        assert len({start.id for start in at_work}) <= workers
         todos = {todo.id: todo for todo in self.of(ev.TodoChanged)[-1].todos}
         assert todos[event.todo].status == "in_progress"
         needs = [todos[key].status for key in todos[event.todo].dependencies]
@@ -229,4 +229,4 @@ def statuses(engine: Engine, crew: SubagentBuild) -> dict[str, str]:
 
 def todo_of(team: SubagentBuild, subagent: str) -> str:
     """What a subagent works at."""
-    return next(each.todo for each in team.of(ev.SubagentStarted) if each.id == subagent)
+    return next(start.todo for start in team.of(ev.SubagentStarted) if start.id == subagent)

@@ -16,7 +16,7 @@ MAX_LOOKS = 1_200
 
 def all_of(terminal: int) -> bytes:
     """What is written to a terminal until its other side is closed. Closes it."""
-    shown = b""
+    output = b""
     while select.select([terminal], [], [], 50)[0]:
         try:
             piece = os.read(terminal, 4096)
@@ -24,9 +24,9 @@ def all_of(terminal: int) -> bytes:
             break
         if not piece:
             break
-        shown += piece
+        output += piece
     os.close(terminal)
-    return shown
+    return output
 
 
 class Tmux:
@@ -44,30 +44,30 @@ class Tmux:
         self, *command: str, size: tuple[int, int] = (100, 30), environment: Mapping[str, str] | None = None
     ) -> None:
         """Run a command in the window; `environment` is what it gets beside that of this process."""
-        named = [word for name, value in (environment or {}).items() for word in ("-e", f"{name}={value}")]
+        options = [word for name, value in (environment or {}).items() for word in ("-e", f"{name}={value}")]
         columns, rows = map(str, size)
-        self.run("new-session", "-d", "-x", columns, "-y", rows, *named, "--", shlex.join(command))
+        self.run("new-session", "-d", "-x", columns, "-y", rows, *options, "--", shlex.join(command))
         self.run("set", "-s", "set-clipboard", "on")
 
     def until(self, words: str, *question: str, looks: int = MAX_LOOKS, without: str = "") -> str:
         """Ask until the answer holds these words, and not those that it is to be `without`."""
         for _ in range(looks):
-            told = self.run(*(question or ("capture-pane", "-p")))
-            if words in told and not (without and without in told):
-                return told
+            answer = self.run(*(question or ("capture-pane", "-p")))
+            if words in answer and not (without and without in answer):
+                return answer
             select.select([], [], [], 0.05)
-        raise TimeoutError(f"{words!r} was not seen; the screen: {told}")
+        raise TimeoutError(f"{words!r} was not seen; the screen: {answer}")
 
     def until_still(self) -> None:
         """Wait until the screen has not changed for a tenth of a second."""
-        shown = ""
-        while shown != (shown := self.run("capture-pane", "-e", "-p")):
+        screen = ""
+        while screen != (screen := self.run("capture-pane", "-e", "-p")):
             select.select([], [], [], 0.1)
 
     def until_ended(self) -> None:
         """Wait until the command in the window has ended, and with it the server."""
         for _ in range(MAX_LOOKS):
-            if "1 windows" not in (told := self.run("list-sessions")):
+            if "1 windows" not in (listing := self.run("list-sessions")):
                 return
             select.select([], [], [], 0.05)
-        raise TimeoutError(f"it has not ended: {told}")
+        raise TimeoutError(f"it has not ended: {listing}")

@@ -40,14 +40,20 @@ async def run(
     directory: Path, arguments: tuple[str, ...], env: Mapping[str, str], stdin: bytes
 ) -> tuple[int, bytes, bytes]:
     """Run the program; return its exit code as `subprocess` gives it, and what it wrote."""
-    words = [os.fsencode(each) for each in arguments]
+    words = [os.fsencode(argument) for argument in arguments]
     asked = marshal.dumps((words, os.fsencode(directory), {os.fsencode(k): os.fsencode(v) for k, v in env.items()}))
     reply, far_end = _connect()
-    with reply, TemporaryFile() as request, TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
+    with (
+        reply,
+        TemporaryFile() as request,
+        TemporaryFile() as input_file,
+        TemporaryFile() as out,
+        TemporaryFile() as err,
+    ):
         with far_end:
             _fill(request, asked)
-            _fill(given, stdin)
-            files = [each.fileno() for each in (request, given, out, err, far_end)]
+            _fill(input_file, stdin)
+            files = [file.fileno() for file in (request, input_file, out, err, far_end)]
             socket.send_fds(_server().requests, [b"run"], files)
         reply.setblocking(False)
         loop = asyncio.get_running_loop()
@@ -141,14 +147,14 @@ class _Server:
 
     def _fork(self, files: list[int]) -> int:
         """Return the descriptor that tells the end of the run; 0 in the process that is to run."""
-        *given, answer = files
+        *run_files, answer = files
         reply = socket.socket(fileno=answer)
         pid = os.fork()
         if pid == 0:
-            self._become_program(reply, *given)
+            self._become_program(reply, *run_files)
             return 0
-        for each in given:
-            os.close(each)
+        for descriptor in run_files:
+            os.close(descriptor)
         reply.send(marshal.dumps(pid))
         watch = os.pidfd_open(pid)
         self._running[watch] = (pid, reply)

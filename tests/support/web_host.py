@@ -41,7 +41,9 @@ class WebHost(LoopbackServer):
         self, replies: Mapping[str, Reply], addresses: Mapping[str, Sequence[Sequence[str]]] | None = None
     ) -> None:
         self.replies = dict(replies)
-        self.addresses = {name: [list(each) for each in lists] for name, lists in (addresses or {}).items()}
+        self.addresses = {
+            name: [list(address_list) for address_list in lists] for name, lists in (addresses or {}).items()
+        }
         self.endless = b""
         self.requests: list[str] = []
         self.dialled: list[str] = []
@@ -54,8 +56,8 @@ class WebHost(LoopbackServer):
     async def _resolve(self, host: str) -> list[IPAddress]:
         self.resolved.append(host)
         lists = self.addresses.get(host, [[PUBLIC]])
-        found = lists.pop(0) if len(lists) > 1 else lists[0]
-        return [ip_address(each) for each in found]
+        host_addresses = lists.pop(0) if len(lists) > 1 else lists[0]
+        return [ip_address(address) for address in host_addresses]
 
     async def _connect(self, address: str, port: int) -> httpcore2.AsyncNetworkStream:
         self.dialled.append(f"{address}:{port}")
@@ -81,10 +83,10 @@ class WebHost(LoopbackServer):
         writer.write("\r\n".join((*lines, "", "")).encode() + body)
 
 
-def collect(found: list[str]) -> Callable[[object], object]:
+def collect(addresses: list[str]) -> Callable[[object], object]:
     """An approval that says yes to every address and notes it."""
 
     async def approve(address: object) -> None:
-        found.append(str(address))
+        addresses.append(str(address))
 
     return approve

@@ -45,8 +45,8 @@ def grown(request: Request) -> bytes:
 
 def breaks(requests: Sequence[Request]) -> list[int]:
     """The requests, by number, that do not begin with the bytes of the one before them."""
-    found = [grown(each) for each in requests]
-    pairs = itertools.pairwise(found)
+    bodies = [grown(request) for request in requests]
+    pairs = itertools.pairwise(bodies)
     return [number for number, (before, now) in enumerate(pairs, 1) if not now.startswith(before) or now == before]
 
 
@@ -61,4 +61,4 @@ def difference(before: Request, now: Request) -> str:
 def cached(server: ProviderServer) -> list[tuple[int, int]]:
     """Tokens of each answered prompt, and of it those that the server's cache had; as the server told the program."""
     assert server.rules is not None
-    return [(each.get("prompt", 0), each.get("cached", 0)) for each in server.rules.counts]
+    return [(count.get("prompt", 0), count.get("cached", 0)) for count in server.rules.counts]

@@ -42,7 +42,7 @@ class WorkspaceEditor:
         return self.shadow.list_open_dir(self.relative(path))
 
     def pending_paths(self) -> dict[str, str]:
-        return {each.path: each.operation for each in self.shadow.list_changes()}
+        return {change.path: change.operation for change in self.shadow.list_changes()}
 
     def put(self, path: str, data: bytes | str) -> Path:
         """A file on disk, as the user has it."""

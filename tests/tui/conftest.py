@@ -54,7 +54,7 @@ async def settle(_: float = 0, longest: float = 1) -> None:
 
 def _find_timer(loop: Any) -> asyncio.TimerHandle | None:
     """Return the next timer, if it ends within `SOON`."""
-    timers = [each for each in loop._scheduled if not each.cancelled()]
+    timers = [handle for handle in loop._scheduled if not handle.cancelled()]
     timer = min(timers, default=None, key=asyncio.TimerHandle.when)
     return timer if timer and round((timer.when() - loop.time()) / (2 * SOON)) == 0 else None
 
@@ -152,10 +152,10 @@ def parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A style sheet is parsed once for all apps of a process that have the same variables; else each reads it anew."""
     parse = Stylesheet._parse_rules
 
-    def parsed(self: Stylesheet, css: str, read_from: CSSLocation, *args: Any, **named: Any) -> list[RuleSet]:
-        key = (css, read_from, args, *sorted(named.items()), *self._variables.items())
+    def parsed(self: Stylesheet, css: str, read_from: CSSLocation, *args: Any, **kwargs: Any) -> list[RuleSet]:
+        key = (css, read_from, args, *sorted(kwargs.items()), *self._variables.items())
         if key not in PARSED:
-            PARSED[key] = parse(self, css, read_from, *args, **named)
+            PARSED[key] = parse(self, css, read_from, *args, **kwargs)
         return PARSED[key]
 
     monkeypatch.setattr(Stylesheet, "_parse_rules", parsed)

@@ -107,8 +107,8 @@ class PaneApp(ThemedApp[None]):
 
     async def tree(self, path: str) -> TreeAnswer:
         self.loads.append(path)
-        found = [TreeEntry(name=n, kind=k, ignored=i) for n, k, i in self.project[path]]  # type: ignore[arg-type]
-        return TreeAnswer(path=path, entries=tuple(found))
+        tree_entries = [TreeEntry(name=n, kind=k, ignored=i) for n, k, i in self.project[path]]  # type: ignore[arg-type]
+        return TreeAnswer(path=path, entries=tuple(tree_entries))
 
     async def file(self, path: str) -> FileAnswer:
         self.loads.append(path)

@@ -23,7 +23,7 @@ def large_diff(count: int = 10_000) -> ChangeDiff:
     """A diff of about `count` lines: every twentieth line of a Python file is replaced."""
     blocks: list[Block] = []
     for number in range(count // 20):
-        body = "\n".join(f"    value_{number}_{each} = compute({each}, 'text') + {number}" for each in range(17))
+        body = "\n".join(f"    value_{number}_{index} = compute({index}, 'text') + {number}" for index in range(17))
         blocks.append((" ", f"def step_{number}(first: int, second: str) -> None:\n{body}"))
         blocks.append(("-+", f"    return old_{number}(first)=>    return new_{number}(first, second)  # {number}"))
     return diff_of("src/large.py", blocks)
@@ -44,7 +44,7 @@ async def diff_speed(count: int = 10_000, steps: int = 200, *, split: bool = Fal
         started = perf_counter()
         view.show(diff, 0)
         await pilot.pause()
-        found = {"open": perf_counter() - started}
+        timings = {"open": perf_counter() - started}
         await app.workers.wait_for_complete()
         for name, size in (("step", 1), ("jump", 37)):
             times = []
@@ -55,20 +55,22 @@ async def diff_speed(count: int = 10_000, steps: int = 200, *, split: bool = Fal
                 times.append(perf_counter() - started)
                 await pilot.pause(0)
             times.sort()
-            found |= {f"{name}_median": times[steps // 2], f"{name}_p95": times[steps * 95 // 100]}
-        return found
+            timings |= {f"{name}_median": times[steps // 2], f"{name}_p95": times[steps * 95 // 100]}
+        return timings
 
 
 async def tree_speed(count: int = 50_000, directories: int = 500) -> dict[str, float]:
     """`open`: the first frame of a tree of `count` files; `flat`: one directory that holds them all."""
-    app = PaneApp(lambda each: FileTree(each.tree))
+    app = PaneApp(lambda pane_app: FileTree(pane_app.tree))
     app.project = {"": [(f"d{number}", "directory", False) for number in range(directories)]}
     started = perf_counter()
     async with app.run_test(size=(40, 40)) as pilot:
         await app.workers.wait_for_complete()
         await pilot.pause()
-        found = {"open": perf_counter() - started}
-        flat = TreeAnswer(path="d0", entries=tuple(TreeEntry(name=f"f{each}.py", kind="file") for each in range(count)))
+        timings = {"open": perf_counter() - started}
+        flat = TreeAnswer(
+            path="d0", entries=tuple(TreeEntry(name=f"f{index}.py", kind="file") for index in range(count))
+        )
 
         async def load(_: str) -> TreeAnswer:
             return flat
@@ -80,7 +82,7 @@ async def tree_speed(count: int = 50_000, directories: int = 500) -> dict[str, f
         await pilot.pause()
         await app.workers.wait_for_complete()
         await pilot.pause()
-        return found | {"flat": perf_counter() - started}
+        return timings | {"flat": perf_counter() - started}
 
 
 def large_plan(count: int = 5_000) -> Plan:
@@ -102,7 +104,7 @@ async def plan_speed(count: int = 5_000, steps: int = 20) -> dict[str, float]:
         panel.show(plan, ())
         await pilot.pause()
         draw(app)
-        found = {"open": perf_counter() - started}
+        timings = {"open": perf_counter() - started}
         for name in ("status", "graph_status"):
             times = []
             for number in range(steps):
@@ -115,7 +117,7 @@ async def plan_speed(count: int = 5_000, steps: int = 20) -> dict[str, float]:
                 draw(app)
                 times.append(perf_counter() - started)
                 await pilot.pause()
-            found[name] = sorted(times)[steps // 2]
+            timings[name] = sorted(times)[steps // 2]
             panel.action_toggle_view()
             await pilot.pause()
-        return found
+        return timings

@@ -31,7 +31,7 @@ def diff_of(path: str, blocks: Sequence[Block], *, language: str = "python", **m
                 old, new = old + 1, new + 1
             continue
         removed, _, added = text.partition("=>")
-        before, after = [each.split("\n") if each else [] for each in (removed, added)]
+        before, after = [side.split("\n") if side else [] for side in (removed, added)]
         index = len(hunks)
         hunks.append(
             Hunk(
@@ -119,7 +119,7 @@ class ReviewApp(ThemedApp[None]):
 
     def __init__(self, diffs: Sequence[ChangeDiff] = CASES, before: Callable[[], None] | None = None) -> None:
         super().__init__()
-        self.diffs = {each.change.path: each for each in diffs}
+        self.diffs = {diff.change.path: diff for diff in diffs}
         self.now, self.pace = 100.0, 1.0
         self.posted: list[object] = []
         self.loads: list[str] = []
@@ -147,7 +147,7 @@ class ReviewApp(ThemedApp[None]):
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        return tuple(each.change for each in self.diffs.values())
+        return tuple(diff.change for diff in self.diffs.values())
 
     @on(review_messages.VerdictRequested)
     @on(review_messages.FileRequested)

@@ -87,8 +87,8 @@ def at_it() -> list[e.AnyEvent]:
 
 
 def rows(on: Any) -> list[str]:
-    shown = on.screen.query_one(AgentList)
-    return [shown.render_line(y).text.rstrip() for y in range(shown.size.height)]
+    agent_list = on.screen.query_one(AgentList)
+    return [agent_list.render_line(y).text.rstrip() for y in range(agent_list.size.height)]
 
 
 async def test_each_has_a_sign_what_it_is_at_and_what_it_has_used(stage):
@@ -97,18 +97,18 @@ async def test_each_has_a_sign_what_it_is_at_and_what_it_has_used(stage):
             await on.emit(event)
         await on.pilot.press("f9")
         await on.until(lambda: on.screen.query(AgentList) and rows(on)[0])
-        found = rows(on)
-        assert found[0].startswith(" ? explore · Find who rounds")
-        assert "waits for you: $ npm ci" in found[1]
-        assert found[2].startswith(" ◌ generalPurpose · Round the gross price")
-        assert "$ pytest -q · 2 files" in found[3]
-        assert found[4].startswith(" ⊘ reviewer · Read the change")
-        assert "4 steps · $0.0312" in found[4]
-        assert "README" in found[6]
-        assert "6.2 s" in found[6]
-        assert "1 file · It is written." in found[7]
-        assert found[8].startswith(" ! generalPurpose · Make gross()")
-        assert "in conflict: calc.py" in found[9]
+        lines = rows(on)
+        assert lines[0].startswith(" ? explore · Find who rounds")
+        assert "waits for you: $ npm ci" in lines[1]
+        assert lines[2].startswith(" ◌ generalPurpose · Round the gross price")
+        assert "$ pytest -q · 2 files" in lines[3]
+        assert lines[4].startswith(" ⊘ reviewer · Read the change")
+        assert "4 steps · $0.0312" in lines[4]
+        assert "README" in lines[6]
+        assert "6.2 s" in lines[6]
+        assert "1 file · It is written." in lines[7]
+        assert lines[8].startswith(" ! generalPurpose · Make gross()")
+        assert "in conflict: calc.py" in lines[9]
 
 
 def test_of_one_at_work_the_time_stands_in_whole_seconds():
@@ -138,30 +138,30 @@ async def test_who_asks_is_marked_when_the_pane_is_opened(stage):
     async with stage(team(), size=(160, 40)) as on:
         await on.pilot.press("f9")
         await on.until(lambda: on.screen.query(AgentList) and rows(on)[0])
-        shown = on.screen.query_one(AgentList)
-        assert (shown.cursor, shown.current.id) == (0, "sub_0")
+        agent_list = on.screen.query_one(AgentList)
+        assert (agent_list.cursor, agent_list.current.id) == (0, "sub_0")
         await on.pilot.press("j")
         await on.emit(e.SubagentProgressed(id="sub_0", acts=acts("$ npm ci"), count=1, steps=3))
-        assert shown.cursor == 1, "it was moved by hand"
+        assert agent_list.cursor == 1, "it was moved by hand"
 
 
 async def test_keys_move_open_and_stop_and_what_has_ended_is_not_stopped(stage):
     async with stage(team(), size=(160, 40)) as on:
         await on.pilot.press("f9")
         await on.until(lambda: on.screen.query(AgentList) and rows(on)[0])
-        shown = on.screen.query_one(AgentList)
+        agent_list = on.screen.query_one(AgentList)
         for down, up in (("j", "k"), ("down", "up")):
             await on.pilot.press("home", down, down, up)
-            assert shown.cursor == 1
+            assert agent_list.cursor == 1
         await on.pilot.press("x")
-        await on.until(lambda: [each.session for each in on.sent(cmd.TurnInterrupt)] == ["sub_1"])
+        await on.until(lambda: [command.session for command in on.sent(cmd.TurnInterrupt)] == ["sub_1"])
         await on.pilot.press("end", "x")
-        assert shown.cursor == 4
+        assert agent_list.cursor == 4
         assert len(on.sent(cmd.TurnInterrupt)) == 1
         await on.pilot.press("g", "o")
         await on.until(lambda: isinstance(on.app.screen, SubagentDialog))
         await on.pilot.press("x")
-        await on.until(lambda: [each.session for each in on.sent(cmd.TurnInterrupt)] == ["sub_1", "sub_0"])
+        await on.until(lambda: [command.session for command in on.sent(cmd.TurnInterrupt)] == ["sub_1", "sub_0"])
         await on.until(lambda: on.app.screen is on.screen)
         await on.pilot.press("enter")
         await on.until(lambda: isinstance(on.app.screen, SubagentDialog))
@@ -185,14 +185,14 @@ async def test_a_kind_says_what_is_wrong_and_goes_into_the_prompt(stage):
     async with stage(answers={AgentsQuery: KINDS}) as on:
         await on.open_listing("/agents", "AgentsDialog")
         options = on.app.screen.query_one(OptionList)
-        marks = [str(options.get_option_at_index(each).prompt).split()[:2] for each in range(options.option_count)]
-        assert [" ".join(each) for each in marks][:4] == ["+ reviewer", "- odd", "+ generalPurpose", "+ explore"]
-        said = on.app.screen.query_one("#listing-reason", Static)
-        assert "It has grep, read_file." in str(said.content)
+        marks = [str(options.get_option_at_index(index).prompt).split()[:2] for index in range(options.option_count)]
+        assert [" ".join(mark) for mark in marks][:4] == ["+ reviewer", "- odd", "+ generalPurpose", "+ explore"]
+        reason = on.app.screen.query_one("#listing-reason", Static)
+        assert "It has grep, read_file." in str(reason.content)
         await on.pilot.press("j", "@")
-        await on.until(lambda: "It does not start" in str(said.content))
+        await on.until(lambda: "It does not start" in str(reason.content))
         await on.pilot.press("down", "o")
-        await on.until(lambda: "It is built in." in str(said.content))
+        await on.until(lambda: "It is built in." in str(reason.content))
         await on.pilot.press("k", "up", "enter")
         await on.until(lambda: on.prompt.text == "@agent-reviewer ")
         on.prompt.text = ""

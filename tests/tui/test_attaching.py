@@ -31,7 +31,7 @@ LABEL = format_label(SHOWN, 1)
 def takes(client: ScriptedClient, command: c.AnyCommand) -> None:
     """As the engine does: what is attached gets the next label."""
     if isinstance(command, c.AttachmentAdd):
-        number = sum(isinstance(each.event, e.AttachmentAdded) for each in client.log) + 1
+        number = sum(isinstance(envelope.event, e.AttachmentAdded) for envelope in client.log) + 1
         client.emit(e.AttachmentAdded(label=format_label(SHOWN, number), attachment=SHOWN, request=command.request))
 
 
@@ -67,7 +67,7 @@ async def test_the_key_attaches_the_picture_on_the_clipboard(stage, desktop, key
         await on.pilot.press(*"see", key)
         await on.until(lambda: LABEL in on.prompt.text)
         assert on.prompt.text == f"see {LABEL} "
-        assert [each.data for each in on.sent(c.AttachmentAdd)] == [PNG]
+        assert [command.data for command in on.sent(c.AttachmentAdd)] == [PNG]
         await on.pilot.press("enter")
         await on.until(lambda: on.sent(c.TurnSubmit))
         assert on.sent(c.TurnSubmit)[0].text.startswith(f"see {LABEL}")
@@ -138,7 +138,7 @@ async def test_dropped_files_become_labels_and_other_words_stay_text(stage, tmp_
         on.prompt.post_message(Paste(f"'{tmp_path}/a b.png' {tmp_path}/c.png"))
         await on.until(lambda: on.prompt.text)
         assert on.prompt.text == f"{LABEL} {format_label(SHOWN, 2)} "
-        assert [each.path for each in on.sent(c.AttachmentAdd)] == [f"{tmp_path}/a b.png", f"{tmp_path}/c.png"]
+        assert [command.path for command in on.sent(c.AttachmentAdd)] == [f"{tmp_path}/a b.png", f"{tmp_path}/c.png"]
         on.prompt.text = ""
         on.prompt.post_message(Paste(f"look at {tmp_path}/c.png"))
         await on.until(lambda: on.prompt.text)
@@ -206,11 +206,11 @@ async def test_enter_on_what_the_user_said_shows_the_picture(stage):
 
 async def test_of_several_pictures_one_after_the_other_is_shown(stage):
     second = prepare_attachment(picture(32, 16), "plot.png").attachment
-    said = UserMessage(content="See @shot.png and @plot.png", attachments=(SHOWN, second))
+    user_message = UserMessage(content="See @shot.png and @plot.png", attachments=(SHOWN, second))
     events = [
         *recorded.opening(),
-        e.TurnStarted(prompt=said.content, mode="agent", model="m"),
-        e.MessageAppended(message=said),
+        e.TurnStarted(prompt=user_message.content, mode="agent", model="m"),
+        e.MessageAppended(message=user_message),
     ]
     answers = {PictureQuery: PictureAnswer(rows=render_preview(PNG, 40, 12))}
     async with stage(events, answers=answers) as on:
@@ -259,8 +259,8 @@ async def settled(pilot: Any, client: ScriptedClient) -> None:
 @SIZES
 def test_a_picture_as_it_is_looked_at(snap_compare, size):
     answers = {PictureQuery: PictureAnswer(rows=render_preview(picture(320, 240), size[0] - 8, size[1] - 7))}
-    said = [*conversation("What is @shot.png?"), e.TurnFinished(reason="done")]
-    client = ScriptedClient(said, answers=answers)
+    events = [*conversation("What is @shot.png?"), e.TurnFinished(reason="done")]
+    client = ScriptedClient(events, answers=answers)
 
     async def look(pilot: Any) -> None:
         await settled(pilot, client)

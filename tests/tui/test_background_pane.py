@@ -67,18 +67,18 @@ async def show(on: Any) -> BackgroundList:
     await on.pilot.press("shift+f9")
     await on.until(lambda: on.screen.query(BackgroundList))
     on.client.emit(e.BackgroundReported(agents=AGENTS))
-    shown: BackgroundList = on.screen.query_one(BackgroundList)
-    await on.until(lambda: shown.current is not None)
-    shown.focus()
-    await on.until(lambda: shown.has_focus)
-    return shown
+    background_list: BackgroundList = on.screen.query_one(BackgroundList)
+    await on.until(lambda: background_list.current is not None)
+    background_list.focus()
+    await on.until(lambda: background_list.has_focus)
+    return background_list
 
 
 @pytest.mark.parametrize("opens", ["enter", "o"])
 async def test_one_is_stopped_pulled_opened_and_forgotten_by_its_keys(stage, opens):
     async with stage(recorded.opening()) as on:
-        shown = await show(on)
-        while shown.current is not None and shown.current.id != "bga_3":
+        background_list = await show(on)
+        while background_list.current is not None and background_list.current.id != "bga_3":
             await on.pilot.press("down")
         await on.pilot.press("x")
         await on.until(lambda: on.sent(c.BackgroundStop))
@@ -95,8 +95,8 @@ async def test_one_is_stopped_pulled_opened_and_forgotten_by_its_keys(stage, ope
         await on.until(lambda: on.sent(c.BackgroundDelete))
         assert on.sent(c.BackgroundDelete)[0].id == "bga_1"
         pulled = [
-            BackgroundAgentInfo(**{**{n: getattr(each, n) for n in each.__struct_fields__}, "pulled": True})
-            for each in AGENTS
+            BackgroundAgentInfo(**{**{n: getattr(agent, n) for n in agent.__struct_fields__}, "pulled": True})
+            for agent in AGENTS
         ]
         on.client.emit(e.BackgroundReported(agents=tuple(pulled)))
         await on.pilot.press("j", opens)

@@ -156,9 +156,11 @@ async def test_the_command_takes_a_number_or_models(stage):
             on.prompt.action_send()
             await on.pilot.pause()
         await on.until(lambda: len(on.sent(cmd.BestRun)) == 2)
-        assert [each.models for each in on.sent(cmd.BestRun)] == [("", "", ""), ("a/one", "b/two")]
-        assert {each.text for each in on.sent(cmd.BestRun)} == {"Round it"}
-        await on.until(lambda: any("Nothing was tried yet" in each.message for each in on.app._notifications))
+        assert [command.models for command in on.sent(cmd.BestRun)] == [("", "", ""), ("a/one", "b/two")]
+        assert {command.text for command in on.sent(cmd.BestRun)} == {"Round it"}
+        await on.until(
+            lambda: any("Nothing was tried yet" in notification.message for notification in on.app._notifications)
+        )
 
 
 @pytest.mark.parametrize("typed", ["/best 3", "/best 0 Round it"])
@@ -166,7 +168,9 @@ async def test_what_can_not_be_tried_stays_in_the_input_and_it_is_said_how_it_is
     async with stage() as on:
         on.prompt.text = typed
         on.prompt.action_send()
-        await on.until(lambda: any("/best 3 PROMPT, or" in each.message for each in on.app._notifications))
+        await on.until(
+            lambda: any("/best 3 PROMPT, or" in notification.message for notification in on.app._notifications)
+        )
         await on.until(lambda: on.prompt.text == typed)
         assert not on.sent(cmd.BestRun)
 
@@ -196,11 +200,11 @@ def test_what_can_not_be_shown_as_text_is_chosen_as_a_whole():
         hunks=(hunk("all", 1),),
         binary=True,
     )
-    found = candidate("s1", "1", ChangeDiff(change=whole, lines=()))
-    assert [(row.text, row.hunk) for row in list_rows(found) if row.is_head] == [
+    tried_candidate = candidate("s1", "1", ChangeDiff(change=whole, lines=()))
+    assert [(row.text, row.hunk) for row in list_rows(tried_candidate) if row.is_head] == [
         ("the whole file", ("s1", "logo.png", "all"))
     ]
-    assert list_hunks(found) == [("s1", "logo.png", "all")]
+    assert list_hunks(tried_candidate) == [("s1", "logo.png", "all")]
 
 
 def test_cards_become_rows_where_there_is_no_room():
@@ -210,8 +214,8 @@ def test_cards_become_rows_where_there_is_no_room():
 
 
 def test_candidates_of_one_model_are_named_once():
-    found = [replace(each, title=f"candidate {n}") for n, each in enumerate(FOUND.candidates, 1)]
-    [heads, *_] = render_cards(found, 0, {}, 110).plain.splitlines()
+    candidates = [replace(candidate, title=f"candidate {n}") for n, candidate in enumerate(FOUND.candidates, 1)]
+    [heads, *_] = render_cards(candidates, 0, {}, 110).plain.splitlines()
     assert heads.split() == ["candidate", "1", "candidate", "2", "candidate", "3"]
 
 

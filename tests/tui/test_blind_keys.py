@@ -41,7 +41,7 @@ SIZES = [(60, 16), (80, 24), (120, 40), (200, 60)]
 
 
 def proposed(*diffs: ChangeDiff) -> list[e.AnyEvent]:
-    return [*recorded.opening(), *(e.ChangeProposed(change=each.change) for each in diffs)]
+    return [*recorded.opening(), *(e.ChangeProposed(change=diff.change) for diff in diffs)]
 
 
 async def reviewed(on, clock):
@@ -67,7 +67,7 @@ def struck(on, text: str, *, apart: float = 0.05, begin: float = 0.0) -> None:
 
 
 def judged(on) -> list[str]:
-    return [each.verdict for each in on.sent(c.HunkResolve)]
+    return [command.verdict for command in on.sent(c.HunkResolve)]
 
 
 def keys_of(widget: Widget) -> Iterator[str]:
@@ -91,8 +91,8 @@ async def test_n7b_no_key_reaches_what_is_hidden_at_any_size(stage, pane):
     events_ = [*proposed(PRICES, REMOVED), *recorded.planning(), START, REQUEST]
     async with stage(events_, size=SIZES[-1], answers={q.DiffQuery: q.DiffAnswer(diff=PRICES)}) as on:
         await on.until(lambda: on.screen.query("#approval"))
-        for each in ("files", "review", "plan", "preview", "debug"):
-            await on.panes.ensure_shown(each)
+        for pane_name in ("files", "review", "plan", "preview", "debug"):
+            await on.panes.ensure_shown(pane_name)
         for size in SIZES:
             await on.pilot.resize_terminal(*size)
             await (on.panes.show(pane) if pane else on.panes.leave_pane())
@@ -104,7 +104,7 @@ async def test_n7b_no_key_reaches_what_is_hidden_at_any_size(stage, pane):
 
 async def press_hidden(on, size: tuple[int, int], pane: str) -> None:
     """Press keys of all that is hidden."""
-    hidden = [each for each in on.screen.query("*") if each.can_focus and get_visibility(each) == "hidden"]
+    hidden = [widget for widget in on.screen.query("*") if widget.can_focus and get_visibility(widget) == "hidden"]
     assert bool(hidden)
     for widget in hidden:
         for key in share_of(size, pane, keys_of(widget)):
@@ -377,7 +377,7 @@ async def test_n16a_a_file_that_is_to_be_deleted_is_shown_as_it_still_is(stage, 
         await on.until(
             lambda: on.screen.query("FileView") and "import math" in on.screen.query_one("FileView").cursor.lines
         )
-        assert [each.side for each in on.client.queries if isinstance(each, q.FileQuery)] == ["workspace"]
+        assert [query.side for query in on.client.queries if isinstance(query, q.FileQuery)] == ["workspace"]
         assert "deleted, once you accept that" in str(on.screen.query_one(".preview--title").content)
 
 

@@ -172,7 +172,7 @@ async def test_a_card_stands_first_and_is_answered_by_key_and_by_mouse_once_it_w
         lines = (await shown(pilot, STAGES["mended"])).split("\n")
         row = next(number for number, line in enumerate(lines) if "Still broken" in line)
         await pilot.click(BoardRows, offset=(lines[row].index("Still"), row))
-        assert [(each.id, each.answers[0].options) for each in app.posted] == [
+        assert [(message.id, message.answers[0].options) for message in app.posted] == [
             ("a1", ("proceed",)),
             ("a2", ("broken",)),
         ]
@@ -187,7 +187,7 @@ async def test_a_fix_is_judged_by_key(monkeypatch, key, option):
         await shown(pilot, STAGES["mended"])
         app.query_one(DebugBoard).focus()
         await pilot.press(key)
-        assert [(each.id, each.answers[0].options) for each in app.posted] == [("a2", (option,))]
+        assert [(message.id, message.answers[0].options) for message in app.posted] == [("a2", (option,))]
 
 
 async def test_a_live_log_is_followed_to_its_end_and_says_when_no_more_of_it_is_shown():
@@ -276,7 +276,7 @@ FIXED = ev.FixJudged(run="r1", outcome="fixed")
 
 
 def test_the_screen_folds_debugging_and_drops_probes_with_the_turn_and_the_mode():
-    told = [
+    events = [
         ev.ModeChanged(mode="debug"),
         ev.HypothesesSet(hypotheses=OPEN),
         ev.ProbeAdded(probe=PROBES["p1"]),
@@ -289,7 +289,8 @@ def test_the_screen_folds_debugging_and_drops_probes_with_the_turn_and_the_mode(
     for end in (ev.TurnFinished(reason="interrupted"), ev.ModeChanged(mode="ask")):
         state = ViewState()
         topics = [
-            show_event(state, ev.Envelope(seq=seq, session="s", at=1, event=each)) for seq, each in enumerate(told, 1)
+            show_event(state, ev.Envelope(seq=seq, session="s", at=1, event=event))
+            for seq, event in enumerate(events, 1)
         ]
         assert topics[1:] == [frozenset({"debug"})] * 7
         assert state.debug.fix_verdict == FIXED
@@ -382,7 +383,7 @@ async def test_the_comparison_is_copied_by_a_key_and_by_a_command(stage):
     async with stage([*DEBUGGING, *runs], answers={ProbeLogQuery: compared}) as on:
         await on.until(lambda: on.panes.side is not None and on.panes.side.current == "debug")
         on.screen.controllers.copying.action_copy("runs")
-        await on.until(lambda: any("v compares one" in each.message for each in on.app._notifications))
+        await on.until(lambda: any("v compares one" in notification.message for notification in on.app._notifications))
         on.panes.side.get_pane("debug").focus()
         await on.pilot.press("v")
         await on.until(lambda: on.panes.side.get_pane("debug").format_comparison())

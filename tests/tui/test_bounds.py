@@ -52,7 +52,7 @@ async def test_what_is_no_limit_is_said_with_what_is_one(stage, text):
         await typed(on, text)
         await on.until(lambda: on.app._notifications)
         assert on.sent(c.LimitsSet) == []
-        assert any("/limits steps 50" in each.message for each in on.app._notifications)
+        assert any("/limits steps 50" in notification.message for notification in on.app._notifications)
 
 
 async def test_the_limits_in_force_are_told_and_the_status_line_counts_towards_them(stage):

@@ -130,8 +130,8 @@ async def test_a_prompt_under_way_when_the_engine_ended_runs_once(was_written):
         while len(second.commands) < (1 if was_written else 2):
             await pilot.pause(0.01)
         await pilot.pause(0.1)
-        resent = [each for each in second.commands if isinstance(each, c.TurnSubmit)]
-        assert [each.text for each in resent] == ([] if was_written else ["fix it"])
+        resent = [command for command in second.commands if isinstance(command, c.TurnSubmit)]
+        assert [command.text for command in resent] == ([] if was_written else ["fix it"])
         assert app.main.query_one("#prompt").text == ""
 
 
@@ -160,7 +160,7 @@ async def survived(command: c.AnyCommand) -> AsyncIterator[tuple[c.Reply, list[c
     app = AgentApp(connect, SessionRequest(model="m"))
     async with app.run_test(size=(100, 30)):
         reply = await app.main.bridge.submit(command)
-        yield reply, [each for each in second.commands if isinstance(each, type(command))]
+        yield reply, [sent_command for sent_command in second.commands if isinstance(sent_command, type(command))]
 
 
 ONCE = [
@@ -201,9 +201,9 @@ async def test_the_user_is_told_that_a_verdict_may_have_been_taken_back_when_the
         while not app.main.state.session_id:
             await pilot.pause(0.01)
         app.main.controllers.review.action_undo_verdict()
-        while not any("before it answered" in each.message for each in app._notifications):
+        while not any("before it answered" in notification.message for notification in app._notifications):
             await pilot.pause(0.01)
-        assert [each for each in second.commands if isinstance(each, c.VerdictUndo)] == []
+        assert [command for command in second.commands if isinstance(command, c.VerdictUndo)] == []
 
 
 async def test_a_refused_prompt_comes_back_and_says_why(stage):
@@ -286,12 +286,12 @@ class TimedBatches(EventBatches):
     ],
 )
 async def test_what_comes_while_the_user_types_is_shown_in_the_pause_after_a_key(monkeypatch, since, cost, waits):
-    shown = TimedBatches(monkeypatch)
-    shown.typed_at, shown.flushed_at, shown.cost = NOW, NOW - since, cost
-    shown.add(frozenset({"blocks"}))
-    shown.note_typing()
-    shown.cancel()
-    assert shown.waits == pytest.approx(waits)
+    batches = TimedBatches(monkeypatch)
+    batches.typed_at, batches.flushed_at, batches.cost = NOW, NOW - since, cost
+    batches.add(frozenset({"blocks"}))
+    batches.note_typing()
+    batches.cancel()
+    assert batches.waits == pytest.approx(waits)
 
 
 async def test_what_comes_is_shown_less_often_while_the_user_types_but_not_when_they_have_sent(stage):
@@ -342,16 +342,16 @@ def held(name: str, **more: object) -> SessionInfo:
 async def test_opening_a_session_says_what_waits_in_another_one_and_how_to_get_there(stage):
     one = (held(SESSION, pending=9), held("ses_b", pending=7), held("ses_c", pending=1, locked=True), held("ses_d"))
     assert format_pending_notice((*one, held("ses_e", pending=1)), SESSION).startswith("8 changed files wait")
-    said = "7 changed files wait for your review in “Fix it”: /resume ses_b"
+    notice = "7 changed files wait for your review in “Fix it”: /resume ses_b"
     async with stage(recorded.opening(), answers={SessionsQuery: SessionsAnswer(sessions=one)}) as on:
         await on.until(lambda: on.screen.query(HomeList) and on.screen.query_one(HomeList).options)
-        rows = [str(each.prompt) for each in on.screen.query_one(HomeList).options]
-        assert any("Fix it" in each and "7 to review" in each for each in rows)  # where it is opened by a key
-        assert said not in str(on.screen.query_one(Greeting).visual)
+        rows = [str(option.prompt) for option in on.screen.query_one(HomeList).options]
+        assert any("Fix it" in row and "7 to review" in row for row in rows)  # where it is opened by a key
+        assert notice not in str(on.screen.query_one(Greeting).visual)
         assert not on.app._notifications
     went_on = [*recorded.opening(), *recorded.turn()]
     async with stage(
         went_on, wish=SessionRequest(resume=""), answers={SessionsQuery: SessionsAnswer(sessions=one)}
     ) as on:
-        await on.until(lambda: [each.message for each in on.app._notifications] == [said])
+        await on.until(lambda: [notification.message for notification in on.app._notifications] == [notice])
         assert on.screen.state.blocks

@@ -35,7 +35,7 @@ async def test_what_is_typed_after_it_was_sent_stays(stage):
         await on.until(lambda: on.sent(c.TurnSubmit))
         strike(on, "next")
         await on.until(lambda: on.prompt.text == "next")
-        assert [each.text for each in on.sent(c.TurnSubmit)] == ["abc"]
+        assert [command.text for command in on.sent(c.TurnSubmit)] == ["abc"]
 
 
 @pytest.mark.parametrize("newline", ["\r", "\n", "\r\n", "\r\r"])
@@ -99,8 +99,10 @@ async def test_a_key_is_by_hand_when_none_came_right_before_it(stage):
     async with stage(recorded.opening()) as on:
         first, second, third = Key("a", "a"), Key("b", "b"), Key("enter", "\r")
         first.time, second.time, third.time = 10.0, 10.001, 11.0
-        told = [on.app.key_filter.accepts(key) and on.app.key_filter.is_by_hand for key in (first, second, third)]
-        assert told[1:] == [False, True]
+        by_hand_flags = [
+            on.app.key_filter.accepts(key) and on.app.key_filter.is_by_hand for key in (first, second, third)
+        ]
+        assert by_hand_flags[1:] == [False, True]
 
 
 async def test_a_letter_that_is_held_while_the_app_ends_is_dropped(stage):

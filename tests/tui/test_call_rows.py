@@ -18,11 +18,13 @@ START = e.TurnStarted(prompt="go", mode="plan", model="m")
 
 def call(tool: str, subject: str, arguments: dict[str, Any], summary: str, status: e.ToolStatus) -> list[e.AnyEvent]:
     result = d.ToolResult(status="success" if status == "completed" else "error", data="what the model was told")
-    made = d.ToolCallMetadata(tool_name=tool, tool_call_id="c", arguments=arguments, result=result, summary=summary)
+    tool_call_metadata = d.ToolCallMetadata(
+        tool_name=tool, tool_call_id="c", arguments=arguments, result=result, summary=summary
+    )
     return [
         e.DocumentStarted(id="t", kind="tool_call", sequence=1, title=tool),
         e.ToolRequested(call="c", tool=tool, arguments="{}", document="t", summary=subject),
-        e.DocumentFinished(document=d.ToolCallDocument(id="t", sequence=1, metadata=made)),
+        e.DocumentFinished(document=d.ToolCallDocument(id="t", sequence=1, metadata=tool_call_metadata)),
         e.ToolFinished(call="c", tool=tool, status=status, duration_ms=3, summary=summary),
     ]
 
@@ -50,11 +52,11 @@ async def test_the_row_of_a_call_says_what_it_was_about_and_what_came_of_it(stag
         assert any(row in line for line in on.lines()), on.lines()
 
 
-def error_of(call_id: str, tool: str, told: str) -> list[e.AnyEvent]:
+def error_of(call_id: str, tool: str, message: str) -> list[e.AnyEvent]:
     why = d.ErrorMetadata(error_code="PERMISSION_DENIED", source=tool, tool_call_id=call_id)
     return [
-        e.DocumentStarted(id="why", kind="error", sequence=2, title=told),
-        e.DocumentFinished(document=d.ErrorDocument(id="why", sequence=2, content=told, metadata=why)),
+        e.DocumentStarted(id="why", kind="error", sequence=2, title=message),
+        e.DocumentFinished(document=d.ErrorDocument(id="why", sequence=2, content=message, metadata=why)),
     ]
 
 
@@ -97,18 +99,18 @@ async def test_a_patch_over_two_files_is_a_row_for_each_and_a_rename_names_both(
         e.ToolFinished(call="c", tool="apply_patch", status="completed"),
     ]
     async with stage([*recorded.opening(), START, *events]) as on:
-        shown = [line.strip() for line in on.lines() if "+1 −1" in line]
-        assert [line.split("  ")[0] for line in shown] == ["▸ Edited a.py", "▸ Renamed b.py → c.py"]
+        lines = [line.strip() for line in on.lines() if "+1 −1" in line]
+        assert [line.split("  ")[0] for line in lines] == ["▸ Edited a.py", "▸ Renamed b.py → c.py"]
 
 
 async def test_a_command_that_the_user_refused_says_so(stage):
-    told = "Not run: The user refused this call. Nothing was changed."
-    run = d.TerminalCommandMetadata(command="make", output=told, tool_call_id="c")
+    refusal = "Not run: The user refused this call. Nothing was changed."
+    run = d.TerminalCommandMetadata(command="make", output=refusal, tool_call_id="c")
     events = [
         e.DocumentStarted(id="t", kind="terminal_command", sequence=1, title="run_terminal_cmd"),
         e.ToolRequested(call="c", tool="run_terminal_cmd", arguments="{}", document="t", summary="make"),
         e.DocumentFinished(document=d.TerminalCommandDocument(id="t", sequence=1, metadata=run)),
-        e.ToolFinished(call="c", tool="run_terminal_cmd", status="denied", summary=told),
+        e.ToolFinished(call="c", tool="run_terminal_cmd", status="denied", summary=refusal),
     ]
     async with stage([*recorded.opening(), START, *events]) as on:
         assert any("⊘ Run make · The user refused this call" in line for line in on.lines()), on.lines()
@@ -228,11 +230,15 @@ def test_no_row_shows_the_name_of_a_tool_of_ours(tool):
 
 def edit_events(document: str, path: str, old: str, new: str) -> list[e.AnyEvent]:
     diff = d.FileEditDiff(old_string=old, new_string=new, start_line=1, end_line=1)
-    made = d.FileEditMetadata(file_path=path, operation="edit", diff=diff, tool_call_id=document, added=1, removed=1)
+    file_edit_metadata = d.FileEditMetadata(
+        file_path=path, operation="edit", diff=diff, tool_call_id=document, added=1, removed=1
+    )
     return [
         e.DocumentStarted(id=document, kind="file_edit", sequence=1, title="search_replace"),
         e.ToolRequested(call=document, tool="search_replace", arguments="{}", document=document, summary=path),
-        e.DocumentFinished(document=d.FileEditDocument(id=document, sequence=1, content="", metadata=made)),
+        e.DocumentFinished(
+            document=d.FileEditDocument(id=document, sequence=1, content="", metadata=file_edit_metadata)
+        ),
         e.ToolFinished(call=document, tool="search_replace", status="completed"),
     ]
 
@@ -244,8 +250,8 @@ async def test_edits_of_one_file_are_one_row_that_unfolds_to_all_their_lines(sta
         rows = [line.strip() for line in on.lines() if "Edited" in line]
         assert rows == ["▸ Edited prices.py  +2 −2 · 2 edits", "▸ Edited tax.py  +1 −1"]
         await on.pilot.press("ctrl+up", "up", "enter")
-        shown = [line.strip("▌ ") for line in on.lines()]
-        assert [line for line in shown if line[:1] in {"+", "-"}] == ["- one", "+ uno", "- two", "+ due"]
+        lines = [line.strip("▌ ") for line in on.lines()]
+        assert [line for line in lines if line[:1] in {"+", "-"}] == ["- one", "+ uno", "- two", "+ due"]
 
 
 async def test_edits_between_which_the_conversation_can_be_taken_back_to_stay_apart(stage):

@@ -39,18 +39,18 @@ def having(*names):
     ],
 )
 def test_the_session_at_hand_says_which_tool_is_asked(environment, platform, tools, session, tool):
-    found = find_clipboard_tool(environment, platform, having(*tools))
-    assert (found.desktop, found.tool) == (session, tool)
-    assert bool(found.install_hint) != bool(tool)
+    clipboard_tool = find_clipboard_tool(environment, platform, having(*tools))
+    assert (clipboard_tool.desktop, clipboard_tool.tool) == (session, tool)
+    assert bool(clipboard_tool.install_hint) != bool(tool)
 
 
 async def test_a_missing_tool_is_named_with_what_installs_it():
     assert "apt install wl-clipboard" in find_clipboard_tool(WAYLAND, "linux", having()).install_hint
     assert "apt install xclip" in find_clipboard_tool(X11, "linux", having()).install_hint
     assert "ssh HOST agent-tui image" in find_clipboard_tool({"SSH_CONNECTION": "1"}, "linux", having()).install_hint
-    found = await read_clipboard(find_clipboard_tool(X11, "linux", having()))
-    assert (found.problem, found.data) == ("The clipboard can't be read: xclip is missing.", b"")
-    assert "apt install xclip" in found.hint
+    content = await read_clipboard(find_clipboard_tool(X11, "linux", having()))
+    assert (content.problem, content.data) == ("The clipboard can't be read: xclip is missing.", b"")
+    assert "apt install xclip" in content.hint
 
 
 @pytest.fixture(params=["xclip", "wl-paste"])

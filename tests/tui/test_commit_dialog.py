@@ -54,8 +54,8 @@ REQUEST = q.PullRequestAnswer(
 @pytest.fixture
 def committing(stage, clock):
     @asynccontextmanager
-    async def show(command: str = "/commit", found: q.AnyAnswer = FOUND, *, demo: bool = True, **more: object):
-        answers = {q.CommitQuery: found, q.PullRequestQuery: REQUEST, **more}
+    async def show(command: str = "/commit", answer: q.AnyAnswer = FOUND, *, demo: bool = True, **more: object):
+        answers = {q.CommitQuery: answer, q.PullRequestQuery: REQUEST, **more}
         async with stage([*recorded.opening(demo=demo)], answers=answers) as on:
             await on.pilot.press(*command, "enter")
             await on.until(lambda: isinstance(on.app.screen, DraftDialog) and on.app.screen.query("#draft-keys"))
@@ -118,7 +118,7 @@ async def test_what_hooks_print_is_shown_and_it_can_be_tried_again_elsewhere(com
         assert "pre-commit not run (--no-verify)" in read(dialog, "head")
         await on.pilot.press("ctrl+s")
         await on.until(lambda: len(on.sent(c.CommitMake)) == 2)
-        assert [each.hooks for each in on.sent(c.CommitMake)] == ["box", "none"]
+        assert [command.hooks for command in on.sent(c.CommitMake)] == ["box", "none"]
 
 
 async def test_f2_splits_and_each_commit_keeps_its_own_words(committing):
@@ -127,13 +127,13 @@ async def test_f2_splits_and_each_commit_keeps_its_own_words(committing):
         on.client.answers[q.CommitQuery] = SPLIT
         await on.pilot.press("f2")
         await on.until(lambda: read(dialog, "head").startswith("1 of 2  Mend it"))
-        assert [each for each in on.client.queries if isinstance(each, q.CommitQuery)][-1].split == "todo"
+        assert [query for query in on.client.queries if isinstance(query, q.CommitQuery)][-1].split == "todo"
         assert "next of several" in read(dialog, "keys")
         await on.pilot.press("ctrl+n", "ctrl+a", "b", "ctrl+b", "ctrl+a", "a")
         assert read(dialog, "head").startswith("1 of 2")
         await on.pilot.press("ctrl+s")
         await on.until(lambda: on.sent(c.CommitMake))
-        assert [(each.message, each.edits) for each in on.sent(c.CommitMake)[0].commits] == [
+        assert [(commit.message, commit.edits) for commit in on.sent(c.CommitMake)[0].commits] == [
             ("aMend it\n", ("v1",)),
             ("bName it\n", ("v2",)),
         ]
@@ -147,7 +147,7 @@ async def test_f3_has_the_message_written_and_leaves_what_the_user_wrote(committ
     async with committing(found=SPLIT) as (on, dialog):
         await on.pilot.press("ctrl+n", "m", "y", "space", "ctrl+b", "f3", "f3")
         await on.until(lambda: on.sent(c.CommitDraft))
-        assert [each.groups for each in on.sent(c.CommitDraft)] == [(("v1",), ("v2",))]
+        assert [command.groups for command in on.sent(c.CommitDraft)] == [(("v1",), ("v2",))]
         assert "a model writes the message" in read(dialog, "head")
         await on.emit(e.CommitDrafted(messages=("tax: mend it\n", "tax: name it\n"), model="m"))
         assert dialog.editor.text == "tax: mend it\n"
@@ -159,12 +159,12 @@ async def test_f3_has_the_message_written_and_leaves_what_the_user_wrote(committ
 async def test_a_real_model_writes_it_unasked(committing):
     async with committing(demo=False) as (on, _):
         await on.until(lambda: on.sent(c.CommitDraft))
-        assert [each.groups for each in on.sent(c.CommitDraft)] == [(("v1", "v2"),)]
+        assert [command.groups for command in on.sent(c.CommitDraft)] == [(("v1", "v2"),)]
 
 
 async def test_each_part_of_a_split_has_its_message_written_unasked_however_fast_it_is_split(committing):
     def asked() -> list[tuple[tuple[str, ...], ...]]:
-        return [each.groups for each in on.sent(c.CommitDraft)]
+        return [command.groups for command in on.sent(c.CommitDraft)]
 
     async with committing(demo=False) as (on, dialog):
         await on.until(asked)
@@ -201,13 +201,13 @@ async def test_the_last_split_is_by_topics_that_a_model_tells_apart(committing):
         assert not on.sent(c.CommitSort), "it writes the first message as yet"
         await on.emit(e.CommitDrafted(messages=("tax: all\n",), model="m"))
         await on.until(lambda: on.sent(c.CommitSort))
-        assert [each.edits for each in on.sent(c.CommitSort)] == [("v1", "v2")]
+        assert [command.edits for command in on.sent(c.CommitSort)] == [("v1", "v2")]
         assert "one for each topic" in read(dialog, "head")
         assert read(dialog, "head").endswith("a model sorts by topic…")
         on.client.answers[q.CommitQuery] = SPLIT
         await on.emit(e.CommitSorted(topics=topics, model="m"))
         await on.until(lambda: read(dialog, "head").startswith("1 of 2  Mend it"))
-        assert [each.topics for each in on.client.queries if isinstance(each, q.CommitQuery)][-1] == topics
+        assert [query.topics for query in on.client.queries if isinstance(query, q.CommitQuery)][-1] == topics
         await on.until(lambda: len(on.sent(c.CommitDraft)) == 2)
 
 
@@ -255,9 +255,9 @@ async def test_ctrl_g_opens_the_editor_and_escape_leaves(committing, monkeypatch
 async def test_paths_that_are_named_hold_for_each_look_at_the_commit(committing):
     async with committing("/commit ./core/ docs/a.md") as (on, _):
         await on.pilot.press("f2")
-        await on.until(lambda: len([each for each in on.client.queries if isinstance(each, q.CommitQuery)]) == 2)
-        looks = [each for each in on.client.queries if isinstance(each, q.CommitQuery)]
-        assert [each.paths for each in looks] == [("core", "docs/a.md")] * 2
+        await on.until(lambda: len([query for query in on.client.queries if isinstance(query, q.CommitQuery)]) == 2)
+        looks = [query for query in on.client.queries if isinstance(query, q.CommitQuery)]
+        assert [look.paths for look in looks] == [("core", "docs/a.md")] * 2
 
 
 async def test_where_nothing_can_be_committed_the_reason_is_told(stage):
@@ -266,9 +266,9 @@ async def test_where_nothing_can_be_committed_the_reason_is_told(stage):
         await on.pilot.press(*"/commit", "enter")
         await on.until(lambda: on.app._notifications)
         await on.pilot.press(*"/commit", "enter")
-        await on.until(lambda: len([each for each in on.client.queries if isinstance(each, q.CommitQuery)]) == 2)
-        (told,) = on.app._notifications  # it is not said twice while it can be read
-        assert told.message == "The repository is in the middle of a rebase. Finish it."
+        await on.until(lambda: len([query for query in on.client.queries if isinstance(query, q.CommitQuery)]) == 2)
+        (notification,) = on.app._notifications  # it is not said twice while it can be read
+        assert notification.message == "The repository is in the middle of a rebase. Finish it."
         assert on.app.screen is on.screen
 
 

@@ -29,13 +29,13 @@ def found(*items, problems=()):
 
 
 async def write(on, text, count=1):
-    await on.pilot.press(*[{" ": "space", ".": "full_stop"}.get(each, each) for each in text])
+    await on.pilot.press(*[{" ": "space", ".": "full_stop"}.get(character, character) for character in text])
     # Until it has been laid out: a row without a width shows nothing.
     await on.until(lambda: row(on) is not None and row(on).size.width and len(row(on).keys) == count)
 
 
 def list_asked(on):
-    return [each.text for each in on.client.queries if isinstance(each, PromptContextQuery)]
+    return [query.text for query in on.client.queries if isinstance(query, PromptContextQuery)]
 
 
 def row(on):
@@ -145,7 +145,7 @@ async def test_no_chips_for_commands(stage):
     async with stage(recorded.opening(), answers=found(UTILS)) as on:
         await on.pilot.press("exclamation_mark", *"ls")
         await on.pilot.pause(0.3)
-        assert [each for each in on.client.queries if isinstance(each, PromptContextQuery)] == []
+        assert [query for query in on.client.queries if isinstance(query, PromptContextQuery)] == []
 
 
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)])
@@ -190,10 +190,10 @@ async def test_labels_are_cut_so_that_more_chips_are_in_view(stage, width, count
     items = [ContextItem(key=path, kind="file", label=path, path=path, reason="") for path in paths]
     async with stage(recorded.opening(), answers=found(*items), size=(width, 16)) as on:
         await write(on, "see them", count=3)
-        shown = lines(on)
-        whole = [path for path in paths if path[:8] in shown and f"{path[-8:]} ✕" in shown]
+        screen_text = lines(on)
+        whole = [path for path in paths if path[:8] in screen_text and f"{path[-8:]} ✕" in screen_text]
         assert whole == list(paths[: 3 - count])
-        assert (f"+{count}" in shown) == bool(count)
+        assert (f"+{count}" in screen_text) == bool(count)
 
 
 @pytest.mark.parametrize(
@@ -209,4 +209,4 @@ async def test_fetch_puts_the_mention_of_a_page_into_the_prompt(stage, typed, me
         on.prompt.set_text(typed)
         await on.pilot.press("escape", "enter")
         await on.until(lambda: on.prompt.text == mention)
-        assert not [each for each in on.client.commands if isinstance(each, c.TurnSubmit)]
+        assert not [command for command in on.client.commands if isinstance(command, c.TurnSubmit)]

@@ -41,7 +41,7 @@ async def test_the_page_shows_every_part_its_reason_and_the_notes(stage, size):
     async with stage(recorded.opening(), answers=ANSWERS, size=size) as on:
         await on.open_listing("/context", "ContextDialog")
         options = on.app.screen.query_one(OptionList)
-        rows = [str(options.get_option_at_index(each).prompt) for each in range(options.option_count)]
+        rows = [str(options.get_option_at_index(index).prompt) for index in range(options.option_count)]
         assert [row.split() for row in rows] == [["9", "tools"], ["120", "·", "add", "·", "utils.ts:3-9"]]
         assert said(on, "listing-sum") == "900 of 1,000 tokens"
         assert said(on, "listing-notes") == "\n".join(NOTES)
@@ -51,15 +51,15 @@ async def test_the_page_shows_every_part_its_reason_and_the_notes(stage, size):
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 16)])
 async def test_of_a_long_list_the_reason_stays_in_view(stage, size):
     reason = "told once, with the first prompt, " * 5
-    parts = tuple(ContextPart(id=str(each), name=f"part {each}", tokens=9, reason=reason) for each in range(30))
+    parts = tuple(ContextPart(id=str(index), name=f"part {index}", tokens=9, reason=reason) for index in range(30))
     answers = {**ANSWERS, ContextQuery: ContextAnswer(parts=parts, used=900, window=1_000)}
     async with stage(recorded.opening(), answers=answers, size=size) as on:
         await on.open_listing("/context", "ContextDialog")
         await on.pilot.press("k")
-        shown = on.app.screen.query_one("#listing-reason", Static)
-        found = on.app.screen.find_widget(shown)
-        assert shown.region.height >= 2
-        assert found.visible_region == shown.region
+        reason_label = on.app.screen.query_one("#listing-reason", Static)
+        geometry = on.app.screen.find_widget(reason_label)
+        assert reason_label.region.height >= 2
+        assert geometry.visible_region == reason_label.region
 
 
 @pytest.mark.parametrize(("down", "up", "drop"), [("j", "k", "d"), ("down", "up", "delete")])

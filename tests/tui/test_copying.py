@@ -56,7 +56,7 @@ def having(*names: str):
     ],
 )
 def test_the_tools_at_hand_are_found(environment, platform, there, used):
-    assert [each.name for each in find_copy_tools(environment, platform, having(*there))] == used
+    assert [copy_tool.name for copy_tool in find_copy_tools(environment, platform, having(*there))] == used
 
 
 async def test_what_took_a_text_is_said_and_a_tool_that_fails_is_not(tmp_path):
@@ -86,8 +86,8 @@ def test_sequences_are_wrapped_for_multiplexers():
     assert wrap_sequence("\x1b]9;a\x07", "tmux") == "\x1bPtmux;\x1b\x1b]9;a\x07\x1b\\"
     long = format_clipboard("y" * 3_000, "screen")
     pieces = long.split("\x1b\\")[:-1]
-    assert all(each.startswith("\x1bP") and len(each) <= 502 for each in pieces)
-    whole = "".join(each.removeprefix("\x1bP") for each in pieces)
+    assert all(piece.startswith("\x1bP") and len(piece) <= 502 for piece in pieces)
+    whole = "".join(piece.removeprefix("\x1bP") for piece in pieces)
     assert whole == format_clipboard("y" * 3_000)
 
 
@@ -123,7 +123,7 @@ async def test_the_last_answer_and_its_code_are_copied(stage, typed, copied):
 async def test_what_can_not_be_copied_is_said(stage, typed, said):
     async with stage(recorded.opening()) as on:
         await on.pilot.press(*typed, "enter")
-        await on.until(lambda: any(said in each.message for each in on.app._notifications))
+        await on.until(lambda: any(said in notification.message for notification in on.app._notifications))
         assert not on.app.clipboard
 
 
@@ -140,9 +140,9 @@ async def test_y_copies_the_hunk_in_the_review_and_hunk_and_patch_are_patches(st
         on.screen.controllers.copying.action_copy("hunk")
         await on.until(lambda: on.app.clipboard == patch.patch.decode())
         on.screen.controllers.copying.action_copy("patch")
-        await on.until(lambda: any("leaves out x" in each.message for each in on.app._notifications))
-        await on.until(lambda: len([each for each in on.client.queries if isinstance(each, PatchQuery)]) == 2)
-        hunk, whole = (each for each in on.client.queries if isinstance(each, PatchQuery))
+        await on.until(lambda: any("leaves out x" in notification.message for notification in on.app._notifications))
+        await on.until(lambda: len([query for query in on.client.queries if isinstance(query, PatchQuery)]) == 2)
+        hunk, whole = (query for query in on.client.queries if isinstance(query, PatchQuery))
         assert (hunk.paths, hunk.hunks) == ((PRICES.change.path,), (PRICES.change.hunks[0].id,))
         assert whole == PatchQuery(session=whole.session)
 

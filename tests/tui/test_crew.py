@@ -96,17 +96,17 @@ async def test_each_has_one_row_that_says_what_it_is_at_and_then_what_came_of_it
         assert any("◌ docs · Write the README" in line for line in on.lines())
         for event in ended():
             await on.emit(event)
-        shown = "\n".join(on.lines())
-        assert "▸ docs · The README says what it does. · 1 file · 6.2 s" in shown
-        assert "✕ showing · The model is gone. Try again." in shown
-        assert "▸ rate · It knows. · conflict" in shown
+        screen_text = "\n".join(on.lines())
+        assert "▸ docs · The README says what it does. · 1 file · 6.2 s" in screen_text
+        assert "✕ showing · The model is gone. Try again." in screen_text
+        assert "▸ rate · It knows. · conflict" in screen_text
         assert "1 at work" in status.render().plain
         assert on.screen.state.model_choices.sum_usage().cost == pytest.approx(0.0312)
         await on.pilot.press("ctrl+up", "enter")
-        shown = "\n".join(on.lines())
-        assert "✓ write calc.py" in shown
-        assert "in conflict: calc.py" in shown
-        assert "Its state of git was left out." in shown
+        screen_text = "\n".join(on.lines())
+        assert "✓ write calc.py" in screen_text
+        assert "in conflict: calc.py" in screen_text
+        assert "Its state of git was left out." in screen_text
 
 
 @pytest.mark.parametrize(("size", "keys"), [((120, 40), ("ctrl+t",)), ((60, 16), ()), ((80, 24), ("ctrl+up", "enter"))])
@@ -149,8 +149,8 @@ CLASH = ConflictSides(
 
 async def test_a_clash_of_two_todos_is_settled_in_the_dialog_that_names_them(stage):
     hunks = tuple(
-        Hunk(id=each, old_start=at, old_lines=1, new_start=at, new_lines=1, todo=each)
-        for each, at in (("rounding", 7), ("showing", 12))
+        Hunk(id=todo_id, old_start=at, old_lines=1, new_start=at, new_lines=1, todo=todo_id)
+        for todo_id, at in (("rounding", 7), ("showing", 12))
     )
     change = Change(
         path="calc.py",
@@ -169,9 +169,9 @@ async def test_a_clash_of_two_todos_is_settled_in_the_dialog_that_names_them(sta
         await on.until(lambda: len(on.app.screen_stack) > 1)
         view = on.app.screen.query_one(ConflictView)
         await on.until(lambda: view.virtual_size.height)
-        shown = "\n".join(view.get_row_text(row) for row in range(view.virtual_size.height))
-        assert "pending, for rounding" in shown
-        assert "for rate" in shown
+        view_text = "\n".join(view.get_row_text(row) for row in range(view.virtual_size.height))
+        assert "pending, for rounding" in view_text
+        assert "for rate" in view_text
         await on.pilot.press("t", "ctrl+s")
         await on.until(lambda: on.sent(cmd.ConflictResolve))
         assert on.sent(cmd.ConflictResolve)[0].theirs == "t"
@@ -185,7 +185,9 @@ async def test_how_many_build_at_once_is_said_with_the_command_or_by_its_key(sta
         on.prompt.text = typed
         await on.pilot.press("enter")
         if workers is None:
-            await on.until(lambda: any("From 1 to 4 can." in each.message for each in on.app._notifications))
+            await on.until(
+                lambda: any("From 1 to 4 can." in notification.message for notification in on.app._notifications)
+            )
             await on.pilot.press("ctrl+t")
             await on.until(lambda: on.screen.query("TodoList:focus"))
             await on.pilot.press("P")

@@ -29,8 +29,8 @@ def hunk(id_: str, start: int, count: int = 1) -> Hunk:
 def test_each_hunk_has_a_head_and_all_lines_stand_in_order():
     page = layout_diff(PRICES, clean_lines(PRICES))
     assert [page.rows[head].kind for head in page.head_rows] == ["hunk"] * 4
-    shown = [row.right if row.right >= 0 else row.left for row in page.rows if row.kind == "line"]
-    assert shown == [index for index, line in enumerate(PRICES.lines) if line.kind != "gap"]
+    line_indexes = [row.right if row.right >= 0 else row.left for row in page.rows if row.kind == "line"]
+    assert line_indexes == [index for index, line in enumerate(PRICES.lines) if line.kind != "gap"]
     for index, (head, tail) in enumerate(zip(page.head_rows, page.end_rows, strict=True)):
         assert {row.hunk for row in page.rows[head:tail]} == {index}
 
@@ -49,8 +49,8 @@ def test_one_column_shows_old_lines_before_new_ones():
 
 def test_n16a_a_file_that_only_moved_is_told_in_words_and_not_by_its_lines():
     change = change_of("new", [replace(hunk("h", 1), moves=True)], [], operation="rename", renamed_from="old")
-    shown = layout_diff(ChangeDiff(change=change, lines=(), note="renamed, content unchanged"), [])
-    assert [row.text for row in shown.rows] == ["", "renamed from old", "renamed, content unchanged"]
+    page = layout_diff(ChangeDiff(change=change, lines=(), note="renamed, content unchanged"), [])
+    assert [row.text for row in page.rows] == ["", "renamed from old", "renamed, content unchanged"]
 
 
 @pytest.mark.parametrize(
@@ -82,17 +82,17 @@ def test_a_cut_diff_says_that_a_verdict_counts_for_all_of_it():
 def test_hostile_lines_lose_their_power_and_keep_their_marks_t1_t4():
     start = HOSTILE.index("right")
     line = DiffLine(kind="added", old=0, new=1, text=HOSTILE, hunk=0, marks=((start, start + 5),))
-    shown = clean_lines(ChangeDiff(change=ADDED.change, lines=(line,)))[0]
-    assert shown.text[slice(*shown.marks[0])] == "right"
-    assert shown.text.isprintable()
-    assert "[@click=app.quit]x[/]" in shown.text
+    safe_line = clean_lines(ChangeDiff(change=ADDED.change, lines=(line,)))[0]
+    assert safe_line.text[slice(*safe_line.marks[0])] == "right"
+    assert safe_line.text.isprintable()
+    assert "[@click=app.quit]x[/]" in safe_line.text
 
 
 def test_an_endless_line_is_cut_and_says_so():
     line = DiffLine(kind="added", old=0, new=1, text="x" * 1_000_000, hunk=0)
-    shown = clean_lines(ChangeDiff(change=ADDED.change, lines=(line,)))[0].text
-    assert len(shown) < MAX_LINE_LENGTH + 50
-    assert "992,000 more characters" in shown
+    text = clean_lines(ChangeDiff(change=ADDED.change, lines=(line,)))[0].text
+    assert len(text) < MAX_LINE_LENGTH + 50
+    assert "992,000 more characters" in text
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,8 @@ def test_an_endless_line_is_cut_and_says_so():
 )
 def test_the_cursor_stays_as_near_as_it_can(now, at):
     starts = {"x": 1, "a": 10, "b": 20, "b2": 20, "c": 30}
-    before = [hunk(each, starts[each]) for each in ("a", "b", "c")]
-    hunks = [hunk(each, starts[each]) for each in now]
+    before = [hunk(name, starts[name]) for name in ("a", "b", "c")]
+    hunks = [hunk(name, starts[name]) for name in now]
     assert hunks[find_matching_hunk(before, 1, hunks)].id == at
 
 
@@ -123,10 +123,10 @@ def test_a_note_on_a_binary_file_stands_in_its_hunk_and_only_there():
 
 def test_words_about_a_change_are_broken_into_rows_and_never_cut():
     note = "The rest of this diff is left out because it is very long. A verdict counts for all of it."
-    shown = replace(REMOVED, note=note)
-    said = {REMOVED.change.hunks[0].id: "Why is this gone? It is used."}
-    page = layout_diff(shown, clean_lines(shown), Remarks(said), room=30)
-    told = [row for row in page.rows if row.kind in {"note", "rest", "comment"}]
-    assert all(len(row.text) <= 30 for row in told)
-    assert [row.kind for row in told] == ["comment", "note", "rest", "rest"]
-    assert " ".join(row.text for row in told if row.kind != "comment") == note
+    diff = replace(REMOVED, note=note)
+    comments = {REMOVED.change.hunks[0].id: "Why is this gone? It is used."}
+    page = layout_diff(diff, clean_lines(diff), Remarks(comments), room=30)
+    text_rows = [row for row in page.rows if row.kind in {"note", "rest", "comment"}]
+    assert all(len(row.text) <= 30 for row in text_rows)
+    assert [row.kind for row in text_rows] == ["comment", "note", "rest", "rest"]
+    assert " ".join(row.text for row in text_rows if row.kind != "comment") == note

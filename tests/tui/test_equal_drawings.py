@@ -67,7 +67,7 @@ def make_diff(texts: Sequence[str] = TEXTS) -> ChangeDiff:
 
 
 def check(drawn: Sequence[str], texts: Sequence[str] = TEXTS) -> None:
-    assert [read_back(each.rstrip(" ")) for each in drawn] == list(texts)
+    assert [read_back(line.rstrip(" ")) for line in drawn] == list(texts)
 
 
 @pytest.mark.parametrize("is_split", [False, True], ids=["rows", "columns"])
@@ -87,7 +87,7 @@ async def test_n21_hunks_are_drawn_so_that_they_can_be_read_back(is_split):
 async def test_n21_a_file_is_drawn_so_that_it_can_be_read_back():
     view = FileView()
     async with OneWidget(view).run_test(size=(160, 20)) as pilot:
-        texts = [each for each in TEXTS if each != "\r"]  # a line end of its own file
+        texts = [text for text in TEXTS if text != "\r"]  # a line end of its own file
         view.show_text(FileAnswer(path="a.py", text="\n".join([*texts, "end"])))
         await pilot.pause()
         start = view._get_gutter_width() + 1
@@ -96,7 +96,7 @@ async def test_n21_a_file_is_drawn_so_that_it_can_be_read_back():
 
 
 async def test_n21_a_patch_is_drawn_so_that_it_can_be_read_back():
-    texts = [f"+{each}" for each in TEXTS]
+    texts = [f"+{text}" for text in TEXTS]
     view = PatchView("\n".join([*texts, "+end"]))
     async with OneWidget(view).run_test(size=(160, 20)) as pilot:
         await pilot.pause()
@@ -104,10 +104,10 @@ async def test_n21_a_patch_is_drawn_so_that_it_can_be_read_back():
 
 
 def test_n21_options_of_a_question_are_drawn_so_that_they_can_be_read_back():
-    options = tuple(Option(id=str(at), label=each) for at, each in enumerate(TEXTS))
+    options = tuple(Option(id=str(at), label=text) for at, text in enumerate(TEXTS))
     rows = render_body(Question(id="q", text="Which?", options=options), AnswerDraft(), "", 400)
     drawn = ["".join(text for text, _ in row.pieces) for row in rows[1:]]
-    check([each.split(" ", 3)[-1] if at else each.removeprefix("❯ 1 ") for at, each in enumerate(drawn)])
+    check([line.split(" ", 3)[-1] if at else line.removeprefix("❯ 1 ") for at, line in enumerate(drawn)])
 
 
 @pytest.mark.parametrize("text", ["a\x1b]0;b\x07c", "a\u00a0b  c", "a\tb", "\u3164", "х"])
@@ -117,24 +117,24 @@ def test_n21_the_text_of_a_question_hides_nothing(text):
 
 
 def test_n21_commands_that_differ_are_asked_about_in_other_words():
-    assert len({format_subject(each) for each in TEXTS}) == len(TEXTS)
-    assert len({expose_line(each) for each in TEXTS}) == len(TEXTS)
+    assert len({format_subject(command) for command in TEXTS}) == len(TEXTS)
+    assert len({expose_line(command) for command in TEXTS}) == len(TEXTS)
 
 
 def test_n21_a_printed_patch_hides_nothing_either():
     added = [
         line for line in render_patch(make_diff(), LineForms(expose_text)) if line.startswith("+") and line[:3] != "+++"
     ]
-    shown = [read_back(line[1:]) for line in added]
-    assert shown == list(TEXTS)
+    texts = [read_back(line[1:]) for line in added]
+    assert texts == list(TEXTS)
 
 
 def test_n21_what_is_copied_has_its_tabs_and_blanks():
     from tui.text import expose_text as expose
 
     for text in ("\ta\tb  c \t ", "a   b", "    ", "\t\t", "ab\tc"):
-        shown = expose(text)
-        assert restore_blanks(shown, 0, len(shown)) == text
+        visible_text = expose(text)
+        assert restore_blanks(visible_text, 0, len(visible_text)) == text
 
 
 def test_n21_only_what_programs_print_has_sequences_taken_out():
@@ -143,6 +143,6 @@ def test_n21_only_what_programs_print_has_sequences_taken_out():
         for module in modules("tui")
         for node in module.nodes
         if isinstance(node, ast.ImportFrom) and node.module == "tui.text"
-        if any(each.name == "render_output" for each in node.names)
+        if any(alias.name == "render_output" for alias in node.names)
     }
     assert users == PROGRAM_OUTPUT

@@ -51,14 +51,14 @@ new file mode 100644
 @pytest.fixture
 def findings(stage):
     @asynccontextmanager
-    async def show(found: tuple[Finding, ...] = FOUND, **more: object):
-        told = e.FindingsReported(turn="turn_1", subject="topic: 2 commits since main", findings=found)
-        async with stage([*recorded.opening(), told], **more) as on:
+    async def show(reported_findings: tuple[Finding, ...] = FOUND, **more: object):
+        report = e.FindingsReported(turn="turn_1", subject="topic: 2 commits since main", findings=reported_findings)
+        async with stage([*recorded.opening(), report], **more) as on:
             await on.pilot.press("shift+f8")
             await on.until(lambda: on.screen.query(FindingList))
-            shown = on.screen.query_one(FindingList)
-            await on.until(lambda: shown.has_focus and (shown.review is not None))
-            yield on, shown
+            finding_list = on.screen.query_one(FindingList)
+            await on.until(lambda: finding_list.has_focus and (finding_list.review is not None))
+            yield on, finding_list
 
     return show
 
@@ -68,19 +68,19 @@ def read(pane: FindingsPane, name: str) -> str:
 
 
 async def test_the_list_says_how_many_and_the_marked_one_is_told_whole(findings):
-    async with findings() as (on, shown):
+    async with findings() as (on, finding_list):
         pane = on.screen.query_one(FindingsPane)
         assert read(pane, "sum") == "3 findings · 1 high · 1 medium · 1 low · topic: 2 commits since main"
         assert "It is called for every new basket." in read(pane, "text")
         assert "+     return total / len(items) if items else 0" in read(pane, "text")
-        assert "An empty [basket] divides by zero" in shown.get_row_text(0)
+        assert "An empty [basket] divides by zero" in finding_list.get_row_text(0)
         await on.pilot.press("j")
         assert "! no such file" in read(pane, "text")
         await on.pilot.press("down")
         assert "It names no place." in read(pane, "text")
         await on.pilot.press("k", "up")
-        assert shown.current is not None
-        assert shown.current[0].id == "f1"
+        assert finding_list.current is not None
+        assert finding_list.current[0].id == "f1"
 
 
 @pytest.mark.parametrize("key", ["enter", "o"])
@@ -93,25 +93,25 @@ async def test_enter_and_o_open_the_place_in_the_preview(findings, key):
 
 
 async def test_f_has_the_marked_one_fixed_and_shift_f_all_that_are_open(findings):
-    async with findings() as (on, shown):
+    async with findings() as (on, finding_list):
         await on.pilot.press("j", "f")
         await on.until(lambda: on.sent(c.FindingsFix))
         assert on.sent(c.FindingsFix) == [c.FindingsFix(session=SESSION, ids=("f2",))]
         await on.emit(e.FindingsSettled(ids=("f2",), standing="dismissed"))
-        await on.until(lambda: shown.current is not None and shown.current[1][0] == "dismissed")
+        await on.until(lambda: finding_list.current is not None and finding_list.current[1][0] == "dismissed")
         await on.pilot.press("F")
         await on.until(lambda: len(on.sent(c.FindingsFix)) == 2)
         assert on.sent(c.FindingsFix)[1].ids == ("f1", "f3")
 
 
 async def test_x_dismisses_and_the_row_says_so(findings):
-    async with findings() as (on, shown):
+    async with findings() as (on, finding_list):
         await on.pilot.press("x")
         await on.until(lambda: on.sent(c.FindingsDismiss))
         assert on.sent(c.FindingsDismiss) == [c.FindingsDismiss(session=SESSION, ids=("f1",))]
         on.client.emit(e.FindingsSettled(ids=("f1",), standing="dismissed"))
-        await on.until(lambda: shown.current is not None and shown.current[1][0] == "dismissed")
-        assert ("findings.dismiss", "open again") in shown.hints
+        await on.until(lambda: finding_list.current is not None and finding_list.current[1][0] == "dismissed")
+        assert ("findings.dismiss", "open again") in finding_list.hints
 
 
 async def test_y_copies_the_marked_one_as_markdown(findings, monkeypatch):
@@ -125,15 +125,15 @@ async def test_y_copies_the_marked_one_as_markdown(findings, monkeypatch):
 
 
 async def test_a_fix_that_waits_for_the_review_is_told_in_the_row(findings):
-    async with findings() as (on, shown):
+    async with findings() as (on, finding_list):
         on.client.emit(e.TurnStarted(prompt="Fix", mode="agent", model="m"))
         await on.until(lambda: on.screen.state.turns)
         turn = on.screen.state.turns[-1].id
         on.client.emit(e.FindingsSettled(ids=("f1",), standing="fixing", turn=turn))
-        await on.until(lambda: shown.current[1][0] == "being fixed")
+        await on.until(lambda: finding_list.current[1][0] == "being fixed")
         on.client.emit(e.TurnFinished(reason="done"))
-        await on.until(lambda: shown.current[1][0] == "nothing was changed for it")
-        assert on.screen.query_one(FindingsPane).list is shown
+        await on.until(lambda: finding_list.current[1][0] == "nothing was changed for it")
+        assert on.screen.query_one(FindingsPane).list is finding_list
 
 
 async def test_pages_read_on_in_a_long_text(findings):
@@ -160,8 +160,8 @@ async def test_in_a_narrow_window_the_pane_is_there_for_its_key_and_nothing_is_a
     async with stage(recorded.opening(), size=size) as on:
         await on.pilot.press(*"/findings", "enter")
         await on.until(lambda: on.screen.query(FindingList))
-        shown = on.screen.query_one(FindingList)
-        await on.until(lambda: shown.has_focus)
+        finding_list = on.screen.query_one(FindingList)
+        await on.until(lambda: finding_list.has_focus)
         await on.pilot.press("f", "F", "x", "y", "enter")
         assert on.sent(c.FindingsFix) == []
 
@@ -197,7 +197,7 @@ async def test_diff_shows_what_was_accepted_where_nothing_waits(stage):
         await on.pilot.press(*"/diff a.txt", "enter")
         await on.until(lambda: isinstance(on.app.screen, PatchDialog) and on.app.screen.query(PatchView))
         assert "is in no commit yet" in str(on.app.screen.query_one(".dialog-title").render())
-        (asked,) = [each for each in on.client.queries if isinstance(each, q.PatchQuery)]
+        (asked,) = [query for query in on.client.queries if isinstance(query, q.PatchQuery)]
         assert (asked.which, asked.paths) == ("accepted", ("a.txt",))
 
 
@@ -218,7 +218,7 @@ async def test_after_the_last_verdict_c_in_the_review_commits_and_elsewhere_a_no
     async with stage([started, *recorded.opening()[1:]], answers={q.CommitQuery: refused}, size=(80, 24)) as on:
         await on.emit(e.ChangeProposed(change=change))
         await on.emit(e.VerdictGiven(verdict=record), e.ChangeResolved(path="a.py"))
-        offered = [each for each in on.app._notifications if "/commit commits" in each.message]
+        offered = [notification for notification in on.app._notifications if "/commit commits" in notification.message]
         assert len(offered) == 1
         await on.pilot.press("ctrl+r")
         await on.until(lambda: on.panes.review is not None and on.panes.review.has_focus_within)
@@ -227,8 +227,8 @@ async def test_after_the_last_verdict_c_in_the_review_commits_and_elsewhere_a_no
         assert ("review.comment", "commit") in view.hints
         assert "/commit" in on.screen.controllers.guide._describe_hint()
         await on.pilot.press("c")
-        await on.until(lambda: any(isinstance(each, q.CommitQuery) for each in on.client.queries))
-        made = e.CommitMade(id="c" * 40, branch="topic", subject="Change a", edits=("v1.0",), files=("a.py",))
-        await on.emit(made)
+        await on.until(lambda: any(isinstance(query, q.CommitQuery) for query in on.client.queries))
+        commit_event = e.CommitMade(id="c" * 40, branch="topic", subject="Change a", edits=("v1.0",), files=("a.py",))
+        await on.emit(commit_event)
         assert view._text.endswith("Nothing waits any more · u undoes")
         assert on.screen.controllers.guide._describe_hint() == ""

@@ -53,7 +53,7 @@ def found(on) -> str:
 
 def ways(on) -> list[str]:
     options = on.app.screen.query_one("#welcome-ways", OptionList)
-    return [each.id for each in options.options]
+    return [option.id for option in options.options]
 
 
 async def welcomed(on) -> None:
@@ -98,7 +98,7 @@ async def test_in_a_small_window_every_way_on_is_in_sight(stage, answer_of_a_sea
 
 
 async def test_with_every_known_provider_every_way_on_is_in_sight_in_a_small_window(stage, answer_of_a_search):
-    known = [ProviderStatus(id=name, label=each.label, local=each.local) for name, each in KNOWN.items()]
+    known = [ProviderStatus(id=name, label=preset.label, local=preset.local) for name, preset in KNOWN.items()]
     async with stage(wish=SessionRequest(), size=(60, 16)) as on:
         await welcomed(on)
         answer_of_a_search(ModelsAnswer(models=(LOCAL,), providers=tuple(known)))
@@ -181,7 +181,7 @@ async def test_after_a_pasted_key_one_of_its_models_is_chosen(stage, answer_of_a
         await on.pilot.press(*["backspace"] * 5, "down", "enter")
         await on.until(lambda: on.sent(c.SessionOpen))
         assert on.sent(c.SessionOpen)[0].model == "openai/b"
-        assert [each.key for each in on.sent(c.ProviderConfigure)] == ["sk-1", ""]
+        assert [command.key for command in on.sent(c.ProviderConfigure)] == ["sk-1", ""]
 
 
 async def test_escape_leads_from_a_key_back_to_the_ways_on(stage, answer_of_a_search):
@@ -230,8 +230,8 @@ async def test_an_address_of_the_users_own_is_kept_and_one_of_its_models_is_take
         await on.pilot.press("down", "down", "enter")
         await filled(on, "work", "https://host.example/v1", "sk-of-work")
         await on.until(lambda: on.sent(c.ProviderConfigure))
-        kept = c.ProviderConfigure(provider="work", base_url="https://host.example/v1", key="sk-of-work")
-        assert on.sent(c.ProviderConfigure) == [kept]
+        command = c.ProviderConfigure(provider="work", base_url="https://host.example/v1", key="sk-of-work")
+        assert on.sent(c.ProviderConfigure) == [command]
         answer_of_a_search(ModelsAnswer(models=(LOCAL, ModelChoice(id="work/a")), providers=(OPENAI, OLLAMA, WORK)))
         await on.until(lambda: type(on.app.screen).__name__ == "PickerDialog")
         await on.pilot.pause(0.05)
@@ -251,9 +251,9 @@ async def test_what_can_be_no_name_and_no_address_is_told_where_it_was_typed(sta
             typed(on, "name").value = "My Server"
             typed(on, name).value = bad
             await on.pilot.press("enter")
-            told = str(on.app.screen.query_one("#address-about", Static).visual)
+            about_text = str(on.app.screen.query_one("#address-about", Static).visual)
             assert typed(on, name).has_focus
-            assert told.startswith("A name is" if name == "name" else "An address is")
+            assert about_text.startswith("A name is" if name == "name" else "An address is")
             typed(on, name).value = good
         for key, name in (("down", "key"), ("up", "name"), ("up", "url"), ("down", "name")):
             await on.pilot.press(key)
@@ -297,8 +297,8 @@ async def test_host_and_port_are_enough_and_enter_looks_for_the_models(stage, an
         await on.until(lambda: type(on.app.screen).__name__ == "AddressDialog" and typed(on, "url").has_focus)
         await on.pilot.press(*"localhost:8080", "enter")
         await on.until(lambda: on.sent(c.ProviderConfigure))
-        kept = c.ProviderConfigure(provider="local-8080", base_url="http://localhost:8080/v1")
-        assert on.sent(c.ProviderConfigure) == [kept]
+        command = c.ProviderConfigure(provider="local-8080", base_url="http://localhost:8080/v1")
+        assert on.sent(c.ProviderConfigure) == [command]
 
 
 async def test_a_key_for_a_provider_that_is_not_named_is_found_behind_a_list(stage, answer_of_a_search):

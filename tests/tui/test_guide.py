@@ -21,12 +21,12 @@ NEW = {GuideQuery: GuideAnswer(tour="new", file="till/tax.py")}
 
 
 def line_of(on) -> str:
-    found = on.screen.query("#guide")
-    return str(found.first(Static).render()) if found and found.first().display else ""
+    matches = on.screen.query("#guide")
+    return str(matches.first(Static).render()) if matches and matches.first().display else ""
 
 
 def kept(on) -> list[str]:
-    return [each.tour for each in on.sent(c.GuideKeep) if each.tour]
+    return [command.tour for command in on.sent(c.GuideKeep) if command.tour]
 
 
 async def test_each_step_is_led_on_by_what_it_names(stage):
@@ -93,10 +93,10 @@ async def test_without_an_answer_of_the_engine_nothing_is_shown(stage):
 async def test_a_hint_is_shown_until_its_key_was_used(stage):
     async with stage([*recorded.opening(), *recorded.turn()], answers={GuideQuery: GuideAnswer()}) as on:
         await on.until(lambda: line_of(on).startswith("Hint · ctrl+r reviews"))
-        assert [each.shown for each in on.sent(c.GuideKeep)] == ["review"]
+        assert [command.shown for command in on.sent(c.GuideKeep)] == ["review"]
         await on.pilot.press("ctrl+r")
         await on.until(lambda: "reviews" not in line_of(on))
-        assert "review" in [each.used for each in on.sent(c.GuideKeep)]
+        assert "review" in [command.used for command in on.sent(c.GuideKeep)]
 
 
 @pytest.mark.parametrize("known", [{"used": ("review",)}, {"shown": {"review": 3}}])
@@ -109,10 +109,10 @@ async def test_a_hint_that_is_known_is_not_shown_again(stage, known):
 
 
 def test_what_the_tables_name_is_there():
-    names = {each.id for each in KEYS} | {f"/{each.word}" for each in SLASH_COMMANDS}
-    assert [name for each in (*TOUR, *HINTS) for name in each.by if name not in names] == []
-    assert all(each.by or each.typed for each in TOUR)
-    assert len({each.id for each in (*TOUR, *HINTS)} | {"done", "new"})
+    names = {key.id for key in KEYS} | {f"/{command.word}" for command in SLASH_COMMANDS}
+    assert [name for entry in (*TOUR, *HINTS) for name in entry.by if name not in names] == []
+    assert all(step.by or step.typed for step in TOUR)
+    assert len({entry.id for entry in (*TOUR, *HINTS)} | {"done", "new"})
     assert leads_on("panes.show_pane('review')", ("app.review",))
     assert leads_on("commits.commit('')", ("/commit",))
     assert not leads_on("commits.commit_all", ("/commit",))
@@ -122,6 +122,6 @@ async def test_a_line_that_comes_when_the_screen_is_already_gone_is_not_drawn(st
     async with stage(recorded.opening()) as on:
         await on.screen.query_one("#centre").remove()
         on.screen.controllers.guide._draw("too late")
-        (worker,) = [each for each in on.app.workers if each.group == "guide line"]
+        (worker,) = [candidate for candidate in on.app.workers if candidate.group == "guide line"]
         await asyncio.wait([worker._task])
         assert worker.state is WorkerState.CANCELLED

@@ -33,18 +33,18 @@ FAILING = (
 async def test_the_start_page_is_the_same_whatever_is_told_and_notices_stand_on_it(stage, size):
     async with stage([*recorded.opening(), *FAILING], size=size) as on:
         await on.all_shown()
-        shown = " ".join(text(on, "#greeting").split())
+        page_text = " ".join(text(on, "#greeting").split())
         assert on.screen.query_one(Greeting).display
         for words in ("Say what you want done", "npx: not found. /mcp shows it.", "no theme 'nope'", "ctrl+r"):
-            assert words in shown
+            assert words in page_text
         await on.emit(e.TurnStarted(prompt="go", mode="agent", model="m"))
         assert not on.screen.query_one(Greeting).display
-        assert [each.kind for each in on.screen.state.blocks] == ["notice", "error_raised", "prompt"]
+        assert [block.kind for block in on.screen.state.blocks] == ["notice", "error_raised", "prompt"]
 
 
 async def test_more_notices_than_there_is_room_for_are_counted(stage):
-    told = [e.Notice(level="info", message=f"Notice {number}.") for number in range(5)]
-    async with stage([*recorded.opening(), *told]) as on:
+    notices = [e.Notice(level="info", message=f"Notice {number}.") for number in range(5)]
+    async with stage([*recorded.opening(), *notices]) as on:
         await on.all_shown()
         assert "Notice 2." in text(on, "#greeting")
         assert "and 2 more" in text(on, "#greeting")

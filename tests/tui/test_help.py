@@ -42,11 +42,11 @@ def test_the_page_of_keys_has_a_column_for_keys_and_one_for_what_they_do_and_los
         assert title == SCOPE_TITLES[scope]
         assert max(map(len, rows)) <= width
         column = rows[0].index(own[0].tooltip[:10])
-        keys, told = (
+        keys, tooltip_text = (
             " ".join(" ".join(row[half] for row in rows).split()) for half in (slice(column), slice(column, None))
         )
         assert keys == " ".join(format_keys(key.keys) for key in own)
-        assert told == " ".join(key.tooltip for key in own)
+        assert tooltip_text == " ".join(key.tooltip for key in own)
 
 
 def test_the_place_with_the_focus_comes_first_with_what_it_is_for():
@@ -66,8 +66,8 @@ async def test_f1_explains_the_place_that_has_the_focus_and_searches(stage):
     async with stage(recorded.opening()) as on:
         await on.pilot.press("f1")
         await on.until(lambda: isinstance(on.app.screen, KeyHelpDialog))
-        shown = on.app.screen.query_one("#keyhelp-text")
-        await on.until(lambda: str(shown.render()).startswith("Prompt"))
+        help_text = on.app.screen.query_one("#keyhelp-text")
+        await on.until(lambda: str(help_text.render()).startswith("Prompt"))
         scroll = on.app.screen.query_one("VerticalScroll")
         await on.pilot.press("pagedown")
         await on.until(lambda: scroll.scroll_offset.y > 2)
@@ -76,7 +76,7 @@ async def test_f1_explains_the_place_that_has_the_focus_and_searches(stage):
             await on.pilot.press(key)
             await on.until(lambda moved=moved: scroll.scroll_offset.y == moved)
         await on.pilot.press("pagedown", *"rewind")
-        await on.until(lambda: "esc twice" in str(shown.render()) or "earlier prompt" in str(shown.render()))
+        await on.until(lambda: "esc twice" in str(help_text.render()) or "earlier prompt" in str(help_text.render()))
         assert scroll.scroll_offset.y == 0
         for key in ("f1", "enter"):
             await on.pilot.press(key)
@@ -128,9 +128,9 @@ async def test_help_is_wrapped_once_beside_its_scroll_bar(stage, size):
     async with stage(recorded.opening(), size=size) as on:
         await on.pilot.press("f1")
         await on.until(lambda: isinstance(on.app.screen, KeyHelpDialog))
-        shown, scroll = on.app.screen.query_one("#keyhelp-text"), on.app.screen.query_one("VerticalScroll")
-        await on.until(lambda: scroll.max_scroll_y and str(shown.render()).startswith("Prompt"))
-        assert max(len(line) for line in str(shown.render()).split("\n")) <= scroll.scrollable_content_region.width
+        help_text, scroll = on.app.screen.query_one("#keyhelp-text"), on.app.screen.query_one("VerticalScroll")
+        await on.until(lambda: scroll.max_scroll_y and str(help_text.render()).startswith("Prompt"))
+        assert max(len(line) for line in str(help_text.render()).split("\n")) <= scroll.scrollable_content_region.width
 
 
 async def test_the_settings_are_shown_with_where_they_come_from_and_what_is_wrong(stage):
@@ -142,7 +142,7 @@ async def test_the_settings_are_shown_with_where_they_come_from_and_what_is_wron
         await on.until(lambda: type(on.app.screen).__name__ == "PageDialog")
         text = str(on.app.screen.query_one("VerticalScroll Static").render())
         assert all(word in text for word in ("! There is no theme.", "line 3", "means: model calls", "default: 100"))
-        asked = [each for each in on.client.queries if isinstance(each, ConfigQuery)]
+        asked = [query for query in on.client.queries if isinstance(query, ConfigQuery)]
         assert asked[0].key == "limits.max_steps"
 
 
@@ -197,12 +197,12 @@ async def test_a_toast_covers_no_tabs_names_or_keys_of_a_pane_and_no_prompt(size
         await until(lambda: app.main.query("#side-hint") and app.main.query_one("#side-hint").region)
         app.main.context.notify_user("The file on disk has changed, which is told here in a few words.", is_error=True)
         await pilot.pause(0.2)
-        (toast,) = (each.region for each in app.main.query("Toast"))
+        (toast,) = (widget.region for widget in app.main.query("Toast"))
         assert toast.width > 10
         assert app.main.region.contains_region(toast)
         parts = ("#side-title", "#side-hint", "#prompt", "#status")
         covered = [
-            name for name in parts for each in app.main.query(name) if each.region and each.region.overlaps(toast)
+            name for name in parts for widget in app.main.query(name) if widget.region and widget.region.overlaps(toast)
         ]
         assert covered == []
 
@@ -210,8 +210,8 @@ async def test_a_toast_covers_no_tabs_names_or_keys_of_a_pane_and_no_prompt(size
 @pytest.mark.parametrize("width", [50, 68, 93, 150])
 def test_the_page_of_commands_runs_no_words_together(width):
     text = render_help(ManualAnswer(pages=(ManualPage(name="review", title=""),)), width).plain
-    for each in SLASH_COMMANDS:
-        assert re.search(rf"/{each.word} +{re.escape(each.label[:12])}", text)
+    for command in SLASH_COMMANDS:
+        assert re.search(rf"/{command.word} +{re.escape(command.label[:12])}", text)
     assert max(len(line.rstrip()) for line in text.split("\n")[3:]) <= max(width, 90)
 
 
@@ -222,6 +222,6 @@ async def test_a_toast_is_not_repeated_while_it_can_be_read_whoever_shows_it(sta
             on.screen.context.notify_user("Nothing waits any more.")
             on.prompt.notify("Nothing waits any more.", markup=False)
         on.prompt.notify("The clipboard is empty.", markup=False)
-        await on.until(lambda: any("clipboard" in each.message for each in on.app._notifications))
+        await on.until(lambda: any("clipboard" in notification.message for notification in on.app._notifications))
         await on.pilot.pause()
         assert len(on.app._notifications) == shown

@@ -38,17 +38,17 @@ def drawn(hints: KeyHints) -> list[str]:
 
 
 async def test_a_key_is_never_apart_from_its_word_and_what_is_left_out_is_said_to_be_elsewhere():
-    named = [("review.accept", "take it"), ("review.reject", "leave it"), ("review.undo", "take it back")]
+    hints = [("review.accept", "take it"), ("review.reject", "leave it"), ("review.undo", "take it back")]
     app = Foot()
     async with app.run_test() as pilot:
         foot = app.query_one(KeyHints)
-        foot.show(named, kept=[("app.interrupt", "back")])
+        foot.show(hints, fixed_hints=[("app.interrupt", "back")])
         await pilot.pause()
         assert drawn(foot) == [" a take it  r leave it  u take it back", " esc back"]
-        foot.show(named, kept=[("app.interrupt", "back")], most_rows=1)
+        foot.show(hints, fixed_hints=[("app.interrupt", "back")], most_rows=1)
         await pilot.pause()
         assert drawn(foot) == [" a take it  f1 more  esc back"]
-        foot.show(named[:2], kept=[("app.interrupt", "back")], most_rows=1)
+        foot.show(hints[:2], fixed_hints=[("app.interrupt", "back")], most_rows=1)
         await pilot.pause()
         assert drawn(foot) == [" a take it  r leave it  esc back"]
 
@@ -62,13 +62,13 @@ async def test_the_foot_of_a_pane_shows_what_there_is_room_for_and_where_the_res
         foot = on.screen.query_one("#side-hint", KeyHints)
         await on.until(lambda: foot.size.height == len(str(foot.render()).split("\n")))
         rows = drawn(foot)
-        told = "  ".join(rows)
+        foot_text = "  ".join(rows)
         assert all(len(row) <= foot.size.width for row in rows)
         assert rows[-1].endswith("esc back")
-        left_out = [each for each in IMPORTANT[key] if each not in told]
+        left_out = [hint for hint in IMPORTANT[key] if hint not in foot_text]
         assert (left_out != []) == (size[0] < 120)
         if left_out:
-            assert "f1 more" in told
+            assert "f1 more" in foot_text
 
 
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)])
@@ -83,8 +83,8 @@ async def test_every_key_of_a_session_is_shown_whole(size):
         await app.push_screen(SessionPicker(SESSIONS, now=NOW, shelf=Shelf()))
         await pilot.pause()
         foot = app.screen.query_one(KeyHints)
-        told = "  ".join(drawn(foot))
+        foot_text = "  ".join(drawn(foot))
         words = {"rename": "rename", "tag": "tag", "export": "export", "delete": "delete", "cancel": "back"}
-        for each in (key for key in KEYS if key.scope == "sessions" and key.id.partition(".")[2] in words):
-            assert f"{format_first_key(each.id, {})} {words[each.id.partition('.')[2]]}" in told
+        for session_key in (key for key in KEYS if key.scope == "sessions" and key.id.partition(".")[2] in words):
+            assert f"{format_first_key(session_key.id, {})} {words[session_key.id.partition('.')[2]]}" in foot_text
         assert app.screen.region.contains_region(foot.region)

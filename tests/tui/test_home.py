@@ -53,14 +53,18 @@ ANSWERS = {q.SessionsQuery: LISTED, q.TranscriptSearchQuery: FOUND, q.IdleQuery:
 
 def react(client: Any, command: c.AnyCommand) -> c.Reply | None:
     """Resume, and change sessions that are open nowhere."""
-    kept = c.SessionRename | c.SessionTag | c.SessionDelete | c.SessionExport | c.SessionResume | c.SessionClose
+    command_types = (
+        c.SessionRename | c.SessionTag | c.SessionDelete | c.SessionExport | c.SessionResume | c.SessionClose
+    )
     return (
-        c.Ack(session=command.session, seq=len(client.log)) if isinstance(command, kept) and command.session else None
+        c.Ack(session=command.session, seq=len(client.log))
+        if isinstance(command, command_types) and command.session
+        else None
     )
 
 
 def rows(widget: OptionList) -> list[str]:
-    return [str(each.prompt).strip() for each in widget.options]
+    return [str(option.prompt).strip() for option in widget.options]
 
 
 async def home_of(on: Any) -> HomeList:
@@ -78,16 +82,16 @@ async def picker_of(on: Any) -> SessionPicker:
 async def test_a_start_shows_what_is_open_what_waits_and_the_latest(stage):
     async with stage(answers=ANSWERS) as on:
         home = await home_of(on)
-        shown = rows(home)
-        assert shown[0] == "shop · main · scripted/demo"
-        assert [each for each in shown if each in {"Open elsewhere", "Waiting for you", "Recent"}] == [
+        texts = rows(home)
+        assert texts[0] == "shop · main · scripted/demo"
+        assert [text for text in texts if text in {"Open elsewhere", "Waiting for you", "Recent"}] == [
             "Open elsewhere",
             "Waiting for you",
             "Recent",
         ]
-        assert any(each.startswith("Exact prices") and "3 to review · topic" in each for each in shown)
-        assert any("#perf" in each for each in shown)
-        assert shown[-1] == "1 run of -p…"
+        assert any(text.startswith("Exact prices") and "3 to review · topic" in text for text in texts)
+        assert any("#perf" in text for text in texts)
+        assert texts[-1] == "1 run of -p…"
         assert on.prompt.has_focus
 
 
@@ -127,7 +131,7 @@ async def test_enter_opens_the_session_and_its_row_of_runs_the_whole_list(stage)
         await home_of(on)
         await on.pilot.press("down", "enter")
         await on.until(lambda: on.sent(c.SessionResume))
-        assert [each.session for each in on.sent(c.SessionResume)] == ["ses_waits"]
+        assert [command.session for command in on.sent(c.SessionResume)] == ["ses_waits"]
     async with stage(answers=ANSWERS) as on:
         await home_of(on)
         await on.pilot.press("down", "down", "down", "enter")
@@ -205,8 +209,8 @@ async def test_what_was_said_is_found_and_opens_at_its_place(stage, cost):
         dialog = await picker_of(on)
         await on.pilot.press(*"retr")
         choices = dialog.query_one(OptionList)
-        await on.until(lambda: any("it retries here" in each for each in rows(choices)))
-        asked = [each for each in on.client.queries if isinstance(each, q.TranscriptSearchQuery)]
+        await on.until(lambda: any("it retries here" in row for row in rows(choices)))
+        asked = [query for query in on.client.queries if isinstance(query, q.TranscriptSearchQuery)]
         assert (asked[-1].words, asked[-1].typed) == ("retr", True)
         on.screen.bridge.batches.cost = cost
         await on.pilot.press("enter")
@@ -219,12 +223,12 @@ async def test_what_was_said_is_found_and_opens_at_its_place(stage, cost):
 
 
 async def test_logs_that_are_read_for_the_first_time_bring_more_hits_as_they_are(stage, monkeypatch):
-    told, goes_on = [7, 3, 0], asyncio.Event()
+    unread_counts, goes_on = [7, 3, 0], asyncio.Event()
 
     async def search(words: str) -> q.TranscriptSearchAnswer:
-        if len(told) == 2:
+        if len(unread_counts) == 2:
             await goes_on.wait()
-        unread = told.pop(0)
+        unread = unread_counts.pop(0)
         return q.TranscriptSearchAnswer(hits=() if unread else (HIT,), unread=unread)
 
     async with stage(answers=ANSWERS) as on:
@@ -236,13 +240,13 @@ async def test_logs_that_are_read_for_the_first_time_bring_more_hits_as_they_are
         none = dialog.query_one(".sessions--none")
         await on.until(lambda: "Reading 7 transcripts" in str(none.render()))
         goes_on.set()
-        await on.until(lambda: any("it retries here" in each for each in rows(dialog.query_one(OptionList))))
-        assert told == []
+        await on.until(lambda: any("it retries here" in row for row in rows(dialog.query_one(OptionList))))
+        assert unread_counts == []
 
 
 async def test_a_project_without_sessions_and_a_session_with_a_prompt_show_no_list(stage):
     async with stage(answers={q.SessionsQuery: q.SessionsAnswer(sessions=(MINE,))}) as on:
-        await on.until(lambda: any(isinstance(each, q.SessionsQuery) for each in on.client.queries))
+        await on.until(lambda: any(isinstance(query, q.SessionsQuery) for query in on.client.queries))
         await on.pilot.pause()
         assert not on.screen.query(HomeList)
         await on.pilot.press("down")
@@ -271,9 +275,9 @@ async def test_commands_label_and_export_the_session_of_the_window(stage):
             on.prompt.action_send()
             await on.pilot.pause(0.05)
         await on.until(lambda: on.sent(c.SessionExport))
-        assert [each.title for each in on.sent(c.SessionRename)] == ["The b file"]
-        assert [each.tags for each in on.sent(c.SessionTag)] == [("api", "later")]
-        assert [(each.path, each.format) for each in on.sent(c.SessionExport)] == [("session.html", "html")]
+        assert [command.title for command in on.sent(c.SessionRename)] == ["The b file"]
+        assert [command.tags for command in on.sent(c.SessionTag)] == [("api", "later")]
+        assert [(command.path, command.format) for command in on.sent(c.SessionExport)] == [("session.html", "html")]
 
 
 def test_tags_are_words_each_once():

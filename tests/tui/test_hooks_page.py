@@ -52,7 +52,7 @@ def said(on, name):
 
 def rows(on):
     options = on.app.screen.query_one(OptionList)
-    return [str(options.get_option_at_index(each).prompt) for each in range(options.option_count)]
+    return [str(options.get_option_at_index(index).prompt) for index in range(options.option_count)]
 
 
 async def test_hooks_are_listed_with_how_they_ended_and_where_they_stand(stage):
@@ -83,7 +83,7 @@ async def test_the_file_of_a_hook_of_the_project_is_read_in_the_preview(stage):
         await on.pilot.press("up", "down", "o")
         assert said(on, "reason") == "It lies outside of the project: ~/.cursor/hooks.json"
         await on.pilot.press("k", "o")
-        await on.until(lambda: any(isinstance(each, FileQuery) for each in on.client.queries))
+        await on.until(lambda: any(isinstance(query, FileQuery) for query in on.client.queries))
         assert on.client.queries[-1].path == ".claude/settings.json"
 
 
@@ -119,8 +119,8 @@ def test_hooks_and_the_question_about_them_look_as_they_did(snap_compare, size, 
         changed=(".cursor/hooks.json",),
         hooks=("- preToolUse: ./old.sh", "+ afterFileEdit [Write]: npx prettier --write ."),
     )
-    said = [*recorded.opening(), *([asked] if shown == "question" else [])]
-    client = ScriptedClient(said, answers={HooksQuery: HooksAnswer(hooks=HOOKS)})
+    events = [*recorded.opening(), *([asked] if shown == "question" else [])]
+    client = ScriptedClient(events, answers={HooksQuery: HooksAnswer(hooks=HOOKS)})
 
     async def connect() -> ScriptedClient:
         return client

@@ -246,7 +246,7 @@ def test_an_answer_of_the_terminal_is_never_a_key_however_late_it_comes(answer, 
 def test_the_background_is_told_whole_and_in_pieces():
     parser = InputParser()
     pieces = (b"\x1b]", b"11;rgb:ffff/", b"ffff/ff", b"ff\x1b", b"\\")
-    (message,) = (each for at, piece in enumerate(pieces) for each in parser.feed(piece, at * 0.05))
+    (message,) = (parsed_message for at, piece in enumerate(pieces) for parsed_message in parser.feed(piece, at * 0.05))
     assert isinstance(message, TerminalBackground)
     assert message.brightness == pytest.approx(1.0)
 

@@ -66,7 +66,7 @@ async def test_a_job_shows_the_end_of_its_output_and_what_it_has_changed_so_far(
         assert shown(on, "#jobs-output") == "no output yet"
         await on.pilot.press("k", "s")
         await on.until(lambda: on.sent(c.JobStop))
-        assert [each.job for each in on.sent(c.JobStop)] == ["job_2"]
+        assert [command.job for command in on.sent(c.JobStop)] == ["job_2"]
         for leave in ("escape", "q"):
             await on.pilot.press(leave)
             await on.until(lambda: on.app.screen is on.screen)
@@ -96,8 +96,8 @@ async def queued(on: Any, *texts: str) -> None:
 def react(client: Any, command: c.AnyCommand) -> c.Reply | None:
     """Give messages back, and end a turn that is stopped."""
     if isinstance(command, c.TurnUnsteer):
-        for each in command.ids:
-            client.emit(e.SteerReturned(id=each, text={"s0": "first", "s1": "then\nthat"}[each]))
+        for message_id in command.ids:
+            client.emit(e.SteerReturned(id=message_id, text={"s0": "first", "s1": "then\nthat"}[message_id]))
     if isinstance(command, c.TurnInterrupt):
         client.emit(e.TurnFinished(reason="interrupted"))
     return None
@@ -115,10 +115,10 @@ def react(client: Any, command: c.AnyCommand) -> c.Reply | None:
 async def test_a_message_that_waits_is_edited_in_the_prompt(stage, keys, id_of, text):
     async with stage(recorded.opening(), react=react) as on:
         await queued(on, "first", "then\nthat")
-        assert [str(each.prompt) for each in on.app.screen.query_one(OptionList).options] == ["first", "then that"]
+        assert [str(option.prompt) for option in on.app.screen.query_one(OptionList).options] == ["first", "then that"]
         await on.pilot.press(*keys)
         await on.until(lambda: on.prompt.text == text)
-        assert [each.ids for each in on.sent(c.TurnUnsteer)] == [(id_of,)]
+        assert [command.ids for command in on.sent(c.TurnUnsteer)] == [(id_of,)]
 
 
 @pytest.mark.parametrize("key", ["d", "delete"])
@@ -140,6 +140,6 @@ async def test_a_message_that_is_sent_now_stops_the_turn_and_begins_the_next(sta
         await queued(on, "first")
         await on.pilot.press("s")
         await on.until(lambda: on.sent(c.TurnSubmit))
-        assert [type(each) for each in on.client.commands[-3:]] == [c.TurnUnsteer, c.TurnInterrupt, c.TurnSubmit]
-        assert [each.text for each in on.sent(c.TurnSubmit)] == ["first"]
+        assert [type(command) for command in on.client.commands[-3:]] == [c.TurnUnsteer, c.TurnInterrupt, c.TurnSubmit]
+        assert [command.text for command in on.sent(c.TurnSubmit)] == ["first"]
         assert on.prompt.text == ""

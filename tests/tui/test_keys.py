@@ -43,7 +43,7 @@ def test_every_key_has_its_own_id_and_says_what_it_does():
 
 
 def test_no_two_keys_of_one_scope_are_the_same():
-    taken = [(key.scope, each) for key in KEYS for each in key.keys.split(",")]
+    taken = [(key.scope, part) for key in KEYS for part in key.keys.split(",")]
     assert len(set(taken)) == len(taken)
 
 
@@ -64,8 +64,8 @@ def test_a_keymap_with_an_unknown_id_is_told_and_the_rest_is_kept():
     ],
 )
 def test_what_is_wrong_with_a_keymap_is_told_once_with_what_to_do(keymap, words):
-    (found,) = check_interface("", keymap)
-    assert all(word in f"{found[1]} {found[2]}" for word in words)
+    (problem,) = check_interface("", keymap)
+    assert all(word in f"{problem[1]} {problem[2]}" for word in words)
 
 
 def test_a_key_that_moved_away_is_free_for_another_action():
@@ -73,22 +73,22 @@ def test_a_key_that_moved_away_is_free_for_another_action():
 
 
 def test_a_theme_that_there_is_not_is_told_with_those_that_there_are():
-    (found,) = check_interface("nrd", {})
-    assert found[0] == ("ui", "theme")
-    assert "nord" in found[2]
+    (problem,) = check_interface("nrd", {})
+    assert problem[0] == ("ui", "theme")
+    assert "nord" in problem[2]
     assert not [*check_interface("nord", {})]
 
 
 def test_a_theme_of_the_users_own_is_known_and_a_mistake_in_one_is_told(tmp_path):
     (tmp_path / "mine.toml").write_text('base = "agent-dark"\n')
     (tmp_path / "wrong.toml").write_text('primary = "no colour"\n')
-    found = [*check_interface("mine", {}, syntax="nothing", themes=tmp_path)]
-    assert [key for key, *_ in found] == [("ui", "theme"), ("ui", "syntax")]
-    assert "wrong.toml" in found[0][1]
+    problems = [*check_interface("mine", {}, syntax="nothing", themes=tmp_path)]
+    assert [key for key, *_ in problems] == [("ui", "theme"), ("ui", "syntax")]
+    assert "wrong.toml" in problems[0][1]
 
 
 def test_every_key_of_the_table_is_one_that_a_terminal_can_send():
-    assert [key.id for key in KEYS for each in key.keys.split(",") if not is_key(each)] == []
+    assert [key.id for key in KEYS for part in key.keys.split(",") if not is_key(part)] == []
 
 
 async def test_shift_tab_goes_through_the_modes(stage):
@@ -114,8 +114,8 @@ async def test_the_menu_of_modes_says_who_lets_a_command_run(stage, found, note)
     async with stage([*recorded.opening(), *found]) as on:
         await on.pilot.press("ctrl+full_stop")
         await on.until(lambda: type(on.app.screen).__name__ == "PickerDialog")
-        options = [str(each.prompt) for each in on.app.screen.query_one(OptionList).options]
-        assert sum(each.endswith(f"edits wait for your review, {note}") for each in options) == 1
+        options = [str(option.prompt) for option in on.app.screen.query_one(OptionList).options]
+        assert sum(option.endswith(f"edits wait for your review, {note}") for option in options) == 1
 
 
 @pytest.mark.parametrize(
@@ -142,13 +142,13 @@ async def test_each_key_that_closes_a_page_closes_it(stage, key):
 
 @pytest.mark.parametrize(("key", "answer"), [("y", True), ("n", False), ("escape", False), ("q", False)])
 async def test_each_key_of_a_question_says_yes_or_no(stage, key, answer):
-    said: list[bool | None] = []
+    answers: list[bool | None] = []
     async with stage(recorded.opening()) as on:
-        on.screen.context.show(ConfirmDialog("Go?", "go"), said.append)
+        on.screen.context.show(ConfirmDialog("Go?", "go"), answers.append)
         await on.asked()
         await on.pilot.press(key)
-        await on.until(lambda: said)
-        assert said == [answer]
+        await on.until(lambda: answers)
+        assert answers == [answer]
 
 
 async def test_the_mode_menu_chooses_by_typing(stage):
@@ -188,7 +188,7 @@ async def test_quitting_asks_while_a_turn_runs(stage):
 
 
 def list_dialogs(base: type[Dialog] = Dialog) -> list[type[Dialog]]:
-    return [kind for each in base.__subclasses__() for kind in (each, *list_dialogs(each))]
+    return [kind for subclass in base.__subclasses__() for kind in (subclass, *list_dialogs(subclass))]
 
 
 def test_every_dialog_can_be_left_with_the_program_and_explained():
@@ -198,9 +198,9 @@ def test_every_dialog_can_be_left_with_the_program_and_explained():
     assert len(dialogs) > 20
     for dialog in dialogs:
         keys = dialog._merged_bindings.key_to_bindings
-        assert {each.action for each in keys["ctrl+q"]} <= {"sessions.quit", "leave"}, dialog
+        assert {binding.action for binding in keys["ctrl+q"]} <= {"sessions.quit", "leave"}, dialog
         assert keys["ctrl+q"][0].priority
-        assert {each.action for each in keys["f1"]} <= {"pages.show_keys", "leave"}, dialog
+        assert {binding.action for binding in keys["f1"]} <= {"pages.show_keys", "leave"}, dialog
 
 
 @pytest.mark.parametrize("opening", [["ctrl+p"], ["f1"], [*"/theme", "enter"], ["ctrl+full_stop"]])
@@ -333,10 +333,10 @@ async def test_the_list_of_themes_shows_each_as_the_cursor_moves_and_escape_brin
         await on.until(lambda: type(on.app.screen).__name__ == "PickerDialog")
         await on.pilot.press("down", "down")
         await on.until(lambda: on.app.theme != before)
-        shown = on.app.theme
+        theme = on.app.theme
         await on.pilot.press("enter")
         await on.until(lambda: on.sent(c.ThemeKeep))
-        assert on.app.theme == shown
+        assert on.app.theme == theme
 
 
 async def test_n16a_a_theme_that_was_chosen_is_kept(stage):
@@ -349,7 +349,7 @@ async def test_n16a_a_theme_that_was_chosen_is_kept(stage):
 
 async def test_every_slash_command_is_a_method_of_a_controller(stage):
     async with stage() as on:
-        targets = {each.word: each.action.split(".") for each in SLASH_COMMANDS}
+        targets = {command.word: command.action.split(".") for command in SLASH_COMMANDS}
         controllers = on.screen.controllers.by_name
         assert [word for word, (name, act) in targets.items() if not hasattr(controllers[name], f"action_{act}")] == []
     assert parse_slash_command("/nothing") is None
@@ -368,7 +368,7 @@ async def test_a_word_that_is_no_command_stays_in_the_prompt_unless_a_space_or_a
             on.prompt.text = text
             on.prompt.submit()
         await on.until(lambda: len(on.sent(c.TurnSubmit)) == len(sent))
-        assert [each.text for each in on.sent(c.TurnSubmit)] == sent
+        assert [command.text for command in on.sent(c.TurnSubmit)] == sent
 
 
 async def test_ctrl_c_empties_the_prompt_which_can_be_undone_and_leaves_on_the_second_press_if_nothing_runs(
@@ -405,6 +405,6 @@ async def test_what_is_told_covers_nothing_that_is_typed_and_does_not_pile_up_in
         await pilot.pause()
         app.main.context.notify_user("Another thing, which is so long that it takes more than a single line. " * 2)
         await pilot.pause(0.1)
-        told = [toast.region for toast in app.main.query("Toast")]
-        assert len(told) == kept
-        assert not any(region.overlaps(app.main.query_one("#prompt").region) for region in told)
+        regions = [toast.region for toast in app.main.query("Toast")]
+        assert len(regions) == kept
+        assert not any(region.overlaps(app.main.query_one("#prompt").region) for region in regions)

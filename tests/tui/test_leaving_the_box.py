@@ -46,7 +46,7 @@ async def test_no_other_question_takes_the_key_that_leaves_the_box(stage):
         await on.pilot.press("m")
         await on.pilot.press("n")
         await on.until(lambda: answers(on))
-        assert [each.decision for each in answers(on)] == ["reject_once"]
+        assert [answer.decision for answer in answers(on)] == ["reject_once"]
 
 
 async def test_it_is_the_last_choice_of_a_question_about_a_command(stage):

@@ -53,10 +53,12 @@ def test_what_stands_behind_stays_in_its_column(tmux, tmp_path):
         rows.append(f"\x1b[{y + 1};1H" + render_strip(pane, 0, CONSOLE) + Strip([Segment("|x")]).render(CONSOLE))
     (tmp_path / "rows").write_text("".join(rows) + "\x1b[20;1Hdone")
     tmux.start("sh", "-c", f"stty -echo; cat {tmp_path}/rows; sleep 100")
-    shown = tmux.until("done")
+    screen_text = tmux.until("done")
     tmux.run("copy-mode")
     assert [find_column(tmux, row, "|") for row in range(len(TEXTS))] == ["40"] * len(TEXTS)
-    without_gaps = "".join(shown.replace("🏽", "").split())  # tmux may draw a letter narrower, and a skin tone apart
+    without_gaps = "".join(
+        screen_text.replace("🏽", "").split()
+    )  # tmux may draw a letter narrower, and a skin tone apart
     assert [text for text in TEXTS if "".join(text.replace("🏽", "").split()) not in without_gaps] == []
 
 

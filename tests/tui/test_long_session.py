@@ -25,8 +25,8 @@ SESSION = [*recorded.opening(), *(event for number in range(30) for event in tur
 
 
 def texts(on: Stage) -> list[str]:
-    found = on.screen.state.blocks
-    return [block.document.content if block.document else block.text for block in found if block.kind != "turn_end"]
+    blocks = on.screen.state.blocks
+    return [block.document.content if block.document else block.text for block in blocks if block.kind != "turn_end"]
 
 
 @pytest.fixture

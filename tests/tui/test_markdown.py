@@ -23,8 +23,8 @@ def columns(width: int) -> list[list[str]]:
 
 @pytest.mark.parametrize("width", [30, 58, 78, 118])
 def test_the_cells_of_a_table_wrap_within_their_columns(width):
-    found = columns(width)
-    names, texts, since = ([part for part in column if part] for column in zip(*found, strict=True))
+    table_rows = columns(width)
+    names, texts, since = ([part for part in column if part] for column in zip(*table_rows, strict=True))
     assert names == ["name", "first", "日本"]
     assert since == ["since", "1.0", "2.0"]
     assert " ".join(texts) == f"what it is and more {LONG} bold words"

@@ -21,11 +21,11 @@ def said(on, name):
 
 def rows(on):
     options = on.app.screen.query_one(OptionList)
-    return [str(options.get_option_at_index(each).prompt) for each in range(options.option_count)]
+    return [str(options.get_option_at_index(index).prompt) for index in range(options.option_count)]
 
 
 def verdicts(on):
-    return [(each.id, each.verdict, each.text) for each in on.sent(c.MemoryJudge)]
+    return [(command.id, command.verdict, command.text) for command in on.sent(c.MemoryJudge)]
 
 
 async def test_what_waits_comes_first_with_the_reason_for_it(stage):

@@ -59,8 +59,8 @@ class CodeClient(ScriptedClient):
 def reading(stage, monkeypatch):
     monkeypatch.setattr("tests.tui.conftest.ScriptedClient", CodeClient)
 
-    def staged(answers=None, size=(120, 40), **named):
-        return stage(recorded.opening(), size=size, answers=answers or {}, **named)
+    def staged(answers=None, size=(120, 40), **kwargs):
+        return stage(recorded.opening(), size=size, answers=answers or {}, **kwargs)
 
     return staged
 
@@ -75,9 +75,9 @@ async def at_name(on, line: int = 22) -> FileView:
 
 
 def notes(on) -> list[str]:
-    told: list[str] = []
-    on.screen.context.notify_user = lambda text, hint="", **_: told.append(f"{text} {hint}".strip())
-    return told
+    messages: list[str] = []
+    on.screen.context.notify_user = lambda text, hint="", **_: messages.append(f"{text} {hint}".strip())
+    return messages
 
 
 def hover(on) -> str:
@@ -91,15 +91,15 @@ async def test_the_definition_of_a_name_is_gone_to_and_back(reading, key):
         view = await at_name(on, 40)
         await on.pilot.press("w", key)
         await on.until(lambda: on.panes.preview.path == "prices.py" and view.place.line == 22)
-        asked = next(each for each in on.client.queries if isinstance(each, DefinitionQuery))
+        asked = next(query for query in on.client.queries if isinstance(query, DefinitionQuery))
         assert (asked.path, asked.line, asked.column) == ("src/main.py", 40, 17)
         await on.pilot.press("backspace")
         await on.until(lambda: on.panes.preview.path == "src/main.py" and view.place.line == 40)
         assert view.place[:2] == (40, asked.column)
-        told = notes(on)
+        messages = notes(on)
         await on.pilot.press("backspace")
-        await on.until(lambda: told)
-        assert told == ["This is where you began."]
+        await on.until(lambda: messages)
+        assert messages == ["This is where you began."]
 
 
 async def test_places_that_were_gone_through_are_gone_back_through_one_by_one(reading):
@@ -134,7 +134,7 @@ async def test_uses_are_listed_and_one_of_them_goes_into_the_prompt(reading):
         await on.pilot.press("r")
         await on.until(lambda: isinstance(on.app.screen, PlacesDialog) and on.app.screen.hit_list.hits)
         dialog = on.app.screen
-        assert [each.path for each in dialog.hit_list.hits] == [each.path for each in USES]
+        assert [hit.path for hit in dialog.hit_list.hits] == [use.path for use in USES]
         rows = [dialog.hit_list.render_line(y).text for y in range(6)]
         assert "prices.py:22" in rows[0]
         assert all(row.isprintable() for row in rows)
@@ -191,31 +191,31 @@ async def test_without_a_server_the_index_is_asked_and_that_is_said(reading):
     }
     async with reading(answers) as on:
         view = await at_name(on)
-        told = notes(on)
+        messages = notes(on)
         await on.pilot.press("i")
         await on.until(lambda: hover(on))
         assert hover(on) == "prices.py:22  def item_5(self) -> int:"
         await on.pilot.press("d")
         await on.until(lambda: on.panes.preview.path == "prices.py" and view.place == (22, 9, "item_5"))
-        assert told == [f"{NO_SERVER} The index knows 1 definition of item_5."]
+        assert messages == [f"{NO_SERVER} The index knows 1 definition of item_5."]
         await on.pilot.press("r")
         await on.until(lambda: isinstance(on.app.screen, PlacesDialog))
         status = on.app.screen.query_one(".hits--status", Static)
         assert "These places hold the same word." in str(status.content)
-        asked = [(each.text, each.kind) for each in on.client.queries if isinstance(each, SearchQuery)]
+        asked = [(query.text, query.kind) for query in on.client.queries if isinstance(query, SearchQuery)]
         assert asked == [("item_5", "symbols"), ("item_5", "symbols"), ("item_5", "text")]
 
 
 async def test_what_nobody_knows_is_said(reading):
     async with reading() as on:
         await at_name(on)
-        told = notes(on)
+        messages = notes(on)
         await on.pilot.press("d")
-        await on.until(lambda: told)
-        assert told[0].endswith("The index holds no definition of item_5 (no index).")
+        await on.until(lambda: messages)
+        assert messages[0].endswith("The index holds no definition of item_5 (no index).")
         await on.pilot.press("r")
-        await on.until(lambda: len(told) == 2)
-        assert told[1].endswith("The index holds no use of item_5 (no index).")
+        await on.until(lambda: len(messages) == 2)
+        assert messages[1].endswith("The index holds no use of item_5 (no index).")
         await on.pilot.press("i")
         await on.until(lambda: hover(on) == "Nothing is known of item_5.")
 
@@ -232,14 +232,14 @@ def renaming(client: ScriptedClient, command: AnyCommand) -> Reply | None:
 async def test_a_renamed_name_waits_in_the_review_and_a_refusal_is_told(reading):
     async with reading(react=renaming) as on:
         await at_name(on)
-        told = notes(on)
+        messages = notes(on)
         await on.pilot.press("R")
         line = on.panes.preview.query_one("PreviewInput", Input)
         assert line.value == "item_5"
         await on.pilot.press("enter")  # nothing is renamed to what it is called
         await on.pilot.press("R", *(["backspace"] * 6), *"class", "enter")
-        await on.until(lambda: told)
-        assert told == ["class is a keyword."]
+        await on.until(lambda: messages)
+        assert messages == ["class is a keyword."]
         await on.pilot.press("R", *(["backspace"] * 6), *"fifth", "enter")
         await on.until(lambda: on.panes.side.current == "review")
         assert on.sent(c.SymbolRename)[1:] == [
@@ -280,8 +280,8 @@ def test_what_is_known_of_a_name_looks_as_it_did(snap_compare, size, key):
             await pilot.pause(0.01)
         while not app.screen.query(FileView):
             await pilot.pause(0.01)
-        shown = app.screen.query_one(FileView)
-        while key == "r" and size[0] >= 80 and not (shown.has_text and shown._painting.get_spans(22)):
+        file_view = app.screen.query_one(FileView)
+        while key == "r" and size[0] >= 80 and not (file_view.has_text and file_view._painting.get_spans(22)):
             await pilot.pause(0.01)
 
     assert snap_compare(app, terminal_size=size, run_before=look_up)

@@ -37,23 +37,23 @@ def project(tmp_path) -> Path:
 @pytest.fixture
 def calls(tmp_path, monkeypatch):
     """Put a program on PATH as the editor; return what reads its calls."""
-    place, said = tmp_path / "bin", tmp_path / "calls"
+    place, log_path = tmp_path / "bin", tmp_path / "calls"
     place.mkdir()
     monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
 
     def install(name: str, body: str = "", *, words: str = ""):
-        (place / name).write_text(f"#!/bin/sh\nprintf '%s\\n' \"$*\" >> '{said}'\n{body}\n")
+        (place / name).write_text(f"#!/bin/sh\nprintf '%s\\n' \"$*\" >> '{log_path}'\n{body}\n")
         (place / name).chmod(0o755)
         monkeypatch.setenv("VISUAL", f"{name} {words}".strip())
-        return lambda: said.read_text().splitlines() if said.exists() else []
+        return lambda: log_path.read_text().splitlines() if log_path.exists() else []
 
     return install
 
 
 def opening(project: Path, *events: e.AnyEvent) -> list[e.AnyEvent]:
     begun = [
-        replace(each, workspace=str(project)) if isinstance(each, e.SessionStarted) else each
-        for each in recorded.opening()
+        replace(event, workspace=str(project)) if isinstance(event, e.SessionStarted) else event
+        for event in recorded.opening()
     ]
     return [*begun, *events]
 
@@ -84,17 +84,17 @@ def test_each_editor_is_told_the_line_in_its_own_form(editor, opened, waited_for
     call = build_editor_call(words, PLACE, {})
     assert call.commands == (tuple(opened.split()),)
     assert call.has_window is (Path(words[0]).name in WINDOWS)
-    assert build_editor_call(words, PLACE, {}, waits=True).commands == (tuple(waited_for.split()),)
+    assert build_editor_call(words, PLACE, {}, is_blocking=True).commands == (tuple(waited_for.split()),)
 
 
 def test_the_nvim_around_us_shows_the_file_and_one_that_is_waited_for_is_a_new_one():
     call = build_editor_call(["nvim"], PLACE, {"NVIM": "/run/nvim.1"})
     assert call.has_window
-    assert [" ".join(each) for each in call.commands] == [
+    assert [" ".join(command) for command in call.commands] == [
         "nvim --server /run/nvim.1 --remote /p/a.py",
         "nvim --server /run/nvim.1 --remote-expr cursor(7,3)",
     ]
-    assert build_editor_call(["nvim"], PLACE, {"NVIM": "/run/nvim.1"}, waits=True).commands == (
+    assert build_editor_call(["nvim"], PLACE, {"NVIM": "/run/nvim.1"}, is_blocking=True).commands == (
         ("nvim", "+7", "/p/a.py"),
     )
 
@@ -117,16 +117,16 @@ def test_without_a_choice_it_is_the_editor_that_we_run_in(calls, more, chosen):
 async def test_o_in_the_tree_opens_the_users_own_file_and_the_terminal_is_given_to_the_editor(
     stage, project, calls, monkeypatch
 ):
-    called, given = calls("vim"), []
+    called, suspensions = calls("vim"), []
     tree = q.TreeAnswer(path="", entries=(q.TreeEntry(name="README.md", kind="file"),))
     async with stage(opening(project), answers={q.TreeQuery: tree}) as on:
-        monkeypatch.setattr(on.app, "suspend", lambda: given.append(1) or nullcontext())
+        monkeypatch.setattr(on.app, "suspend", lambda: suspensions.append(1) or nullcontext())
         await on.pilot.press("ctrl+b")
         await on.until(lambda: on.screen.query(FileTree) and on.screen.query_one(FileTree).root.children)
         await on.pilot.press("home", "o")
         await on.until(called)
         assert called() == [f"+1 {project / 'README.md'}"]
-        assert given == [1]
+        assert suspensions == [1]
 
 
 async def test_o_in_the_preview_opens_the_line_in_a_window_beside_the_screen(stage, project, calls, monkeypatch):
@@ -191,9 +191,9 @@ async def test_a_copy_that_can_not_come_back_as_a_whole_is_kept_and_named(stage,
         await reviewing(on, clock)
         await on.pilot.press("o")
         await on.until(lambda: on.app._notifications)
-        (told,) = on.app._notifications
+        (notification,) = on.app._notifications
         file = called()[0].removeprefix("--wait --goto ").removesuffix(":2:1")
-        assert told.message == f"1 change outside of the hunks did not come back. Your copy is kept: {file}"
+        assert notification.message == f"1 change outside of the hunks did not come back. Your copy is kept: {file}"
         assert "x = 2" in await asyncio.to_thread(Path(file).read_text)
         assert on.sent(c.HunkEdit) == []
 
@@ -203,9 +203,9 @@ async def test_an_editor_that_fails_is_told_of(stage, project, calls):
     async with stage(opening(project)) as on:
         on.screen.controllers.editor.open_place(FilePlace("src/prices.py"))
         await on.until(lambda: on.app._notifications)
-        (told,) = on.app._notifications
-        assert "The editor 'code' did not work" in told.message
-        assert "exit status 3" in told.message
+        (notification,) = on.app._notifications
+        assert "The editor 'code' did not work" in notification.message
+        assert "exit status 3" in notification.message
 
 
 async def reviewing(on, clock) -> None:
@@ -222,8 +222,8 @@ def test_references_are_found_in_the_forms_of_compilers_and_only_below_the_proje
         "src/prices.py:2:5: error\n./src/prices.py:3: note\nb/src/prices.py:1\nsrc/prices.py(2,7): error TS1\n"
         f"{project}/src/prices.py:9\n../project/../x.py:1 /etc/passwd:1 http://host:80 12:30 new.py:4"
     )
-    found = find_places(text, str(project), {"new.py"}.__contains__)
-    assert [tuple(each) for each in found] == [
+    places = find_places(text, str(project), {"new.py"}.__contains__)
+    assert [tuple(place) for place in places] == [
         ("src/prices.py", 2, 5),
         ("src/prices.py", 3, 1),
         ("src/prices.py", 1, 1),

@@ -69,20 +69,20 @@ def partial(frame: Frame, rows: list[int], *spans: tuple[int, int], cuts: tuple[
 
     def strips(row: tuple[str, str]) -> dict[int, Strip | None]:
         text = "".join(row)
-        found: dict[int, Strip | None] = {}
+        chops: dict[int, Strip | None] = {}
         for start, end in zip([0, *cuts], ends, strict=True):
             is_asked = any(start < last and first < end for first, last in spans)
-            found[start] = strip(text[start:end]) if is_asked else None
-        return found
+            chops[start] = strip(text[start:end]) if is_asked else None
+        return chops
 
     asked = [(y, first, last) for y in rows for first, last in spans]
     return ChopsUpdate([strips(row) for row in frame], asked, [ends] * HEIGHT)
 
 
-def painted(shown: FrameDiff, screen: object, update: CompositorUpdate) -> str:
-    found = shown.reduce_update(screen, update)
-    assert isinstance(found, CompositorUpdate)
-    return found.render_segments(CONSOLE)
+def painted(frame_diff: FrameDiff, screen: object, update: CompositorUpdate) -> str:
+    reduced_update = frame_diff.reduce_update(screen, update)
+    assert isinstance(reduced_update, CompositorUpdate)
+    return reduced_update.render_segments(CONSOLE)
 
 
 def columns(old: tuple[str, str], new: tuple[str, str], asked: list[tuple[int, int]]) -> tuple[str, str]:
@@ -112,8 +112,8 @@ steps = st.lists(st.tuples(st.integers(-4, 4), frames, st.booleans(), spans, cut
 
 @given(first=frames, steps=steps)
 def test_whatever_changes_the_terminal_shows_the_last_frame(first: Frame, steps):
-    shown, vt, screen = FrameDiff(), Vt(), object()
-    vt.feed(painted(shown, screen, full(first)))
+    frame_diff, vt, screen = FrameDiff(), Vt(), object()
+    vt.feed(painted(frame_diff, screen, full(first)))
     frame = first
     for by, fresh, whole, asked, parts in steps:
         moved = [frame[y + by] if 0 <= y + by < HEIGHT else fresh[y] for y in range(HEIGHT)]
@@ -121,49 +121,49 @@ def test_whatever_changes_the_terminal_shows_the_last_frame(first: Frame, steps)
         after = moved if whole else [*moved[:7], *frame[7:]]
         rows = [y for y in range(HEIGHT) if after[y] != frame[y]]
         if rows:
-            vt.feed(painted(shown, screen, partial(after, rows, *asked, cuts=parts)))
+            vt.feed(painted(frame_diff, screen, partial(after, rows, *asked, cuts=parts)))
         frame = after
         assert vt.lines == lines(frame)
 
 
 def test_a_conversation_that_moves_up_is_moved_and_not_written_again():
-    shown, vt, screen = FrameDiff(), Vt(), object()
-    vt.feed(painted(shown, screen, full(numbered(0))))
-    sequence = painted(shown, screen, partial(numbered(1), list(range(HEIGHT))))
+    frame_diff, vt, screen = FrameDiff(), Vt(), object()
+    vt.feed(painted(frame_diff, screen, full(numbered(0))))
+    sequence = painted(frame_diff, screen, partial(numbered(1), list(range(HEIGHT))))
     vt.feed(sequence)
     assert vt.lines == lines(numbered(1))
     assert sequence.count("line") == 1
 
 
 def test_what_stands_there_already_is_not_written():
-    shown, screen = FrameDiff(), object()
-    painted(shown, screen, full(numbered(0)))
-    assert painted(shown, screen, partial(numbered(0), list(range(HEIGHT)))) == ""
+    frame_diff, screen = FrameDiff(), object()
+    painted(frame_diff, screen, full(numbered(0)))
+    assert painted(frame_diff, screen, partial(numbered(0), list(range(HEIGHT)))) == ""
 
 
 def test_a_part_of_a_row_is_written_and_the_rest_of_it_is_compared_no_more():
-    shown, vt, screen = FrameDiff(), Vt(), object()
-    vt.feed(painted(shown, screen, full(numbered(0))))
-    vt.feed(painted(shown, screen, partial(numbered(50), [3], (0, 4))))
-    vt.feed(painted(shown, screen, partial(numbered(50), [3])))
+    frame_diff, vt, screen = FrameDiff(), Vt(), object()
+    vt.feed(painted(frame_diff, screen, full(numbered(0))))
+    vt.feed(painted(frame_diff, screen, partial(numbered(50), [3], (0, 4))))
+    vt.feed(painted(frame_diff, screen, partial(numbered(50), [3])))
     assert vt.lines[3] == "line 0053  |"
 
 
 def test_all_of_a_row_that_is_drawn_in_two_parts_is_written_after_the_layout_has_changed():
-    shown, vt, screen = FrameDiff(), Vt(), object()
-    vt.feed(painted(shown, screen, full(numbered(0))))
+    frame_diff, vt, screen = FrameDiff(), Vt(), object()
+    vt.feed(painted(frame_diff, screen, full(numbered(0))))
     after = [(left.replace("line", "LINE"), " ##") for left, _ in numbered(50)]
-    vt.feed(painted(shown, screen, partial(after, [2, 3], (0, 4), (5, WIDTH), cuts=(4, 5))))
+    vt.feed(painted(frame_diff, screen, partial(after, [2, 3], (0, 4), (5, WIDTH), cuts=(4, 5))))
     assert vt.lines[2:4] == ["LINE 0052 ##", "LINE 0053 ##"]
 
 
 def test_another_screen_is_written_in_full():
-    shown, screen = FrameDiff(), object()
-    painted(shown, screen, full(numbered(0)))
-    assert painted(shown, object(), partial(numbered(0), [0, 1])).count("line") == 2
+    frame_diff, screen = FrameDiff(), object()
+    painted(frame_diff, screen, full(numbered(0)))
+    assert painted(frame_diff, object(), partial(numbered(0), [0, 1])).count("line") == 2
 
 
 def test_a_full_frame_is_written_in_full_so_that_it_heals_the_screen():
-    shown, screen = FrameDiff(), object()
-    painted(shown, screen, full(numbered(0)))
-    assert painted(shown, screen, full(numbered(0))).count("line") == HEIGHT
+    frame_diff, screen = FrameDiff(), object()
+    painted(frame_diff, screen, full(numbered(0)))
+    assert painted(frame_diff, screen, full(numbered(0))).count("line") == HEIGHT

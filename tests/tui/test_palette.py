@@ -17,15 +17,15 @@ from tui.slash_commands import SLASH_COMMANDS
 
 def test_the_palette_has_every_key_outside_of_dialogs_and_every_slash_command():
     lines = list_palette_entries({})
-    assert {(each.scope, each.action) for each in lines} >= {
+    assert {(entry.scope, entry.action) for entry in lines} >= {
         (key.scope, key.action) for key in KEYS if key.scope in PALETTE_SCOPES
     }
-    assert {f"/{each.word}" for each in SLASH_COMMANDS} <= {each.shortcut for each in lines}
+    assert {f"/{command.word}" for command in SLASH_COMMANDS} <= {entry.shortcut for entry in lines}
 
 
 def test_the_palette_shows_the_keys_that_are_in_force():
     line = next(
-        each for each in list_palette_entries({"review.accept": "ctrl+full_stop"}) if each.label == "Review: Accept"
+        entry for entry in list_palette_entries({"review.accept": "ctrl+full_stop"}) if entry.label == "Review: Accept"
     )
     assert line.shortcut == "ctrl+."
 
@@ -80,7 +80,7 @@ def test_exact_words_come_before_letters_in_this_order(typed, first):
 
 
 def test_words_that_a_command_has_leave_out_those_that_have_only_the_letters():
-    assert [each for each in search_palette(list_palette_entries({}), "theme") if "comments" in each.label] == []
+    assert [entry for entry in search_palette(list_palette_entries({}), "theme") if "comments" in entry.label] == []
 
 
 def test_what_was_chosen_last_comes_first_among_equals():
@@ -113,11 +113,13 @@ async def test_a_chosen_command_is_first_the_next_time_and_nothing_found_is_said
         await on.until(lambda: isinstance(on.app.screen, PaletteDialog))
         await on.until(lambda: on.app.screen.has_choices)
         assert on.app.screen.query_one(OptionList).get_option_at_index(0).prompt.plain.endswith("/keys")
-        (kept,) = [each.chosen for each in on.sent(GuideKeep) if each.chosen]
+        (choice,) = [command.chosen for command in on.sent(GuideKeep) if command.chosen]
         await on.pilot.press(*"zzzz")
         await on.until(lambda: not on.app.screen.has_choices)
         assert NOTHING in str(on.app.screen.query_one(".dialog-about").render())
-    async with stage(recorded.opening(), answers={GuideQuery: GuideAnswer(chosen=(kept, "of an older version"))}) as on:
+    async with stage(
+        recorded.opening(), answers={GuideQuery: GuideAnswer(chosen=(choice, "of an older version"))}
+    ) as on:
         await on.until(lambda: on.screen.controllers.guide.chosen)
         await on.pilot.press("ctrl+p")
         await on.until(lambda: isinstance(on.app.screen, PaletteDialog) and on.app.screen.has_choices)

@@ -71,10 +71,10 @@ async def test_the_files_are_those_on_disk_when_anything_may_have_changed_and_a_
         await on.until(lambda: tree.last_line == 1)
         on.client.answers[TreeQuery] = TreeAnswer(path="", entries=(TreeEntry(name="new.md", kind="file"),))
         on.client.emit(e.FilesChanged())
-        await on.until(lambda: [each.data.name for each in tree.root.children] == ["new.md"])
+        await on.until(lambda: [child.data.name for child in tree.root.children] == ["new.md"])
         on.client.answers[TreeQuery] = RefusedAnswer(code="refused", message="'': Permission denied.")
         on.client.emit(e.FilesChanged())
-        await on.until(lambda: [each.data.name for each in tree.root.children] == ["Permission denied."])
+        await on.until(lambda: [child.data.name for child in tree.root.children] == ["Permission denied."])
         assert not on.app._notifications
 
 
@@ -213,9 +213,9 @@ async def test_an_open_preview_follows_its_file(stage):
         on.client.answers[FileQuery] = FileAnswer(path="a.py", text="", problem="There is no such file.")
         await on.emit(e.FilesChanged())
         await on.until(lambda: not on.panes.preview.query_one("FileView").has_text)
-        asked = [each for each in on.client.queries if isinstance(each, FileQuery)]
+        asked = [query for query in on.client.queries if isinstance(query, FileQuery)]
         await on.emit(e.FilesChanged(paths=("b.py",)))
-        assert [each for each in on.client.queries if isinstance(each, FileQuery)] == asked
+        assert [query for query in on.client.queries if isinstance(query, FileQuery)] == asked
 
 
 async def test_a_key_that_asks_for_a_pane_while_the_side_is_put_together_waits_for_it(stage):

@@ -76,9 +76,9 @@ def test_whatever_a_file_is_called_its_quoted_path_is_found(paths):
 
 @given(st.text(max_size=60))
 def test_any_text_gives_absolute_paths_of_pictures_or_none(text):
-    for each in parse_pasted_paths(text):
-        assert each.startswith(("/", "~/"))
-        assert PurePosixPath(each).suffix
+    for path in parse_pasted_paths(text):
+        assert path.startswith(("/", "~/"))
+        assert PurePosixPath(path).suffix
 
 
 def test_one_file_that_is_not_there_makes_it_text(tmp_path):

@@ -36,7 +36,7 @@ async def approval(on, request=ASKED):
 
 
 def answers(on):
-    return [each for each in on.client.commands if isinstance(each, commands.ApprovalAnswer)]
+    return [command for command in on.client.commands if isinstance(command, commands.ApprovalAnswer)]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ async def test_an_answer_that_is_not_offered_has_no_key(stage):
         assert not on.screen.query_one("#approval-pattern").display
         await on.pilot.press("y")
         await on.until(lambda: answers(on))
-        assert [each.decision for each in answers(on)] == ["allow_once"]
+        assert [answer.decision for answer in answers(on)] == ["allow_once"]
 
 
 async def test_m8_enter_allows_nothing(stage):
@@ -114,10 +114,10 @@ async def test_m8_a_command_of_which_lines_are_cut_off_takes_no_answer_until_all
 
 
 def test_m8_padding_carriage_returns_and_invisible_characters_are_shown():
-    shown = format_subject("ls" + " " * 5000 + "\n" * 900 + "rm x\r\u202egnp\u200b\U000e0041" + "\t" * 40)
-    assert [each for each in ("5,000 spaces", "900 line ends", "␍", "‹U+202E") if each not in shown] == []
-    assert not {"\u202e", "\u200b"} & {*shown}
-    assert len(shown) < 300
+    subject = format_subject("ls" + " " * 5000 + "\n" * 900 + "rm x\r\u202egnp\u200b\U000e0041" + "\t" * 40)
+    assert [mark for mark in ("5,000 spaces", "900 line ends", "␍", "‹U+202E") if mark not in subject] == []
+    assert not {"\u202e", "\u200b"} & {*subject}
+    assert len(subject) < 300
 
 
 def test_m5_a_blank_at_the_end_tells_two_commands_apart():
@@ -215,8 +215,8 @@ async def test_a_short_command_is_asked_about_in_five_rows_and_more_is_a_key_awa
         if "j more" in text_of(on, "#approval-keys"):
             await on.pilot.press("j")
             await on.until(lambda: request.explanation in text_of(on, "#approval-about"))
-            told = " ".join(str(about.render()).split())
-            assert [text for text in (request.reason, request.containment) if text not in told] == []
+            about_text = " ".join(str(about.render()).split())
+            assert [text for text in (request.reason, request.containment) if text not in about_text] == []
             assert is_fully_visible(on.screen.query_one("#approval-keys"))
             await on.pilot.press("k")
             await on.until(lambda: bar.region.height <= MOST_ROWS)
@@ -295,8 +295,8 @@ async def test_i1_a_letter_alone_in_an_empty_prompt_answers_as_it_does_elsewhere
         await on.until(lambda: on.screen.query("#trust") and on.screen.query_one("#trust").display)
         assert f"{letter}/f" in text_of(on, "#trust")
         await on.pilot.press(letter)
-        await on.until(lambda: any(isinstance(each, commands.TrustSet) for each in on.client.commands))
-        (sent,) = [each for each in on.client.commands if isinstance(each, commands.TrustSet)]
+        await on.until(lambda: any(isinstance(command, commands.TrustSet) for command in on.client.commands))
+        (sent,) = [command for command in on.client.commands if isinstance(command, commands.TrustSet)]
         assert (sent.trusted, on.prompt.text) == (trusted, "")
 
 
@@ -375,20 +375,22 @@ async def test_m8_of_a_question_about_hosts_every_key_and_every_host_that_is_ask
         assert keys.region.bottom <= on.prompt.region.y
         assert is_fully_visible(keys)
         assert is_fully_visible(on.screen.query_one("#approval-subject"))
-        shown = "".join(line.text for line in about.render_lines(Region(0, 0, *about.size)))
-        assert [host for host in hosts if host not in shown] == []
+        about_text = "".join(line.text for line in about.render_lines(Region(0, 0, *about.size)))
+        assert [host for host in hosts if host not in about_text] == []
 
 
 async def test_i1_a_prompt_is_sent_while_trust_is_still_open(stage):
     async with stage([STARTED, ASK_TRUST]) as on:
         await on.until(lambda: on.screen.query("#trust") and on.screen.query_one("#trust").display)
         await on.pilot.press(*"go", "enter")
-        await on.until(lambda: any(isinstance(each, commands.TurnSubmit) for each in on.client.commands))
+        await on.until(lambda: any(isinstance(command, commands.TurnSubmit) for command in on.client.commands))
         await on.pilot.press("f4")
         await on.until(
-            lambda: any(each.trusted is False for each in on.client.commands if isinstance(each, commands.TrustSet))
+            lambda: any(
+                command.trusted is False for command in on.client.commands if isinstance(command, commands.TrustSet)
+            )
         )
-        sent = [type(each) for each in on.client.commands]
+        sent = [type(command) for command in on.client.commands]
         assert sent.index(commands.TurnSubmit) < sent.index(commands.TrustSet)
 
 
@@ -397,7 +399,7 @@ async def test_i1_a_key_for_trust_that_comes_too_soon_is_no_answer(stage, monkey
     async with stage([STARTED, ASK_TRUST]) as on:
         await on.until(lambda: on.screen.query("#trust") and on.screen.query_one("#trust").display)
         await on.pilot.press("f3")
-        assert not any(isinstance(each, commands.TrustSet) for each in on.client.commands)
+        assert not any(isinstance(command, commands.TrustSet) for command in on.client.commands)
 
 
 KEPT = (
@@ -416,7 +418,7 @@ LISTED = {
 
 
 def removed(on):
-    return [each.id for each in on.client.commands if isinstance(each, commands.PermissionRemove)]
+    return [command.id for command in on.client.commands if isinstance(command, commands.PermissionRemove)]
 
 
 def listed(on, name):
@@ -427,7 +429,7 @@ async def test_what_holds_is_listed_with_where_it_comes_from(stage):
     async with stage([STARTED], answers=LISTED) as on:
         await on.open_listing("/permissions", "PermissionsDialog")
         options = on.app.screen.query_one(OptionList)
-        rows = [str(options.get_option_at_index(each).prompt) for each in range(options.option_count)]
+        rows = [str(options.get_option_at_index(index).prompt) for index in range(options.option_count)]
         assert rows == [
             "allow Service(docker)  this session",
             "allow exactly make in sub  for good",

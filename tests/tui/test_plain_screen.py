@@ -19,7 +19,7 @@ def shown(on) -> str:
 
 
 def announced(on) -> list[str]:
-    return [line for each in on.screen.query(Announcements) for line in each.lines]
+    return [line for widget in on.screen.query(Announcements) for line in widget.lines]
 
 
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (200, 60)])

@@ -15,7 +15,7 @@ def todo(key: str, *needs: str) -> Todo:
 
 
 def drawn(*todos: Todo) -> str:
-    return "\n".join(f"{lines}{each.id}" for lines, each in layout_graph(todos))
+    return "\n".join(f"{lines}{todo.id}" for lines, todo in layout_graph(todos))
 
 
 def test_a_diamond_is_drawn_with_its_lines():
@@ -31,7 +31,7 @@ def test_lines_that_only_cross_do_not_touch():
 
 def test_todos_that_wait_for_nothing_have_no_lines_and_a_cycle_does_no_harm():
     assert drawn(todo("x"), todo("y")) == "x\ny"
-    assert [each.id for _, each in layout_graph((todo("a", "b"), todo("b", "a"), todo("c")))] == ["c", "a", "b"]
+    assert [entry.id for _, entry in layout_graph((todo("a", "b"), todo("b", "a"), todo("c")))] == ["c", "a", "b"]
     assert len(layout_graph((todo("a", "a", "none"),))) == 1
 
 
@@ -52,15 +52,15 @@ UP, DOWN = "├┼╰┴│", "├┼╭┬│"
 @given(graphs())
 def test_every_line_that_goes_down_arrives_and_every_todo_is_there_once(todos):
     rows = layout_graph(todos)
-    assert sorted(each.id for _, each in rows) == sorted(each.id for each in todos)
-    places = {each.id: at for at, (_, each) in enumerate(rows)}
-    assert all(places[need] < places[each.id] for each in todos for need in each.dependencies)
+    assert sorted(todo.id for _, todo in rows) == sorted(todo.id for todo in todos)
+    places = {todo.id: at for at, (_, todo) in enumerate(rows)}
+    assert all(places[need] < places[todo.id] for todo in todos for need in todo.dependencies)
     assert len({len(lines) for lines, _ in rows}) <= 1
     for (above, _), (below, _) in pairwise(rows):
         for at in range(min(len(above), 2 * MAX_LANES)):
             assert (above[at] in DOWN) == (below[at] in UP), f"{above}\n{below}"
-    for lines, each in rows:
-        waits = len(set(each.dependencies))
+    for lines, todo in rows:
+        waits = len(set(todo.dependencies))
         assert sum(sign in "├┼╰┴" for sign in lines) == waits or len(lines) >= 2 * MAX_LANES
 
 
@@ -72,7 +72,7 @@ def test_a_graph_of_five_thousand_is_drawn():
 
 def test_edits_of_a_list():
     todos = (todo("a"), todo("b", "a"), todo("c", "b"))
-    assert [each.id for each in add_todo(todos, "a", "Add the login route now")] == [
+    assert [entry.id for entry in add_todo(todos, "a", "Add the login route now")] == [
         "a",
         "add-the-login-route",
         "b",
@@ -80,7 +80,7 @@ def test_edits_of_a_list():
     ]
     assert add_todo((todo("x"),), "", "X!")[1].id == "x-2"
     assert remove_todo(todos, "a")[0].dependencies == ()
-    assert [each.id for each in move_todo(todos, "a", 1)] == ["b", "a", "c"]
+    assert [entry.id for entry in move_todo(todos, "a", 1)] == ["b", "a", "c"]
     assert move_todo(todos, "a", -1) == todos
     assert find_dependants(todos, "a") == ("b", "c")
     assert parse_ids(" a, b,,a ") == ("a", "b")

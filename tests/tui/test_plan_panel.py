@@ -26,8 +26,8 @@ async def shown(pilot: Pilot[None], plan=PLAN, todos=()) -> str:
     panel.focus()
     await pilot.pause()
     parts = [pilot.app.query_one(Static).render().plain]
-    for each in (pilot.app.query_one(TodoList), pilot.app.query_one(PlanText)):
-        parts += [each.render_line(y).text.rstrip() for y in range(each.size.height)]
+    for widget in (pilot.app.query_one(TodoList), pilot.app.query_one(PlanText)):
+        parts += [widget.render_line(y).text.rstrip() for y in range(widget.size.height)]
     return "\n".join(parts)
 
 
@@ -42,9 +42,9 @@ async def test_todos_show_their_status_and_what_they_wait_for():
 
 
 def test_a_todo_waits_for_what_is_neither_completed_nor_cancelled():
-    done, gone = Todo(id="a", content="", status="completed"), Todo(id="b", content="", status="cancelled")
+    done, cancelled_todo = Todo(id="a", content="", status="completed"), Todo(id="b", content="", status="cancelled")
     todo = Todo(id="c", content="", dependencies=("a", "b", "x"))
-    assert list_open_dependencies(todo, {"a": done, "b": gone}) == ["x"]
+    assert list_open_dependencies(todo, {"a": done, "b": cancelled_todo}) == ["x"]
 
 
 async def test_live_todos_win_over_those_of_the_plan():
@@ -59,7 +59,7 @@ async def test_space_asks_for_the_next_status_and_b_builds():
     async with app.run_test(size=(60, 30)) as pilot:
         await shown(pilot)
         await pilot.press("space", "down", "space", "down", "space", "b")
-        asked = [(each.id, each.status) for each in app.posted[:3]]
+        asked = [(message.id, message.status) for message in app.posted[:3]]
         assert asked == [("measure", "cancelled"), ("basket", "completed"), ("receipt", "in_progress")]
         assert app.posted[3].path == PLAN.path
 
@@ -89,7 +89,7 @@ async def test_a_plan_that_the_project_has_is_named_and_opened_by_a_key():
         assert "this project has 1 plan" in text
         assert "tax_1234abcd: enter opens it." in text
         await pilot.press("enter")
-        assert [type(each) for each in app.posted] == [PlanWanted]
+        assert [type(message) for message in app.posted] == [PlanWanted]
         app.query_one(PlanPanel).show_found(("a", "b", "c", "d"), ".cursor/plans")
         text = " ".join((await shown(pilot, None)).split())
         assert "this project has 4 plans" in text
@@ -101,7 +101,9 @@ async def test_a_plan_that_the_project_has_is_named_and_opened_by_a_key():
 
 def graph_row(moment: int, lines: str, activity: str | None = "reads tax.py") -> str:
     todo = PLAN.todos[1]
-    facts = TodoFacts({each.id: each for each in PLAN.todos}, activities={todo.id: activity} if activity else {})
+    facts = TodoFacts(
+        {plan_todo.id: plan_todo for plan_todo in PLAN.todos}, activities={todo.id: activity} if activity else {}
+    )
     return "".join(text for text, _ in render_graph_row(todo, facts, 90, lines, moment=moment))
 
 
@@ -336,7 +338,10 @@ async def test_the_mouse_selects_sets_a_status_reorders_and_leads_to_the_hunks()
         assert app.posted == []
         await pilot.click(listed, offset=(1, 0))
         await pilot.click(listed, offset=(10, 1), times=2)
-        assert [(each.id, each.status) for each in app.posted] == [("measure", "cancelled"), ("basket", "completed")]
+        assert [(message.id, message.status) for message in app.posted] == [
+            ("measure", "cancelled"),
+            ("basket", "completed"),
+        ]
         assert listed.render_line(1).text.endswith(" ±3 ")
         await pilot.click(listed, offset=(listed.size.width - 2, 1))
         assert app.posted[2].id == "basket"

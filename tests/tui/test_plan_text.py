@@ -39,8 +39,8 @@ def test_every_comment_stands_once_below_its_lines_or_at_the_end_if_they_are_gon
     start = data.draw(st.integers(1, len(lines)))
     last = data.draw(st.integers(start, len(lines)))
     here = said("here", start, "\n".join(lines[start - 1 : last]))
-    gone = said("gone", start, "this line was never there")
-    rows = layout_text(body, (here, gone), width)
+    lost_comment = said("gone", start, "this line was never there")
+    rows = layout_text(body, (here, lost_comment), width)
     assert [drawn(row).strip() for row in rows if row.comment and "▸" in drawn(row)] == ["▸ here", "▸ gone"]
     at = next(number for number, row in enumerate(rows) if drawn(row).strip() == "▸ here")
     before = [row.first for row in rows[:at] if row.first]
@@ -92,7 +92,7 @@ def test_a_todo_that_is_dropped_stands_where_the_other_was(keys, data):
     key, target = data.draw(st.sampled_from(keys)), data.draw(st.sampled_from(keys))
     after = [todo.id for todo in move_todo_to(todos, key, target)]
     assert after.index(key) == keys.index(target)
-    assert [each for each in after if each != key] == [each for each in keys if each != key]
+    assert [todo_id for todo_id in after if todo_id != key] == [todo_id for todo_id in keys if todo_id != key]
     assert move_todo_to(todos, key, "z") == todos
 
 
@@ -158,11 +158,11 @@ async def test_a_comment_is_changed_and_removed_where_it_stands():
     app = plan_app()
     async with app.run_test(size=(60, 40)) as pilot:
         text = await reading(pilot, KEPT, LOST)
-        shown = [text.get_row_text(row) for row in range(text.count_rows())]
-        assert shown.index("  ▸ Once per what?") == shown.index("• Basket.total rounds once") + 1
-        assert shown[-3:] == [LOST_COMMENTS, "  Floats are fine.", "  ▸ Is this still so?"]
+        lines = [text.get_row_text(row) for row in range(text.count_rows())]
+        assert lines.index("  ▸ Once per what?") == lines.index("• Basket.total rounds once") + 1
+        assert lines[-3:] == [LOST_COMMENTS, "  Floats are fine.", "  ▸ Is this still so?"]
         await pilot.press("j", "j", "j", "c", *"!", "enter", "d", "G", "delete")
-        asked = [(each.id, each.text) for each in app.posted]
+        asked = [(message.id, message.text) for message in app.posted]
         assert asked == [("Once per what?", "Once per what?!"), ("Once per what?", ""), ("Is this still so?", "")]
 
 

@@ -48,7 +48,7 @@ async def test_a_todo_that_waits_is_not_begun_by_accident(stage):
             await on.pilot.press(*keys)
             await on.until(lambda: on.app.screen is on.screen)
         await on.until(lambda: len(on.sent(c.TodoSet)) == 2)
-        asked = [(each.id, each.status, each.anyway) for each in on.sent(c.TodoSet)]
+        asked = [(command.id, command.status, command.anyway) for command in on.sent(c.TodoSet)]
         assert asked == [("test", "completed", True), ("test", "cancelled", True)]
 
 
@@ -99,7 +99,11 @@ async def test_a_build_may_be_of_one_todo_or_begin_afresh(stage):
         await on.until(lambda: len(on.sent(c.PlanBuild)) == 3)
         seen = {rows.get_row_text(row) for row in range(rows.virtual_size.height)}
         assert len(seen) == 3  # all that is built is seen
-        assert [(each.todo, each.fresh) for each in on.sent(c.PlanBuild)] == [("", False), ("fix", False), ("", True)]
+        assert [(command.todo, command.fresh) for command in on.sent(c.PlanBuild)] == [
+            ("", False),
+            ("fix", False),
+            ("", True),
+        ]
 
 
 async def test_a_todo_leads_to_its_change_and_a_change_to_its_todo(stage):
@@ -127,7 +131,7 @@ async def test_the_slash_command_builds_one_todo_or_afresh(stage):
         on.screen.controllers.plan.action_build_plan("fresh")
         on.screen.controllers.plan.action_build_plan()
         await on.until(lambda: len(on.sent(c.PlanBuild)) == 3)
-        assert [(each.path, each.todo, each.fresh) for each in on.sent(c.PlanBuild)] == [
+        assert [(command.path, command.todo, command.fresh) for command in on.sent(c.PlanBuild)] == [
             (PATH, "fix", False),
             (PATH, "", True),
             (PATH, "", False),
@@ -202,7 +206,7 @@ async def test_the_text_is_edited_here_and_what_was_typed_is_not_lost_by_acciden
 
 async def test_an_edit_that_is_refused_stays_in_the_editor(stage):
     refusal = c.Reject(code="plan_invalid", message="line 3 is broken.")
-    async with stage(WRITTEN, react=lambda _, said: refusal if isinstance(said, c.PlanEdit) else None) as on:
+    async with stage(WRITTEN, react=lambda _, command: refusal if isinstance(command, c.PlanEdit) else None) as on:
         await opened(on)
         await on.pilot.press("E", "!", "ctrl+s")
         await on.until(lambda: on.app._notifications)
@@ -216,19 +220,26 @@ async def test_lines_are_commented_and_the_comments_edited_removed_and_sent(stag
         await opened(on)
         await on.pilot.press("enter", "c", *"why", "enter")
         await on.until(lambda: on.sent(c.PlanComment))
-        (said,) = on.sent(c.PlanComment)
+        (comment_command,) = on.sent(c.PlanComment)
         body = on.screen.state.plans[PATH].body
-        assert (said.path, said.text, said.start, said.excerpt) == (PATH, "why", 1, body.split("\n")[0])
-        kept = Comment(path=PATH, hunk="say_1", text="why", start=1, lines=1, excerpt=said.excerpt, on_plan=True)
-        gone = replace(kept, hunk="say_2", text="and this?", excerpt="no longer there", start=9)
-        await on.emit(e.PlanCommented(comment=kept), e.PlanCommented(comment=gone))
+        assert (comment_command.path, comment_command.text, comment_command.start, comment_command.excerpt) == (
+            PATH,
+            "why",
+            1,
+            body.split("\n")[0],
+        )
+        first_comment = Comment(
+            path=PATH, hunk="say_1", text="why", start=1, lines=1, excerpt=comment_command.excerpt, on_plan=True
+        )
+        lost_comment = replace(first_comment, hunk="say_2", text="and this?", excerpt="no longer there", start=9)
+        await on.emit(e.PlanCommented(comment=first_comment), e.PlanCommented(comment=lost_comment))
         await on.pilot.press("S")
         await on.until(lambda: type(on.app.screen).__name__ == "CommentsDialog")
-        shown = [option.prompt.plain for option in on.app.screen.query_one(OptionList).options]
-        assert "its lines have changed: no longer there" in shown[1]
+        labels = [option.prompt.plain for option in on.app.screen.query_one(OptionList).options]
+        assert "its lines have changed: no longer there" in labels[1]
         await on.pilot.press("e", *" not", "enter", "j", "d", "s")
         await on.until(lambda: on.sent(c.CommentsSend))
-        changes = [(each.id, each.text) for each in on.sent(c.PlanComment)[1:]]
+        changes = [(command.id, command.text) for command in on.sent(c.PlanComment)[1:]]
         assert changes == [("say_1", "why not"), ("say_2", "")]
 
 

@@ -89,10 +89,10 @@ async def test_hostile_text_shows_as_text_t1_t4():
         assert len(await shown(pilot)) == 4
 
 
-async def refreshed(pilot: Pilot[None], path: str, text: str, *named: str) -> list[str]:
+async def refreshed(pilot: Pilot[None], path: str, text: str, *changed_paths: str) -> list[str]:
     app: Any = pilot.app
     app.files[path] = FileAnswer(path=path, text=text, language="python", size=len(text))
-    app.query_one(FilePreview).refresh_paths(frozenset(named or (path,)))
+    app.query_one(FilePreview).refresh_paths(frozenset(changed_paths or (path,)))
     return await shown(pilot)
 
 
@@ -258,11 +258,11 @@ async def test_line_numbers_are_those_of_the_file_whatever_sequences_it_holds():
 
 async def test_what_is_wrong_is_marked_beside_its_line_and_told_at_the_cursor():
     app = preview_app()
-    found = Diagnostic(path="src/main.py", line=8, severity="error", message="no [b]int[/b]\x1b[2J", source="ty")
+    diagnostic = Diagnostic(path="src/main.py", line=8, severity="error", message="no [b]int[/b]\x1b[2J", source="ty")
     async with app.run_test(size=(80, 20)) as pilot:
         await shown(pilot, "src/main.py")
         preview = app.query_one(FilePreview)
-        preview.set_diagnostics({"src/main.py": DiagnosticsReported(path="src/main.py", diagnostics=(found,))})
+        preview.set_diagnostics({"src/main.py": DiagnosticsReported(path="src/main.py", diagnostics=(diagnostic,))})
         rows = await shown(pilot)
         assert [row[:6].rstrip() for row in rows[6:9]] == ["   7", "   8✗", "   9"]
         panel = app.query_one(".preview--hover", Static)

@@ -37,8 +37,8 @@ async def test_before_it_is_left_what_waits_is_asked_about_and_can_be_kept(stage
         await asked(on)
         await on.pilot.press("enter")
         await on.until(lambda: on.sent(c.PendingKeep) and on.app._exit)
-        told = format_exit_summary(on.screen.state, Path("shop"))
-        assert told == (
+        exit_summary = format_exit_summary(on.screen.state, Path("shop"))
+        assert exit_summary == (
             "Private: nothing of the conversation was kept. What waits for your review is, without the conversation: "
             "agent-tui review\n"
         )
@@ -84,7 +84,7 @@ async def test_private_sessions_that_came_before_are_asked_about_as_well(stage):
         await asked(on)
         await on.pilot.press("enter")
         await on.until(lambda: on.app._exit)
-        assert [each.session for each in on.sent(c.PendingKeep)] == ["ses_2"]
+        assert [sent_command.session for sent_command in on.sent(c.PendingKeep)] == ["ses_2"]
 
 
 def test_the_editors_file_of_a_private_session_is_in_memory(tmp_path, monkeypatch):

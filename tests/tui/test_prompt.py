@@ -144,7 +144,7 @@ async def test_a_list_for_what_stood_there_before_the_last_letters_completes_not
         assert on.prompt.text == "see @tax.py:10-20"
         LateClient.is_told.set()
         await on.until(lambda: not on.prompt.is_completing)
-        sent = [each.text for each in on.sent(c.TurnSubmit)]
+        sent = [command.text for command in on.sent(c.TurnSubmit)]
         assert (sent or [on.prompt.text], bool(sent)) == ([text], is_sent)
 
 
@@ -195,8 +195,8 @@ async def test_an_editor_that_fails_leaves_the_prompt_as_it_was(stage, monkeypat
 
 
 async def test_page_keys_scroll_the_conversation_unless_the_prompt_needs_them(stage):
-    said = [e.Notice(level="info", message=f"line {number}") for number in range(100)]
-    async with stage([*recorded.turn(), *said], size=(80, 24)) as on:
+    notices = [e.Notice(level="info", message=f"line {number}") for number in range(100)]
+    async with stage([*recorded.turn(), *notices], size=(80, 24)) as on:
         bottom = on.transcript.scroll_offset.y
         await on.pilot.press("pageup", "pageup")
         height = on.transcript.size.height
@@ -217,10 +217,10 @@ async def test_page_keys_scroll_the_conversation_unless_the_prompt_needs_them(st
 
 async def test_a_long_completion_takes_one_line(stage):
     word = "ChangeListTests.test_total_ordering_optimization.ModelAdmin"
-    found = CompletionAnswer(
+    answer = CompletionAnswer(
         completions=(Completion(word=word, note="class · tests/admin_changelist/tests.py:1335"),) * 3
     )
-    async with stage(recorded.opening(), answers={CompletionQuery: found}, size=(80, 24)) as on:
+    async with stage(recorded.opening(), answers={CompletionQuery: answer}, size=(80, 24)) as on:
         await on.pilot.press(*"@M")
         await on.until(lambda: on.prompt.is_completing)
         await on.until(lambda: on.screen.query_one("CompletionList").size.height)
@@ -249,8 +249,8 @@ async def test_commands_of_the_users_own_are_completed_beside_those_of_the_scree
     async with stage(recorded.opening(), answers={CommandsQuery: OWN}) as on:
         await on.pilot.press("slash", *"comm")
         await on.until(lambda: on.prompt.is_completing)
-        shown = [word for word, _ in find_completions("comm", OWN.commands)]
-        assert shown == ["commit", "comments", "commute"]
+        completions = [word for word, _ in find_completions("comm", OWN.commands)]
+        assert completions == ["commit", "comments", "commute"]
         await on.pilot.press("down", "down", "enter")
         await on.until(lambda: on.prompt.text == "/commute ")
         await on.pilot.press(*"now", "enter")
@@ -271,8 +271,8 @@ async def test_one_that_a_command_of_the_screen_covers_is_called_with_its_scope(
 
 @pytest.mark.parametrize(("typed", "meant"), [("/reveiw", "/review"), ("/quti", "/quit"), ("/setings", "/settings")])
 def test_a_slip_is_told_with_the_name_that_was_meant(typed, meant):
-    told = describe_unknown_command(typed)
-    assert told.startswith(f"{typed} is no command. Did you mean {meant}")
+    description = describe_unknown_command(typed)
+    assert description.startswith(f"{typed} is no command. Did you mean {meant}")
     assert parse_slash_command(meant) or parse_alias(meant)
 
 
@@ -301,7 +301,7 @@ def test_every_command_of_the_other_agents_runs_or_is_answered_with_what_to_do()
 
 
 def test_no_other_name_hides_one_of_ours_and_each_means_one_of_ours():
-    ours = {each.word for each in SLASH_COMMANDS}
+    ours = {command.word for command in SLASH_COMMANDS}
     assert not ours & (ALIASES.keys() | ADVICE.keys())
     assert not ALIASES.keys() & ADVICE.keys()
     assert {meant.partition(" ")[0] for meant in ALIASES.values()} <= ours
@@ -345,7 +345,7 @@ async def test_what_has_no_counterpart_is_answered_with_the_key_and_stays_in_the
     async with stage(recorded.opening()) as on:
         await on.pilot.press(*"/paste", "enter")
         await on.until(lambda: on.app._notifications)
-        assert [each.message for each in on.app._notifications] == [
+        assert [notification.message for notification in on.app._notifications] == [
             "There is no /paste here. ctrl+v attaches the picture on the clipboard."
         ]
         await on.until(lambda: on.prompt.text == "/paste")
@@ -374,7 +374,7 @@ def test_a_command_is_found_by_its_own_name_behind_a_scope_or_a_plug_in():
 async def test_the_menu_is_as_tall_as_the_window_allows_and_never_covers_the_line_that_is_typed(stage, size):
     async with stage(recorded.opening(), size=size) as on:
         await on.pilot.press("/")
-        await on.until(lambda: (found := on.screen.query("CompletionList")) and found.first().size.height > 3)
+        await on.until(lambda: (matches := on.screen.query("CompletionList")) and matches.first().size.height > 3)
         await on.pilot.pause()
         menu, centre = on.screen.query_one("CompletionList"), on.screen.query_one("#centre")
         assert menu.region.bottom <= on.prompt.region.y

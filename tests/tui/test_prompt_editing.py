@@ -210,5 +210,7 @@ async def test_a_theme_that_changes_while_text_stands_in_the_prompt_colours_it(s
             await on.pilot.pause()
             rows = on.prompt.render_lines(on.prompt.outer_size.region)
             letters = [segment.style for row in rows for segment in row if "ab" in segment.text]
-            wanted = on.prompt.rich_style
-            assert [(each.color, each.bgcolor) for each in letters] == [(wanted.color, wanted.bgcolor)]
+            expected_style = on.prompt.rich_style
+            assert [(letter_style.color, letter_style.bgcolor) for letter_style in letters] == [
+                (expected_style.color, expected_style.bgcolor)
+            ]

@@ -39,7 +39,7 @@ class HistoryClient(ScriptedClient):
         if not isinstance(query, PromptHistoryQuery):
             return await super().query(query)
         words = query.pattern.split()
-        return PromptHistoryAnswer(prompts=tuple(each for each in PAST if all(word in each for word in words)))
+        return PromptHistoryAnswer(prompts=tuple(prompt for prompt in PAST if all(word in prompt for word in words)))
 
 
 @pytest.fixture
@@ -48,8 +48,10 @@ def remembering(monkeypatch):
 
 
 def menu(on):
-    found = on.screen.query_one("CompletionList")
-    return [str(found.get_option_at_index(index).prompt).strip() for index in range(found.option_count)]
+    completion_list = on.screen.query_one("CompletionList")
+    return [
+        str(completion_list.get_option_at_index(index).prompt).strip() for index in range(completion_list.option_count)
+    ]
 
 
 # The search for an earlier prompt
@@ -141,8 +143,8 @@ async def test_nothing_is_shown_where_it_would_not_be_added_at_the_end(stage, re
 
 async def test_a_path_that_is_typed_is_offered_to_its_end(stage, monkeypatch):
     monkeypatch.setattr("tui.screens.controllers.prompt.completion.GHOST_WAIT", 0.001)
-    found = CompletionAnswer(completions=(Completion(word="my/shop/tax.py"), Completion(word="shop/tax.py")))
-    async with stage(recorded.opening(), answers={CompletionQuery: found}) as on:
+    answer = CompletionAnswer(completions=(Completion(word="my/shop/tax.py"), Completion(word="shop/tax.py")))
+    async with stage(recorded.opening(), answers={CompletionQuery: answer}) as on:
         await on.pilot.press(*"look at shop/t")
         await on.until(lambda: on.prompt.suggestion == "ax.py")
         assert not on.prompt.is_completing
@@ -220,16 +222,16 @@ async def test_a_semicolon_in_a_command_for_the_shell_offers_nothing(stage):
 def test_a_path_that_is_too_long_keeps_what_tells_it_from_the_others():
     long = "services/billing/src/main/java/com/acme/europe/Order.java"
     other = "services/billing/src/main/java/com/acme/asia/Order.java"
-    shown = format_whole_path(long, (long, other), "order", 34)
-    assert (shown.plain, len(shown.plain) <= 34) == ("…/europe/Order.java", True)
+    label = format_whole_path(long, (long, other), "order", 34)
+    assert (label.plain, len(label.plain) <= 34) == ("…/europe/Order.java", True)
     assert format_whole_path("a/b.py", ("a/b.py",), "b", 34).plain == "a/b.py"
 
 
 def test_what_was_typed_stands_out():
     marked = [
-        shown.plain[start:end]
-        for shown in [format_whole_path("src/default.py", (), "dflt", 40)]
-        for start, end, _ in shown.spans
+        label.plain[start:end]
+        for label in [format_whole_path("src/default.py", (), "dflt", 40)]
+        for start, end, _ in label.spans
     ]
     assert "".join(marked) == "dflt"
     words = mark_words("fix the tests, the tests", "tests fix")

@@ -180,7 +180,7 @@ async def test_a_question_that_was_left_open_is_there_again_in_a_session_that_is
     trust = e.TrustStated(state="asked", directory="/home/u/shop")
     async with stage([*recorded.opening("plan"), *left, trust], size=(60, 16)) as on:
         await up(on)
-        await on.until(lambda: not any(each.display for each in on.screen.query("#trust")))  # one after the other
+        await on.until(lambda: not any(widget.display for widget in on.screen.query("#trust")))  # one after the other
         await on.pilot.press("escape")
         await on.until(lambda: on.screen.query("#trust") and on.screen.query_one("#trust").display)
         await on.pilot.press("f2")
@@ -260,7 +260,7 @@ async def test_what_the_model_writes_badly_is_shown_and_does_nothing(put):
 
 async def test_a_rewind_opens_the_question_again_on_the_screen_too(stage):
     answer = (chosen(ONE, "a"),)
-    told = [
+    events = [
         *recorded.opening("plan"),
         e.CheckpointCreated(id="k1", seq=2),
         START,
@@ -271,7 +271,7 @@ async def test_a_rewind_opens_the_question_again_on_the_screen_too(stage):
         e.CheckpointCreated(id="k2", seq=3),
         e.AnswersReported(ids=("ask_1",)),
     ]
-    async with stage(told) as on:
+    async with stage(events) as on:
         assert on.screen.state.open_question is None
         await on.emit(e.ConversationRewound(checkpoint="k2", to_seq=0))
         assert on.screen.state.open_question.id == "ask_1"

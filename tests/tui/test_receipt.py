@@ -34,8 +34,8 @@ async def test_a_turn_ends_in_a_receipt_that_follows_the_verdicts_and_is_copied_
         e.TurnFinished(reason="done", steps=2, duration_ms=1500),
     ]
     async with stage([*recorded.opening(), *events]) as on:
-        told = [line.strip() for line in on.lines() if line.strip()][-3:]
-        assert told == [
+        receipt_lines = [line.strip() for line in on.lines() if line.strip()][-3:]
+        assert receipt_lines == [
             "─ done · 2 steps · 1.5 s · openai/m",
             "shop/tax.py  +4 −2 · to review",
             "✓ pytest -q · 3 passed",

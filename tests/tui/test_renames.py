@@ -23,7 +23,7 @@ def renamed() -> ChangeDiff:
         renamed_from="src/old.py",
         source=old,
     )
-    lines = tuple(replace(each, hunk=each.hunk + 1 if each.hunk >= 0 else -1) for each in edits.lines)
+    lines = tuple(replace(line, hunk=line.hunk + 1 if line.hunk >= 0 else -1) for line in edits.lines)
     return ChangeDiff(change=change, lines=lines)
 
 
@@ -33,11 +33,14 @@ async def test_n16a_an_edited_rename_is_one_row_with_the_rename_first_and_its_ch
     async with app.run_test(size=(120, 40)) as pilot:
         view = await settle(pilot)
         assert "src/old.py → src/new.py" in text_of(view)
-        shown = text_of(view)
-        order = [shown.index(each) for each in ("rename 1/3", "renamed from src/old.py", "hunk 2/3", "ONE", "hunk 3/3")]
+        view_text = text_of(view)
+        order = [
+            view_text.index(phrase)
+            for phrase in ("rename 1/3", "renamed from src/old.py", "hunk 2/3", "ONE", "hunk 3/3")
+        ]
         assert order == sorted(order)
         assert view.current == 0
-        ids = [each.id for each in diff.change.hunks]
+        ids = [hunk.id for hunk in diff.change.hunks]
         await settle(pilot, "j", "a", "r")
         assert resolved(app) == [("src/new.py", (ids[1],), "accept", ""), ("src/new.py", (ids[2],), "reject", "")]
 
@@ -51,4 +54,4 @@ async def test_n16a_in_the_list_an_edited_rename_is_accepted_with_all_its_hunks_
         assert "src/old.py → src/new.py" in row
         assert ("+2" in row, "−2" in row) == (True, True)
         await settle(pilot, "a")
-        assert resolved(app) == [("src/new.py", tuple(each.id for each in diff.change.hunks), "accept", "")]
+        assert resolved(app) == [("src/new.py", tuple(hunk.id for hunk in diff.change.hunks), "accept", "")]

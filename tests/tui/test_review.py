@@ -27,8 +27,8 @@ async def settle(pilot: Pilot[None], *keys: str) -> DiffView:
 
 
 def without(diff: ChangeDiff, *hunks: int) -> ChangeDiff:
-    left = [each for index, each in enumerate(diff.change.hunks) if index not in hunks]
-    numbers = {index: left.index(each) for index, each in enumerate(diff.change.hunks) if each in left}
+    left = [hunk for index, hunk in enumerate(diff.change.hunks) if index not in hunks]
+    numbers = {index: left.index(hunk) for index, hunk in enumerate(diff.change.hunks) if hunk in left}
     rows = [replace(line, hunk=numbers.get(line.hunk, -1)) for line in diff.lines if line.hunk not in hunks]
     return replace(diff, change=replace(diff.change, hunks=tuple(left)), lines=tuple(rows))
 
@@ -72,7 +72,7 @@ async def test_a_verdict_names_the_hunk_and_goes_on_to_the_next(key, verdict):
         assert view.current == 2
         assert f"{verdict}ing…" in text_of(view)
         await settle(pilot, key, key)
-        assert [each[1] for each in resolved(app)] == [(IDS[1],), (IDS[2],), (IDS[3],)]
+        assert [resolution[1] for resolution in resolved(app)] == [(IDS[1],), (IDS[2],), (IDS[3],)]
         assert view.current == 0
 
 
@@ -82,7 +82,7 @@ async def test_the_last_verdict_of_a_file_leads_to_the_next_file():
         view = await settle(pilot, "a")
         assert view.diff.change.path == TESTS.change.path
         await settle(pilot, "a", "a", "a")
-        assert [each[0] for each in resolved(app)] == [ADDED.change.path, TESTS.change.path]
+        assert [resolution[0] for resolution in resolved(app)] == [ADDED.change.path, TESTS.change.path]
 
 
 @pytest.mark.parametrize(("key", "verdict"), [("A", "accept"), ("R", "reject")])
@@ -249,7 +249,7 @@ async def test_a_change_that_is_gone_or_unreadable_is_told_in_words():
             raise OSError("the engine \x1b[31mended")
 
         app.pane.browser.loader.load = fail
-        app.pane.set_changes(tuple(replace(each, added=each.added + 1) for each in changes))
+        app.pane.set_changes(tuple(replace(change, added=change.added + 1) for change in changes))
         await settle(pilot)
         assert "The change can't be shown" in text_of(view)
         assert "the engine ␛[31mended" in text_of(view)
@@ -260,20 +260,20 @@ async def test_a_conflict_says_why_and_what_to_do():
     app = ReviewApp([diff])
     async with app.run_test(size=(120, 40)) as pilot:
         view = await settle(pilot)
-        shown = str(app.query_one(".review--conflict").render())
-        assert "changed at line 2" in shown
-        assert "reject with r" in shown
+        conflict_text = str(app.query_one(".review--conflict").render())
+        assert "changed at line 2" in conflict_text
+        assert "reject with r" in conflict_text
         assert "! conflict" in text_of(view)
 
 
 async def test_n16a_of_a_file_in_conflict_only_the_hunk_that_clashes_is_refused():
-    hunks = tuple(replace(each, clashes=index == 1) for index, each in enumerate(PRICES.change.hunks))
+    hunks = tuple(replace(hunk, clashes=index == 1) for index, hunk in enumerate(PRICES.change.hunks))
     diff = replace(PRICES, change=replace(PRICES.change, conflict="It was changed at line 2.", hunks=hunks))
     app = ReviewApp([diff])
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
-        shown = str(app.query_one(".review--conflict").render())
-        assert "Conflict in 1 of 4 hunks, the others can be accepted: It was changed at line 2." in shown
+        conflict_text = str(app.query_one(".review--conflict").render())
+        assert "Conflict in 1 of 4 hunks, the others can be accepted: It was changed at line 2." in conflict_text
         view = await settle(pilot, "a", "a")
         assert resolved(app) == [(diff.change.path, (IDS[0],), "accept", "")]
         assert (view.current, view.hints) == (1, CONFLICT_HINTS)
@@ -301,9 +301,9 @@ async def test_hostile_paths_and_lines_show_as_text_t1_p10():
     app = ReviewApp([replace(diff, change=replace(diff.change, conflict="[/x]\x1b[2J"))])
     async with app.run_test(size=(120, 40)) as pilot:
         view = await settle(pilot, "v", "v")
-        shown = text_of(view)
-        assert shown.replace("\n", "").isprintable()
-        assert "[@click=app.quit]a[/]" in shown
+        view_text = text_of(view)
+        assert view_text.replace("\n", "").isprintable()
+        assert "[@click=app.quit]a[/]" in view_text
         await pilot.click(DiffView, offset=(20, 1))
         await settle(pilot, "r")
         assert resolved(app)[0][0] == name
@@ -343,7 +343,7 @@ async def test_added_and_removed_lines_differ_from_context_in_every_theme(theme)
         view = await settle(pilot)
         backs = {
             view._get_shown(y)[1].left >= 0 and view._get_shown(y)[1].right >= 0: {
-                str(each.style.bgcolor) for each in view.render_line(y) if each.style
+                str(segment.style.bgcolor) for segment in view.render_line(y) if segment.style
             }
             for y in range(1, view.count_rows())
             if view._get_shown(y)[1].kind == "line"
@@ -376,7 +376,7 @@ async def test_changes_that_come_faster_than_they_can_be_shown_leave_no_question
         app.pane.set_changes(app.changes)
         app.pane.set_changes(())
     gc.collect()
-    assert [each for each in recwarn if "never awaited" in str(each.message)] == []
+    assert [warning for warning in recwarn if "never awaited" in str(warning.message)] == []
 
 
 async def test_the_mark_of_a_line_that_goes_on_is_not_covered_by_the_scrollbar():

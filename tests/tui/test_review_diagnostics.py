@@ -22,8 +22,8 @@ def diagnostic(line: int, message: str = "Name `Item` used when not defined", **
     return Diagnostic(path=PATH, line=line, message=message, **fields)  # type: ignore[arg-type]
 
 
-def report(*found: Diagnostic, sources: tuple[str, ...] = ("ty",)) -> DiagnosticsReported:
-    return DiagnosticsReported(path=PATH, diagnostics=found, sources=sources)
+def report(*diagnostics: Diagnostic, sources: tuple[str, ...] = ("ty",)) -> DiagnosticsReported:
+    return DiagnosticsReported(path=PATH, diagnostics=diagnostics, sources=sources)
 
 
 FOUND = report(
@@ -34,9 +34,9 @@ FOUND = report(
 )
 
 
-def lay_out(*found: Diagnostic, room: int = 0, two: bool = False) -> list[tuple[str, str, str]]:
-    page = layout_diff(PRICES, clean_lines(PRICES), Remarks(diagnostics=found), room=room, is_split=two)
-    texts = [each.text for each in clean_lines(PRICES)]
+def lay_out(*diagnostics: Diagnostic, room: int = 0, two: bool = False) -> list[tuple[str, str, str]]:
+    page = layout_diff(PRICES, clean_lines(PRICES), Remarks(diagnostics=diagnostics), room=room, is_split=two)
+    texts = [line.text for line in clean_lines(PRICES)]
     return [(row.kind, row.severity, row.text or (texts[row.right] if row.right >= 0 else "")) for row in page.rows]
 
 
@@ -99,7 +99,7 @@ def shown(app: ReviewApp) -> list[str]:
 async def examined(pilot: Pilot[None], *reports: DiagnosticsReported) -> None:
     app = pilot.app
     assert isinstance(app, ReviewApp)
-    app.pane.browser.set_surroundings((), {}, {each.path: each for each in reports}, ({}, {}))
+    app.pane.browser.set_surroundings((), {}, {report.path: report for report in reports}, ({}, {}))
     app.pane.set_changes(app.changes)
     await pilot.app.workers.wait_for_complete()
     await pilot.pause()
@@ -128,7 +128,7 @@ async def test_the_characters_that_are_meant_are_underlined_behind_tabs_too():
     async with app.run_test(size=(80, 24)) as pilot:
         await examined(pilot, report(diagnostic(1, column=6, end_line=1, end_column=8)))
         row = next(strip for strip in map(app.query_one(DiffView).render_line, range(6)) if "b = cd" in strip.text)
-        assert "".join(each.text for each in row if each.style is not None and each.style.underline) == "cd"
+        assert "".join(segment.text for segment in row if segment.style is not None and segment.style.underline) == "cd"
 
 
 async def with_diagnostics(pilot: Pilot[None]) -> None:

@@ -46,7 +46,7 @@ def proposed(*changes: object) -> list[e.AnyEvent]:
 
 
 def _proposed(changes: object) -> list[e.AnyEvent]:
-    return [e.ChangeProposed(change=each) for each in changes]  # type: ignore[attr-defined]
+    return [e.ChangeProposed(change=change) for change in changes]  # type: ignore[attr-defined]
 
 
 async def reviewing(on, clock) -> None:
@@ -89,8 +89,8 @@ async def test_m9_a_red_change_asks_once_more_and_hears_no_key_that_comes_too_so
 
 @pytest.mark.parametrize(("key", "sent"), [("y", [("src/old.py", "accept", True)]), ("n", [])])
 async def test_a_deletion_by_itself_is_asked_about_before_the_file_goes(stage, clock, key, sent):
-    gone = change("src/old.py", "delete")
-    async with stage(proposed(gone), answers={q.DiffQuery: diff("src/old.py")}) as on:
+    deletion = change("src/old.py", "delete")
+    async with stage(proposed(deletion), answers={q.DiffQuery: diff("src/old.py")}) as on:
         await reviewing(on, clock)
         await on.pilot.press("a")
         await on.until(lambda: isinstance(on.app.screen, ConfirmDialog))
@@ -101,18 +101,18 @@ async def test_a_deletion_by_itself_is_asked_about_before_the_file_goes(stage, c
         await on.pilot.press(key)
         await on.until(lambda: on.app.screen is on.screen)
         await on.pilot.pause(0.05)
-        assert [(each.path, each.verdict, each.confirmed) for each in on.sent(c.HunkResolve)] == sent
+        assert [(command.path, command.verdict, command.confirmed) for command in on.sent(c.HunkResolve)] == sent
 
 
 async def test_n16a_a_rename_is_one_row_and_accepted_by_one_key_without_a_question(stage, clock):
-    gone = change("src/old.py", "delete")
+    deletion = change("src/old.py", "delete")
     new = change(
-        "src/new.py", "rename", base=FileState(kind="absent", mode=0), pending=gone.base, renamed_from="src/old.py"
+        "src/new.py", "rename", base=FileState(kind="absent", mode=0), pending=deletion.base, renamed_from="src/old.py"
     )
-    async with stage(proposed(gone, new), answers={q.DiffQuery: diff("src/new.py")}) as on:
+    async with stage(proposed(deletion, new), answers={q.DiffQuery: diff("src/new.py")}) as on:
         await reviewing(on, clock)
         pane = on.panes.side.get_pane("review")
-        assert [each.path for each in pane.browser.changes] == ["src/new.py"]
+        assert [pending_change.path for pending_change in pane.browser.changes] == ["src/new.py"]
         assert "src/old.py → src/new.py" in text_of(pane.browser.diff_view)
         assert on.screen.state.pending_hunk_count == 1
         await on.pilot.press("l")
@@ -139,18 +139,18 @@ async def test_what_is_not_confirmed_is_not_sent_and_can_be_judged_again(stage, 
         clock[0] += 1
         await on.pilot.press("r")
         await on.until(lambda: on.sent(c.HunkResolve))
-        assert [each.verdict for each in on.sent(c.HunkResolve)] == ["reject"]
+        assert [command.verdict for command in on.sent(c.HunkResolve)] == ["reject"]
 
 
 async def test_the_state_of_git_is_confirmed_too(stage, clock):
-    shown = q.GitPreviewAnswer(preview=GitPreview(root=".git", moves=("HEAD: 1 → 2",), commits=1, text=COMMIT))
+    answer = q.GitPreviewAnswer(preview=GitPreview(root=".git", moves=("HEAD: 1 → 2",), commits=1, text=COMMIT))
     events = [*recorded.opening(), e.LayersChanged(layers=("1",), bulks=(GIT,))]
-    async with stage(events, answers={q.GitPreviewQuery: shown}) as on:
+    async with stage(events, answers={q.GitPreviewQuery: answer}) as on:
         await reviewing(on, clock)
         await on.pilot.press("a")
         await on.until(lambda: isinstance(on.app.screen, ConfirmDialog))
-        text = "\n".join(str(each.content) for each in on.app.screen.query(Static))
-        assert all(each in text for each in ("HEAD: 1 → 2", "Improve [a]", "+new"))
+        text = "\n".join(str(widget.content) for widget in on.app.screen.query(Static))
+        assert all(phrase in text for phrase in ("HEAD: 1 → 2", "Improve [a]", "+new"))
         await on.pilot.pause(0.05)
         clock[0] += 1
         await on.pilot.press("y")
@@ -159,15 +159,15 @@ async def test_the_state_of_git_is_confirmed_too(stage, clock):
 
 
 async def test_n5_a_state_of_git_that_can_not_be_accepted_says_why_and_hears_no_yes(stage, clock):
-    shown = q.GitPreviewAnswer(
+    answer = q.GitPreviewAnswer(
         preview=GitPreview(root=".git", refused="commit 12 holds a.py other than you accepted it.")
     )
     events = [*recorded.opening(), e.LayersChanged(layers=("1",), bulks=(GIT,))]
-    async with stage(events, answers={q.GitPreviewQuery: shown}) as on:
+    async with stage(events, answers={q.GitPreviewQuery: answer}) as on:
         await reviewing(on, clock)
         await on.pilot.press("a")
         await on.until(lambda: isinstance(on.app.screen, ConfirmDialog))
-        assert "commit 12 holds a.py" in "\n".join(str(each.content) for each in on.app.screen.query(Static))
+        assert "commit 12 holds a.py" in "\n".join(str(widget.content) for widget in on.app.screen.query(Static))
         await on.pilot.pause(0.05)
         clock[0] += 1
         await on.pilot.press("y")
@@ -208,7 +208,7 @@ async def test_b_judges_all_of_a_command_or_a_turn(stage, clock):
         (verdict,) = on.sent(c.HunkResolve)
         assert (verdict.path, verdict.verdict, verdict.origin) == ("", "reject", Origin(command="npm install"))
         offered = on.screen.controllers.review.build_origin_options(changes[2])
-        assert [each.id for each in offered] == [
+        assert [option.id for option in offered] == [
             f"{verdict} {by}" for verdict in ("accept", "reject") for by in ("call", "todo", "turn")
         ]
         assert offered[2].label.endswith("turn 1")
@@ -229,7 +229,7 @@ async def test_p14_a_conflict_is_settled_place_by_place(stage, clock):
         text = "\n".join(view.render_line(y).text for y in range(view.count_rows()))
         assert all(words in text for words in ("my two", "TWO", "yours, on disk", "base, before both", "one"))
         await on.pilot.press("ctrl+s", "j", "m", "b")
-        assert [each and each.take for each in dialog._choices] == ["both", "mine"]
+        assert [choice and choice.take for choice in dialog._choices] == ["both", "mine"]
         await on.pilot.press("e")
         await on.pilot.pause(0.1)
         await on.pilot.press(*"own", "ctrl+s")
@@ -250,7 +250,7 @@ async def test_a_conflict_can_be_left_and_places_walked(stage, clock, leave):
     async with stage(proposed(change("src/a.py", conflict="edited")), answers=answers, size=(60, 16)) as on:
         dialog = await conflict(on, clock)
         await on.pilot.press("t", "t", "k", "j", "tab", "shift+tab", "m")
-        assert [each and each.take for each in dialog._choices] == ["theirs", "mine"]
+        assert [choice and choice.take for choice in dialog._choices] == ["theirs", "mine"]
         view = dialog.query_one(ConflictView)
         assert all(view.render_line(y).cell_length == view.size.width for y in range(view.count_rows()))
         await on.pilot.press(leave)
@@ -285,7 +285,7 @@ async def test_where_nothing_can_be_settled_that_is_said(stage, clock, answer):
     async with stage(proposed(change("src/a.py")), answers=answers) as on:
         await reviewing(on, clock)
         await on.pilot.press("t")
-        await on.until(lambda: any(isinstance(each, q.ConflictQuery) for each in on.client.queries))
+        await on.until(lambda: any(isinstance(query, q.ConflictQuery) for query in on.client.queries))
         await on.pilot.pause(0.1)
         assert on.app.screen is on.screen
         assert len(on.app._notifications) == 1
@@ -338,8 +338,8 @@ async def test_two_columns_take_the_whole_window_or_say_how_wide_it_has_to_be(st
         assert not view.is_split
         await on.pilot.press("v")
         if size[0] == 80:
-            told = "Two columns need a window of 101 columns; this one has 80."
-            await on.until(lambda: told in [each.message for each in on.app._notifications])
+            notice = "Two columns need a window of 101 columns; this one has 80."
+            await on.until(lambda: notice in [notification.message for notification in on.app._notifications])
             return
         await on.until(lambda: view.is_split)
         assert not on.screen.query_one("#centre").region

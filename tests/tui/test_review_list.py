@@ -48,7 +48,7 @@ def test_few_files_stand_alone_and_many_below_their_directories():
     rows = build_rows([*many, change("top.py")], ())
     assert [row.name for row in rows if row.kind == "directory"] == ["src/a", "src/b"]
     assert len(rows) == 43
-    closed = build_rows([*many, change("top.py")], (), toggled={"src/a"})
+    closed = build_rows([*many, change("top.py")], (), toggled_names={"src/a"})
     assert len(closed) == 23
 
 
@@ -61,7 +61,7 @@ def test_a_directory_with_few_files_has_no_row_and_one_row_stands_for_all_that_i
         ("src/core/wide", 1, 5),
     ]
     assert ("src/core/a/one.py", "src/core") in [(row.name, row.below) for row in rows]
-    closed = build_rows([*many, *wide, change("docs/a.md")], (), toggled={"src/core"})
+    closed = build_rows([*many, *wide, change("docs/a.md")], (), toggled_names={"src/core"})
     assert names(closed) == ["f docs/a.md", "d src/core"]
 
 
@@ -88,13 +88,13 @@ async def test_what_stands_behind_a_name_gives_way_first_and_says_that_it_goes_o
 
 
 def test_a_deleted_directory_is_one_line_that_can_be_opened():
-    gone = [change(f"dist/sub/{number}.js", "delete") for number in range(12)]
-    rows = build_rows([*gone, change("src/a.py")], ())
+    deletions = [change(f"dist/sub/{number}.js", "delete") for number in range(12)]
+    rows = build_rows([*deletions, change("src/a.py")], ())
     assert names(rows) == ["d dist", "f src/a.py"]
     assert (rows[0].is_deleted, rows[0].members) == (True, tuple(range(12)))
-    assert len(build_rows([*gone, change("src/a.py")], (), toggled={"dist"})) == 14
-    kept = build_rows([*gone, change("dist/index.js")], ())
-    assert names(kept) == ["f dist/index.js", "d dist/sub"]
+    assert len(build_rows([*deletions, change("src/a.py")], (), toggled_names={"dist"})) == 14
+    other_rows = build_rows([*deletions, change("dist/index.js")], ())
+    assert names(other_rows) == ["f dist/index.js", "d dist/sub"]
 
 
 def test_words_find_paths_commands_and_bulks():
@@ -107,7 +107,7 @@ def test_words_find_paths_commands_and_bulks():
 async def test_a_directory_with_nothing_left_in_it_is_no_bulk(stage):
     empty = Bulk(root=".vscode", kind="generated", files=0, bytes=0)
     async with stage([*recorded.opening(), e.LayersChanged(layers=("1",), bulks=(MODULES, empty))]) as on:
-        assert [each.root for each in on.screen.state.bulks] == ["node_modules"]
+        assert [bulk.root for bulk in on.screen.state.bulks] == ["node_modules"]
 
 
 @pytest.mark.parametrize(
@@ -176,10 +176,10 @@ async def test_rows_of_the_list_are_judged_with_the_keys_of_hunks():
         assert resolved(app)[1][2] == "reject"
         assert (app.posted[-1].root, app.posted[-1].verdict) == ("node_modules", "reject")
         await settle(pilot, "r")
-        assert sum(isinstance(each, review_messages.BulkResolved) for each in app.posted) == 1
+        assert sum(isinstance(message, review_messages.BulkResolved) for message in app.posted) == 1
         app.pane.reopen("node_modules")
         await settle(pilot, "r")
-        assert sum(isinstance(each, review_messages.BulkResolved) for each in app.posted) == 2
+        assert sum(isinstance(message, review_messages.BulkResolved) for message in app.posted) == 2
 
 
 async def test_a_directory_is_judged_without_what_is_red_in_it():
@@ -205,9 +205,9 @@ async def test_n16a_a_directory_that_moved_is_one_row_that_says_so():
         app.pane.set_changes((*moved, change("zz/a.py"), change("zz/b.py", "rename", renamed_from="c.py"), *zz))
         app.now += 1
         await settle(pilot, "l", "g")
-        shown = drawn(app.query_one(ChangeList))
-        assert shown[0].split("▾ ")[1].split("  ") == ["pkg/ → new/pkg/", "100 files renamed"]
-        assert any(line.split("▾ ")[-1].startswith("zz/  4 files") and "renamed" not in line for line in shown)
+        lines = drawn(app.query_one(ChangeList))
+        assert lines[0].split("▾ ")[1].split("  ") == ["pkg/ → new/pkg/", "100 files renamed"]
+        assert any(line.split("▾ ")[-1].startswith("zz/  4 files") and "renamed" not in line for line in lines)
         await settle(pilot, "a")
         (asked,) = app.posted
         assert (len(asked.paths), asked.verdict) == (100, "accept")

@@ -67,11 +67,13 @@ def test_the_review_looks_as_it_did(snap_compare, diffs, size, before):
 def build_notebook_diff() -> ChangeDiff:
     """A notebook of which a cell was edited, one is gone, and one is new."""
     base = read_notebook("nbformat_4_5")
-    cell = next(each for each in parse_notebook("", base).cells if each.outputs)
+    cell = next(candidate for candidate in parse_notebook("", base).cells if candidate.outputs)
     pending = replace_source(parse_notebook("", base), cell, cell.source.replace("(", "(1, ", 1))
     pending = delete_cell(parse_notebook("", pending), parse_notebook("", pending).cells[1])
-    made = "## New\n\nof *two* lines"
-    pending = insert_cell(parse_notebook("", pending), len(parse_notebook("", pending).cells), "markdown", made, {})
+    cell_source = "## New\n\nof *two* lines"
+    pending = insert_cell(
+        parse_notebook("", pending), len(parse_notebook("", pending).cells), "markdown", cell_source, {}
+    )
     pending = pending.replace(parse_notebook("", pending).cells[-1].id.encode(), b"0badcafe")
     state = FileState(blob="b", size=len(base))
     change = replace(PRICES.change, path="pages/course.ipynb", hunks=compute_hunks(base, pending), base=state)
@@ -144,8 +146,8 @@ async def listed(pilot: Pilot[None]) -> None:
 
 async def listed_in_bulk(pilot: Pilot[None]) -> None:
     pane = pilot.app.query_one("ReviewPane")
-    made = Origin(command="python -m tools.vendor --all --refresh && git add -A")
-    big = Bulk(root="data/prices.csv", kind="large", files=1, bytes=76_000_000, origin=made)
+    origin = Origin(command="python -m tools.vendor --all --refresh && git add -A")
+    big = Bulk(root="data/prices.csv", kind="large", files=1, bytes=76_000_000, origin=origin)
     inside = replace(big, root="vendor/lib", kind="generated", files=300, risk="makes git run what it says")
     pane.browser.set_surroundings(
         (replace(big, conflict="It was edited on disk meanwhile."), inside, GIT), {}, {}, ({}, {})
@@ -165,7 +167,7 @@ async def settling(pilot: Pilot[None]) -> None:
 
 async def consenting(pilot: Pilot[None]) -> None:
     about = "It changes what the agent may do, or what it is told. Look at each line of it before you accept."
-    pilot.app.push_screen(ConfirmDialog("Accept AGENTS.md?", "accept it", about=about, no="leave it pending"))
+    pilot.app.push_screen(ConfirmDialog("Accept AGENTS.md?", "accept it", explanation=about, no="leave it pending"))
     await painted(pilot)
 
 

@@ -22,14 +22,14 @@ TESTED = Check(call="c7", command="pytest -q", exit_code=0, kind="tests")
 async def test_p_shows_the_output_of_the_check_and_what_it_proves(stage, clock, call, said):
     ran = d.TerminalCommandMetadata(command="pytest -q", exit_code=0, output="2 passed in 0.1s", tool_call_id=call)
     check = replace(TESTED, command="pytest -q" if call == "c7" else "pytest -q tests")
-    shown = e.DocumentFinished(document=d.TerminalCommandDocument(id="f9", sequence=1, metadata=ran))
-    events = [*proposed(change("src/a.py", check=check)), shown]
+    proof_event = e.DocumentFinished(document=d.TerminalCommandDocument(id="f9", sequence=1, metadata=ran))
+    events = [*proposed(change("src/a.py", check=check)), proof_event]
     async with stage(events, answers={q.DiffQuery: diff("src/a.py")}) as on:
         await reviewing(on, clock)
         await on.pilot.press("p")
         await on.until(lambda: on.app.screen is not on.screen)
         await on.pilot.pause(0.05)
-        page = "\n".join(str(each.render()) for each in on.app.screen.query("Static"))
+        page = "\n".join(str(widget.render()) for widget in on.app.screen.query("Static"))
         assert "✓ tests passed" in page
         assert f"$ {check.command}" in page
         assert said in page
@@ -40,8 +40,8 @@ async def test_p_says_how_to_get_a_proof_where_there_is_none(stage, clock):
         await reviewing(on, clock)
         await on.pilot.press("p")
         await on.until(lambda: on.app._notifications)
-        (told,) = (each.message for each in on.app._notifications)
-        assert told.startswith("Nothing has checked src/a.py as it is. Tests,")
+        (notice,) = (notification.message for notification in on.app._notifications)
+        assert notice.startswith("Nothing has checked src/a.py as it is. Tests,")
 
 
 async def test_the_tab_counts_what_waits_as_the_status_line_does(stage, clock):
@@ -54,7 +54,7 @@ async def test_the_tab_counts_what_waits_as_the_status_line_does(stage, clock):
 async def test_a_review_begins_anew_with_the_turn_after_all_is_judged():
     def verdict(number: int) -> e.VerdictGiven:
         state = FileState()
-        given = VerdictRecord(
+        verdict_record = VerdictRecord(
             id=f"v{number}",
             path=PRICES.change.path,
             verdict="accept",
@@ -64,7 +64,7 @@ async def test_a_review_begins_anew_with_the_turn_after_all_is_judged():
             pending_before=state,
             pending_after=state,
         )
-        return e.VerdictGiven(verdict=given)
+        return e.VerdictGiven(verdict=verdict_record)
 
     view = ViewState()
     turn = e.TurnStarted(prompt="go", mode="agent", model="m")
@@ -75,5 +75,5 @@ async def test_a_review_begins_anew_with_the_turn_after_all_is_judged():
     seen = []
     for seq, event in enumerate(log, 1):
         show_event(view, e.Envelope(session="s", seq=seq, turn=f"t{seq}", at=0, event=event))
-        seen.append([each.id for each in view.judged])
+        seen.append([verdict_record.id for verdict_record in view.judged])
     assert seen[5:] == [["v1", "v2", "v3"], ["v1", "v3"], ["v1", "v3"], []]

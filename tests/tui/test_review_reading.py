@@ -22,7 +22,7 @@ COMMENTS = [
 
 @pytest.mark.parametrize("send", ["s", "ctrl+s"])
 async def test_comments_are_looked_at_removed_and_sent(stage, clock, send):
-    events = [*proposed(change("src/a.py")), *(e.HunkCommented(comment=each) for each in COMMENTS)]
+    events = [*proposed(change("src/a.py")), *(e.HunkCommented(comment=comment) for comment in COMMENTS)]
     async with stage(events, answers={q.DiffQuery: diff("src/a.py")}) as on:
         await reviewing(on, clock)
         await on.pilot.press("S")
@@ -45,17 +45,19 @@ async def test_comments_are_looked_at_removed_and_sent(stage, clock, send):
     ("down_up_edit", "drop", "leave"), [(("j", "k", "e"), "d", "escape"), (("down", "up", "enter"), "delete", "q")]
 )
 async def test_comments_are_walked_both_ways_changed_and_left(stage, clock, down_up_edit, drop, leave):
-    events = [*proposed(change("src/a.py")), *(e.HunkCommented(comment=each) for each in COMMENTS)]
+    events = [*proposed(change("src/a.py")), *(e.HunkCommented(comment=comment) for comment in COMMENTS)]
     async with stage(events, answers={q.DiffQuery: diff("src/a.py")}) as on:
         await reviewing(on, clock)
         await on.pilot.press("S")
         await on.until(lambda: type(on.app.screen).__name__ == "CommentsDialog")
         await on.pilot.press(*down_up_edit, *" Now.", "enter")
         await on.until(lambda: on.sent(c.HunkComment))
-        assert [(each.path, each.text) for each in on.sent(c.HunkComment)] == [("src/a.py", "Why [/red]? Now.")]
+        assert [(command.path, command.text) for command in on.sent(c.HunkComment)] == [
+            ("src/a.py", "Why [/red]? Now.")
+        ]
         await on.pilot.press("down", drop)
         await on.until(lambda: len(on.sent(c.HunkComment)) == 2)
-        assert [(each.path, each.text) for each in on.sent(c.HunkComment)[1:]] == [("src/b.py", "")]
+        assert [(command.path, command.text) for command in on.sent(c.HunkComment)[1:]] == [("src/b.py", "")]
         await on.pilot.press(leave)
         await on.until(lambda: on.app.screen is on.screen)
         assert on.sent(c.CommentsSend) == []

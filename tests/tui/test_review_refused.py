@@ -29,7 +29,7 @@ async def test_what_is_in_conflict_is_not_accepted_and_the_cursor_stays_with_the
         assert not app.posted
         assert f"{TESTS.change.path}: Not accepted" in str(app.query_one(".review--conflict").render())
         await settle(pilot, "enter", "r")
-        assert [each.verdict for each in app.posted] == ["reject"]
+        assert [message.verdict for message in app.posted] == ["reject"]
 
 
 @pytest.mark.parametrize("refuse", ["conflict", "fault"])
@@ -45,8 +45,8 @@ async def test_a_verdict_that_nothing_comes_of_brings_the_cursor_back_to_what_wa
         await settle(pilot)
         assert app.pane.browser._get_path() == TESTS.change.path
         assert not app.pane._sent.hunks
-        said = "Not accepted: It was edited." if refuse == "conflict" else "Not done: The disk is full."
-        assert said in str(app.query_one(".review--conflict").render())
+        expected_text = "Not accepted: It was edited." if refuse == "conflict" else "Not done: The disk is full."
+        assert expected_text in str(app.query_one(".review--conflict").render())
         app.pane.show_refused({PRICES.change.path: "Of an earlier day."})
         assert app.pane.browser._get_path() == TESTS.change.path
 

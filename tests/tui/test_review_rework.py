@@ -22,12 +22,12 @@ TOLD = Comment(path=PATH, hunk=HUNKS[1].id, text="Why a list?", start=HUNKS[1].n
 
 
 def wanted(app: ReviewApp) -> list[object]:
-    return [each for each in app.posted if isinstance(each, Command) and not isinstance(each, HunkResolve)]
+    return [command for command in app.posted if isinstance(command, Command) and not isinstance(command, HunkResolve)]
 
 
 def around(app: ReviewApp, *comments: Comment) -> None:
     app.pane.browser.set_surroundings(
-        (), {(each.path, each.hunk): each for each in comments}, {}, ({"t1": 3}, {"d": "Round half up"})
+        (), {(comment.path, comment.hunk): comment for comment in comments}, {}, ({"t1": 3}, {"d": "Round half up"})
     )
     app.pane.set_changes(app.changes)
 
@@ -112,10 +112,10 @@ async def test_the_lines_around_an_edited_hunk_fill_the_pane_however_long_it_get
         editor, browser = app.query_one(HunkEditor), app.pane.browser
         above, below = app.query(EditorContext)
         for _ in range(2):
-            shown = [*str(above.render()).split("\n"), *editor.text.split("\n"), *str(below.render()).split("\n")]
+            lines = [*str(above.render()).split("\n"), *editor.text.split("\n"), *str(below.render()).split("\n")]
             parts = above.size.height + editor.size.height + below.size.height
-            assert len(shown) == parts >= browser.size.height - 3  # progress, origin, and what may be a warning
-            assert shown[: above.size.height][-1] == "100  above = 99"
+            assert len(lines) == parts >= browser.size.height - 3  # progress, origin, and what may be a warning
+            assert lines[: above.size.height][-1] == "100  above = 99"
             assert str(below.render()).startswith("103  z")
             await settle(pilot, "enter", "enter")
 
@@ -133,16 +133,16 @@ async def test_the_lines_around_a_hunk_at_the_end_of_a_file_are_those_above_it()
 
 async def test_the_colours_of_an_edited_hunk_are_those_of_the_theme():
     def list_colours(editor: HunkEditor) -> set[object]:
-        return {each.style.color for each in editor.render_line(0) if each.style and each.text.strip()}
+        return {segment.style.color for segment in editor.render_line(0) if segment.style and segment.text.strip()}
 
     text = "if x: return 'x'\n"
     edited = HunkAnswer(path=PATH, hunk=HUNKS[0].id, text=text, start=5, language="python")
-    found = []
+    colour_sets = []
     for switches in (True, False):
         app = ReviewApp()
         async with app.run_test(size=(120, 40)) as pilot:
-            for each in app.appearance.build_themes():
-                app.register_theme(each)
+            for theme in app.appearance.build_themes():
+                app.register_theme(theme)
             app.theme = "agent-dark" if switches else "agent-light"
             await settle(pilot)
             await app.pane.edit_hunk(edited)
@@ -150,9 +150,9 @@ async def test_the_colours_of_an_edited_hunk_are_those_of_the_theme():
             before = list_colours(app.query_one(HunkEditor))
             app.theme = "agent-light"
             await settle(pilot)
-            found.append(list_colours(app.query_one(HunkEditor)))
-            assert (before != found[-1]) == switches
-    assert found[0] == found[1]
+            colour_sets.append(list_colours(app.query_one(HunkEditor)))
+            assert (before != colour_sets[-1]) == switches
+    assert colour_sets[0] == colour_sets[1]
 
 
 @pytest.mark.parametrize("text", ["", "x", "x\n", "x\n\n", "\n"])
@@ -266,8 +266,8 @@ async def test_a_line_says_where_the_change_came_from_and_whether_it_was_checked
     async with app.run_test(size=(120, 40)) as pilot:
         around(app)
         await settle(pilot)
-        shown = str(app.query_one(".review--origin").render())
-        assert all(word in shown for word in words)
+        origin_text = str(app.query_one(".review--origin").render())
+        assert all(word in origin_text for word in words)
 
 
 async def test_the_line_cuts_commands_once_and_leaves_nothing_half_said():
@@ -278,15 +278,15 @@ async def test_the_line_cuts_commands_once_and_leaves_nothing_half_said():
         around(app)
         await settle(pilot)
         line = app.query_one(".review--origin")
-        shown = str(line.render()).rstrip()
-        assert len(shown) <= 80
-        assert shown.count("…`") == 2
-        assert shown.endswith("turn 3")
+        origin_text = str(line.render()).rstrip()
+        assert len(origin_text) <= 80
+        assert origin_text.count("…`") == 2
+        assert origin_text.endswith("turn 3")
         await pilot.resize_terminal(50, 24)
         await settle(pilot)
-        shown = str(line.render()).rstrip()
-        assert shown.endswith("…`")
-        assert len(shown) <= 50
+        origin_text = str(line.render()).rstrip()
+        assert origin_text.endswith("…`")
+        assert len(origin_text) <= 50
 
 
 async def test_a_red_change_says_why_and_a_labelled_one_only_that():

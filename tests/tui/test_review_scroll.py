@@ -28,7 +28,7 @@ def record(diff: ChangeDiff, *hunks: int, verdict: str = "accept") -> VerdictRec
         id=f"v{hunks}",
         path=diff.change.path,
         verdict=verdict,  # type: ignore[arg-type]
-        hunks=tuple(diff.change.hunks[each] for each in hunks),
+        hunks=tuple(diff.change.hunks[index] for index in hunks),
         base_before=STATE,
         base_after=STATE,
         pending_before=STATE,
@@ -42,7 +42,7 @@ def judged(app: ReviewApp, *records: VerdictRecord) -> None:
 
 
 def many_files(count: int) -> list[ChangeDiff]:
-    body = "\n".join(f"line {each}" for each in range(80))
+    body = "\n".join(f"line {index}" for index in range(80))
     return [diff_of(f"src/{number:03}.py", [(" ", body), ("-+", f"old=>new {number}")]) for number in range(count)]
 
 
@@ -50,16 +50,16 @@ async def test_files_stand_below_each_other_and_the_header_of_the_first_one_stay
     app = ReviewApp([PRICES, ADDED, TESTS])
     async with app.run_test(size=(120, 24)) as pilot:
         view = await settle(pilot)
-        shown = text_of(view)
-        assert shown.index("src/shop/prices.py") < shown.index("hunk 1/4")
+        view_text = text_of(view)
+        assert view_text.index("src/shop/prices.py") < view_text.index("hunk 1/4")
         view.scroll_to(y=12, animate=False)
         await settle(pilot)
         assert "src/shop/prices.py" in view.render_line(0).text
         assert "src/shop/prices.py" not in text_of(view).split("\n", 1)[1]
         view.scroll_end(animate=False)
         await settle(pilot)
-        shown = text_of(view)
-        assert shown.index("rounding.py") < shown.index("tests/test_prices.py")
+        view_text = text_of(view)
+        assert view_text.index("rounding.py") < view_text.index("tests/test_prices.py")
 
 
 async def test_only_files_that_come_near_are_loaded():
@@ -120,8 +120,12 @@ async def test_a_settled_file_leaves_its_rows_where_it_was():
         await settle(pilot)
         del app.diffs[ADDED.change.path]
         judged(app, record(ADDED, 0))
-        shown = text_of(await settle(pilot))
-        assert shown.index("hunk 4/4") < shown.index("✓ written rounding.py:1 · u") < shown.index("test_prices.py")
+        view_text = text_of(await settle(pilot))
+        assert (
+            view_text.index("hunk 4/4")
+            < view_text.index("✓ written rounding.py:1 · u")
+            < view_text.index("test_prices.py")
+        )
 
 
 async def test_an_empty_review_says_what_became_of_it():
@@ -130,11 +134,11 @@ async def test_an_empty_review_says_what_became_of_it():
         await settle(pilot)
         app.diffs.clear()
         judged(app, record(PRICES, 0, 1, 2), record(PRICES, 3, verdict="reject"))
-        shown = text_of(await settle(pilot))
-        assert "Accepted 3, rejected 1" in shown
-        assert "u undoes" in shown
-        kept = Bulk(root="node_modules", kind="generated", files=3, bytes=9)
-        app.pane.browser.set_surroundings((kept,), {}, {}, ({}, {}))
+        view_text = text_of(await settle(pilot))
+        assert "Accepted 3, rejected 1" in view_text
+        assert "u undoes" in view_text
+        bulk = Bulk(root="node_modules", kind="generated", files=3, bytes=9)
+        app.pane.browser.set_surroundings((bulk,), {}, {}, ({}, {}))
         judged(app, record(PRICES, 0))
         assert "Accepted 1" in text_of(await settle(pilot))
         assert "1 in bulk (l)" in str(app.query_one(".review--progress").render())
@@ -159,7 +163,7 @@ async def test_few_changes_get_as_much_context_as_there_is_room_for():
     class Roomy(ReviewApp):
         async def load(self, path: str, context: int) -> ChangeDiff | None:
             asked.append(context)
-            lines = "\n".join(f"line {each}" for each in range(context))
+            lines = "\n".join(f"line {index}" for index in range(context))
             return diff_of(path, [(" ", lines), ("-+", "a=>b"), (" ", lines)])
 
     app = Roomy([TESTS])
@@ -190,10 +194,10 @@ async def test_a_pane_without_the_focus_is_dim():
     async with app.run_test(size=(120, 40)) as pilot:
         view = await settle(pilot)
         head = view.find_hunk_rows(0)[0]
-        bright = [each.style for each in view.render_line(head)]
+        bright = [segment.style for segment in view.render_line(head)]
         app.set_focus(None)
         await settle(pilot)
-        assert [each.style for each in view.render_line(head)] != bright
+        assert [segment.style for segment in view.render_line(head)] != bright
 
 
 async def test_capital_p_asks_for_what_tests_have_proven_and_p_for_the_proof():
@@ -203,9 +207,9 @@ async def test_capital_p_asks_for_what_tests_have_proven_and_p_for_the_proof():
     app = ReviewApp([proven, compiled, red])
     async with app.run_test(size=(120, 40)) as pilot:
         view = await settle(pilot, "P", "p")
-        asked = [each for each in app.posted if isinstance(each, messages.ProvenVerdictRequested)]
-        assert [[each.path for each in one.changes] for one in asked] == [[PRICES.change.path]]
-        proofs = [each.change.path for each in app.posted if isinstance(each, messages.ProofRequested)]
+        asked = [request for request in app.posted if isinstance(request, messages.ProvenVerdictRequested)]
+        assert [[change.path for change in one.changes] for one in asked] == [[PRICES.change.path]]
+        proofs = [message.change.path for message in app.posted if isinstance(message, messages.ProofRequested)]
         assert proofs == [PRICES.change.path]
         assert "✓ passed" in view.render_line(0).text
         assert "✓ compiled" in text_of(view)
@@ -218,7 +222,7 @@ async def test_a_click_on_the_mark_of_a_check_shows_its_proof_and_on_another_mar
         view = await settle(pilot)
         place = view.render_line(0).text.index("passed")
         await pilot.click(DiffView, offset=(place, 0))
-        assert [each.change.path for each in app.posted if isinstance(each, messages.ProofRequested)] == [
+        assert [message.change.path for message in app.posted if isinstance(message, messages.ProofRequested)] == [
             PRICES.change.path
         ]
         app.diffs[PRICES.change.path] = replace(proven, change=replace(proven.change, risk="runs by itself"))
@@ -237,8 +241,13 @@ def test_files_stand_by_what_they_were_changed_for_and_what_nobody_asked_for_fir
         change("prices.py", origin=Origin(turn="t1", command="sed -i s/a/b/ prices.py")),
         change("zz/AGENTS.md", protected=True, origin=Origin(turn="t2", todo="d")),
     )
-    found, names = arrange_by_intent(changes, wishes)
-    assert [each.path for each in found] == ["lock.json", "prices.py", "zz/AGENTS.md", "a.py"]
+    ordered_changes, names = arrange_by_intent(changes, wishes)
+    assert [ordered_change.path for ordered_change in ordered_changes] == [
+        "lock.json",
+        "prices.py",
+        "zz/AGENTS.md",
+        "a.py",
+    ]
     assert list(names.values()) == [
         "todo “Write the page”",
         NOT_ASKED_FOR,
@@ -253,9 +262,9 @@ async def test_an_intent_stands_above_its_first_file():
     async with app.run_test(size=(120, 60)) as pilot:
         app.pane.browser.set_review((), dict.fromkeys((PRICES.change.path, ADDED.change.path), "“Round”"))
         app.pane.set_changes(app.changes)
-        shown = text_of(await settle(pilot))
-        assert shown.count("“Round”") == 1
-        assert shown.index("“Round”") < shown.index("prices.py")
+        view_text = text_of(await settle(pilot))
+        assert view_text.count("“Round”") == 1
+        assert view_text.index("“Round”") < view_text.index("prices.py")
 
 
 async def test_the_text_of_a_removed_file_is_copied_from_where_it_was_marked():
@@ -279,15 +288,15 @@ async def test_a_hunk_is_edited_in_colours_between_the_lines_around_it():
             HunkAnswer(path=PRICES.change.path, hunk=hunk.id, text=text, start=10, language="python")
         )
         await settle(pilot)
-        above, below = (str(each.render()) for each in app.query(EditorContext))
+        above, below = (str(widget.render()) for widget in app.query(EditorContext))
         assert above.split("\n")[0].strip() == PRICES.change.path
         assert above.split("\n")[-1] == " 9      def __init__(self) -> None:"
         assert below.split("\n")[0].strip() == "11"
         editor = app.query_one(HunkEditor)
         row = editor.render_line(0)
         assert row.text.startswith("10          self.items")
-        assert len({each.style.color for each in row if each.style and each.text.strip()}) > 1
+        assert len({segment.style.color for segment in row if segment.style and segment.text.strip()}) > 1
         await pilot.press("escape")
         await settle(pilot)
         assert view.display
-        assert not any(each.display for each in app.query(EditorContext))
+        assert not any(widget.display for widget in app.query(EditorContext))

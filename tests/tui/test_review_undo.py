@@ -17,7 +17,7 @@ def shown(app: ReviewApp) -> tuple[str, int]:
 
 
 def moved_on(app: ReviewApp, *diffs: ChangeDiff) -> None:
-    app.diffs = {each.change.path: each for each in diffs}
+    app.diffs = {diff.change.path: diff for diff in diffs}
     app.pane.set_changes(app.changes)
 
 
@@ -61,7 +61,7 @@ async def test_files_stand_by_path_whatever_the_order_of_their_events(stage):
         await on.until(lambda: on.panes.side is not None)
         await on.emit(e.ChangeResolved(path="a.py"), e.ChangeProposed(change=recorded.change("a.py")))
         review = on.panes.side.get_pane("review")
-        assert [each.path for each in review.browser.changes] == ["a.py", "m.py", "z.py"]
+        assert [change.path for change in review.browser.changes] == ["a.py", "m.py", "z.py"]
 
 
 async def test_a_refused_verdict_can_be_given_again(stage):
@@ -80,7 +80,7 @@ async def test_a_refused_verdict_can_be_given_again(stage):
         await on.pilot.press("a")
         await on.until(lambda: on.sent(c.HunkResolve))
         await on.until(lambda: not review._sent.hunks.get(path))
-        assert [each.message for each in on.app._notifications] == ["That hunk is gone."]
+        assert [notification.message for notification in on.app._notifications] == ["That hunk is gone."]
 
 
 async def test_a_change_that_can_not_be_read_says_why(stage):

@@ -89,7 +89,7 @@ async def test_a_prompt_is_chosen_looked_at_and_gone_back_to(stage, key, what, p
         await on.pilot.press("f5")
         await chosen(on, key)
         await on.until(lambda: on.sent(c.CheckpointRestore))
-        assert [(each.id, each.what) for each in on.sent(c.CheckpointRestore)] == [(EARLY.id, what)]
+        assert [(command.id, command.what) for command in on.sent(c.CheckpointRestore)] == [(EARLY.id, what)]
         await on.pilot.pause(0.05)
         assert on.prompt.text == prompt
 
@@ -103,8 +103,8 @@ async def test_the_list_says_what_enter_does_and_what_was_left_comes_back_as_it_
         assert "enter shows" in str(on.app.screen.query_one(".dialog-about").render())
         await on.pilot.press("enter")
         await on.until(lambda: isinstance(on.app.screen, RewindDialog))
-        told = str(on.app.screen.query_one("VerticalScroll > Static").render())
-        assert told.startswith("conversation  as it was before you went back\n")
+        preview_text = str(on.app.screen.query_one("VerticalScroll > Static").render())
+        assert preview_text.startswith("conversation  as it was before you went back\n")
 
 
 async def test_what_is_written_in_the_prompt_stays_there(stage):
@@ -136,7 +136,9 @@ async def test_a_refusal_is_told_and_the_prompt_stays_empty(stage):
         await on.all_shown()
         await on.pilot.press("f5")
         await chosen(on, "b")
-        await on.until(lambda: any("a turn is running" in each.message for each in on.app._notifications))
+        await on.until(
+            lambda: any("a turn is running" in notification.message for notification in on.app._notifications)
+        )
         assert on.prompt.text == ""
 
 
@@ -167,7 +169,7 @@ async def test_escape_twice_does_not_go_back_with_words_in_the_prompt_or_while_a
         await on.until(lambda: on.sent(c.TurnInterrupt))
         await on.pilot.pause(0.05)
         assert on.app.screen is on.screen
-        assert not any(isinstance(each, q.CheckpointsQuery) for each in on.client.queries)
+        assert not any(isinstance(query, q.CheckpointsQuery) for query in on.client.queries)
 
 
 async def test_without_a_checkpoint_there_is_nothing_to_go_back_to(stage):
@@ -175,7 +177,9 @@ async def test_without_a_checkpoint_there_is_nothing_to_go_back_to(stage):
         await on.all_shown()
         on.prompt.text = "/rewind "
         await on.pilot.press("enter")
-        await on.until(lambda: any("nothing to go back to" in each.message for each in on.app._notifications))
+        await on.until(
+            lambda: any("nothing to go back to" in notification.message for notification in on.app._notifications)
+        )
         assert on.app.screen is on.screen
 
 

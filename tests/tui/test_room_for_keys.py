@@ -52,7 +52,7 @@ async def test_m6_every_key_is_seen_beside_a_long_command_and_all_of_the_rest_ca
             await on.until(lambda: subject.scroll_offset.y + details.scroll_offset.y == 1)
         await on.pilot.press("up")
         await on.pilot.press("y")
-        await on.until(lambda: any(isinstance(each, commands.ApprovalAnswer) for each in on.client.commands))
+        await on.until(lambda: any(isinstance(command, commands.ApprovalAnswer) for command in on.client.commands))
 
 
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)])
@@ -65,6 +65,6 @@ async def test_i1_the_keys_of_trust_are_seen_below_its_hooks_and_what_has_no_roo
         await on.until(lambda: bar.size.height)
         drawn = [bar.render_line(y).text for y in range(bar.size.height)]
         assert "y/f3 trust it   n/f4 not now" in drawn[-1]
-        shown = sum("guard-number-" in line for line in drawn)
-        assert shown
-        assert any(f"and {9 - shown} more: agent-tui hooks list" in line for line in drawn)
+        hook_count = sum("guard-number-" in line for line in drawn)
+        assert hook_count
+        assert any(f"and {9 - hook_count} more: agent-tui hooks list" in line for line in drawn)

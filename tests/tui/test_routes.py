@@ -59,7 +59,9 @@ async def test_an_effort_is_set_by_its_name_and_a_wrong_one_is_told(stage):
         on.client.commands.clear()
         on.prompt.text = "/effort huge"
         on.prompt.submit()
-        await on.until(lambda: any("no effort 'huge'" in each.message for each in on.app._notifications))
+        await on.until(
+            lambda: any("no effort 'huge'" in notification.message for notification in on.app._notifications)
+        )
         assert on.sent(c.EffortSet) == []
 
 
@@ -69,7 +71,7 @@ async def test_an_effort_is_chosen_from_a_list_that_says_what_the_model_has(stag
         await on.pilot.press(*keys)
         await opened(on, "PickerDialog")
         options = on.app.screen.query_one(OptionList)
-        lines = [str(each.prompt) for each in options.options]
+        lines = [str(option.prompt) for option in options.options]
         assert [line.rstrip() for line in lines if "●" in line] == ["● high"]
         assert [line.split()[0] for line in lines if "not of this model" in line] == ["none", "minimal", "xhigh"]
         await on.pilot.press("down", "down", "enter")
@@ -101,7 +103,7 @@ async def test_the_page_says_who_does_what_and_what_it_cost(stage, keys):
         await on.pilot.press(*keys)
         await opened(on, "PageDialog")
     text = str(render_routes(TABLE, 90))
-    for said in (
+    for phrase in (
         "chat          anthropic/claude-opus-5-5",
         "effort high, window 1.0M, price known",
         "else openai/gpt-6.1-sol, ollama/qwen3:8b",
@@ -111,7 +113,7 @@ async def test_the_page_says_who_does_what_and_what_it_cost(stage, keys):
         "900 in, 50 out, cost not known",
         "This session: 44.2k tokens, $0.0831 and what is not known",
     ):
-        assert said in text
+        assert phrase in text
     assert max(map(len, str(render_routes(TABLE, 50)).splitlines())) <= 50
 
 

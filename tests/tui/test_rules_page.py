@@ -26,7 +26,7 @@ def said(on, name):
 
 def rows(on):
     options = on.app.screen.query_one(OptionList)
-    return [str(options.get_option_at_index(each).prompt).split() for each in range(options.option_count)]
+    return [str(options.get_option_at_index(index).prompt).split() for index in range(options.option_count)]
 
 
 async def test_rules_that_were_told_come_first_and_each_says_why(stage):
@@ -56,7 +56,7 @@ async def test_a_rule_of_the_project_is_read_in_the_preview_and_others_say_where
         await on.until(lambda: "/memory" in said(on, "reason"))
         await on.pilot.press("k", key)
         await on.until(lambda: on.app.screen is on.screen)
-        await on.until(lambda: any(isinstance(each, FileQuery) for each in on.client.queries))
+        await on.until(lambda: any(isinstance(query, FileQuery) for query in on.client.queries))
         assert on.client.queries[-1].path == ".cursor/rules/style.mdc"
 
 

@@ -62,8 +62,8 @@ FILE = FileAnswer(path="src/main.py", text=CODE, language="python", size=len(COD
 class IndexedClient(ScriptedClient):
     """Finds the hits in which the words stand; `hold` keeps answers back."""
 
-    def __init__(self, *given: Any, status: IndexStatus = READY, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, status: IndexStatus = READY, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self.status = status
         self.hold: asyncio.Event | None = None
         self.related_from: int | None = None
@@ -76,9 +76,9 @@ class IndexedClient(ScriptedClient):
             await self.hold.wait()
         words = query.text.lower().split()
         kinds = {"symbols": ("method", "function"), "text": ("text",)}.get(query.kind, ())
-        texts = [(each, f"{each.path} {each.symbol} {each.text}".lower()) for each in HITS]
-        found = [each for each, text in texts if all(word in text for word in words)]
-        hits = tuple(x for x in found if not kinds or x.kind in kinds)
+        texts = [(hit, f"{hit.path} {hit.symbol} {hit.text}".lower()) for hit in HITS]
+        matches = [hit for hit, text in texts if all(word in text for word in words)]
+        hits = tuple(x for x in matches if not kinds or x.kind in kinds)
         return SearchAnswer(hits=hits, related_from=self.related_from if hits else None, status=self.status)
 
 
@@ -94,7 +94,7 @@ def indexed(stage, monkeypatch):
 
 
 def asked(on) -> list[tuple[str, str]]:
-    return [(each.text, each.kind) for each in on.client.queries if isinstance(each, SearchQuery)]
+    return [(query.text, query.kind) for query in on.client.queries if isinstance(query, SearchQuery)]
 
 
 async def opened(on, *keys: str) -> SearchDialog:
@@ -108,8 +108,8 @@ async def opened(on, *keys: str) -> SearchDialog:
 
 
 def rows(dialog: SearchDialog) -> list[str]:
-    found = dialog.query_one(HitList)
-    return [found.render_line(y).text.rstrip() for y in range(found.size.height)]
+    hit_list = dialog.query_one(HitList)
+    return [hit_list.render_line(y).text.rstrip() for y in range(hit_list.size.height)]
 
 
 def status(dialog: SearchDialog) -> str:
@@ -172,10 +172,10 @@ async def test_escape_goes_back_and_the_query_is_kept(indexed):
 async def test_the_kinds_can_be_read_in_a_theme_that_is_chosen_meanwhile(indexed):
     async with indexed() as on:
         dialog = await opened(on)
-        shown = dialog.query_one(".hits--kinds", Static)
+        kinds_line = dialog.query_one(".hits--kinds", Static)
 
         def find_ink() -> Any:
-            return next(each.style.color for each in shown.render_line(0) if "symbols" in each.text)
+            return next(segment.style.color for segment in kinds_line.render_line(0) if "symbols" in segment.text)
 
         before = find_ink()
         on.app.appearance.choose("agent-light")
@@ -192,7 +192,7 @@ async def test_the_kinds_are_gone_through_by_tab(indexed):
             await on.until(lambda kind=kind: asked(on)[-1] == ("item", kind))
         await on.pilot.press("shift+tab", "shift+tab")
         await on.until(lambda: dialog._shown == ("item", "text"))
-        assert [each.kind for each in dialog.hit_list.hits] == ["text"]
+        assert [hit.kind for hit in dialog.hit_list.hits] == ["text"]
 
 
 async def test_what_is_superseded_never_shows_and_what_was_found_stands_until_the_next_answer(indexed):
@@ -208,7 +208,7 @@ async def test_what_is_superseded_never_shows_and_what_was_found_stands_until_th
         await on.until(lambda: asked(on)[-1] == ("item_11", "all"))
         on.client.hold.set()
         await on.until(lambda: dialog._shown == dialog.memory)
-        assert [each.start for each in dialog.hit_list.hits] == [40]
+        assert [hit.start for hit in dialog.hit_list.hits] == [40]
         assert len(asked(on)) == before + 1
 
 
@@ -279,11 +279,11 @@ async def test_the_prompt_opens_the_search(indexed, words):
 
 async def test_the_index_is_told_in_words(indexed):
     async with indexed() as on:
-        told: list[str] = []
-        on.screen.context.notify_user = lambda text, hint="", **_: told.append(f"{text} {hint}".strip())
+        messages: list[str] = []
+        on.screen.context.notify_user = lambda text, hint="", **_: messages.append(f"{text} {hint}".strip())
         await on.pilot.press(*"/index", "enter")
-        await on.until(lambda: told)
-        assert told == ["The index is ready: 3 files, 9 pieces."]
+        await on.until(lambda: messages)
+        assert messages == ["The index is ready: 3 files, 9 pieces."]
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,7 @@ async def test_a_click_chooses_what_is_searched_for(indexed):
         dialog = await opened(on, *"item")
         await on.pilot.click(".hits--kinds", offset=(16, 0))
         await on.until(lambda: dialog._shown == ("item", "text"))
-        assert [each.kind for each in dialog.hit_list.hits] == ["text"]
+        assert [hit.kind for hit in dialog.hit_list.hits] == ["text"]
 
 
 async def test_the_list_is_gone_through_by_line_and_by_page(indexed):
@@ -357,17 +357,17 @@ async def test_a_rule_stands_between_what_was_typed_and_what_is_related_and_take
     async with indexed() as on:
         on.client.related_from = 2
         dialog = await opened(on, *"item")
-        shown, found = rows(dialog), dialog.query_one(HitList)
-        assert shown[4].startswith("─ related ─")
-        assert "_for_receipts.ts:1204" in shown[5]
+        lines, hit_list = rows(dialog), dialog.query_one(HitList)
+        assert lines[4].startswith("─ related ─")
+        assert "_for_receipts.ts:1204" in lines[5]
         for at in (1, 2, 3):
             await on.pilot.press("down")
-            assert found.cursor == at
-        assert [found.render_line(y).text[0] for y in (4, 5, 7)] == ["─", " ", "▌"]
+            assert hit_list.cursor == at
+        assert [hit_list.render_line(y).text[0] for y in (4, 5, 7)] == ["─", " ", "▌"]
         await on.pilot.click(HitList, offset=(5, 4))
-        assert found.cursor == 3
+        assert hit_list.cursor == 3
         await on.pilot.click(HitList, offset=(5, 6))
-        assert found.cursor == 2
+        assert hit_list.cursor == 2
         on.client.related_from = 0
         await on.pilot.press("backspace")
         await on.until(lambda: rows(dialog)[0].startswith("─ not found as typed · related ─"))

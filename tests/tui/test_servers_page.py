@@ -43,21 +43,21 @@ def said(on, name):
 
 def rows(on):
     options = on.app.screen.query_one(OptionList)
-    return [str(options.get_option_at_index(each).prompt).split() for each in range(options.option_count)]
+    return [str(options.get_option_at_index(index).prompt).split() for index in range(options.option_count)]
 
 
 def page(on):
-    return "\n".join(str(each.content) for each in on.app.screen.query(Static))
+    return "\n".join(str(widget.content) for widget in on.app.screen.query(Static))
 
 
 def controls(on):
-    return [(each.server, each.action, each.tool, each.digest) for each in on.sent(ServerControl)]
+    return [(command.server, command.action, command.tool, command.digest) for command in on.sent(ServerControl)]
 
 
 async def test_each_server_says_how_it_goes_and_unfolds_to_its_tools(stage):
     async with stage(recorded.opening(), answers=ANSWERS) as on:
         await on.open_listing("/mcp", "ServersDialog")
-        assert [each[:3] for each in rows(on)] == [
+        assert [row[:3] for row in rows(on)] == [
             ["+", "files", "running"],
             ["?", "theirs", "needs"],
             ["!", "broken", "failed"],

@@ -31,8 +31,8 @@ async def settle(pilot: Pilot[None], *keys: str) -> list[str]:
     await pilot.pause()
     await pilot.press(*keys)
     await pilot.pause()
-    found = pilot.app.screen.query(OptionList)
-    return [str(option.prompt) for option in found.first().options] if found else []
+    option_lists = pilot.app.screen.query(OptionList)
+    return [str(option.prompt) for option in option_lists.first().options] if option_lists else []
 
 
 async def test_sessions_show_when_they_were_and_what_waits():

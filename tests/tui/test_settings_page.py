@@ -51,11 +51,11 @@ def said(on, name):
 
 def rows(on):
     options = on.app.screen.query_one(OptionList)
-    return [str(options.get_option_at_index(each).prompt) for each in range(options.option_count)]
+    return [str(options.get_option_at_index(index).prompt) for index in range(options.option_count)]
 
 
 def saved(on):
-    return [(each.key, each.text) for each in on.sent(SettingKeep)]
+    return [(command.key, command.text) for command in on.sent(SettingKeep)]
 
 
 async def search(on, text):

@@ -68,13 +68,13 @@ async def test_the_end_of_what_it_wrote_is_shown_unasked_and_enter_shows_all(sta
 async def test_the_status_names_the_box_and_counts_the_jobs(stage):
     async with stage(recorded.opening()) as on:
         await on.emit(ev.BoxFound(tier="T1"), ev.JobStarted(id="job_1", call="c", command="serve"))
-        shown = str(on.screen.query_one(StatusBar).render())
-        assert "sandboxed" in shown
-        assert "1 job" in shown
+        status_text = str(on.screen.query_one(StatusBar).render())
+        assert "sandboxed" in status_text
+        assert "1 job" in status_text
         await on.emit(ev.JobEnded(id="job_1", command="serve", ended="exited", exit_code=0), ev.BoxFound(tier="T4"))
-        shown = str(on.screen.query_one(StatusBar).render())
-        assert "not sandboxed" in shown
-        assert " job" not in shown
+        status_text = str(on.screen.query_one(StatusBar).render())
+        assert "not sandboxed" in status_text
+        assert " job" not in status_text
 
 
 async def test_a_job_is_stopped_by_its_name(stage):
@@ -112,11 +112,11 @@ async def test_n31_the_question_names_the_directory_and_repositories_inside_the_
         on.prompt.text = "!!git -C docs/ex status"
         await on.pilot.press("enter")
         await on.asked()
-        shown = str(on.app.screen.query_one(".dialog-about").render())
-        assert "in /home/me/project" in shown
-        assert "! docs/ex, vendor/odd" in shown
-        assert "a repository of its own inside the project" in shown
-        assert "\u202e" not in shown
+        about_text = str(on.app.screen.query_one(".dialog-about").render())
+        assert "in /home/me/project" in about_text
+        assert "! docs/ex, vendor/odd" in about_text
+        assert "a repository of its own inside the project" in about_text
+        assert "\u202e" not in about_text
 
 
 async def test_n31_without_a_place_nothing_is_asked_and_the_command_is_in_the_prompt_again(stage):

@@ -39,14 +39,14 @@ def said(on, name):
 
 
 def page(on):
-    return "\n".join(str(each.content) for each in on.app.screen.query(Static))
+    return "\n".join(str(widget.content) for widget in on.app.screen.query(Static))
 
 
 async def test_each_skill_says_why_it_is_told_and_a_file_that_is_none_why_not(stage):
     async with stage(recorded.opening(), answers={SkillsQuery: FOUND}) as on:
         await on.open_listing("/skills", "SkillsDialog")
         options = on.app.screen.query_one(OptionList)
-        rows = [str(options.get_option_at_index(each).prompt).split()[:2] for each in range(options.option_count)]
+        rows = [str(options.get_option_at_index(index).prompt).split()[:2] for index in range(options.option_count)]
         assert rows == [["+", "pdf"], ["-", "mine"], ["+", "odd"], ["!", ".claude/skills/bad/SKILL.md"]]
         assert said(on, "sum") == "3 skills, 2 told; the agent opens one when it fits"
         assert said(on, "reason") == "Why: its name and description are told. About pdf"
@@ -65,7 +65,7 @@ async def test_a_skill_of_the_project_is_read_in_the_preview_and_others_say_wher
         await on.pilot.press("j", key)
         await on.until(lambda: "outside of the project: ~/.claude/skills/mine/SKILL.md" in said(on, "reason"))
         await on.pilot.press("k", key)
-        await on.until(lambda: any(isinstance(each, FileQuery) for each in on.client.queries))
+        await on.until(lambda: any(isinstance(query, FileQuery) for query in on.client.queries))
         assert on.client.queries[-1].path == ".claude/skills/pdf/SKILL.md"
 
 
@@ -80,23 +80,25 @@ async def test_where_there_are_none_it_says_what_makes_one_and_is_left_by_a_key(
 
 
 async def test_what_a_command_would_send_is_shown_with_what_would_run(stage):
-    shown = CommandPreviewAnswer(
+    answer = CommandPreviewAnswer(
         path=".claude/commands/commit.md", text="Now: !`git status`\nCommit [b].", runs=("git status",)
     )
-    async with stage(recorded.opening(), answers={CommandPreviewQuery: shown}) as on:
+    async with stage(recorded.opening(), answers={CommandPreviewQuery: answer}) as on:
         on.prompt.text = "/explain commit the fix"
         on.prompt.action_send()
         await on.until(lambda: "Commit [b]." in page(on))
         assert "runs when it is sent, in the box, and nothing of it stays: git status" in page(on)
-        (asked,) = [each for each in on.client.queries if isinstance(each, CommandPreviewQuery)]
+        (asked,) = [query for query in on.client.queries if isinstance(query, CommandPreviewQuery)]
         assert asked.text == "/commit the fix"
 
 
 async def test_a_command_that_is_none_is_told(stage):
     refused = RefusedAnswer(code="command_unknown", message="'/x' calls nothing.")
     async with stage(recorded.opening(), answers={CommandPreviewQuery: refused}) as on:
-        for typed, told in (("/explain x", "'/x' calls nothing."), ("/explain", "needs the name of a command")):
+        for typed, notice in (("/explain x", "'/x' calls nothing."), ("/explain", "needs the name of a command")):
             on.prompt.text = typed
             on.prompt.action_send()
-            await on.until(lambda told=told: any(told in each.message for each in on.app._notifications))
+            await on.until(
+                lambda notice=notice: any(notice in notification.message for notification in on.app._notifications)
+            )
         assert on.sent(TurnSubmit) == []

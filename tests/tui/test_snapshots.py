@@ -160,15 +160,15 @@ def test_an_approval_of_a_host(looks, size):
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 16)], ids=["120x40", "80x24", "60x16"])
 def test_the_permissions(looks, size):
-    kept = (
+    permissions = (
         q.SavedPermission(choice="allow", rule="Service(docker)", id="session:x", source="this session"),
         q.SavedPermission(choice="allow", rule="WebFetch(*.pypi.org)", source="config.toml"),
         q.SavedPermission(choice="allow", rule="npm run build -- --watch=no", id="p1", exactly=True, directory="web"),
         q.SavedPermission(choice="deny", rule="Machine(*)", source=".agent-tui/config.toml"),
     )
-    found = q.PermissionsAnswer(trusted=True, kept=kept, hosts=("*.pypi.org",), services=("docker",))
+    answer = q.PermissionsAnswer(trusted=True, kept=permissions, hosts=("*.pypi.org",), services=("docker",))
     keys = (*"/permissions", "enter")
-    assert looks(recorded.opening(), size, keys=keys, answers={q.PermissionsQuery: found})
+    assert looks(recorded.opening(), size, keys=keys, answers={q.PermissionsQuery: answer})
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_the_list_of_efforts(looks, size):
 @pytest.mark.parametrize("size", [(120, 40), (60, 16)], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_what_goes_with_a_prompt(looks, monkeypatch, size):
     monkeypatch.setattr("tui.screens.controllers.prompt.chip_row.CHIPS_WAIT", 0.001)
-    found = PromptContextAnswer(
+    answer = PromptContextAnswer(
         items=(
             ContextItem(key="1", kind="file", label="src/utils.ts", reason="named in the prompt", origin="found"),
             ContextItem(key="2", kind="symbol", label="add · src/utils.ts:3-9", reason="named in the prompt"),
@@ -255,7 +255,7 @@ def test_what_goes_with_a_prompt(looks, monkeypatch, size):
         problems=(ContextProblem(key="@utlis.ts", message="@utlis.ts: there is no file of this name."),),
     )
     keys = [*"fix add in utils", "alt+up", "right"]
-    assert looks(recorded.opening(), size, keys=keys, answers={PromptContextQuery: found})
+    assert looks(recorded.opening(), size, keys=keys, answers={PromptContextQuery: answer})
 
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 16)], ids=lambda size: f"{size[0]}x{size[1]}")
@@ -264,7 +264,7 @@ def test_the_skills_and_why_they_are_told(looks, size):
         place = {"path": f".claude/skills/{name}/SKILL.md", "scope": "project", "source": ".claude"} | more
         return LoadedSkill(name=name, description="Fill forms in", state=state, reason=reason, **place)
 
-    found = SkillsAnswer(
+    answer = SkillsAnswer(
         skills=(
             skill("pdf", "open", "its text was opened in this session"),
             skill("release-notes", "offered", "its name and description are told", note="nobody knows the key 'x'"),
@@ -273,7 +273,7 @@ def test_the_skills_and_why_they_are_told(looks, size):
         skipped=(SkippedExtension(path=".cursor/skills/old/SKILL.md", reason="it has no description"),),
     )
     keys = ["slash", *"skills", "enter", "j"]
-    assert looks(recorded.opening(), size, keys=keys, answers={SkillsQuery: found})
+    assert looks(recorded.opening(), size, keys=keys, answers={SkillsQuery: answer})
 
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 16)], ids=lambda size: f"{size[0]}x{size[1]}")
@@ -286,7 +286,7 @@ def test_the_mcp_servers_with_the_tools_of_one(looks, size):
         ServerToolRow(name="read_text_file", description="Reads a file as text.", tokens=310, is_reading=True),
         ServerToolRow(name="write_file", description="Writes a file.", tokens=1_120, is_on=False),
     )
-    found = ServersAnswer(
+    answer = ServersAnswer(
         servers=(
             server("filesystem", "running", "~/.cursor/mcp.json", tools=tools),
             server("git", "idle", tools=(ServerToolRow(name="git_log", tokens=540),)),
@@ -297,7 +297,7 @@ def test_the_mcp_servers_with_the_tools_of_one(looks, size):
         problems=('MCP server bad of .mcp.json: it has to have either "command" or "url", a text',),
     )
     keys = ["slash", *"mcp", "enter", "enter", "j"]
-    assert looks(recorded.opening(), size, keys=keys, answers={ServersQuery: found})
+    assert looks(recorded.opening(), size, keys=keys, answers={ServersQuery: answer})
 
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 16)], ids=lambda size: f"{size[0]}x{size[1]}")

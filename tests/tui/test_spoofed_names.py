@@ -42,11 +42,11 @@ ALIKE = ("pay.py", "p\u00e1y.py", "pay .py", "pay‹U+200B›.py", "pa‹U+200B�
 
 @pytest.mark.parametrize("name", SPOOFED.values(), ids=SPOOFED)
 def test_n14_t4_a_name_that_could_be_taken_for_another_is_drawn_as_what_it_is(name):
-    shown = format_path(name)
-    assert shown not in {format_path(each) for each in (*ALIKE, *SPOOFED.values()) if each != name}
-    assert shown != "pay.py"
-    assert shown.isprintable()
-    assert any(mark in shown for mark in ("‹", "␊", "␛", "␉"))
+    label = format_path(name)
+    assert label not in {format_path(other_name) for other_name in (*ALIKE, *SPOOFED.values()) if other_name != name}
+    assert label != "pay.py"
+    assert label.isprintable()
+    assert any(mark in label for mark in ("‹", "␊", "␛", "␉"))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_n14_a_command_that_is_asked_about_names_letters_that_look_like_others()
 
 async def test_n14_tree_review_dialog_and_conversation_show_the_difference(stage):
     names = ("pay.py", "pa\u200by.py", "р\u0430y.py", "pay\n.py")
-    changes = [e.ChangeProposed(change=change(each, operation="delete")) for each in names]
+    changes = [e.ChangeProposed(change=change(name, operation="delete")) for name in names]
     edits = [
         e.DocumentFinished(
             document=d.FileEditDocument(
@@ -86,15 +86,15 @@ async def test_n14_tree_review_dialog_and_conversation_show_the_difference(stage
                 sequence=at,
                 content="",
                 metadata=d.FileEditMetadata(
-                    file_path=each,
+                    file_path=name,
                     operation="edit",
                     diff=d.FileEditDiff(old_string="a", new_string="b", start_line=1, end_line=1),
                 ),
             )
         )
-        for at, each in enumerate(names, start=1)
+        for at, name in enumerate(names, start=1)
     ]
-    tree = q.TreeAnswer(path="", entries=tuple(q.TreeEntry(name=each, kind="file") for each in names))
+    tree = q.TreeAnswer(path="", entries=tuple(q.TreeEntry(name=name, kind="file") for name in names))
     async with stage([*recorded.opening(), *changes, *edits], size=(200, 60), answers={q.TreeQuery: tree}) as on:
         await on.until(lambda: on.screen.query("FileTree"))
         await on.pilot.press("ctrl+r")
@@ -107,7 +107,7 @@ async def test_n14_tree_review_dialog_and_conversation_show_the_difference(stage
         drawn = [files.render_line(y).text for y in range(8)]
         for place in (rows, drawn, on.lines()):
             text = "\n".join(place)
-            assert all(each in text for each in ("pa‹U+200B›y.py", "‹ра·Cyrillic›y.py", "pay␊.py")), text
+            assert all(spelling in text for spelling in ("pa‹U+200B›y.py", "‹ра·Cyrillic›y.py", "pay␊.py")), text
         on.app.push_screen(ChangeConsentDialog(changes[2].change, None))
         await on.pilot.pause(0.1)
         title = str(on.app.screen.query_one(".dialog-title").content)

@@ -23,19 +23,22 @@ def envelopes(events: list[e.AnyEvent]) -> list[Envelope]:
     return [client.log[0], *(client.emit(event) for event in events[1:])]
 
 
-def folded(found: list[Envelope]) -> ViewState:
+def folded(envelopes: list[Envelope]) -> ViewState:
     state = ViewState()
-    for envelope in found:
+    for envelope in envelopes:
         show_event(state, envelope)
     return state
 
 
 def facts(state: ViewState) -> dict[str, object]:
-    def block(each: TranscriptBlock) -> tuple[object, ...]:
-        return tuple(getattr(each, name) for name in TranscriptBlock.__slots__ if name != "revision")
+    def block(transcript_block: TranscriptBlock) -> tuple[object, ...]:
+        return tuple(getattr(transcript_block, name) for name in TranscriptBlock.__slots__ if name != "revision")
 
     known = {field.name: getattr(state, field.name) for field in fields(state)}
-    known["transcript"] = [block(each) for each in state.blocks], sorted(state.transcript.by_key)
+    known["transcript"] = (
+        [block(transcript_block) for transcript_block in state.blocks],
+        sorted(state.transcript.by_key),
+    )
     return known
 
 
@@ -44,8 +47,8 @@ WHOLE = [*recorded.opening(), *recorded.turn()]
 
 def test_a_replay_without_lossy_events_gives_the_state_of_the_live_run():
     live = envelopes(WHOLE)
-    logged = [each for each in live if not isinstance(each.event, LossyEvent)]
-    again = [json.decode(json.encode(each), type=Envelope) for each in logged]
+    logged = [envelope for envelope in live if not isinstance(envelope.event, LossyEvent)]
+    again = [json.decode(json.encode(envelope), type=Envelope) for envelope in logged]
     assert facts(folded(again)) == facts(folded(live))
 
 
@@ -60,7 +63,7 @@ def test_an_envelope_that_was_seen_changes_nothing():
 
 
 def test_every_prefix_of_a_log_can_be_folded_and_gone_on_from():
-    live = [each for each in envelopes(WHOLE) if not isinstance(each.event, LossyEvent)]
+    live = [envelope for envelope in envelopes(WHOLE) if not isinstance(envelope.event, LossyEvent)]
     for cut in range(len(live)):
         state = folded(live[:cut])
         for envelope in live:
@@ -85,23 +88,23 @@ def test_documents_of_a_failed_attempt_are_void():
 
 
 def test_a_delta_after_the_document_was_finished_is_ignored():
-    found = [
+    events = [
         *recorded.opening(),
         e.DocumentFinished(document=TextDocument(id="x", sequence=1, content="all")),
         e.DocumentDelta(id="x", text="late"),
     ]
-    state = folded(envelopes(found))
+    state = folded(envelopes(events))
     assert state.transcript.by_key["x"].live == ""
 
 
 def test_output_of_a_running_command_is_bounded():
-    found = [
+    events = [
         *recorded.opening(),
         e.DocumentStarted(id="d", kind="terminal_command", sequence=1),
         e.ToolRequested(call="c", tool="run_terminal_cmd", arguments="{}", document="d"),
         *(e.ToolOutput(call="c", text="x" * 10_000) for _ in range(20)),
     ]
-    assert len(folded(envelopes(found)).transcript.by_key["d"].output) <= 16_000
+    assert len(folded(envelopes(events)).transcript.by_key["d"].output) <= 16_000
 
 
 def test_costs_add_up_and_pending_hunks_are_counted():
@@ -118,7 +121,7 @@ def test_an_error_is_told_once_though_its_document_its_event_and_the_turn_say_it
     end = e.TurnFinished(reason="failed", message=f"{error.message} {error.hint}")
     start = e.TurnStarted(prompt="go", mode="agent", model="m")
     state = folded(envelopes([*recorded.opening(), start, e.DocumentFinished(document=document), error, end]))
-    assert [(each.kind, each.text) for each in state.blocks] == [("prompt", "go"), ("error", ""), ("turn_end", "")]
+    assert [(block.kind, block.text) for block in state.blocks] == [("prompt", "go"), ("error", ""), ("turn_end", "")]
 
 
 def test_a_limit_is_told_once_though_a_notice_and_the_turn_say_it():
@@ -126,7 +129,10 @@ def test_a_limit_is_told_once_though_a_notice_and_the_turn_say_it():
     end = e.TurnFinished(reason="limit", message="Stopped: no price. Say it.")
     start = e.TurnStarted(prompt="go", mode="agent", model="m")
     state = folded(envelopes([*recorded.opening(), start, notice, end]))
-    assert [(each.kind, each.text) for each in state.blocks][1:] == [("notice", "Stopped: no price."), ("turn_end", "")]
+    assert [(block.kind, block.text) for block in state.blocks][1:] == [
+        ("notice", "Stopped: no price."),
+        ("turn_end", ""),
+    ]
 
 
 def test_what_stands_beside_the_changes_is_folded_too():
@@ -135,14 +141,14 @@ def test_what_stands_beside_the_changes_is_folded_too():
     state = ViewState()
     bulk = Bulk(root="out", kind="generated", files=2, bytes=9)
     comment = Comment(path="shop/tax.py", hunk="h", text="Why?")
-    told = [
+    events = [
         e.TurnStarted(prompt="go", mode="agent", model="m"),
         e.ChangeProposed(change=recorded.change()),
         e.CheckRecorded(check=Check(call="c", command="pytest", exit_code=1)),
         e.LayersChanged(layers=("1",), bulks=(bulk,)),
         e.HunkCommented(comment=comment),
     ]
-    for seq, event in enumerate(told, 1):
+    for seq, event in enumerate(events, 1):
         topics = show_event(state, e.Envelope(seq=seq, session="s", at=1, event=event, turn="t"))
         assert seq == 1 or "review" in topics
     assert (state.turn_numbers, state.bulks) == ({"t": 1}, (bulk,))
@@ -187,19 +193,19 @@ async def test_a_long_model_name_gives_way_to_the_facts_and_a_zero_is_the_first_
     state = ViewState(model="openrouter/anthropic/claude-sonnet-4.5-with-a-date")
     state.model_choices.add_usage("chat", state.model, Usage(prompt_tokens=9000, cost=0.0))
     state.box, state.context_used, state.context_window = e.BoxFound(tier="T1"), 10, 100
-    shown = {}
+    bar_words = {}
     async with Bar().run_test(size=(160, 3)) as pilot:
         bar = pilot.app.query_one(StatusBar)
         bar.show(state, "")
         for width in (160, 80, 60):
             await pilot.resize_terminal(width, 3)
-            shown[width] = bar.render().plain.split()
+            bar_words[width] = bar.render().plain.split()
     facts = ["sandboxed", "10", "of", "100", "━╌╌╌╌╌╌╌", "10%"]
-    assert shown[160] == ["Agent", state.model, "sandboxed", "session", "$0.00", *facts[1:]]
-    assert shown[80][0] == "Agent"
-    assert shown[80][1].startswith("…")
-    assert shown[80][2:] == facts
-    assert shown[60][2:] == ["sandboxed", "━╌╌╌╌╌╌╌", "10%"]
+    assert bar_words[160] == ["Agent", state.model, "sandboxed", "session", "$0.00", *facts[1:]]
+    assert bar_words[80][0] == "Agent"
+    assert bar_words[80][1].startswith("…")
+    assert bar_words[80][2:] == facts
+    assert bar_words[60][2:] == ["sandboxed", "━╌╌╌╌╌╌╌", "10%"]
 
 
 def test_n16a_a_card_of_a_plan_shows_what_is_done():

@@ -28,9 +28,9 @@ async def styles_of(state: ViewState, text: str) -> set[str]:
         bar = pilot.app.query_one(StatusBar)
         bar.show(state, "")
         await pilot.pause()
-        shown = bar.render()
-        start = shown.plain.index(text)
-        spans = [span for span in shown.spans if span.start <= start < span.end]
+        content = bar.render()
+        start = content.plain.index(text)
+        spans = [span for span in content.spans if span.start <= start < span.end]
         return {span.style for span in spans if isinstance(span.style, str)}
 
 
@@ -57,7 +57,7 @@ async def test_a_window_that_is_not_known_or_empty_is_not_measured(used, window)
 
 def facts_of(state: ViewState) -> dict[str, StatusFact]:
     """The facts by what the bar says."""
-    return {"".join(text for text, _ in each.parts): each for each in list_facts(state)}
+    return {"".join(text for text, _ in fact.parts): fact for fact in list_facts(state)}
 
 
 def a_session(*, turns=((1_000, 0, 0.5),), window=200_000, used=48_200) -> ViewState:
@@ -73,10 +73,10 @@ def a_session(*, turns=((1_000, 0, 0.5),), window=200_000, used=48_200) -> ViewS
 
 
 def test_the_context_is_what_is_used_of_the_window_and_no_sum_over_the_session():
-    found = facts_of(a_session(turns=((40_000, 0, None), (48_000, 0, None), (48_100, 0, None))))
-    assert "48.2k of 200.0k" in found
-    assert found["━━╌╌╌╌╌╌ 24%"].told == "Context: 48,200 of 200,000 tokens of the window, 24%"
-    assert not [text for text in found if "136" in text]
+    facts = facts_of(a_session(turns=((40_000, 0, None), (48_000, 0, None), (48_100, 0, None))))
+    assert "48.2k of 200.0k" in facts
+    assert facts["━━╌╌╌╌╌╌ 24%"].told == "Context: 48,200 of 200,000 tokens of the window, 24%"
+    assert not [text for text in facts if "136" in text]
     assert "context 48.2k" in facts_of(a_session(window=0))
 
 
@@ -88,7 +88,7 @@ def test_cost_is_told_of_the_turn_and_of_the_session_and_once_while_they_are_the
 
 
 def told_of_cache(state) -> list[str]:
-    return [each.told.split()[1] for each in list_facts(state) if each.told.startswith("Cache") and not each.parts]
+    return [fact.told.split()[1] for fact in list_facts(state) if fact.told.startswith("Cache") and not fact.parts]
 
 
 def test_cache_hits_are_those_of_the_last_turn_and_stand_on_the_page_alone():
@@ -108,8 +108,8 @@ def test_the_bar_says_in_a_word_how_commands_are_held_and_the_page_names_the_tie
 
 
 def test_a_session_without_a_known_cost_tells_its_tokens_on_the_page():
-    found = facts_of(a_session(turns=((1_000, 0, None),)))
-    assert found[""].told == "Cost of the session: not known, 1,000 tokens sent and 10 received"
+    facts = facts_of(a_session(turns=((1_000, 0, None),)))
+    assert facts[""].told == "Cost of the session: not known, 1,000 tokens sent and 10 received"
 
 
 def test_each_fact_leads_to_a_command_or_a_key():
@@ -118,7 +118,7 @@ def test_each_fact_leads_to_a_command_or_a_key():
     state.jobs["j"] = e.JobStarted(id="j", call="c", command="make")
     state.box = e.BoxFound(tier="T4")
     state.is_private, state.client_count = True, 2
-    ways = {each.way for each in list_facts(state)}
+    ways = {fact.way for fact in list_facts(state)}
     assert {"/context", "/models", "/jobs", "/policy", "/status"} <= ways
     for way in ways:
         assert find_action(way)
@@ -139,16 +139,20 @@ async def test_at_narrow_widths_the_least_important_fact_goes_first(stage):
             step=1, context_tokens=48_200, usage=Usage(prompt_tokens=48_000, cached_tokens=24_000, cost=0.25)
         ),
     ]
-    shown: dict[int, str] = {}
+    bar_texts: dict[int, str] = {}
     for width in (160, 100, 80, 60):
         async with stage(opening, size=(width, 24)) as on:
             await on.all_shown()
-            shown[width] = str(on.screen.query_one(StatusBar).render())
-            assert cell_len(shown[width]) <= width
+            bar_texts[width] = str(on.screen.query_one(StatusBar).render())
+            assert cell_len(bar_texts[width]) <= width
     everything = ("sandboxed", "on feature/rates", "session $0.25", "48.2k of 200.0k", "24%", "2 to review")
-    assert [each for each in everything if each not in shown[160]] == []
-    assert [each for each in everything if each in shown[80]] == ["session $0.25", "24%", "2 to review"]
-    assert [each for each in everything if each in shown[60]] == ["2 to review"]
+    assert [fact_text for fact_text in everything if fact_text not in bar_texts[160]] == []
+    assert [fact_text for fact_text in everything if fact_text in bar_texts[80]] == [
+        "session $0.25",
+        "24%",
+        "2 to review",
+    ]
+    assert [fact_text for fact_text in everything if fact_text in bar_texts[60]] == ["2 to review"]
 
 
 @pytest.mark.parametrize(
@@ -175,6 +179,6 @@ async def test_the_page_of_the_status_tells_all_facts_with_what_leads_to_more(st
         on.prompt.text = "/status"
         on.prompt.action_send()
         await on.until(lambda: on.app.screen is not on.screen and on.app.screen.query("VerticalScroll > Static"))
-        said = str(on.app.screen.query_one("VerticalScroll > Static", Static).content)
-    for told in ("Mode: agent  /mode", "Model: scripted/demo  /model", "Review: 2 wait for your verdict  ctrl+r"):
-        assert told in said
+        page_text = str(on.app.screen.query_one("VerticalScroll > Static", Static).content)
+    for phrase in ("Mode: agent  /mode", "Model: scripted/demo  /model", "Review: 2 wait for your verdict  ctrl+r"):
+        assert phrase in page_text

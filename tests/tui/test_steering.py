@@ -18,8 +18,8 @@ BACK = (e.SteerReturned(id="s1", text=OLD), e.TurnFinished(reason="interrupted")
 
 
 def queue(on: Stage) -> str:
-    found = on.screen.query(QueuedMessages)
-    return str(found.first().render()) if found and found.first().display else ""
+    matches = on.screen.query(QueuedMessages)
+    return str(matches.first().render()) if matches and matches.first().display else ""
 
 
 async def give_back(on: Stage) -> None:
@@ -53,7 +53,7 @@ async def test_n6_an_interrupt_gives_back_what_was_not_sent_and_typing_on_does_n
         assert on.prompt.text == "no"
         await on.pilot.press("enter")
         await on.until(lambda: on.sent(c.TurnSubmit))
-        assert [each.text for each in on.sent(c.TurnSubmit)] == ["no"]
+        assert [command.text for command in on.sent(c.TurnSubmit)] == ["no"]
 
 
 async def test_n6_what_comes_back_while_something_is_typed_waits_above_and_up_brings_it(stage):
@@ -83,13 +83,15 @@ async def test_n6_a_word_that_comes_too_late_for_the_turn_is_the_next_prompt(sta
     async with stage(RUNS, react=react) as on:
         await on.pilot.press("escape", *NEW.replace(" ", "_"), "enter")
         await on.until(lambda: on.sent(c.TurnSubmit))
-        kinds = [type(each) for each in on.client.commands if not isinstance(each, c.SessionOpen)]
+        kinds = [
+            type(sent_command) for sent_command in on.client.commands if not isinstance(sent_command, c.SessionOpen)
+        ]
         assert kinds == [c.TurnInterrupt, c.TurnSteer, c.TurnSubmit]
 
 
 async def test_n6_two_prompts_sent_at_once_are_said_in_the_order_of_typing(stage):
     def react(client: ScriptedClient, command: c.AnyCommand) -> c.Reply | None:
-        running = sum(isinstance(each, c.TurnSubmit) for each in client.commands) > 1
+        running = sum(isinstance(sent_command, c.TurnSubmit) for sent_command in client.commands) > 1
         return c.Reject(code="turn_running", message="-") if isinstance(command, c.TurnSubmit) and running else None
 
     async with stage(recorded.opening(), react=react) as on:
@@ -97,7 +99,7 @@ async def test_n6_two_prompts_sent_at_once_are_said_in_the_order_of_typing(stage
             on.prompt.text = text
             on.prompt.submit()
         await on.until(lambda: len(on.sent(c.TurnSteer)) == 2)
-        assert [each.text for each in on.sent(c.TurnSteer)] == ["two", "three"]
+        assert [sent_command.text for sent_command in on.sent(c.TurnSteer)] == ["two", "three"]
 
 
 async def test_n6_what_a_killed_engine_had_not_sent_is_offered_when_the_session_goes_on(stage):
@@ -117,7 +119,7 @@ async def test_n16a_what_was_not_sent_when_the_user_left_is_kept(stage):
     async with stage(recorded.opening()) as on:
         await on.pilot.press(*"half a tho")
         on.app.exit()
-    assert [each.text for each in on.sent(c.DraftKeep)] == ["half a tho"]
+    assert [command.text for command in on.sent(c.DraftKeep)] == ["half a tho"]
 
 
 async def test_n16a_it_stands_in_the_prompt_when_the_session_is_gone_on_with(stage):

@@ -39,21 +39,21 @@ def finished(content: str, width: int = 60) -> list[tuple[str, bool]]:
 
 @given(TEXTS, st.lists(st.integers(1, 40), min_size=1, max_size=30))
 def test_what_was_streamed_in_any_pieces_stands_as_it_does_in_the_end(text, sizes):
-    live, at, kept = StreamedMarkdown(60), 0, 0
+    live, at, final_rows = StreamedMarkdown(60), 0, 0
     for size in [*sizes, len(text)]:
         at = min(at + size, len(text))
         live.update(text[:at])
-        assert live.final_rows >= kept
-        kept = live.final_rows
-        assert [(row.text, row.soft) for row in live.rows[:kept]] == finished(text)[:kept]
+        assert live.final_rows >= final_rows
+        final_rows = live.final_rows
+        assert [(row.text, row.soft) for row in live.rows[:final_rows]] == finished(text)[:final_rows]
     assert [(row.text, row.soft) for row in live.update(f"{text}\n")] == finished(text)
 
 
 @pytest.mark.parametrize("part", PARTS)
 def test_no_mark_shows_that_means_something_else_a_moment_later(part):
     for end in range(1, len(part) + 1):
-        shown = " ".join(row.text.strip() for row in StreamedMarkdown(200).update(part[:end]))
-        assert not any(mark in shown for mark in ("**", "~~", "`", "|", "](", "==", "#"))
+        visible_text = " ".join(row.text.strip() for row in StreamedMarkdown(200).update(part[:end]))
+        assert not any(mark in visible_text for mark in ("**", "~~", "`", "|", "](", "==", "#"))
 
 
 def test_the_rows_of_a_paragraph_that_grows_never_become_fewer():
@@ -67,7 +67,7 @@ def test_the_rows_of_a_paragraph_that_grows_never_become_fewer():
 def test_a_paragraph_without_end_is_not_rendered_whole_again_and_again(monkeypatch):
     seen = list[int]()
     add = StreamedMarkdown._add
-    monkeypatch.setattr(StreamedMarkdown, "_add", lambda live, *given: seen.append(len(given[0])) or add(live, *given))
+    monkeypatch.setattr(StreamedMarkdown, "_add", lambda live, *args: seen.append(len(args[0])) or add(live, *args))
     live, text = StreamedMarkdown(60), ""
     for number in range(400):
         text += f"line {number} of a text whose author has never heard of paragraphs at all\n"

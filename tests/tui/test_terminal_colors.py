@@ -36,7 +36,10 @@ def measure_contrast(one: Color, other: Color) -> float:
     """The contrast of two colours, from 1 to 21 (WCAG 2.2)."""
 
     def measure_luminance(color: Color) -> float:
-        parts = [each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in color.normalized]
+        parts = [
+            channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4
+            for channel in color.normalized
+        ]
         return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
 
     dark, light = sorted((measure_luminance(one), measure_luminance(other)))
@@ -46,9 +49,9 @@ def measure_contrast(one: Color, other: Color) -> float:
 def show(theme: str, depth: str, ink: str, ground: str) -> Style:
     """The style in which a terminal shows a colour on another, both by their variables."""
     variables = read_variables(theme, depth)
-    made = TerminalFilter(depth, variables, {}, is_dark=not theme.endswith("light"))
+    terminal_filter = TerminalFilter(depth, variables, {}, is_dark=not theme.endswith("light"))
     style = Style.from_color(Color.parse(variables[ink]).rich_color, Color.parse(variables[ground]).rich_color)
-    return made.apply([Segment("x", style)], Color(0, 0, 0))[0].style
+    return terminal_filter.apply([Segment("x", style)], Color(0, 0, 0))[0].style
 
 
 @pytest.mark.parametrize(
@@ -97,15 +100,15 @@ def test_colorfgbg_tells_whether_the_terminal_is_dark(told, is_dark):
     ],
 )
 def test_changed_lines_have_the_colours_that_were_chosen_among_the_256(theme, numbers):
-    shown = [show(theme, "256", "foreground", role) for role in CHANGE_ROLES]
-    assert tuple(style.bgcolor.number for style in shown) == numbers
+    styles = [show(theme, "256", "foreground", role) for role in CHANGE_ROLES]
+    assert tuple(style.bgcolor.number for style in styles) == numbers
 
 
 @pytest.mark.parametrize("theme", PALETTES)
 def test_a_marked_row_has_the_hue_of_the_cursor_among_256_colours_and_can_be_read(theme):
     marked, roles = show(theme, "256", "foreground", "marked-row"), PALETTES[theme].get_roles(is_indexed=True)
     assert roles["marked-row"] == format_indexed(marked.bgcolor.number)
-    ground, primary, ink = (Color.parse(roles[each]) for each in ("marked-row", "primary", "foreground"))
+    ground, primary, ink = (Color.parse(roles[role]) for role in ("marked-row", "primary", "foreground"))
     assert measure_contrast(ink, ground) >= 4.5
     turn = abs(ground.hsl.h - primary.hsl.h)
     assert min(turn, 1 - turn) <= 0.06
@@ -122,15 +125,15 @@ async def test_the_marked_command_is_not_purple_among_256_colours(stage, theme, 
         await on.until(lambda: on.screen.query_one(CompletionList).option_count > 3)
         await on.pilot.pause()
         segments = list(on.screen.query_one(CompletionList).render_line(0))
-        for made in on.app.get_line_filters():
-            segments = made.apply(segments, Color(0, 0, 0))
-        assert {each.style.bgcolor.number for each in segments if each.text.strip()} == {number}
+        for line_filter in on.app.get_line_filters():
+            segments = line_filter.apply(segments, Color(0, 0, 0))
+        assert {segment.style.bgcolor.number for segment in segments if segment.text.strip()} == {number}
 
 
 def test_a_theme_of_the_users_marks_a_row_in_its_own_colour(tmp_path):
     (tmp_path / "mine.toml").write_text('primary = "#aa0000"\n')
     (tmp_path / "other.toml").write_text('error = "#aa0000"\n')
-    mine, other = read_theme_files(tmp_path, {each.name: each for each in build_themes(is_indexed=True)}).themes
+    mine, other = read_theme_files(tmp_path, {theme.name: theme for theme in build_themes(is_indexed=True)}).themes
     assert "marked-row" not in mine.variables
     assert other.variables["marked-row"] == format_indexed(25)
 
@@ -155,8 +158,8 @@ def test_with_16_colours_the_background_is_the_terminals(theme):
 
 
 def test_with_16_colours_lines_and_words_differ_from_each_other():
-    shown = [show("agent-dark", "16", "foreground", role) for role in CHANGE_ROLES]
-    looks = [(style.color.number, style.bgcolor.number, style.bold) for style in shown]
+    styles = [show("agent-dark", "16", "foreground", role) for role in CHANGE_ROLES]
+    looks = [(style.color.number, style.bgcolor.number, style.bold) for style in styles]
     assert looks == [(10, None, None), (0, 2, True), (9, None, None), (15, 1, True)]
     blue, _, orange, _ = (show("blue-orange-dark", "16", "foreground", role) for role in CHANGE_ROLES)
     assert (blue.color.number, orange.color.number) == (12, 11)
@@ -180,20 +183,23 @@ def test_without_colours_none_is_written_and_what_is_marked_is_inverse(theme):
 
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_text_keeps_its_place_and_its_link_when_its_colours_change(depth):
-    made = TerminalFilter(depth, read_variables("agent-dark", depth), {}, is_dark=True)
+    terminal_filter = TerminalFilter(depth, read_variables("agent-dark", depth), {}, is_dark=True)
     style = Style.parse("bold #ff8800 on #202020")
     placed = [style + Style.from_meta({"offset": (x, 3)}) + Style(link="file:///a") for x in (0, 7)]
-    found = [each.style for each in made.apply([Segment("x", each) for each in (style, *placed)], Color(0, 0, 0))]
-    assert [each.meta for each in found] == [{}, {"offset": (0, 3)}, {"offset": (7, 3)}]
-    assert [each.link for each in found] == [None, "file:///a", "file:///a"]
-    assert len({each.clear_meta_and_links() for each in found}) == 1
+    filtered_styles = [
+        segment.style
+        for segment in terminal_filter.apply([Segment("x", variant) for variant in (style, *placed)], Color(0, 0, 0))
+    ]
+    assert [filtered_style.meta for filtered_style in filtered_styles] == [{}, {"offset": (0, 3)}, {"offset": (7, 3)}]
+    assert [filtered_style.link for filtered_style in filtered_styles] == [None, "file:///a", "file:///a"]
+    assert len({filtered_style.clear_meta_and_links() for filtered_style in filtered_styles}) == 1
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_every_theme_there_is_can_be_shown_at_every_depth(depth):
     for theme in (*PALETTES, *BUILTIN_THEMES):
-        shown = show(theme, depth, "foreground", "background")
-        assert (shown.color.triplet, shown.bgcolor.triplet) == (None, None)
+        style = show(theme, depth, "foreground", "background")
+        assert (style.color.triplet, style.bgcolor.triplet) == (None, None)
 
 
 @pytest.mark.parametrize(("name", "ratio"), [(name, 7 if "contrast" in name else 4.5) for name in PALETTES])
@@ -211,12 +217,12 @@ def test_the_nearest_of_256_colours_to_one_of_them_is_itself():
 
 def test_colours_stand_in_one_module():
     root = Path(tui.__file__).parent
-    found = {
+    colour_paths = {
         path.relative_to(root).as_posix()
         for path in (*root.rglob("*.py"), *root.rglob("*.tcss"))
         if HEX.search(path.read_text("utf-8"))
     }
-    assert found == {"themes/palettes.py"}
+    assert colour_paths == {"themes/palettes.py"}
 
 
 def test_every_sign_that_is_drawn_has_one_column_of_ascii():
@@ -227,8 +233,11 @@ def test_every_sign_that_is_drawn_has_one_column_of_ascii():
         for sign in path.read_text("utf-8")
         if sign.isprintable() and ord(sign) > 126
     }
-    own = {each.translate(ASCII) for each in drawn}
-    assert {each for each in own if not each.isascii()} <= {"«", "»"}  # of AppleScript, never drawn
+    own = {sign.translate(ASCII) for sign in drawn}
+    assert {replacement for replacement in own if not replacement.isascii()} <= {
+        "«",
+        "»",
+    }  # of AppleScript, never drawn
     assert all(len(plain) == 1 for table in (ASCII, SPOKEN) for plain in table.values())
 
 
@@ -236,16 +245,16 @@ def test_signs_become_ascii_where_the_locale_has_no_others():
     appearance = Appearance(TerminalCapabilities(depth="truecolor", has_unicode=False))
     variables = read_variables("agent-dark", "truecolor")
     appearance.complete(variables, is_dark=True)
-    (made,) = appearance.list_filters([])
-    assert made.apply([Segment("✓ a → b ├─ é", Style())], Color(0, 0, 0))[0].text == "v a > b +- é"
+    (line_filter,) = appearance.list_filters([])
+    assert line_filter.apply([Segment("✓ a → b ├─ é", Style())], Color(0, 0, 0))[0].text == "v a > b +- é"
 
 
 def test_a_theme_file_changes_what_it_says_and_keeps_the_rest(tmp_path):
     (tmp_path / "mine.toml").write_text('base = "agent-light"\nprimary = "#aa0000"\nadded-line = "#ccffcc"\n')
-    known = {each.name: each for each in build_themes()}
-    found = read_theme_files(tmp_path, known)
-    assert found.problems == ()
-    (theme,) = found.themes
+    known = {known_theme.name: known_theme for known_theme in build_themes()}
+    theme_files = read_theme_files(tmp_path, known)
+    assert theme_files.problems == ()
+    (theme,) = theme_files.themes
     assert (theme.name, theme.primary, theme.dark) == ("mine", "#aa0000", False)
     assert theme.background == known["agent-light"].background
     assert theme.variables["added-line"] == "#ccffcc"
@@ -255,13 +264,13 @@ def test_each_mistake_of_a_theme_file_is_said_with_its_file(tmp_path):
     (tmp_path / "mine.toml").write_text('base = "nowhere"\nprimray = "#aa0000"\nerror = "reddish"\ndark = "yes"\n')
     (tmp_path / "torn.toml").write_text("primary =\n")
     (tmp_path / "agent-dark.toml").write_text('primary = "#aa0000"\n')
-    found = read_theme_files(tmp_path, {each.name: each for each in build_themes()})
-    assert found.themes == ()
-    said = "\n".join(found.problems)
+    theme_files = read_theme_files(tmp_path, {theme.name: theme for theme in build_themes()})
+    assert theme_files.themes == ()
+    problem_text = "\n".join(theme_files.problems)
     for part in ("no theme 'nowhere'", "primray: no such role", "'reddish' is no colour", "dark: true or false"):
-        assert re.search(rf"{tmp_path}/mine.toml: .*{part}", said)
-    assert re.search(rf"{tmp_path}/torn.toml: .*line 1", said)
-    assert "agent-dark is the name of a theme already" in said
+        assert re.search(rf"{tmp_path}/mine.toml: .*{part}", problem_text)
+    assert re.search(rf"{tmp_path}/torn.toml: .*line 1", problem_text)
+    assert "agent-dark is the name of a theme already" in problem_text
 
 
 def test_code_takes_the_colours_of_a_pygments_style():

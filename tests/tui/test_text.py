@@ -57,7 +57,7 @@ def test_t1_no_control_code_survives(text):
         render_prose,
         render_output,
         fit_line,
-        lambda each: to_content(each).plain,
+        lambda string: to_content(string).plain,
         replace_hidden,
     ):
         assert not any(ord(letter) < 32 or 127 <= ord(letter) < 160 for letter in door(text))

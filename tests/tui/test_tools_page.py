@@ -33,9 +33,9 @@ async def test_those_in_each_request_come_first_and_one_that_is_absent_says_why(
     async with stage(answers={ToolsQuery: FOUND}) as on:
         await on.open_listing("/tools", "ToolsDialog")
         options = on.app.screen.query_one(OptionList)
-        rows = [str(options.get_option_at_index(each).prompt) for each in range(options.option_count)]
+        rows = [str(options.get_option_at_index(index).prompt) for index in range(options.option_count)]
         names = ["read_file", "grep", "web_fetch", "mcp__git__log", "apply_patch", "write"]
-        assert [each.split()[1] for each in rows] == names
+        assert [row.split()[1] for row in rows] == names
         assert "in each request · 312 tokens" in rows[0]
         total = str(on.app.screen.query_one("#listing-sum", Static).content)
         assert total == "2 tools in each request, 717 tokens; 1 absent in ask mode"

@@ -163,7 +163,7 @@ async def test_memory_stays_flat_over_two_hundred_turns(stage):
         for _ in range(3):
             on.transcript.action_top()
             on.transcript.action_bottom()
-        grown = sum(each.size_diff for each in tracemalloc.take_snapshot().compare_to(before, "filename"))
+        grown = sum(statistic.size_diff for statistic in tracemalloc.take_snapshot().compare_to(before, "filename"))
         tracemalloc.stop()
         assert len(on.transcript._block_layout._rendered) <= MAX_RENDERED_BLOCKS
         assert grown < 4_000_000
@@ -180,17 +180,17 @@ async def test_a_resize_wraps_again_and_stays_at_the_end(stage):
 async def test_five_thousand_tokens_at_once_are_shown_in_few_batches_and_wrapped_once(stage, monkeypatch):
     start = e.TurnStarted(prompt="go", mode="agent", model="m")
     async with stage([*recorded.opening(), start, e.DocumentStarted(id="x", kind="text", sequence=1)]) as on:
-        shown, added = list[int](), list[int]()
+        show_calls, added = list[int](), list[int]()
         show, add = Transcript.show, StreamedMarkdown._add
-        monkeypatch.setattr(Transcript, "show", lambda *given: shown.append(1) or show(*given))
+        monkeypatch.setattr(Transcript, "show", lambda *args: show_calls.append(1) or show(*args))
         monkeypatch.setattr(
-            StreamedMarkdown, "_add", lambda live, *given: added.append(len(given[0])) or add(live, *given)
+            StreamedMarkdown, "_add", lambda live, *args: added.append(len(args[0])) or add(live, *args)
         )
         for number in range(5_000):
             on.client.emit(e.DocumentDelta(id="x", text=f"token{number}{(chr(10) * 2) if number % 15 == 14 else ' '}"))
         on.client.emit(e.DocumentDelta(id="x", text="THE END"))
         await on.until(lambda: any("THE END" in line for line in on.lines()))
-        assert 1 <= len(shown) < 250
+        assert 1 <= len(show_calls) < 250
         paragraph = 15 * len("token9999 ")
         assert sum(added) <= len(on.screen.state.transcript.by_key["x"].live) + len(added) * paragraph
 

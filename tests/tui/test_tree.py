@@ -54,7 +54,7 @@ async def test_what_is_read_anew_before_it_was_begun_leaves_nothing_unawaited(re
         while len(app.loads) < 2:
             await pilot.pause()
         gc.collect()
-    assert [str(each.message) for each in recwarn if "never awaited" in str(each.message)] == []
+    assert [str(warning.message) for warning in recwarn if "never awaited" in str(warning.message)] == []
 
 
 async def test_left_folds_and_goes_up_and_an_open_directory_is_not_read_twice():
@@ -70,15 +70,15 @@ async def test_left_folds_and_goes_up_and_an_open_directory_is_not_read_twice():
 
 
 async def test_a_file_that_is_looked_for_is_walked_to_and_shown_and_escape_leads_back_to_the_tree():
-    found = ("src/main.py", "src/shop/prices.py", "src/shop/zones.py")
+    paths = ("src/main.py", "src/shop/prices.py", "src/shop/zones.py")
 
     async def find(_: str) -> tuple[str, ...]:
-        return found
+        return paths
 
     app = PaneApp(lambda app: FilePane(app.tree, find))
     async with app.run_test(size=(40, 20)) as pilot:
         tree = await settle(pilot, "/", "s", "down", "down", "up", "enter")
-        assert [each.path for each in app.posted] == ["src/shop/prices.py"]
+        assert [message.path for message in app.posted] == ["src/shop/prices.py"]
         assert tree.has_focus
         assert tree.cursor_node.data.path == "src/shop/prices.py"
         await settle(pilot, "/", "s", "escape")
@@ -94,7 +94,7 @@ async def test_enter_and_a_click_choose_a_file_but_not_a_directory():
         at = names(tree).index("README.md")
         await pilot.click(FileTree, offset=(4, at))
         await settle(pilot, "enter")
-        assert [each.path for each in app.posted] == ["README.md", "README.md"]
+        assert [message.path for message in app.posted] == ["README.md", "README.md"]
 
 
 async def test_pending_changes_are_marked_and_what_they_delete_is_struck_through():
@@ -103,12 +103,12 @@ async def test_pending_changes_are_marked_and_what_they_delete_is_struck_through
         await open_shop(pilot)
         tree = app.query_one(FileTree)
         tree.set_marks(MARKS)
-        shown = rows(await settle(pilot))
-        assert any(row.endswith("prices.py ●") for row in shown)
-        assert any(row.endswith("rounding.py +") for row in shown)
-        assert any(row.endswith("old.py -") for row in shown)
-        assert any(row.endswith("src/ ·") for row in shown)
-        at = next(y for y, row in enumerate(shown) if "old.py" in row)
+        lines = rows(await settle(pilot))
+        assert any(row.endswith("prices.py ●") for row in lines)
+        assert any(row.endswith("rounding.py +") for row in lines)
+        assert any(row.endswith("old.py -") for row in lines)
+        assert any(row.endswith("src/ ·") for row in lines)
+        at = next(y for y, row in enumerate(lines) if "old.py" in row)
         assert any(s.style and s.style.strike for s in tree.render_line(at) if "old.py" in s.text)
         tree.set_marks({})
         assert not any("old.py" in row or row.endswith("●") for row in rows(await settle(pilot)))
@@ -121,9 +121,9 @@ async def test_new_and_lost_files_show_while_open_directories_stay_open():
         cursor = tree.cursor_node.data.path
         app.project["src"] = [("app", "directory", False), ("shop", "directory", False)]
         tree.refresh_paths(["src/main.py", "docs/unopened.md"])
-        found = names(await settle(pilot))
-        assert "src/main.py" not in found
-        assert found.index("src/app") < found.index("src/shop") < found.index("src/shop/prices.py")
+        entry_names = names(await settle(pilot))
+        assert "src/main.py" not in entry_names
+        assert entry_names.index("src/app") < entry_names.index("src/shop") < entry_names.index("src/shop/prices.py")
         assert tree.cursor_node.data.path == cursor
         assert "docs" not in app.loads
 
@@ -146,14 +146,14 @@ async def test_hostile_names_are_shown_and_chosen_as_they_are_t1_p10():
         assert "[@click=app.quit]x[/]" in rows(tree)[0]
         await pilot.click(FileTree, offset=(6, 0))
         await pilot.pause()
-        assert [each.path for each in app.posted] == [name]
+        assert [message.path for message in app.posted] == [name]
 
 
 async def test_a_directory_of_any_size_shows_its_first_entries_and_counts_the_rest():
     app = tree_app()
     async with app.run_test(size=(40, 20)) as pilot:
         tree = await settle(pilot)
-        flat = tuple(TreeEntry(name=f"f{each}", kind="file") for each in range(MAX_ENTRIES + 7))
+        flat = tuple(TreeEntry(name=f"f{index}", kind="file") for index in range(MAX_ENTRIES + 7))
 
         async def load(path: str) -> TreeAnswer:
             return TreeAnswer(path=path, entries=flat, truncated=3)
@@ -170,7 +170,7 @@ async def test_a_directory_that_cannot_be_read_is_told_and_can_be_tried_again():
     del app.project["docs"]
     async with app.run_test(size=(40, 20)) as pilot:
         tree = await settle(pilot, "down", "right")
-        assert [each.severity for each in app._notifications] == ["warning"]
+        assert [notification.severity for notification in app._notifications] == ["warning"]
         app.project["docs"] = [("index.md", "file", False)]
         await settle(pilot, "left", "right")
         assert "docs/index.md" in names(tree)
@@ -202,14 +202,14 @@ async def test_when_anything_may_have_changed_what_is_open_is_read_again_and_the
         app.project["src"] = [("app", "directory", False), ("shop", "directory", False)]
         app.project["src/shop"] = [("new.py", "file", False)]
         tree.refresh_all()
-        found = names(await settle(pilot))
-        assert "src/app" in found
-        assert "src/main.py" not in found
+        entry_names = names(await settle(pilot))
+        assert "src/app" in entry_names
+        assert "src/main.py" not in entry_names
         assert app.loads[before:] == ["", "src"]
         tree._find_node("src/shop").expand()
-        found = names(await settle(pilot))
-        assert "src/shop/new.py" in found
-        assert "src/shop/prices.py" not in found
+        entry_names = names(await settle(pilot))
+        assert "src/shop/new.py" in entry_names
+        assert "src/shop/prices.py" not in entry_names
 
 
 async def marked(pilot: Pilot[None]) -> None:

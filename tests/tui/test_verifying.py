@@ -19,7 +19,7 @@ async def press_verify(on, clock, answer: str) -> str:
     await on.pilot.press("P")
     await on.until(lambda: isinstance(on.app.screen, ConfirmDialog))
     clock[0] += 10
-    asked = "\n".join(str(each.render()) for each in on.app.screen.query(Static))
+    asked = "\n".join(str(widget.render()) for widget in on.app.screen.query(Static))
     await on.pilot.press(answer)
     return asked
 
@@ -30,10 +30,10 @@ async def test_n27_the_checks_run_again_after_one_question_that_names_commands_a
     async with stage(proposed(change("a.py"), change("b.py")), answers={q.VerificationQuery: plan}) as on:
         asked = await press_verify(on, clock, answer)
         assert "Accept 2 files if the tests pass again?" in asked
-        assert all(each in asked for each in ("a.py, b.py", "pytest -q, make check", "alone in a clean layer"))
+        assert all(phrase in asked for phrase in ("a.py, b.py", "pytest -q, make check", "alone in a clean layer"))
         await on.until(lambda: not isinstance(on.app.screen, ConfirmDialog))
         await on.pilot.pause()
-        assert [each.tests_only for each in on.sent(c.ChangesVerify)] == sent
+        assert [command.tests_only for command in on.sent(c.ChangesVerify)] == sent
         assert on.sent(c.HunkResolve) == []
 
 
@@ -42,7 +42,9 @@ async def test_n27_where_nothing_can_be_verified_the_reason_is_told_and_nothing_
     async with stage(proposed(change("a.py")), answers={q.VerificationQuery: plan}) as on:
         await reviewing(on, clock)
         await on.pilot.press("P")
-        await on.until(lambda: any("No check has passed" in each.message for each in on.app._notifications))
+        await on.until(
+            lambda: any("No check has passed" in notification.message for notification in on.app._notifications)
+        )
         assert on.sent(c.ChangesVerify) == []
 
 
@@ -53,8 +55,8 @@ async def test_n27_the_review_shows_the_check_that_runs_again_and_what_it_printe
         assert not line.display
         on.client.emit(e.VerificationProgressed(command="pytest -q", text="collected 12 items\n\n"))
         await on.until(lambda: line.display)
-        shown = str(line.render())
-        assert "running `pytest -q` again, alone in a clean layer" in shown
-        assert "collected 12 items" in shown
+        verification_text = str(line.render())
+        assert "running `pytest -q` again, alone in a clean layer" in verification_text
+        assert "collected 12 items" in verification_text
         on.client.emit(e.VerificationProgressed(command=""))
         await on.until(lambda: not line.display)

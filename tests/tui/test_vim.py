@@ -166,11 +166,11 @@ def test_a_motion_leads_where_it_does_in_vim(text, cursor, keys, at):
 
 def test_the_mode_and_what_was_begun_are_told():
     typist = Typist("foo")
-    told = []
+    titles = []
     for key in "2d\x1bvV\x1bi":
         typist.strike(key)
-        told.append(typist.vim.title)
-    assert told == ["NORMAL 2", "NORMAL 2d", "NORMAL", "VISUAL", "VISUAL LINE", "NORMAL", ""]
+        titles.append(typist.vim.title)
+    assert titles == ["NORMAL 2", "NORMAL 2d", "NORMAL", "VISUAL", "VISUAL LINE", "NORMAL", ""]
 
 
 def test_a_third_escape_and_keys_of_the_program_are_not_vims():
@@ -288,7 +288,7 @@ async def test_whatever_is_struck_undo_brings_the_text_back(stage):
             on.prompt.set_text(text)
             on.prompt.vim.insert()
             await strike(on.prompt, "escape")
-            for key in chance.choices([each for each in KEYS if each not in "u\x12/"], k=25):
+            for key in chance.choices([candidate for candidate in KEYS if candidate not in "u\x12/"], k=25):
                 await strike(on.prompt, NAMED.get(key, key), key)
             await strike(on.prompt, "escape")
             await strike(on.prompt, "escape")

@@ -6,9 +6,9 @@ from core.ids import new_id
 
 
 def test_ids_sort_in_the_order_in_which_they_were_made():
-    made = [new_id("note") for _ in range(2_000)]
-    assert made == sorted(made)
-    assert len(set(made)) == len(made)
+    ids = [new_id("note") for _ in range(2_000)]
+    assert ids == sorted(ids)
+    assert len(set(ids)) == len(ids)
 
 
 def test_ids_sort_after_the_clock_was_set_back(monkeypatch):

@@ -38,13 +38,13 @@ def project(tmp_path, monkeypatch) -> Path:
     ],
 )
 def test_n34_what_leads_into_the_project_leaves_the_path(project, entry):
-    named = entry.format(project=project, place=project.parent)
-    environ = {"PATH": f"/usr/bin:{named}:/bin"}
-    assert leave_projects([project], environ) == [f"PATH={named or '(empty)'}"]
+    path_entry = entry.format(project=project, place=project.parent)
+    environ = {"PATH": f"/usr/bin:{path_entry}:/bin"}
+    assert leave_projects([project], environ) == [f"PATH={path_entry or '(empty)'}"]
     assert environ["PATH"] == "/usr/bin:/bin"
-    assert list_ignored(environ) == [f"PATH={named or '(empty)'}"]
-    is_full = named.startswith("/")
-    assert restore_users(environ)["PATH"] == (f"/usr/bin:{named}:/bin" if is_full else "/usr/bin:/bin")
+    assert list_ignored(environ) == [f"PATH={path_entry or '(empty)'}"]
+    is_full = path_entry.startswith("/")
+    assert restore_users(environ)["PATH"] == (f"/usr/bin:{path_entry}:/bin" if is_full else "/usr/bin:/bin")
 
 
 def test_n34_a_link_of_the_project_that_leads_out_of_it_is_the_projects(project, tmp_path):
@@ -106,8 +106,10 @@ def test_n34_what_is_left_is_full_outside_of_the_project_and_in_the_users_order(
     environ = {"PATH": os.pathsep.join(entries)}
     ignored = leave_projects([Path("/project")], environ)
     left = environ["PATH"].split(os.pathsep)
-    wanted = [
-        each for each in entries if each.startswith("/") and not each.startswith(("/project/",)) and each != "/project"
+    expected_entries = [
+        entry
+        for entry in entries
+        if entry.startswith("/") and not entry.startswith(("/project/",)) and entry != "/project"
     ]
-    assert left == (wanted or DEFAULT_PATH.split(os.pathsep))
-    assert bool(ignored) == (len(wanted) < len(entries or [""]))
+    assert left == (expected_entries or DEFAULT_PATH.split(os.pathsep))
+    assert bool(ignored) == (len(expected_entries) < len(entries or [""]))

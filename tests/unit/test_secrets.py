@@ -11,8 +11,8 @@ KEY = "sk-proj-abcDEF123456_planted-key-7890"
 
 def test_a_secret_says_nothing_about_itself():
     secret = Secret(KEY)
-    shown = [repr(secret), str(secret), f"{secret}", f"{secret!r:>40}", "%s" % secret, repr({"key": secret})]  # noqa: UP031
-    assert not any(KEY in text for text in shown)
+    texts = [repr(secret), str(secret), f"{secret}", f"{secret!r:>40}", "%s" % secret, repr({"key": secret})]  # noqa: UP031
+    assert not any(KEY in text for text in texts)
     assert secret.reveal() == KEY
     with pytest.raises(TypeError):
         pickle.dumps(secret)

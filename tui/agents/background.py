@@ -84,13 +84,13 @@ class BackgroundPane(RosterPane):
 
     def show_state(self, state: ViewState) -> None:
         now = time.time() * 1000
-        self.list.show([build_entry(each, now) for each in reversed(state.background)])
+        self.list.show([build_entry(agent, now) for agent in reversed(state.background)])
 
 
 def build_entry(agent: BackgroundAgentInfo, now: float) -> RosterEntry:
     """Build the entry of an agent. `now`: ms since 1970."""
     is_working = agent.state in {"queued", "running", "waiting"}
-    said = f"waits for you: {agent.waits_for}" if agent.waits_for else agent.message or agent.place
+    message = f"waits for you: {agent.waits_for}" if agent.waits_for else agent.message or agent.place
     waiting = f"{count('file', agent.pending)} to review" if agent.pending and not agent.pulled else ""
     facts = ("pulled" if agent.pulled else waiting, format_cost(agent.cost) if agent.cost else "")
     return RosterEntry(
@@ -98,7 +98,7 @@ def build_entry(agent: BackgroundAgentInfo, now: float) -> RosterEntry:
         title=agent.title,
         kind=agent.state,
         condition=_CONDITIONS[agent.state],
-        said=said,
+        said=message,
         facts=tuple(filter(None, facts)),
         elapsed=format_elapsed(max(round(now - agent.created), 0)) if is_working else "",
     )

@@ -36,7 +36,7 @@ class ComparedRow(NamedTuple):
 
 def list_hunks(candidate: TriedCandidate) -> list[HunkKey]:
     """List the hunks of a candidate, from its first file to its last."""
-    return [(candidate.id, diff.change.path, each.id) for diff in candidate.changes for each in diff.change.hunks]
+    return [(candidate.id, diff.change.path, hunk.id) for diff in candidate.changes for hunk in diff.change.hunks]
 
 
 def list_rows(candidate: TriedCandidate) -> list[ComparedRow]:
@@ -46,28 +46,33 @@ def list_rows(candidate: TriedCandidate) -> list[ComparedRow]:
         change = diff.change
         facts = f"{change.operation} · +{change.added} −{change.removed}"
         rows.append(ComparedRow(f"{format_path(change.path)} · {facts}", "bold"))
-        at = -1
-        keys = [(candidate.id, change.path, each.id) for each in change.hunks]
-        shown = [*diff.lines] if not change.binary else []
-        for line in shown:
-            if line.hunk not in {-1, at}:
-                at = line.hunk
-                hunk = change.hunks[at]
-                head = f"hunk {at + 1}/{len(change.hunks)} · +{hunk.new_lines} −{hunk.old_lines}"
-                rows.append(ComparedRow(head, "", keys[at], is_head=True))
+        hunk_index = -1
+        keys = [(candidate.id, change.path, hunk.id) for hunk in change.hunks]
+        diff_lines = [*diff.lines] if not change.binary else []
+        for line in diff_lines:
+            if line.hunk not in {-1, hunk_index}:
+                hunk_index = line.hunk
+                hunk = change.hunks[hunk_index]
+                head = f"hunk {hunk_index + 1}/{len(change.hunks)} · +{hunk.new_lines} −{hunk.old_lines}"
+                rows.append(ComparedRow(head, "", keys[hunk_index], is_head=True))
             sign, style = _LINES[line.kind]
             key = keys[line.hunk] if 0 <= line.hunk < len(keys) else None
             rows.append(ComparedRow(f"{sign} {expose_text(line.text)}", style, key))
-        for key in [] if shown else keys:  # nothing of it can be shown as text
+        for key in [] if diff_lines else keys:  # nothing of it can be shown as text
             rows.append(ComparedRow("the whole file", "", key, is_head=True))
     return rows
 
 
-def render_cards(candidates: Sequence[TriedCandidate], current: int, chosen: Mapping[str, int], width: int) -> Content:
+def render_cards(
+    candidates: Sequence[TriedCandidate], current: int, choice_counts: Mapping[str, int], width: int
+) -> Content:
     """Render a card for each candidate side by side, or a row each where there is no room. `chosen`: how many hunks
     of each were chosen."""
     room = min(width // max(len(candidates), 1), WIDEST)
-    cards = [list(_describe(each, chosen.get(each.id, 0), number)) for number, each in enumerate(candidates, 1)]
+    cards = [
+        list(_describe(candidate, choice_counts.get(candidate.id, 0), number))
+        for number, candidate in enumerate(candidates, 1)
+    ]
     if room < NARROWEST:
         rows = [_join_card(card, number == current, width) for number, card in enumerate(cards)]
         return Content("\n").join(rows)
@@ -76,9 +81,9 @@ def render_cards(candidates: Sequence[TriedCandidate], current: int, chosen: Map
         parts: list[Content] = []
         for number, card in enumerate(cards):
             text, style = card[line]
-            marked = "on $marked-row" if number == current else ""
+            highlight = "on $marked-row" if number == current else ""
             cell = fit_line(text, room - 3).ljust(room - 3)
-            parts.append(Content.assemble((f" {cell} ", f"{style} {marked}".strip()), " "))
+            parts.append(Content.assemble((f" {cell} ", f"{style} {highlight}".strip()), " "))
         lines.append(Content("").join(parts))
     return Content("\n").join(lines)
 
@@ -88,19 +93,19 @@ def _join_card(card: Sequence[Piece], is_current: bool, width: int) -> Content:
     return Content.styled(f" {fit_line(text, width - 2)} ", f"{card[1][1]} {'on $marked-row' if is_current else ''}")
 
 
-def _describe(candidate: TriedCandidate, chosen: int, number: int) -> Iterator[Piece]:
+def _describe(candidate: TriedCandidate, choice_count: int, number: int) -> Iterator[Piece]:
     is_numbered = candidate.title.startswith(str(number)) or candidate.title.endswith(f" {number}")
     title = candidate.title if is_numbered else f"{number} · {candidate.title}"
     yield title, "bold"
     yield _describe_check(candidate)
-    changes = [each.change for each in candidate.changes]
-    size = f"+{sum(each.added for each in changes)} −{sum(each.removed for each in changes)}"
+    changes = [diff.change for diff in candidate.changes]
+    size = f"+{sum(change.added for change in changes)} −{sum(change.removed for change in changes)}"
     yield (f"{count('file', len(changes))} {size}" if changes else "nothing changed"), ""
-    used = (format_cost(candidate.usage.cost) if candidate.usage.cost else "", _format_time(candidate))
-    yield " · ".join(filter(None, used)), "$foreground 60%"
-    hunks = sum(len(each.hunks) for each in changes)
-    taken = "taken before" if candidate.state == "taken" else ""
-    yield (f"{chosen} of {count('hunk', hunks)} chosen" if chosen else taken), "bold"
+    usage_parts = (format_cost(candidate.usage.cost) if candidate.usage.cost else "", _format_time(candidate))
+    yield " · ".join(filter(None, usage_parts)), "$foreground 60%"
+    hunks = sum(len(change.hunks) for change in changes)
+    note = "taken before" if candidate.state == "taken" else ""
+    yield (f"{choice_count} of {count('hunk', hunks)} chosen" if choice_count else note), "bold"
 
 
 def _format_time(candidate: TriedCandidate) -> str:

@@ -49,21 +49,24 @@ class RosterList(CursorView):
         return NOTHING_HINTS
 
     def show(self, entries: Sequence[RosterEntry]) -> None:
-        marked, before = self.current, self.hints
+        current_entry, before = self.current, self.hints
         follows = self.cursor >= len(self._entries) - 1
         self._entries = entries
         self.virtual_size = Size(0, ROWS * len(entries))
-        at = next((number for number, each in enumerate(entries) if marked and each.id == marked.id), self.cursor)
+        index = next(
+            (number for number, entry in enumerate(entries) if current_entry and entry.id == current_entry.id),
+            self.cursor,
+        )
         if not self.has_focus:
-            last = len(entries) - 1 if follows else at
-            at = next((number for number, each in enumerate(entries) if each.condition == "asking"), last)
-        self.move_to(at)
+            last = len(entries) - 1 if follows else index
+            index = next((number for number, entry in enumerate(entries) if entry.condition == "asking"), last)
+        self.move_to(index)
         if self.hints != before:
             self.post_message(HintsChanged())
 
-    def move_to(self, at: int) -> None:
+    def move_to(self, index: int) -> None:
         before = self.cursor
-        self.cursor = max(min(at, len(self._entries) - 1), 0)
+        self.cursor = max(min(index, len(self._entries) - 1), 0)
         if self._entries:
             self.reveal_rows(self.cursor * ROWS, self.cursor * ROWS + ROWS - 1)
         if self.cursor != before:
@@ -82,9 +85,9 @@ class RosterList(CursorView):
             return self.render_message(insert_keys(self.empty, get_keymap(self.app)), row, width)
         entry, line = divmod(row, ROWS)
         base = self.resolve_style(self._choose_background(entry))
-        left, right = render_entry(self._entries[entry], line, width)
+        left_pieces, right = render_entry(self._entries[entry], line, width)
         room = max(width - measure_pieces(right), 0)
-        strip = self.render_styled(left, base).adjust_cell_length(room, base.rich_style)
+        strip = self.render_styled(left_pieces, base).adjust_cell_length(room, base.rich_style)
         return Strip.join([strip, self.render_styled(right, base)]).adjust_cell_length(width, base.rich_style)
 
     def _choose_background(self, entry: int) -> str:

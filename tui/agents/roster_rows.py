@@ -45,34 +45,38 @@ class RosterEntry(NamedTuple):
 
 def list_entries(state: ViewState) -> list[RosterEntry]:
     """List the subagents of a session, the one that began first on top."""
-    asked = {each.subagent: each.questions[0].text for each in state.questions.values() if each.questions}
-    asked |= {each.subagent: _name_subject(each) for each in state.approvals.values()}
+    request_texts = {
+        question.subagent: question.questions[0].text for question in state.questions.values() if question.questions
+    }
+    request_texts |= {approval.subagent: _name_subject(approval) for approval in state.approvals.values()}
     blocks = state.transcript.subagents
     return [
-        _build_entry(each, blocks[key], asked.get(key, "")) for key, each in state.subagents.items() if key in blocks
+        _build_entry(subagent, blocks[key], request_texts.get(key, ""))
+        for key, subagent in state.subagents.items()
+        if key in blocks
     ]
 
 
-def _name_subject(asked: ApprovalRequested) -> str:
-    return f"$ {asked.subject}" if asked.kind in {"command", "machine"} else asked.subject
+def _name_subject(request: ApprovalRequested) -> str:
+    return f"$ {request.subject}" if request.kind in {"command", "machine"} else request.subject
 
 
-def _build_entry(known: SubagentState, block: TranscriptBlock, asked: str) -> RosterEntry:
-    condition = _judge(block, asks=bool(asked))
-    used = block.usage
-    tokens = used.prompt_tokens + used.completion_tokens if used is not None else 0
+def _build_entry(subagent: SubagentState, block: TranscriptBlock, request_text: str) -> RosterEntry:
+    condition = _judge(block, asks=bool(request_text))
+    usage = block.usage
+    tokens = usage.prompt_tokens + usage.completion_tokens if usage is not None else 0
     facts = (
         count("step", block.steps) if block.steps else "",
-        format_cost(used.cost) if used is not None and used.cost else "",
+        format_cost(usage.cost) if usage is not None and usage.cost else "",
         format_duration(block.duration_ms) if block.duration_ms and not block.is_running else "",
         f"{format_count(tokens)} tokens" if tokens else "",
     )
     return RosterEntry(
-        id=known.id,
-        title=known.title or known.todo,
-        kind=known.agent or known.todo,
+        id=subagent.id,
+        title=subagent.title or subagent.todo,
+        kind=subagent.agent or subagent.todo,
         condition=condition,
-        said=_describe(block, condition, asked),
+        said=_describe(block, condition, request_text),
         facts=tuple(filter(None, facts)),
         # Its time is not told on while it waits for the user.
         elapsed=format_elapsed(block.duration_ms) if condition == "working" and block.duration_ms >= 1000 else "",
@@ -87,11 +91,11 @@ def _judge(block: TranscriptBlock, *, asks: bool) -> Condition:
     return "failed" if block.status == "failed" else "stopped" if block.status == "cancelled" else "done"
 
 
-def _describe(block: TranscriptBlock, condition: Condition, asked: str) -> str:
+def _describe(block: TranscriptBlock, condition: Condition, request_text: str) -> str:
     act = block.acts[-1].text if block.acts else ""
     match condition:
         case "asking":
-            return f"waits for you: {asked}"
+            return f"waits for you: {request_text}"
         case "working":
             return " · ".join(filter(None, (act or "begins", block.live)))
         case "failed" | "conflict":
@@ -108,16 +112,16 @@ def render_entry(entry: RosterEntry, line: int, width: int) -> tuple[list[Piece]
     if line:
         role = "" if entry.condition == "working" else colour if entry.condition != "done" else "$foreground 60%"
         time = f" {entry.elapsed} " if entry.elapsed else ""
-        said = fit_line(entry.said, max(width - 4 - measure_text(time), 8))
-        return [("   ", ""), (said, role)], [(time, "$foreground 60%")] if time else []
+        text = fit_line(entry.said, max(width - 4 - measure_text(time), 8))
+        return [("   ", ""), (text, role)], [(time, "$foreground 60%")] if time else []
     kind = fit_line(entry.kind, max(width // 2, 6)) if entry.kind != entry.title else ""
     name = f"{kind} · {fit_line(entry.title, _LONGEST)}"
     facts = _fit_facts(entry.facts, width - 4 - measure_text(name)) or _fit_facts(entry.facts[:1], width // 4)
     rest = fit_line(entry.title, max(width - 7 - len(kind) - measure_text(facts), 6))
-    left: list[Piece] = [(f" {sign} ", colour), (kind or rest, "bold")]
+    left_pieces: list[Piece] = [(f" {sign} ", colour), (kind or rest, "bold")]
     if kind:
-        left.append((f" · {rest}", ""))
-    return left, [(facts, "$foreground 60%")]
+        left_pieces.append((f" · {rest}", ""))
+    return left_pieces, [(facts, "$foreground 60%")]
 
 
 def _fit_facts(facts: tuple[str, ...], room: int) -> str:

@@ -70,8 +70,8 @@ MOST_ROWS: Final = 5  # of a short command, until more is asked for
 
 def format_subject(subject: str) -> str:
     """Return a command for judging: hidden characters are named, long runs of blanks and those at its end counted."""
-    shown = _BLANKS.sub(_count_blanks, exposure.expose_text(subject, is_strict=True))
-    return "\n".join(map(exposure.expose_blanks, shown.split("\n")))
+    text = _BLANKS.sub(_count_blanks, exposure.expose_text(subject, is_strict=True))
+    return "\n".join(map(exposure.expose_blanks, text.split("\n")))
 
 
 def _count_blanks(blanks: re.Match[str]) -> str:
@@ -133,17 +133,17 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
     async def _colour_command(self, request: ApprovalRequested) -> None:
         """Colour what would run as the shell reads it; the text stays the one that is judged."""
         lines = format_subject(request.subject).split("\n")
-        coloured = HighlightedText(lines, "bash", "")
-        await asyncio.to_thread(coloured.highlight_chunk, 0)
+        highlighted_text = HighlightedText(lines, "bash", "")
+        await asyncio.to_thread(highlighted_text.highlight_chunk, 0)
         if self._request is not request:
             return
         rows = [
             reduce(
                 lambda row, span: row.stylize(SYNTAX[span[2]], span[0], span[1]),
-                coloured.get_spans(at) or (),
+                highlighted_text.get_spans(index) or (),
                 Content.styled(line, "bold"),
             )
-            for at, line in enumerate(lines)
+            for index, line in enumerate(lines)
         ]
         self.query_one("#approval-text", Static).update(Content("\n").join(rows))
 
@@ -162,21 +162,21 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
             return
         title, text = self._measure("title", width), self._measure("text", width)
         rows = self._arrange_keys(request, width)
-        about = self._tell(_format_details(request, width - 2), width)
+        detail_rows = self._tell(_format_details(request, width - 2), width)
         card = MOST_ROWS - self.gutter.height - title
-        if text < MOST_ROWS and text + about + len(rows) > card and not self._is_unfolded:
+        if text < MOST_ROWS and text + detail_rows + len(rows) > card and not self._is_unfolded:
             rows = self._arrange_keys(request, width, _MORE)
-            most = max(card - text - len(rows), 1)
-            about = self._tell(_fold_details(request, width - 2, most=most), width)
+            max_rows = max(card - text - len(rows), 1)
+            detail_rows = self._tell(_fold_details(request, width - 2, max_rows=max_rows), width)
         free = int(self.styles.max_height.value) - self.gutter.height - title
-        if text + about + len(rows) > free:
+        if text + detail_rows + len(rows) > free:
             with_scroll = self._arrange_keys(request, width, "scroll")
             rows = with_scroll if len(with_scroll) == len(rows) else rows
         self.query_one("#approval-keys", Static).update(Content("\n").join(rows))
         free = max(free - max(len(rows), _PATTERN_ROWS if self.query_one("#approval-pattern").display else 0), 2)
-        told = max(free - text, min(about, free // 2))
-        self.query_one("#approval-subject").styles.max_height = free - min(about, told)
-        self.query_one("#approval-details").styles.max_height = told
+        details_height = max(free - text, min(detail_rows, free // 2))
+        self.query_one("#approval-subject").styles.max_height = free - min(detail_rows, details_height)
+        self.query_one("#approval-details").styles.max_height = details_height
 
     def _tell(self, details: Content, width: int) -> int:
         """Show what is to be known of the command. Return the rows that it takes."""
@@ -187,9 +187,9 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         """Return the rows of the keys. `below`: the word for the key that scrolls, "" = it is not named; where it shows
         "more", the others have fewer words if that saves a row."""
         scroll = _format_choice(format_first_key("approval.down", get_keymap(self.app)), below)
-        named = [scroll] if below else []
-        rows = arrange_choices([*self._list_choices(request), *named], _GAP, width)
-        short = arrange_choices([*self._list_choices(request, is_short=True), *named], _GAP, width)
+        scroll_choices = [scroll] if below else []
+        rows = arrange_choices([*self._list_choices(request), *scroll_choices], _GAP, width)
+        short = arrange_choices([*self._list_choices(request, is_short=True), *scroll_choices], _GAP, width)
         return short if below == _MORE and len(short) < len(rows) else rows
 
     def _measure(self, part: str, width: int) -> int:
@@ -202,11 +202,11 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         keymap = get_keymap(self.app)
         choices: list[Content] = []
         first = "run_on_machine" if request.kind == "machine" else ""  # elsewhere it is the last choice, not the first
-        choices_in_order = sorted(_CHOICES, key=lambda each: (each[1] == "run_on_machine") and not first)
+        choices_in_order = sorted(_CHOICES, key=lambda choice: (choice[1] == "run_on_machine") and not first)
         for key, decision, words, short in choices_in_order:
             if decision in request.options and (key != "approval.pattern" or _takes_pattern(request)):
-                told = _OWN_WORDS.get((request.kind, decision), short if is_short else words)
-                choices.append(_format_choice(format_first_key(key, keymap), told))
+                label = _OWN_WORDS.get((request.kind, decision), short if is_short else words)
+                choices.append(_format_choice(format_first_key(key, keymap), label))
         return choices
 
     def action_answer(self, decision: ApprovalDecision) -> None:
@@ -218,7 +218,7 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
     def can_take_answer(self) -> bool:
         """True if nothing covers or clips its parts, and nothing did when the key was struck."""
         parts = (self.query_one(f"#approval-{part}") for part in ("subject", "details", "keys"))
-        return all(is_fully_visible(each) for each in parts if each.display) and super().can_take_answer()
+        return all(is_fully_visible(widget) for widget in parts if widget.display) and super().can_take_answer()
 
     def action_page(self, lines: int) -> None:
         """Scroll the command, and behind its end what is told of it, which is unfolded first."""
@@ -228,12 +228,12 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
             is_at_end = subject.scroll_offset.y >= subject.max_scroll_y
             if is_at_end and not self._is_unfolded:
                 self._unfold(True)
-            moved = details if is_at_end else subject
+            target = details if is_at_end else subject
         else:
             if not (details.scroll_offset.y or subject.scroll_offset.y):
                 self._unfold(False)
-            moved = details if details.scroll_offset.y > 0 else subject
-        moved.scroll_relative(y=lines, animate=False)
+            target = details if details.scroll_offset.y > 0 else subject
+        target.scroll_relative(y=lines, animate=False)
 
     def _unfold(self, is_unfolded: bool) -> None:
         self._is_unfolded = is_unfolded
@@ -327,19 +327,19 @@ def _format_details(request: ApprovalRequested, width: int) -> Content:
     return Content("\n").join(rows)
 
 
-def _fold_details(request: ApprovalRequested, width: int, *, most: int) -> Content:
+def _fold_details(request: ApprovalRequested, width: int, *, max_rows: int) -> Content:
     """Return at most that many rows of chips, but all that a yes grants."""
     facts = sorted(_list_facts(request), key=lambda fact: not fact.is_granted)
     chips: list[tuple[str, str]] = []
     for fact in facts:
         forms = [(form, fact.style) for form in (fact.text, *fact.shorter)]
-        fitting = (form for form in forms if _fits([*chips, form], width, most))
+        fitting = (form for form in forms if _fits([*chips, form], width, max_rows))
         chips += [chip] if (chip := next(fitting, forms[-1] if fact.is_granted else None)) else []
     return Content("\n").join(_arrange_chips(chips, width))
 
 
-def _fits(chips: Sequence[tuple[str, str]], width: int, most: int) -> bool:
-    return sum(len(textwrap.wrap(row.plain, width)) for row in _arrange_chips(chips, width)) <= most
+def _fits(chips: Sequence[tuple[str, str]], width: int, max_rows: int) -> bool:
+    return sum(len(textwrap.wrap(row.plain, width)) for row in _arrange_chips(chips, width)) <= max_rows
 
 
 def _arrange_chips(chips: Sequence[tuple[str, str]], width: int) -> list[Content]:
@@ -360,8 +360,10 @@ def _list_facts(request: ApprovalRequested) -> list[Fact]:
     """Return what is to be known of it, what a yes grants first."""
     facts = []
     has_targets = request.kind == "command" and "allow_session" in request.options
-    why = fit_line(request.reason)
-    reason = Fact(f"asked because: {why}", shorter=(why,), is_granted=has_targets or request.kind == "host")
+    reason_text = fit_line(request.reason)
+    reason = Fact(
+        f"asked because: {reason_text}", shorter=(reason_text,), is_granted=has_targets or request.kind == "host"
+    )
     if request.reason and has_targets:  # it names what is asked for
         facts.append(reason)
     if request.network and request.kind != "host":  # its subject says it
@@ -372,14 +374,14 @@ def _list_facts(request: ApprovalRequested) -> list[Fact]:
         is_told = request.permissions == ("network",) and bool(request.network)
         facts.append(Fact(f"asks for: {', '.join(request.permissions)}", "$warning", is_granted=not is_told))
     if request.containment:
-        told = fit_line(format_subject(request.containment))
+        containment = fit_line(format_subject(request.containment))
         is_machine = request.kind == "machine"  # that nothing of it is reviewed is what a yes is about
-        shorter = () if is_machine or request.kind == "host" else _shorten_containment(told)
-        facts.append(Fact(told, "$warning", shorter, is_granted=is_machine))
+        shorter = () if is_machine or request.kind == "host" else _shorten_containment(containment)
+        facts.append(Fact(containment, "$warning", shorter, is_granted=is_machine))
     if request.kind in {"command", "machine"}:
         is_top = request.directory in {"", "."}
-        where = "the project's directory" if is_top else format_path(request.directory)
-        facts.append(Fact(f"in {where}", is_granted=not is_top))
+        location = "the project's directory" if is_top else format_path(request.directory)
+        facts.append(Fact(f"in {location}", is_granted=not is_top))
     if request.environment:
         names = expose_line(", ".join(request.environment), 200)
         facts.append(Fact(f"variables set by commands: {names}", is_granted=True))
@@ -388,11 +390,11 @@ def _list_facts(request: ApprovalRequested) -> list[Fact]:
     return facts
 
 
-def _shorten_containment(told: str) -> tuple[str, ...]:
+def _shorten_containment(containment: str) -> tuple[str, ...]:
     """Return shorter forms of what holds a command: without how, and without why; that there is no network stays."""
-    first, *others = told.split("; ")
-    name, colon, why = first.partition(": ")
-    held = why if colon and len(name) <= _TIER else name if len(first) > _LONG_CLAUSE else first
+    first, *others = containment.split("; ")
+    name, colon, reason = first.partition(": ")
+    short_clause = reason if colon and len(name) <= _TIER else name if len(first) > _LONG_CLAUSE else first
     network = [other for other in others if other == "no network"]
     fewer = ("; ".join([first, *others[:end]]) for end in range(len(others) - 1, 0, -1) if not network)
-    return (*fewer, "; ".join([held, *network]), held, *network)
+    return (*fewer, "; ".join([short_clause, *network]), short_clause, *network)

@@ -54,13 +54,13 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
 
     # What is asked.
 
-    def show(self, asked: QuestionAsked | None, *, is_awaited: bool = True) -> bool:
+    def show(self, request: QuestionAsked | None, *, is_awaited: bool = True) -> bool:
         """Show questions, None hides the bar. True if they are new. `is_awaited`: a turn waits for them."""
-        is_new = asked is not None and (self._asked is None or asked.id != self._asked.id)
-        self._asked, self._is_awaited = asked, is_awaited
+        is_new = request is not None and (self._asked is None or request.id != self._asked.id)
+        self._asked, self._is_awaited = request, is_awaited
         self.place()
-        if is_new and asked is not None:
-            self._drafts = [AnswerDraft.from_question(question) for question in asked.questions]
+        if is_new and request is not None:
+            self._drafts = [AnswerDraft.from_question(question) for question in request.questions]
             self.restart_grace()
             self._is_sent = False
             self._show_question(0)
@@ -74,8 +74,8 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
 
     @property
     def question(self) -> Question | None:
-        asked = self._asked
-        return asked.questions[self._index] if asked and self._index < len(asked.questions) else None
+        request = self._asked
+        return request.questions[self._index] if request and self._index < len(request.questions) else None
 
     @property
     def has_several(self) -> bool:
@@ -99,8 +99,8 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
     @on(events.Resize)
     def render_bar(self) -> None:
         """Lay out the bar for its current width."""
-        question, asked = self.question, self._asked
-        if question is None or asked is None or not self.is_mounted:
+        question, request = self.question, self._asked
+        if question is None or request is None or not self.is_mounted:
             return
         width = max(self.size.width - 3, 12)
         is_folded = not self._is_awaited and not self.has_focus_within
@@ -111,18 +111,18 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
             child.display = not is_folded or child.id == "question-keys"
         strip = self.query_one(QuestionTabs)
         strip.display = self.has_several and not is_folded
-        pieces, strip.spans = render_tabs(asked, self._drafts, self._index, width)
+        pieces, strip.spans = render_tabs(request, self._drafts, self._index, width)
         strip.update(Content.assemble(*pieces))
-        self.query_one(QuestionBody).show(render_body(question, self._draft, asked.title, width))
-        keys = self._render_folded(asked, width) if is_folded else render_hints(self._list_hints(question), width)
+        self.query_one(QuestionBody).show(render_body(question, self._draft, request.title, width))
+        keys = self._render_folded(request, width) if is_folded else render_hints(self._list_hints(question), width)
         self.query_one("#question-keys", Static).update(Content.assemble(*keys))
 
-    def _render_folded(self, asked: QuestionAsked, width: int) -> list[Piece]:
+    def _render_folded(self, request: QuestionAsked, width: int) -> list[Piece]:
         key = format_first_key("app.answer", get_keymap(self.app))
-        more = f" (+{len(asked.questions) - 1})" if self.has_several else ""
-        room = max(width - len(key) - len(more) - 14, 10)
-        text = fit_line(asked.questions[0].text, room)
-        return [("? ", "$warning"), (f"{text}{more}  ", ""), (key, "bold $accent"), (" answers", MUTED)]
+        suffix = f" (+{len(request.questions) - 1})" if self.has_several else ""
+        room = max(width - len(key) - len(suffix) - 14, 10)
+        text = fit_line(request.questions[0].text, room)
+        return [("? ", "$warning"), (f"{text}{suffix}  ", ""), (key, "bold $accent"), (" answers", MUTED)]
 
     def _list_hints(self, question: Question) -> list[tuple[str, str]]:
         keymap, count = get_keymap(self.app), len(question.options)
@@ -146,8 +146,8 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
 
     # Going about.
 
-    def _show_question(self, at: int) -> None:
-        self._index = at
+    def _show_question(self, index: int) -> None:
+        self._index = index
         if self.is_mounted:
             self._free_text.value = self._draft.text
             self.render_bar()
@@ -159,19 +159,19 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
         self.focus()
         self._show_question(event.at)
 
-    def action_switch_question(self, by: int) -> None:
+    def action_switch_question(self, step: int) -> None:
         if not self.has_several:
             raise SkipAction
         self.focus()
-        self._show_question((self._index + by) % len(self._drafts))
+        self._show_question((self._index + step) % len(self._drafts))
 
-    def action_move(self, by: int) -> None:
+    def action_move(self, step: int) -> None:
         """Move to another option; the last place is the free text."""
         question = self.question
         if question is None:
             return
         count = len(question.options)
-        self._draft.marked = (self._draft.marked + by) % (count + 1)
+        self._draft.marked = (self._draft.marked + step) % (count + 1)
         if self._draft.marked == count:
             self._free_text.focus()
         elif self._free_text.has_focus:
@@ -179,9 +179,9 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
         self.render_bar()
         self.query_one(QuestionBody).reveal_option(self._draft.marked)
 
-    def action_page(self, by: int) -> None:
+    def action_page(self, step: int) -> None:
         rows = self.query_one(QuestionBody)
-        rows.scroll_relative(y=by * max(rows.size.height - 1, 1), animate=False)
+        rows.scroll_relative(y=step * max(rows.size.height - 1, 1), animate=False)
 
     def action_postpone_question(self) -> None:
         if self._free_text.has_focus and self.question is not None and self.question.options:
@@ -277,8 +277,8 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
             self.render_bar()
             rows.reveal_option(choice.marked)
         else:
-            chosen = [option.id for option in question.options if option.id in choice.ticked]
-            options, text = tuple(chosen or [question.options[choice.marked].id]), self._free_text.value.strip()
+            option_ids = [option.id for option in question.options if option.id in choice.ticked]
+            options, text = tuple(option_ids or [question.options[choice.marked].id]), self._free_text.value.strip()
             self._record_answer(QuestionAnswer(question=question.id, options=options, text=text))
 
     @on(Input.Changed)
@@ -309,13 +309,13 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
         self._draft.answer = answer
         self._is_writing = False
         after = [*range(self._index + 1, len(self._drafts)), *range(self._index)]
-        left = next((at for at in after if self._drafts[at].answer is None), None)
-        if left is not None:
-            self._show_question(left)
+        next_index = next((index for index in after if self._drafts[index].answer is None), None)
+        if next_index is not None:
+            self._show_question(next_index)
             self.focus()
             return
         self._is_sent = True
-        answers = tuple(each.answer for each in self._drafts if each.answer is not None)
+        answers = tuple(draft.answer for draft in self._drafts if draft.answer is not None)
         self.post_message(messages.AnswersGiven(self._asked.id, answers))
         self.render_bar()
 

@@ -31,9 +31,9 @@ class AnswerDraft:
     @classmethod
     def from_question(cls, question: Question) -> AnswerDraft:
         """Mark the recommended option, and tick it where several may hold."""
-        best = [at for at, option in enumerate(question.options) if option.recommended]
-        ticked = {question.options[at].id for at in best} if question.allow_multiple else set()
-        return cls(marked=best[0] if best else 0, ticked=ticked)
+        best = [index for index, option in enumerate(question.options) if option.recommended]
+        ticked_ids = {question.options[index].id for index in best} if question.allow_multiple else set()
+        return cls(marked=best[0] if best else 0, ticked=ticked_ids)
 
 
 class QuestionRow(NamedTuple):
@@ -52,38 +52,40 @@ def format_tab_label(question: Question) -> str:
 
 
 def render_tabs(
-    asked: QuestionAsked, choices: Sequence[AnswerDraft], at: int, width: int
+    request: QuestionAsked, choices: Sequence[AnswerDraft], current_index: int, width: int
 ) -> tuple[list[Piece], list[range]]:
     """Return the strip of tabs and the columns of each; an empty range for a hidden tab."""
     names = [
         f" {format_tab_label(question)}{' ✓' if choice.answer else ''} "
-        for question, choice in zip(asked.questions, choices, strict=True)
+        for question, choice in zip(request.questions, choices, strict=True)
     ]
-    count = f"{at + 1}/{len(names)} "
-    first, last = _fit_tabs([measure_pieces([(name, "")]) for name in names], at, width - len(count) - 4)
+    count = f"{current_index + 1}/{len(names)} "
+    first, last = _fit_tabs([measure_pieces([(name, "")]) for name in names], current_index, width - len(count) - 4)
     pieces: list[Piece] = [(count, MUTED), ("‹ " if first else "", MUTED)]
     spans = [range(0)] * len(names)
     for index in range(first, last + 1):
-        left = measure_pieces(pieces)
-        here = index == at
-        pieces.append((names[index], "bold $background on $warning" if here else "$foreground on $foreground 10%"))
-        spans[index] = range(left, measure_pieces(pieces))
+        start_column = measure_pieces(pieces)
+        is_current = index == current_index
+        pieces.append(
+            (names[index], "bold $background on $warning" if is_current else "$foreground on $foreground 10%")
+        )
+        spans[index] = range(start_column, measure_pieces(pieces))
         pieces.append((" ", ""))
     pieces.append(("›" if last < len(names) - 1 else "", MUTED))
     return pieces, spans
 
 
-def _fit_tabs(widths: Sequence[int], at: int, room: int) -> tuple[int, int]:
+def _fit_tabs(widths: Sequence[int], current_index: int, room: int) -> tuple[int, int]:
     """Return the first and last tab that fit `room` cells, tab `at` among them."""
-    first = last = at
-    used = widths[at]
+    first = last = current_index
+    used_width = widths[current_index]
     while True:
-        grown = False
-        if last + 1 < len(widths) and used + widths[last + 1] + 1 <= room:
-            last, used, grown = last + 1, used + widths[last + 1] + 1, True
-        if first > 0 and used + widths[first - 1] + 1 <= room:
-            first, used, grown = first - 1, used + widths[first - 1] + 1, True
-        if not grown:
+        has_grown = False
+        if last + 1 < len(widths) and used_width + widths[last + 1] + 1 <= room:
+            last, used_width, has_grown = last + 1, used_width + widths[last + 1] + 1, True
+        if first > 0 and used_width + widths[first - 1] + 1 <= room:
+            first, used_width, has_grown = first - 1, used_width + widths[first - 1] + 1, True
+        if not has_grown:
             return first, last
 
 
@@ -91,18 +93,18 @@ def render_body(question: Question, draft: AnswerDraft, title: str, width: int) 
     """Return the text of the question, then its options."""
     lines = [QuestionRow([(fit_line(title, max(width, 8)), MUTED)])] if title else []
     lines += [QuestionRow(row.pieces) for row in wrap_text(expose_text(shorten_lines(question.text)), width, "bold")]
-    for at, option in enumerate(question.options):
-        here = at == draft.marked
+    for index, option in enumerate(question.options):
+        is_marked = index == draft.marked
         tick = ("☑ " if option.id in draft.ticked else "☐ ") if question.allow_multiple else ""
-        taken = draft.answer is not None and option.id in draft.answer.options and not tick
-        style = "bold $accent" if here else ""
-        first: list[Piece] = [("❯ " if here else "  ", "bold $accent"), (f"{at + 1} {tick}", style)]
+        is_answered = draft.answer is not None and option.id in draft.answer.options and not tick
+        style = "bold $accent" if is_marked else ""
+        first: list[Piece] = [("❯ " if is_marked else "  ", "bold $accent"), (f"{index + 1} {tick}", style)]
         pieces: list[Piece] = [("★ ", "$success")] if option.recommended else []
         pieces += [(expose_line(option.label), style)]
         pieces += [("  recommended", "$success")] if option.recommended else []
-        pieces += [("  ✓", "$success")] if taken else []
+        pieces += [("  ✓", "$success")] if is_answered else []
         rest: list[Piece] = [(" " * measure_pieces(first), "")]
-        lines += [QuestionRow(row.pieces, at) for row in wrap_pieces(pieces, width, first=first, rest=rest)]
+        lines += [QuestionRow(row.pieces, index) for row in wrap_pieces(pieces, width, first=first, rest=rest)]
     if question.allow_multiple:
         lines.append(QuestionRow([("    ⏎ answer with what is marked", MUTED)], TAKE_TICKED))
     return lines
@@ -112,9 +114,9 @@ def render_hints(parts: Sequence[tuple[str, str]], width: int) -> list[Piece]:
     """Return keys with what they do, as many as fit, the important ones first."""
     pieces: list[Piece] = []
     for key, words in parts:
-        dot, what = " · " if pieces else "", f" {words}" if words else ""
-        more: list[Piece] = [(dot, MUTED), (key, "bold $accent"), (what, MUTED)]
-        if measure_pieces([*pieces, *more]) > width:
+        dot, label = " · " if pieces else "", f" {words}" if words else ""
+        hint_pieces: list[Piece] = [(dot, MUTED), (key, "bold $accent"), (label, MUTED)]
+        if measure_pieces([*pieces, *hint_pieces]) > width:
             break
-        pieces += more
+        pieces += hint_pieces
     return pieces

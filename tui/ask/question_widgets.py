@@ -30,9 +30,9 @@ class QuestionTabs(Static):
     spans: Sequence[range] = ()
 
     def on_click(self, event: events.Click) -> None:
-        at = next((index for index, span in enumerate(self.spans) if event.x in span), None)
-        if at is not None:
-            self.post_message(self.TabClicked(at))
+        tab_index = next((index for index, span in enumerate(self.spans) if event.x in span), None)
+        if tab_index is not None:
+            self.post_message(self.TabClicked(tab_index))
 
 
 class QuestionBody(RowView, can_focus=False):

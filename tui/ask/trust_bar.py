@@ -31,31 +31,34 @@ _HOOKS: Final = "It has hooks, which would run in the box:"
 _MAX_HOOK: Final = 200
 
 
-def _describe_project(stated: TrustStated) -> tuple[str, str, str, str]:
+def _describe_project(statement: TrustStated) -> tuple[str, str, str, str]:
     """Return the question, what the project holds, what an answer means, and the label for yes."""
-    held = f" It has {', '.join(map(expose_line, stated.holds))}." if stated.holds else ""
-    return f"Do you trust the project in {format_path(stated.directory, 160)}?", held, _CONSEQUENCES, "trust it"
+    contents = f" It has {', '.join(map(expose_line, statement.holds))}." if statement.holds else ""
+    return f"Do you trust the project in {format_path(statement.directory, 160)}?", contents, _CONSEQUENCES, "trust it"
 
 
-def _describe_changes(stated: TrustStated) -> tuple[str, str, str, str]:
-    names = [format_path(path, 80) for path in stated.changed[:_MAX_NAMES]]
-    more = len(stated.changed) - _MAX_NAMES
-    told = f" {', '.join(names)}{f' and {more} more' if more > 0 else ''}."
-    means = _CONSEQUENCES_OF_CHANGES + ("" if stated.hooks else _ACCEPTED)  # hooks are asked about all the same
-    return "What speaks to the agent here has changed since you trusted it:", told, means, "read it"
+def _describe_changes(statement: TrustStated) -> tuple[str, str, str, str]:
+    names = [format_path(path, 80) for path in statement.changed[:_MAX_NAMES]]
+    remaining = len(statement.changed) - _MAX_NAMES
+    summary = f" {', '.join(names)}{f' and {remaining} more' if remaining > 0 else ''}."
+    means = _CONSEQUENCES_OF_CHANGES + ("" if statement.hooks else _ACCEPTED)  # hooks are asked about all the same
+    return "What speaks to the agent here has changed since you trusted it:", summary, means, "read it"
 
 
-def _describe_hooks(stated: TrustStated, most: int) -> list[tuple[str, str]]:
+def _describe_hooks(statement: TrustStated, hook_limit: int) -> list[tuple[str, str]]:
     """Return the hooks that a yes would have run, a line each, `most` of them; the others are counted."""
-    if not stated.hooks:
+    if not statement.hooks:
         return []
     lines = [
-        each if len(each) <= _MAX_HOOK else f"{each[:_MAX_HOOK]}…" for each in map(expose_line, stated.hooks[:most])
+        hook if len(hook) <= _MAX_HOOK else f"{hook[:_MAX_HOOK]}…"
+        for hook in map(expose_line, statement.hooks[:hook_limit])
     ]
-    more = len(stated.hooks) - most
-    lines += [f"and {more} more: agent-tui hooks list"] if more > 0 else []
-    about = "Hooks that would run in the box (+ new, - gone, ~ its script has changed):" if stated.changed else _HOOKS
-    return [(f"{about}\n", ""), *((f"  {line}\n", "$text-warning") for line in lines)]
+    remaining = len(statement.hooks) - hook_limit
+    lines += [f"and {remaining} more: agent-tui hooks list"] if remaining > 0 else []
+    heading = (
+        "Hooks that would run in the box (+ new, - gone, ~ its script has changed):" if statement.changed else _HOOKS
+    )
+    return [(f"{heading}\n", ""), *((f"  {line}\n", "$text-warning") for line in lines)]
 
 
 class TrustBar(GuardedWidget, Static):
@@ -67,36 +70,40 @@ class TrustBar(GuardedWidget, Static):
         self._stated: TrustStated | None = None
         self.display = False
 
-    def show(self, stated: TrustStated | None) -> None:
+    def show(self, statement: TrustStated | None) -> None:
         """Show the question, None hides it."""
-        if stated is not None and not self.display:
+        if statement is not None and not self.display:
             self.restart_grace()
-        self._stated, self.display = stated, stated is not None
+        self._stated, self.display = statement, statement is not None
         self._render_question()
 
     def on_resize(self) -> None:
         self._render_question()
 
     def _render_question(self) -> None:
-        if (stated := self._stated) is None:
+        if (statement := self._stated) is None:
             return
         width, height = self.content_size.width, self.styles.max_height
-        shown = self._assemble(stated, _MAX_HOOKS)
-        for most in range(min(_MAX_HOOKS, len(stated.hooks)) - 1, -1, -1):  # the keys stand in the last row: it is seen
+        content = self._assemble(statement, _MAX_HOOKS)
+        for hook_limit in range(
+            min(_MAX_HOOKS, len(statement.hooks)) - 1, -1, -1
+        ):  # the keys stand in the last row: it is seen
             if not width or height is None:
                 break
-            if len(shown.wrap(width)) <= int(height.value) - self.gutter.height:
+            if len(content.wrap(width)) <= int(height.value) - self.gutter.height:
                 break
-            shown = self._assemble(stated, most)
-        self.update(shown)
+            content = self._assemble(statement, hook_limit)
+        self.update(content)
 
-    def _assemble(self, stated: TrustStated, most_hooks: int) -> Content:
+    def _assemble(self, statement: TrustStated, most_hooks: int) -> Content:
         keymap = get_keymap(self.app)
-        asked, more, means, yes = _describe_changes(stated) if stated.changed else _describe_project(stated)
+        question, summary, means, yes = (
+            _describe_changes(statement) if statement.changed else _describe_project(statement)
+        )
         return Content.assemble(
-            (asked, "bold $warning"),
-            (f"{more}{'' if self.screen.has_class('-low') else means}\n", _DIM),
-            *_describe_hooks(stated, most_hooks),
+            (question, "bold $warning"),
+            (f"{summary}{'' if self.screen.has_class('-low') else means}\n", _DIM),
+            *_describe_hooks(statement, most_hooks),
             (f"y/{format_first_key('app.trust', keymap)}", "$accent bold"),
             (f" {yes}   ", ""),
             (f"n/{format_first_key('app.distrust', keymap)}", "$accent bold"),

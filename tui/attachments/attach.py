@@ -27,7 +27,7 @@ class Attacher:
 
     def attach_files(self, paths: Sequence[str]) -> None:
         """Attach files by their absolute paths. The prompt is held."""
-        adds = [commands.AttachmentAdd(path=each) for each in paths]
+        adds = [commands.AttachmentAdd(path=path) for path in paths]
         self._context.start(self._submit_all, adds, group="attaching")
 
     def attach_clipboard(self, *, is_asked: bool) -> None:
@@ -36,25 +36,25 @@ class Attacher:
         self._context.start(self._submit_clipboard, is_asked, group="attaching")
 
     async def _submit_clipboard(self, is_asked: bool) -> None:
-        found = await clipboard.read_clipboard(clipboard.find_clipboard_tool())
-        adds = [commands.AttachmentAdd(path=each) for each in found.paths]
-        if found.data:
-            adds.append(commands.AttachmentAdd(data=found.data, name="clipboard"))
+        clipboard_content = await clipboard.read_clipboard(clipboard.find_clipboard_tool())
+        adds = [commands.AttachmentAdd(path=path) for path in clipboard_content.paths]
+        if clipboard_content.data:
+            adds.append(commands.AttachmentAdd(data=clipboard_content.data, name="clipboard"))
         if adds:
             await self._submit_all(adds)
             return
-        own = found.text or self._context.screen.app.clipboard
+        text = clipboard_content.text or self._context.screen.app.clipboard
         self._context.prompt.release("")
-        if own and is_asked:
-            self._context.prompt.paste(own)
-        elif is_asked or found != clipboard.EMPTY_CLIPBOARD:
-            self._context.notify_user(found.problem, found.hint, is_error=True)
+        if text and is_asked:
+            self._context.prompt.paste(text)
+        elif is_asked or clipboard_content != clipboard.EMPTY_CLIPBOARD:
+            self._context.notify_user(clipboard_content.problem, clipboard_content.hint, is_error=True)
 
     async def _submit_all(self, adds: Sequence[commands.AttachmentAdd]) -> None:
         labels: list[str] = []
         try:
-            for each in adds:
-                if label := await self._submit_one(each):
+            for add in adds:
+                if label := await self._submit_one(add):
                     labels.append(label)
         finally:
             self._context.prompt.release(" ".join(labels), is_whole=len(labels) == len(adds))
@@ -86,8 +86,8 @@ class Attacher:
             if request in labels and not label.done():
                 label.set_result(labels[request])
 
-    def show_pictures(self, shown: Sequence[Attachment]) -> None:
+    def show_pictures(self, attachments: Sequence[Attachment]) -> None:
         from tui.screens.dialogs.picture import PictureDialog
 
-        if shown:
-            self._context.show(PictureDialog(shown, self._context.bridge.query))
+        if attachments:
+            self._context.show(PictureDialog(attachments, self._context.bridge.query))

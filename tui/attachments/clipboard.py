@@ -78,15 +78,15 @@ class ClipboardTool:
 def find_clipboard_tool(
     environment: Mapping[str, str] = os.environ,
     platform: str = sys.platform,
-    which: Callable[[str], str | None] = shutil.which,
+    find_program: Callable[[str], str | None] = shutil.which,
 ) -> ClipboardTool:
     """Find the tool for the clipboard: of the first desktop at hand that has one, else of the first at hand."""
     if platform == "darwin":
-        return ClipboardTool("macos", "pngpaste" if which("pngpaste") else "osascript")
-    at_hand = [each for each in _DESKTOPS if any(map(environment.get, each.variables))]
-    found = next((each for each in at_hand if which(each.tool)), None)
-    if found is not None:
-        return ClipboardTool(found.desktop, found.tool)
+        return ClipboardTool("macos", "pngpaste" if find_program("pngpaste") else "osascript")
+    at_hand = [candidate for candidate in _DESKTOPS if any(map(environment.get, candidate.variables))]
+    desktop = next((candidate for candidate in at_hand if find_program(candidate.tool)), None)
+    if desktop is not None:
+        return ClipboardTool(desktop.desktop, desktop.tool)
     if at_hand:
         return ClipboardTool(at_hand[0].desktop, "", at_hand[0].install_hint)
     return ClipboardTool("none", "", SSH_HINT if environment.get("SSH_CONNECTION") else NO_DESKTOP_HINT)
@@ -94,26 +94,27 @@ def find_clipboard_tool(
 
 def describe_clipboard() -> str:
     """Describe the clipboard in one line for `doctor`."""
-    found = find_clipboard_tool()
-    if found.tool:
-        return f"{found.tool} ({found.desktop})"
-    return f"none{'' if found.desktop == 'none' else f' for {found.desktop}'}: {found.install_hint}"
+    clipboard_tool = find_clipboard_tool()
+    if clipboard_tool.tool:
+        return f"{clipboard_tool.tool} ({clipboard_tool.desktop})"
+    desktop = "" if clipboard_tool.desktop == "none" else f" for {clipboard_tool.desktop}"
+    return f"none{desktop}: {clipboard_tool.install_hint}"
 
 
-async def read_clipboard(found: ClipboardTool) -> ClipboardContent:
+async def read_clipboard(clipboard_tool: ClipboardTool) -> ClipboardContent:
     """Read the clipboard. Never raises."""
-    if not found.tool:
-        name = next((each.tool for each in _DESKTOPS if each.desktop == found.desktop), "")
+    if not clipboard_tool.tool:
+        name = next((desktop.tool for desktop in _DESKTOPS if desktop.desktop == clipboard_tool.desktop), "")
         problem = f"The clipboard can't be read: {name} is missing." if name else "There is no clipboard to read."
-        return ClipboardContent(problem=problem, hint=found.install_hint)
+        return ClipboardContent(problem=problem, hint=clipboard_tool.install_hint)
     try:
         async with asyncio.timeout(READ_TIMEOUT):
-            return await _READERS[found.desktop](found)
+            return await _READERS[clipboard_tool.desktop](clipboard_tool)
     except TimeoutError:
-        late = f"{found.tool} did not answer in {READ_TIMEOUT:.0f} s."
+        late = f"{clipboard_tool.tool} did not answer in {READ_TIMEOUT:.0f} s."
         return ClipboardContent(problem=late, hint="Copy it again, then try again.")
     except OSError as fault:
-        problem = f"{found.tool} can't be started: {fault.strerror}."
+        problem = f"{clipboard_tool.tool} can't be started: {fault.strerror}."
         return ClipboardContent(problem=problem, hint="Is it installed rightly?")
 
 
@@ -144,30 +145,30 @@ async def _read_text(*command: str) -> str:
     return (await _run_tool(*command)).decode("utf-8", "replace")
 
 
-async def _read_typed(found: ClipboardTool) -> ClipboardContent:
+async def _read_typed(clipboard_tool: ClipboardTool) -> ClipboardContent:
     """Read a clipboard that lists its types: X11 and Wayland."""
-    lists, reads = _COMMANDS[found.tool]
+    lists, reads = _COMMANDS[clipboard_tool.tool]
     types = (await _read_text(*lists)).split()
-    for wanted in (each for each in IMAGE_TYPES if each in types):
-        if data := await _run_tool(*reads, wanted):
+    for media_type in (candidate for candidate in IMAGE_TYPES if candidate in types):
+        if data := await _run_tool(*reads, media_type):
             return ClipboardContent(data=data)
-    for wanted in (each for each in _FILE_LIST_TYPES if each in types):
-        lines = (await _read_text(*reads, wanted)).splitlines()
+    for media_type in (candidate for candidate in _FILE_LIST_TYPES if candidate in types):
+        lines = (await _read_text(*reads, media_type)).splitlines()
         files = "\n".join(line for line in lines if line.startswith("file:"))
         if paths := resolve_existing(parse_pasted_paths(files)):
             return ClipboardContent(paths=paths)
-    for wanted in (each for each in _TEXT_TYPES if each in types):
-        if text := await _read_text(*reads, wanted):
+    for media_type in (candidate for candidate in _TEXT_TYPES if candidate in types):
+        if text := await _read_text(*reads, media_type):
             return ClipboardContent(text=text)
     return EMPTY_CLIPBOARD
 
 
-async def _read_macos(found: ClipboardTool) -> ClipboardContent:
-    if found.tool == "pngpaste":
+async def _read_macos(clipboard_tool: ClipboardTool) -> ClipboardContent:
+    if clipboard_tool.tool == "pngpaste":
         data = await _run_tool("pngpaste", "-")
     else:
-        told = await _read_text("osascript", "-e", _APPLE_SCRIPT)  # «data PNGf89504E47…»
-        data = _parse_hex(told.partition("PNGf")[2])
+        output = await _read_text("osascript", "-e", _APPLE_SCRIPT)  # «data PNGf89504E47…»
+        data = _parse_hex(output.partition("PNGf")[2])
     if data:
         return ClipboardContent(data=data)
     text = await _read_text("pbpaste")
@@ -176,7 +177,7 @@ async def _read_macos(found: ClipboardTool) -> ClipboardContent:
 
 def _parse_hex(text: str) -> bytes:
     try:
-        return bytes.fromhex("".join(each for each in text if each in "0123456789ABCDEFabcdef"))
+        return bytes.fromhex("".join(char for char in text if char in "0123456789ABCDEFabcdef"))
     except ValueError:
         return b""
 
@@ -185,9 +186,9 @@ async def _read_windows(_: ClipboardTool) -> ClipboardContent:
     import base64
 
     shell = ("powershell.exe", "-NoProfile", "-NonInteractive")
-    told = await _run_tool(*shell, "-STA", "-Command", _POWERSHELL_SCRIPT)
+    output = await _run_tool(*shell, "-STA", "-Command", _POWERSHELL_SCRIPT)
     with contextlib.suppress(ValueError):
-        if data := base64.b64decode(told.strip(), validate=True):
+        if data := base64.b64decode(output.strip(), validate=True):
             return ClipboardContent(data=data)
     text = await _read_text(*shell, "-Command", "Get-Clipboard -Raw")
     return ClipboardContent(text=text.rstrip("\r\n")) if text.strip() else EMPTY_CLIPBOARD

@@ -32,19 +32,19 @@ def parse_pasted_paths(text: str, *, wsl: bool = False) -> tuple[str, ...]:
     text = text.strip().strip("\0")
     if not text or len(text) > MAX_PASTE_LENGTH:
         return ()
-    found: list[str] = []
+    all_paths: list[str] = []
     for line in filter(None, map(str.strip, text.splitlines())):
         paths = _parse_line(line, wsl=wsl)
         if not paths:
             return ()
-        found += paths
-    return tuple(dict.fromkeys(found)) if len(found) <= MAX_PATHS else ()
+        all_paths += paths
+    return tuple(dict.fromkeys(all_paths)) if len(all_paths) <= MAX_PATHS else ()
 
 
 def _parse_line(line: str, *, wsl: bool) -> list[str]:
     """Parse a line, as one path first: a terminal that does not quote leaves its spaces as they are."""
-    whole = _parse_path(_strip_quotes(line), wsl=wsl)
-    return [whole] if whole and not _may_hold_several(line) else _parse_words(line, wsl=wsl)
+    path = _parse_path(_strip_quotes(line), wsl=wsl)
+    return [path] if path and not _may_hold_several(line) else _parse_words(line, wsl=wsl)
 
 
 def _strip_quotes(line: str) -> str:
@@ -84,7 +84,7 @@ def _parse_path(word: str, *, wsl: bool) -> str:
 def resolve_existing(paths: tuple[str, ...]) -> tuple[str, ...]:
     """Return the same paths, absolute, if each of them is a file; else ()."""
     try:
-        found = [Path(each).expanduser() for each in paths]
-        return tuple(map(str, found)) if all(path.is_file() for path in found) else ()
+        resolved_paths = [Path(name).expanduser() for name in paths]
+        return tuple(map(str, resolved_paths)) if all(path.is_file() for path in resolved_paths) else ()
     except (OSError, RuntimeError, ValueError):
         return ()

@@ -33,11 +33,11 @@ class CompletionList(OptionList, can_focus=False):
         """Show (word, explanation) candidates for what was typed; none hides the list."""
         self.kind, self.pattern = kind, pattern
         self._words = tuple(word for word, _ in candidates)
-        shown = [(self._format_word(word, note), fit_line(note)) for word, note in candidates]
-        column = max((min(word.cell_length, LONGEST_WORD) for word, note in shown if note), default=0)
+        rows = [(self._format_word(word, note), fit_line(note)) for word, note in candidates]
+        column = max((min(word.cell_length, LONGEST_WORD) for word, note in rows if note), default=0)
         self.set_options(
             Option(Content.assemble(word, " " * (column - word.cell_length), "  ", (note, "$foreground 60%")))
-            for word, note in shown
+            for word, note in rows
         )
         self.display = bool(candidates)
         if candidates:
@@ -51,8 +51,8 @@ class CompletionList(OptionList, can_focus=False):
             return mark_letters(f"{self.kind}{fit_line(word)}", self.pattern, start=len(self.kind))
         parent = self.parent
         room = (parent.size.width if isinstance(parent, Widget) else 0) - 4 - 2 * self.scrollbar_size_vertical
-        taken = min(measure_text(note), room // 2) + 2 if note else 0
-        return format_whole_path(word, self._words, self.pattern, max(room - taken, 20))
+        note_width = min(measure_text(note), room // 2) + 2 if note else 0
+        return format_whole_path(word, self._words, self.pattern, max(room - note_width, 20))
 
     def on_mount(self) -> None:
         self.screen.screen_layout_refresh_signal.subscribe(self, self._fit, immediate=True)
@@ -62,9 +62,11 @@ class CompletionList(OptionList, can_focus=False):
         column = self.parent
         if not self.display or not isinstance(column, Widget):
             return
-        beside = [each for each in column.displayed_children if each is not self]
-        taken = sum(each.gutter.height + 1 if _is_flexible(each) else each.outer_size.height for each in beside)
-        room = max(column.size.height - taken, LEAST_ROWS)
+        siblings = [sibling for sibling in column.displayed_children if sibling is not self]
+        used_rows = sum(
+            sibling.gutter.height + 1 if _is_flexible(sibling) else sibling.outer_size.height for sibling in siblings
+        )
+        room = max(column.size.height - used_rows, LEAST_ROWS)
         limit = self.styles.max_height
         if limit is None or limit.value != room:
             self.styles.max_height = room
@@ -92,18 +94,18 @@ class QueuedMessages(Widget):
         self.display = False
         self._rows: list[tuple[str, str]] = []
 
-    def show(self, returned: Sequence[str], queued: Sequence[str]) -> None:
+    def show(self, returned_texts: Sequence[str], queued_texts: Sequence[str]) -> None:
         """Show these messages, and the key that takes them back."""
-        self._rows = [("not sent", text) for text in returned]
-        self._rows += [("queued", text) for text in queued]
+        self._rows = [("not sent", text) for text in returned_texts]
+        self._rows += [("queued", text) for text in queued_texts]
         self.display = bool(self._rows)
         self.refresh(layout=True)
 
     def render(self) -> Content:
         keymap = get_keymap(self.app)
         back = f"   {format_first_key('prompt.older', keymap)} takes {'it' if len(self._rows) == 1 else 'them'} back"
-        shown = self._rows[:MAX_ROWS]
-        lines = [Content.assemble((f"{how} ", "bold"), fit_line(text, MAX_LENGTH)) for how, text in shown]
+        visible_rows = self._rows[:MAX_ROWS]
+        lines = [Content.assemble((f"{status} ", "bold"), fit_line(text, MAX_LENGTH)) for status, text in visible_rows]
         if len(self._rows) > MAX_ROWS:
             lines.append(Content(f"and {len(self._rows) - MAX_ROWS} more"))
         width = self.content_size.width or MAX_LENGTH

@@ -76,8 +76,10 @@ def copy_text(block: TranscriptBlock) -> str:
         case documents.TerminalCommandDocument(metadata=command):
             text = f"$ {command.command}\n{command.output}".rstrip()
         case documents.FileEditDocument(metadata=edit):
-            edits = (*(each.metadata for each in block.folded), edit)
-            text = "\n".join([edit.file_path, *("".join(line) for each in edits for line in diff_lines(each))])
+            edits = (*(file_edit_document.metadata for file_edit_document in block.folded), edit)
+            text = "\n".join(
+                [edit.file_path, *("".join(line) for file_edit in edits for line in diff_lines(file_edit))]
+            )
         case documents.ToolCallDocument(metadata=call):
             text = f"{call.tool_name} {format_json(call.arguments)}\n{format_result(call)}".rstrip()
         case documents.ClarificationDocument(metadata=asked):
@@ -116,15 +118,16 @@ def _render_prompt(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]
     sign = "❯ " if block.kind == "prompt" else "↳ "
     text = shorten_lines(render_prose(block.text.strip("\n")))
     rows = wrap_text(text, width, "strong", first=[(sign, "accent")], rest=[GUTTER], fill="prompt")
-    for each in block.attachments:
-        if describe_attachment(each) not in block.text:  # else its label says the same
-            told = f"{classify_attachment(each)} {format_path(each.name, 80)} {describe_attachment(each)}"
-            piece = (fit_line(told, width - 4), "muted")
+    for attachment in block.attachments:
+        if describe_attachment(attachment) not in block.text:  # else its label says the same
+            name = format_path(attachment.name, 80)
+            description = f"{classify_attachment(attachment)} {name} {describe_attachment(attachment)}"
+            piece = (fit_line(description, width - 4), "muted")
             rows += wrap_pieces([piece], width, first=[("  ▣ ", "accent")], rest=INDENT, fill="prompt")
     return rows
 
 
-def _render_reasoning(block: TranscriptBlock, width: int, opened: bool) -> list[TextRow]:
+def _render_reasoning(block: TranscriptBlock, width: int, is_open: bool) -> list[TextRow]:
     document = block.document
     if isinstance(document, documents.ReasoningDocument):
         took = document.metadata.duration_ms
@@ -132,10 +135,10 @@ def _render_reasoning(block: TranscriptBlock, width: int, opened: bool) -> list[
         content = document.content or ""
     else:
         label, content = "thinking…", block.live
-    sign = "▾" if opened else "▸"
-    if opened:
-        told = wrap_text(shorten_lines(render_prose(content)).strip("\n"), width, "muted", first=INDENT, rest=INDENT)
-        return [render_head(sign, [(label, "muted")], width), *told]
+    sign = "▾" if is_open else "▸"
+    if is_open:
+        rows = wrap_text(shorten_lines(render_prose(content)).strip("\n"), width, "muted", first=INDENT, rest=INDENT)
+        return [render_head(sign, [(label, "muted")], width), *rows]
     if block.is_running and content:  # its end, in the one row that it keeps
         room = max(width - len(label) - 6, 8)
         label += f" {' '.join(render_prose(content[-LIVE_REASONING:]).split())[-room:]}"
@@ -157,8 +160,8 @@ def _render_plan(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
         pieces += [("  ", ""), (fit_line(after), "muted")] if after else []
         rows += wrap_pieces(pieces, width, first=first, rest=[*INDENT, GUTTER])
     if plan.path:
-        told = f"saved to {format_path(plan.path)}, not reviewed"
-        rows += wrap_pieces([(told, "muted")], width, first=INDENT, rest=INDENT)
+        notice = f"saved to {format_path(plan.path)}, not reviewed"
+        rows += wrap_pieces([(notice, "muted")], width, first=INDENT, rest=INDENT)
     return rows
 
 
@@ -173,7 +176,7 @@ def _render_todo_update(block: TranscriptBlock, width: int, _: bool) -> list[Tex
     return rows
 
 
-def _render_clarification(block: TranscriptBlock, width: int, opened: bool) -> list[TextRow]:
+def _render_clarification(block: TranscriptBlock, width: int, is_open: bool) -> list[TextRow]:
     document = block.document
     if not isinstance(document, documents.ClarificationDocument):
         return [render_head("?", [(fit_line(block.subject or "a question"), "warn")], width)]
@@ -181,19 +184,21 @@ def _render_clarification(block: TranscriptBlock, width: int, opened: bool) -> l
     rows: list[TextRow] = []
     for question in document.metadata.questions:
         text = wrap_text(expose_text(shorten_lines(question.text)), width, "", first=[("  ? ", "warn")], rest=INDENT)
-        if not opened and len(text) > CLOSED_QUESTION_ROWS:
+        if not is_open and len(text) > CLOSED_QUESTION_ROWS:
             text[CLOSED_QUESTION_ROWS - 1 :] = [TextRow([*INDENT, ("…", "muted")])]
         rows += text
         labels = {option.id: option.label for option in question.options}
         if answer := answers.get(question.id):
-            said = ", ".join([*(labels.get(each, each) for each in answer.options), *filter(None, [answer.text])])
-            rows += wrap_text(
-                expose_text(shorten_lines(said)), width, "strong", first=[("  ↳ ", "accent")], rest=INDENT
+            reply = ", ".join(
+                [*(labels.get(option_id, option_id) for option_id in answer.options), *filter(None, [answer.text])]
             )
-        elif opened:
+            rows += wrap_text(
+                expose_text(shorten_lines(reply)), width, "strong", first=[("  ↳ ", "accent")], rest=INDENT
+            )
+        elif is_open:
             for option in question.options:
-                told = f"· {option.label}{' (recommended)' if option.recommended else ''}"
-                rows += wrap_text(expose_text(told), width, "muted", first=INDENT, rest=INDENT)
+                option_text = f"· {option.label}{' (recommended)' if option.recommended else ''}"
+                rows += wrap_text(expose_text(option_text), width, "muted", first=INDENT, rest=INDENT)
     if not answers:
         words = "not answered yet" if block.status == "cancelled" else "not answered"
         rows.append(TextRow([*INDENT, (words, "muted")], lead=4))
@@ -213,8 +218,8 @@ def _render_error(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
 
 def _render_notice(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
     role = "warn" if block.level == "warning" else "muted"
-    told = block.text or block.title
-    text = (" " if told.endswith((".", "!", "?", ":")) else " · ").join(filter(None, (told, block.hint)))
+    message = block.text or block.title
+    text = (" " if message.endswith((".", "!", "?", ":")) else " · ").join(filter(None, (message, block.hint)))
     sign = "  ! " if role == "warn" else "  · "
     return wrap_text(shorten_lines(render_prose(text)), width, role, first=[(sign, role)], rest=INDENT)
 

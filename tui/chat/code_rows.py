@@ -40,11 +40,11 @@ def highlight_diff(code: str) -> list[list[Piece]]:
 
 def _split_by_role(line: str, spans: Sequence[tuple[int, int, str]]) -> list[Piece]:
     pieces: list[Piece] = []
-    done = 0
+    position = 0
     for start, end, role in spans:
-        pieces += [(line[done:start], ""), (line[start:end], role)]
-        done = end
-    return [piece for piece in (*pieces, (line[done:], "")) if piece[0]] or [("", "")]
+        pieces += [(line[position:start], ""), (line[start:end], role)]
+        position = end
+    return [piece for piece in (*pieces, (line[position:], "")) if piece[0]] or [("", "")]
 
 
 def render_code(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
@@ -71,19 +71,19 @@ def render_code_line(line: Sequence[Piece], width: int) -> list[TextRow]:
     return wrap_pieces(line, width, first=INDENT, rest=[*INDENT, hanging], fill="code_block")
 
 
-def render_code_reference(block: TranscriptBlock, width: int, opened: bool) -> list[TextRow]:
+def render_code_reference(block: TranscriptBlock, width: int, is_open: bool) -> list[TextRow]:
     """Return lines of a file with their numbers; closed, the first ones."""
     document = block.document
     if not isinstance(document, documents.CodeReferenceDocument):
         return []  # it is streamed
-    where = document.metadata
-    name = f"{format_path(where.file_path, 200)}:{where.start_line}–{where.end_line}"
-    rows = [render_head("▾" if opened else "▸", [(name, "link")], width)]
-    lines = highlight_code(render_prose(document.content or "").strip("\n"), where.language or where.file_path)
-    for number, line in enumerate(lines if opened else lines[:REFERENCE_ROWS], where.start_line):
+    reference = document.metadata
+    name = f"{format_path(reference.file_path, 200)}:{reference.start_line}–{reference.end_line}"
+    rows = [render_head("▾" if is_open else "▸", [(name, "link")], width)]
+    lines = highlight_code(render_prose(document.content or "").strip("\n"), reference.language or reference.file_path)
+    for number, line in enumerate(lines if is_open else lines[:REFERENCE_ROWS], reference.start_line):
         gutter: list[Piece] = [(f"  {number:>5} ", "muted")]
         rows += wrap_pieces(line, width, first=gutter, rest=[("        ", "")], fill="code_block")
-    return rows if opened else [*rows, *render_more_lines(len(lines) - REFERENCE_ROWS)]
+    return rows if is_open else [*rows, *render_more_lines(len(lines) - REFERENCE_ROWS)]
 
 
 def render_more_lines(number: int) -> list[TextRow]:

@@ -59,22 +59,22 @@ def render_command(block: TranscriptBlock, width: int, is_open: bool) -> list[Te
     document = block.document
     run = document.metadata if isinstance(document, documents.TerminalCommandDocument) else None
     pieces = _render_subject(block, run)
-    came: list[Piece] = []
+    outcome: list[Piece] = []
     if run and run.exit_code is None:
-        told, _ = format_outcome(block, block.summary)
-        pieces += [(f" · {told or 'did not run'}", "warn")]
+        outcome_text, _ = format_outcome(block, block.summary)
+        pieces += [(f" · {outcome_text or 'did not run'}", "warn")]
     elif run:
-        came = _render_outcome(run)
-        room = width - MARGIN - measure_pieces([*pieces, *came, *format_details("-")]) + 1
-        came += format_details(_format_effects(run.effects, room))
+        outcome = _render_outcome(run)
+        room = width - MARGIN - measure_pieces([*pieces, *outcome, *format_details("-")]) + 1
+        outcome += format_details(_format_effects(run.effects, room))
     sign = "✕" if run and run.exit_code and not is_open else choose_sign(block, is_open)
-    rows = [render_head(sign, pieces, width, outcome=came)]
+    rows = [render_head(sign, pieces, width, outcome=outcome)]
     if is_open and run:
         rows += render_lines(expose_text(run.command), width, "strong", OPEN_ROWS)
         rows += render_lines(render_output(run.output), width, "", OPEN_ROWS)
         rows += render_lines(render_prose(run.effects), width, "muted", OPEN_ROWS)
-    elif mine := as_user_command(block):
-        rows += _render_user_output(mine, width)
+    elif user_command := as_user_command(block):
+        rows += _render_user_output(user_command, width)
     elif run and run.exit_code:
         lines = [line for line in run.output.splitlines() if line.strip()]
         rows += [
@@ -89,8 +89,8 @@ def _render_subject(block: TranscriptBlock, run: documents.TerminalCommandMetada
     """Return who ran what, and where that is worth saying."""
     command: Piece = (expose_line(run.command if run else block.subject or block.title, 300), "")
     if block.title == "machine_command" or (run and "all" in run.permissions):
-        where = f"in {shorten_path(run.working_directory, 32)} " if run and run.working_directory else ""
-        return [("on your machine ", "warn"), (where, "muted"), ("$ ", "accent"), command]
+        location = f"in {shorten_path(run.working_directory, 32)} " if run and run.working_directory else ""
+        return [("on your machine ", "warn"), (location, "muted"), ("$ ", "accent"), command]
     if block.title == "user_command" or as_user_command(block):
         return [("shadow ", "muted"), ("$ ", "accent"), command]
     tool = block.title if block.title == "run_python" else "run_terminal_cmd"
@@ -101,16 +101,16 @@ def _render_subject(block: TranscriptBlock, run: documents.TerminalCommandMetada
 
 def _render_outcome(run: documents.TerminalCommandMetadata) -> list[Piece]:
     """Return what the tests counted, if any ran, or else how the command ended; and how long it took."""
-    told = run.tests
+    tests = run.tests
     if run.is_reported:
         return [(f" · {_describe_report(run)}", "muted"), *format_details(format_duration(run.duration_ms))]
-    came: list[Piece] = []
+    outcome: list[Piece] = []
     if run.exit_code:
-        came = [(f" · exit {run.exit_code}", "bad")]
-    elif not told:
-        came = [(" · ok", "ok")]
-    came += [(f" · {told}", "bad" if run.exit_code else "ok")] if told else []
-    return [*came, *format_details(format_duration(run.duration_ms))]
+        outcome = [(f" · exit {run.exit_code}", "bad")]
+    elif not tests:
+        outcome = [(" · ok", "ok")]
+    outcome += [(f" · {tests}", "bad" if run.exit_code else "ok")] if tests else []
+    return [*outcome, *format_details(format_duration(run.duration_ms))]
 
 
 def _describe_report(run: documents.TerminalCommandMetadata) -> str:
@@ -122,10 +122,10 @@ def _format_effects(effects: str, room: int) -> str:
     """Return what a command changed, as much as fits `room` cells, and how many more."""
     if not effects.startswith("changed: "):
         return ""
-    done = list(takewhile(lambda each: each not in NOTE_STARTS, effects.removeprefix("changed: ").split("; ")))
-    for shown in range(len(done), 0, -1):
-        more = f" and {len(done) - shown} more" if shown < len(done) else ""
-        text = "; ".join(fit_line(each, 60) for each in done[:shown]) + more
+    changes = list(takewhile(lambda change: change not in NOTE_STARTS, effects.removeprefix("changed: ").split("; ")))
+    for visible_count in range(len(changes), 0, -1):
+        suffix = f" and {len(changes) - visible_count} more" if visible_count < len(changes) else ""
+        text = "; ".join(fit_line(change, 60) for change in changes[:visible_count]) + suffix
         if cell_len(text) <= room:
             return text
     return ""
@@ -136,6 +136,6 @@ def _render_user_output(run: documents.TerminalCommandMetadata, width: int) -> l
     rows = render_lines(render_output(run.output), width, "", -USER_COMMAND_ROWS)
     if len(rows) <= USER_COMMAND_ROWS:
         return rows
-    hidden = _count_lines(run) - USER_COMMAND_ROWS
-    more = f"… {count('more line', hidden)}" if hidden > 0 else "… more of these lines"
-    return [TextRow([*INDENT, (f"{more} ({EXPAND_HINT})", "muted")], lead=4), *rows[-USER_COMMAND_ROWS:]]
+    hidden_count = _count_lines(run) - USER_COMMAND_ROWS
+    label = f"… {count('more line', hidden_count)}" if hidden_count > 0 else "… more of these lines"
+    return [TextRow([*INDENT, (f"{label} ({EXPAND_HINT})", "muted")], lead=4), *rows[-USER_COMMAND_ROWS:]]

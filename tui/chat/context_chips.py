@@ -78,8 +78,8 @@ class ContextChips(Widget, can_focus=True):
 
     def show(self, items: Sequence[ContextItem], problems: Sequence[ContextProblem]) -> None:
         """Show these chips; the same ones again draw nothing."""
-        chips = [_Chip(each.key, each.key, _explain(each), is_problem=True) for each in problems]
-        chips += [_Chip(each.key, each.label, each.reason) for each in items]
+        chips = [_Chip(problem.key, problem.key, _explain(problem), is_problem=True) for problem in problems]
+        chips += [_Chip(context_item.key, context_item.label, context_item.reason) for context_item in items]
         if chips == self._chips:
             return
         self._chips = chips
@@ -94,7 +94,7 @@ class ContextChips(Widget, can_focus=True):
     @property
     def keys(self) -> tuple[str, ...]:
         """The keys of the chips that are shown, also of those that are counted only."""
-        return tuple(each.key for each in self._chips)
+        return tuple(chip.key for chip in self._chips)
 
     def render(self) -> Content:
         width = self.content_size.width
@@ -109,11 +109,11 @@ class ContextChips(Widget, can_focus=True):
                 style = "$text-warning on $surface"
             parts += [(chip.format(self._length), style), _GAP]
         end = self._places[-1][1] + len(_GAP)
-        hidden = len(self._chips) - len(self._places)
-        if hidden:
-            counted = f"+{hidden}"
-            parts.append((counted, "$foreground 60%"))
-            end += len(counted) + 1
+        hidden_count = len(self._chips) - len(self._places)
+        if hidden_count:
+            counter = f"+{hidden_count}"
+            parts.append((counter, "$foreground 60%"))
+            end += len(counter) + 1
         if self.has_focus and end + MIN_REASON < width:
             parts.append((f" {fit_line(self._chips[self._cursor].reason, width)}", "$foreground 60%"))
         return Content.assemble(*parts).truncate(width, ellipsis=True)
@@ -123,7 +123,7 @@ class ContextChips(Widget, can_focus=True):
 
     def _arrange(self, width: int) -> None:
         """Place the chips from the first in view on; the one at the cursor is always among them."""
-        self._length = next((each for each in LABEL_LENGTHS if self._measure(each) <= width), CROWDED_LENGTH)
+        self._length = next((length for length in LABEL_LENGTHS if self._measure(length) <= width), CROWDED_LENGTH)
         self._first = min(self._first, self._cursor)
         self._places = self._place(width)
         while self._places[-1][2] < self._cursor:
@@ -138,18 +138,18 @@ class ContextChips(Widget, can_focus=True):
 
     def _measure(self, length: int) -> int:
         """Return the columns of all chips with labels of at most `length` characters."""
-        return sum(len(each.format(length)) + len(_GAP) for each in self._chips) - len(_GAP)
+        return sum(len(chip.format(length)) + len(_GAP) for chip in self._chips) - len(_GAP)
 
     def _place(self, width: int) -> list[tuple[int, int, int]]:
         places: list[tuple[int, int, int]] = []
-        at, count = 0, len(self._chips)
+        column, count = 0, len(self._chips)
         for index in range(self._first, count):
-            end = at + len(self._chips[index].format(self._length))
+            end = column + len(self._chips[index].format(self._length))
             room = width - (0 if index == count - 1 and not self._first else len(f"+{count}") + len(_GAP))
             if places and end > room:
                 break
-            places.append((at, end, index))
-            at = end + len(_GAP)
+            places.append((column, end, index))
+            column = end + len(_GAP)
         return places
 
     def action_move(self, step: int) -> None:
@@ -180,11 +180,11 @@ class ContextChips(Widget, can_focus=True):
         self.refresh()
 
     def on_click(self, event: events.Click) -> None:
-        at = event.get_content_offset(self)
+        content_offset = event.get_content_offset(self)
         for begin, end, index in self._places:
-            if at is not None and begin <= at.x < end:
+            if content_offset is not None and begin <= content_offset.x < end:
                 self._cursor = index
-                if at.x >= end - len(_CLOSE) - 1:
+                if content_offset.x >= end - len(_CLOSE) - 1:
                     self.action_remove()
                 else:
                     self._show_reason()

@@ -37,7 +37,7 @@ def render_turn_end(block: TranscriptBlock, width: int, _: bool) -> list[TextRow
 
 def _render_receipt(receipt: Receipt, width: int) -> list[TextRow]:
     files, checks = receipt.files, receipt.checks
-    rows = [_render_file(each, width) for each in files[:SHOWN_FILES]]
+    rows = [_render_file(file, width) for file in files[:SHOWN_FILES]]
     if len(files) > SHOWN_FILES:
         rows.append(TextRow([*INDENT, (f"… {count('more file', len(files) - SHOWN_FILES)}", "muted")], lead=4))
     return [*rows, *(_render_check(command, run, width) for command, run in checks[-SHOWN_CHECKS:])]
@@ -45,15 +45,15 @@ def _render_receipt(receipt: Receipt, width: int) -> list[TextRow]:
 
 def _render_file(file: ReceiptFile, width: int) -> TextRow:
     role = {"accepted": "ok", "rejected": "bad"}.get(file.verdict, "warn" if file.waiting else "muted")
-    came: list[Piece] = [(f"  +{file.added}", "ok"), (f" −{file.removed}", "bad")]
-    names = " → ".join(format_path(each, 300) for each in (file.renamed_from, file.path) if each)
-    return _fit([(names, "")], [*came, (" · ", "muted"), (file.verdict, role)], width)
+    outcome: list[Piece] = [(f"  +{file.added}", "ok"), (f" −{file.removed}", "bad")]
+    names = " → ".join(format_path(path, 300) for path in (file.renamed_from, file.path) if path)
+    return _fit([(names, "")], [*outcome, (" · ", "muted"), (file.verdict, role)], width)
 
 
 def _render_check(command: str, run: CheckRun, width: int) -> TextRow:
     sign: Piece = ("✓ ", "ok") if run.exit_code == 0 else ("✕ ", "bad")
-    told = run.told or ("passed" if run.exit_code == 0 else f"exit {run.exit_code}")
-    return _fit([sign, (expose_line(command, 200), "")], [(" · ", "muted"), (told, sign[1])], width)
+    outcome = run.told or ("passed" if run.exit_code == 0 else f"exit {run.exit_code}")
+    return _fit([sign, (expose_line(command, 200), "")], [(" · ", "muted"), (outcome, sign[1])], width)
 
 
 def _fit(pieces: list[Piece], outcome: list[Piece], width: int) -> TextRow:

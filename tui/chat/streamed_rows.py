@@ -46,13 +46,13 @@ def complete_markdown(text: str) -> str:
     code = _BACKTICKS.search(bare)
     before = bare[: code.start()] if code else bare
     closing = [code[0]] if code else [")"] if _OPEN_LINK.search(before) else []
-    opened: list[str] = []
+    open_marks: list[str] = []
     for mark in _EMPHASIS.findall(before):
-        if mark in opened:
-            opened.remove(mark)
+        if mark in open_marks:
+            open_marks.remove(mark)
         else:
-            opened.append(mark)
-    closing += reversed(opened)
+            open_marks.append(mark)
+    closing += reversed(open_marks)
     return text.rstrip() + "".join(closing) if closing else text
 
 
@@ -81,9 +81,9 @@ class StreamedMarkdown(StreamedRows):
 
         tail = text[self._seen :]
         del self.rows[self.final_rows :]
-        cleaned = self._count_on(render_prose(tail))
-        last = find_units(complete_markdown(cleaned))[-1:]
-        if last and cleaned.count("\n") == tail.count("\n"):  # else a line of it is none of what is shown
+        clean_text = self._count_on(render_prose(tail))
+        last = find_units(complete_markdown(clean_text))[-1:]
+        if last and clean_text.count("\n") == tail.count("\n"):  # else a line of it is none of what is shown
             cut = _find_line(tail, last[0].line)
             if last[0].kind == "paragraph" and len(tail) - cut > LONG_PARAGRAPH:
                 cut = max(tail.rfind("\n") + 1, cut)
@@ -164,7 +164,7 @@ def _leave_plain(code: str, _: str = "") -> list[list[Piece]]:
 
 def _find_line(text: str, number: int) -> int:
     """Return the offset at which line `number` begins, from 0."""
-    at = 0
+    offset = 0
     for _ in range(number):
-        at = text.index("\n", at) + 1
-    return at
+        offset = text.index("\n", offset) + 1
+    return offset

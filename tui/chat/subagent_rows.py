@@ -27,13 +27,17 @@ def render_subagent(block: TranscriptBlock, width: int, is_open: bool) -> list[T
     """Return the rows of one subagent at its todo or task."""
     name: Piece = (fit_line(block.subject, min(max(width * 2 // 5, 16), 40)), _ROLES.get(block.status, "tool"))
     pieces: list[Piece] = [name, (f" · {_format_activity(block)}", "" if block.is_running else "muted")]
-    came: list[Piece] = []
+    outcome: list[Piece] = []
     if block.is_running:
-        came = format_details(block.live)
+        outcome = format_details(block.live)
     else:
-        came = [(" · ", "muted"), ("conflict", "warn")] if block.level == "conflict" else format_details(block.summary)
-        came += format_details(format_duration(block.duration_ms)) if block.duration_ms and width > _WIDE_FROM else []
-    rows = [render_head(choose_sign(block, is_open), pieces, width, outcome=came)]
+        outcome = (
+            [(" · ", "muted"), ("conflict", "warn")] if block.level == "conflict" else format_details(block.summary)
+        )
+        outcome += (
+            format_details(format_duration(block.duration_ms)) if block.duration_ms and width > _WIDE_FROM else []
+        )
+    rows = [render_head(choose_sign(block, is_open), pieces, width, outcome=outcome)]
     return [*rows, *_render_details(block, width)] if is_open else rows
 
 

@@ -32,24 +32,24 @@ _NOT_IN_MODE: Final = re.compile(r"(\w+) mode does not allow")
 
 def render_head(sign: str, pieces: Sequence[Piece], width: int, *, outcome: Sequence[Piece] = ()) -> TextRow:
     """Return the one row of a closed block. `pieces` are cut to fit, the `outcome` is not."""
-    taken = measure_pieces(outcome)
-    if width - taken < MIN_SUBJECT_WIDTH:
-        pieces, outcome, taken = [*pieces, *outcome], (), 0
-    return TextRow([*_cut_pieces([GUTTER, (f"{sign} ", "muted"), *pieces], width - taken), *outcome], lead=2)
+    outcome_width = measure_pieces(outcome)
+    if width - outcome_width < MIN_SUBJECT_WIDTH:
+        pieces, outcome, outcome_width = [*pieces, *outcome], (), 0
+    return TextRow([*_cut_pieces([GUTTER, (f"{sign} ", "muted"), *pieces], width - outcome_width), *outcome], lead=2)
 
 
 def _cut_pieces(pieces: Sequence[Piece], width: int) -> list[Piece]:
     """Return the pieces that fit `width` cells, with an ellipsis where something is left out."""
     if measure_pieces(pieces) <= width:
         return list(pieces)
-    kept: list[Piece] = []
+    fitting_pieces: list[Piece] = []
     room = width - 1
     for text, role in pieces:
         if (size := cell_len(text)) > room:
-            return [*kept, (set_cell_size(text, room).rstrip(), role), ("…", "muted")]
-        kept.append((text, role))
+            return [*fitting_pieces, (set_cell_size(text, room).rstrip(), role), ("…", "muted")]
+        fitting_pieces.append((text, role))
         room -= size
-    return kept
+    return fitting_pieces
 
 
 def format_usage(usage: Usage | None) -> tuple[str, str]:
@@ -63,24 +63,24 @@ def format_details(*parts: str) -> list[Piece]:
     return [(f" · {part}", "muted") for part in parts if part]
 
 
-def choose_sign(block: TranscriptBlock, opened: bool) -> str:
+def choose_sign(block: TranscriptBlock, is_open: bool) -> str:
     """Return the sign of a call or subagent: running, failed, stopped, open or closed."""
     if block.is_running:
         return "◌"
     if block.status in _STATUS_ROLES:
         return "✕" if block.status == "failed" else "⊘"
-    return "▾" if opened else "▸"
+    return "▾" if is_open else "▸"
 
 
 def format_outcome(block: TranscriptBlock, summary: str) -> tuple[str, str]:
     """Return the outcome of a call in a few words, and their role."""
-    told = fit_line(summary, 300)
+    text = fit_line(summary, 300)
     if block.status == "denied":
-        refused = _NOT_IN_MODE.search(told)
-        first = told.removeprefix("Not run: ").partition(". ")[0].rstrip(".")
-        return (f"not in {refused[1].capitalize()} mode" if refused else first) or "refused", "warn"
+        match = _NOT_IN_MODE.search(text)
+        first = text.removeprefix("Not run: ").partition(". ")[0].rstrip(".")
+        return (f"not in {match[1].capitalize()} mode" if match else first) or "refused", "warn"
     role = _STATUS_ROLES.get(block.status, "")
-    return (told or block.status, role) if role else (told, "muted")
+    return (text or block.status, role) if role else (text, "muted")
 
 
 def _format_subject(block: TranscriptBlock, call: documents.ToolCallMetadata | None) -> str:
@@ -97,8 +97,12 @@ def _format_subject(block: TranscriptBlock, call: documents.ToolCallMetadata | N
 
 def _format_values(arguments: dict[str, Any]) -> str:
     """Return the plain values of a call's arguments, a part of each."""
-    values = (str(each) for each in arguments.values() if isinstance(each, str | int | float) and str(each).strip())
-    return ", ".join(fit_line(mark_lookalikes(each), _SHOWN_VALUE) for each in values)
+    values = (
+        str(argument)
+        for argument in arguments.values()
+        if isinstance(argument, str | int | float) and str(argument).strip()
+    )
+    return ", ".join(fit_line(mark_lookalikes(value), _SHOWN_VALUE) for value in values)
 
 
 def render_tool_call(block: TranscriptBlock, width: int, is_open: bool) -> list[TextRow]:
@@ -110,11 +114,11 @@ def render_tool_call(block: TranscriptBlock, width: int, is_open: bool) -> list[
     subject = _format_subject(block, call).removeprefix(tool).strip(" ·")
     if name.startswith(_SERVER_TOOL) and subject:  # it is `server:tool`, the same in the words of the rules
         name, subject = subject, _format_values(call.arguments) if call else ""
-    told, role = format_outcome(block, block.summary or (call.summary if call else ""))
+    outcome_text, role = format_outcome(block, block.summary or (call.summary if call else ""))
     took = block.duration_ms or (call.duration_ms if call else 0)
     pieces: list[Piece] = [(name, _STATUS_ROLES.get(block.status, "tool"))]
     pieces += [(f" {subject}", "")] if subject else []
-    pieces += [(" · ", "muted"), (told, role)] if told else []
+    pieces += [(" · ", "muted"), (outcome_text, role)] if outcome_text else []
     pieces += format_details(format_duration(took) if took >= NOTED_DURATION else "")
     rows = [render_head(choose_sign(block, is_open), pieces, width)]
     if is_open and call:
@@ -128,8 +132,8 @@ def render_tool_call(block: TranscriptBlock, width: int, is_open: bool) -> list[
 
 def format_json(value: object) -> str:
     """Return a JSON value as text; an object of plain values as `name: value` lines."""
-    if isinstance(value, dict) and all(not isinstance(each, dict | list) for each in value.values()):
-        return "\n".join(f"{name}: {each}" for name, each in value.items())
+    if isinstance(value, dict) and all(not isinstance(entry, dict | list) for entry in value.values()):
+        return "\n".join(f"{name}: {entry}" for name, entry in value.items())
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
 
 
@@ -146,11 +150,11 @@ def render_live_output(block: TranscriptBlock, width: int) -> list[TextRow]:
 def render_lines(text: str, width: int, role: str, limit: int) -> list[TextRow]:
     """Return at most `limit` lines of a rendered text from its start (its end if negative); the rest is counted."""
     lines = shorten_lines(text.strip("\n"), 500).split("\n") if text.strip() else []
-    hidden = len(lines) - abs(limit)
-    shown = (lines[:limit] if limit > 0 else lines[limit:]) if hidden > 0 else lines
-    rows = [row for line in shown for row in wrap_pieces([(line, role)], width, first=INDENT, rest=INDENT)]
-    if hidden > 0:
-        note = TextRow([*INDENT, (f"… {count('more line', hidden)}", "muted")], lead=4)
+    hidden_count = len(lines) - abs(limit)
+    visible_lines = (lines[:limit] if limit > 0 else lines[limit:]) if hidden_count > 0 else lines
+    rows = [row for line in visible_lines for row in wrap_pieces([(line, role)], width, first=INDENT, rest=INDENT)]
+    if hidden_count > 0:
+        note = TextRow([*INDENT, (f"… {count('more line', hidden_count)}", "muted")], lead=4)
         rows = [*rows, note] if limit > 0 else [note, *rows]
     return rows
 
@@ -161,25 +165,27 @@ def render_edit(block: TranscriptBlock, width: int, is_open: bool) -> list[TextR
     if not isinstance(document, documents.FileEditDocument):
         name = describe_call(block.title, is_running=True)
         return [render_head("◌", [(name, "tool"), (f" {format_path(block.subject, 300)}", "")], width)]
-    edit, folded = document.metadata, [each.metadata for each in block.folded]
-    failed = edit.status == "error"
-    came: list[Piece] = []
-    path = " → ".join(format_path(each, 300) for each in (edit.renamed_from, edit.file_path) if each)
-    operation = describe_edit((folded or [edit])[0].operation, has_failed=failed)
-    pieces: list[Piece] = [(operation, "bad" if failed else "tool"), (f" {path}", "")]
-    if failed:
-        told, role = format_outcome(block, block.summary or "failed")
-        pieces += [(" · ", "muted"), (told, role or "bad")]
+    edit, earlier_edits = document.metadata, [folded_document.metadata for folded_document in block.folded]
+    has_failed = edit.status == "error"
+    outcome: list[Piece] = []
+    path = " → ".join(format_path(file_path, 300) for file_path in (edit.renamed_from, edit.file_path) if file_path)
+    operation = describe_edit((earlier_edits or [edit])[0].operation, has_failed=has_failed)
+    pieces: list[Piece] = [(operation, "bad" if has_failed else "tool"), (f" {path}", "")]
+    if has_failed:
+        outcome_text, role = format_outcome(block, block.summary or "failed")
+        pieces += [(" · ", "muted"), (outcome_text, role or "bad")]
     else:
-        added, removed = (sum(getattr(each, name) for each in (*folded, edit)) for name in ("added", "removed"))
-        came = [(f"  +{added}", "ok"), (f" −{removed}", "bad")]
-        came += format_details(count("edit", len(folded) + 1) if folded else "")
-    rows = [render_head(choose_sign(block, is_open), pieces, width, outcome=came)]
+        added_lines, removed_lines = (
+            sum(getattr(file_edit, name) for file_edit in (*earlier_edits, edit)) for name in ("added", "removed")
+        )
+        outcome = [(f"  +{added_lines}", "ok"), (f" −{removed_lines}", "bad")]
+        outcome += format_details(count("edit", len(earlier_edits) + 1) if earlier_edits else "")
+    rows = [render_head(choose_sign(block, is_open), pieces, width, outcome=outcome)]
     if is_open:
-        for each in (*folded, edit):
-            rows += _render_diff(each, width)
-    if is_open and document.content and (failed or edit.diff is None):
-        rows += render_lines(render_prose(document.content), width, "bad" if failed else "muted", OPEN_ROWS)
+        for file_edit in (*earlier_edits, edit):
+            rows += _render_diff(file_edit, width)
+    if is_open and document.content and (has_failed or edit.diff is None):
+        rows += render_lines(render_prose(document.content), width, "bad" if has_failed else "muted", OPEN_ROWS)
     return rows
 
 

@@ -98,16 +98,16 @@ class Transcript(ScrollView, can_focus=True):
         self._block_layout.sync(blocks, width)
         is_longer = width == self._width and self._block_layout.height > before
         self._has_new_below, self._width = self._has_new_below or (not self._is_following and is_longer), width
-        dirty, at = self._block_layout.first_changed_row, self.scroll_offset.y
+        dirty, scroll_y = self._block_layout.first_changed_row, self.scroll_offset.y
         self._resize_virtual()
         if self._is_revealing:
             self._is_revealing = False
             self._jump_to(self._block_layout.get_top(self.cursor))
         self._render_visible()
-        if self._has_new_below or not before or self.scroll_offset.y != at:
+        if self._has_new_below or not before or self.scroll_offset.y != scroll_y:
             self.refresh()
         else:
-            last = max(before, self._block_layout.height, at + self.size.height)
+            last = max(before, self._block_layout.height, scroll_y + self.size.height)
             self.refresh_lines(dirty, last - dirty)
 
     def follow_end(self) -> None:
@@ -134,10 +134,10 @@ class Transcript(ScrollView, can_focus=True):
         self._is_rendering = True
         try:
             top = self.scroll_offset.y
-            grown = self._block_layout.render_range(top, top + self.size.height)
+            growth = self._block_layout.render_range(top, top + self.size.height)
             self._resize_virtual()
-            if grown and not self._is_following:
-                self._jump_to(top + grown)
+            if growth and not self._is_following:
+                self._jump_to(top + growth)
         finally:
             self._is_rendering = False
 
@@ -159,16 +159,16 @@ class Transcript(ScrollView, can_focus=True):
             self.show(self._blocks)
 
     def _resolve_role(self, role: str, fill: str) -> Style:
-        if (known := self._palette.get((role, fill))) is not None:
-            return known
+        if (cached_style := self._palette.get((role, fill))) is not None:
+            return cached_style
         base, name = self._resolve_component(fill), role.removeprefix(SELECTED)
-        found = self._resolve_component(name) if name else base
+        style = self._resolve_component(name) if name else base
         if name and fill:
-            found += Style(bgcolor=base.bgcolor)
+            style += Style(bgcolor=base.bgcolor)
         if role.startswith(SELECTED):
-            found += self.screen.get_component_rich_style("screen--selection", partial=True)
-        self._palette[role, fill] = found
-        return found
+            style += self.screen.get_component_rich_style("screen--selection", partial=True)
+        self._palette[role, fill] = style
+        return style
 
     def _resolve_component(self, role: str) -> Style:
         return self.get_component_rich_style(f"transcript--{role}") if role in ROLES else self.rich_style
@@ -181,33 +181,35 @@ class Transcript(ScrollView, can_focus=True):
         strips = []
         for y in crop.line_range:
             strip = self.render_line(y)
-            for each in filters:
-                strip = strip.apply_filter(each, background)
+            for line_filter in filters:
+                strip = strip.apply_filter(line_filter, background)
             strips.append(strip)
         first, last = crop.column_span
         return strips if (first, last) == (0, self.size.width) else [strip.crop(first, last) for strip in strips]
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width
-        at = self.scroll_offset.y + y
-        found = self._block_layout.find_row(at)
-        if found is None:
+        row_index = self.scroll_offset.y + y
+        location = self._block_layout.find_row(row_index)
+        if location is None:
             return Strip.blank(width, self.rich_style)
-        index, row = found
-        strip = row.strip if row.strip is not None and row.at == at else None
+        index, row = location
+        strip = row.strip if row.strip is not None and row.at == row_index else None
         if strip is None:  # a strip that stays the same object keeps what Textual has worked out for it
-            strip = row.strip = apply_offsets(self._build_strip(row.pieces, row.fill, width), at, self.app.console)
-            row.at = at
+            strip = row.strip = apply_offsets(
+                self._build_strip(row.pieces, row.fill, width), row_index, self.app.console
+            )
+            row.at = row_index
             self._drop_old_strips(row)
         selection = self.text_selection
-        if selection is not None and (span := selection.get_span(at)) is not None:
+        if selection is not None and (span := selection.get_span(row_index)) is not None:
             strip = self._build_strip(self._mark_selection(row, *span), row.fill, width)
         elif index == self.cursor and self.has_focus and row.text:
             strip = self._build_strip([("▌", "cursor"), *slice_pieces(row.pieces, 1, len(row.text))], row.fill, width)
         if self._has_new_below and y == self.size.height - 1:
             tag = Segment(_NEW_BELOW, self._resolve_role("below", ""))
             strip = Strip.join([strip.crop(0, width - len(_NEW_BELOW)), Strip([tag], len(_NEW_BELOW))])
-        return strip if strip is row.strip else apply_offsets(strip, at, self.app.console)
+        return strip if strip is row.strip else apply_offsets(strip, row_index, self.app.console)
 
     def _drop_old_strips(self, newest: TextRow) -> None:
         self._cached_rows.append(newest)
@@ -239,10 +241,10 @@ class Transcript(ScrollView, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         self.show(self._blocks)
-        found = self._block_layout.find_row(self.scroll_offset.y + event.y)
-        if found is None or self.screen.selections:
+        location = self._block_layout.find_row(self.scroll_offset.y + event.y)
+        if location is None or self.screen.selections:
             return
-        self.cursor = found[0]
+        self.cursor = location[0]
         if can_open(self._blocks[self.cursor]) or self._blocks[self.cursor].attachments:
             self.action_toggle_block()
         self.refresh()
@@ -273,21 +275,21 @@ class Transcript(ScrollView, can_focus=True):
             self._jump_to(bottom - height)
         self.refresh()
 
-    def reveal(self, place: str) -> bool:
+    def reveal(self, target: str) -> bool:
         """Go to the block of a document, or the first one of a turn, by its id. False: it is not there."""
-        at = next((index for index, each in enumerate(self._blocks) if place in {each.key, each.turn}), -1)
-        if at < 0:
+        block_index = next((index for index, block in enumerate(self._blocks) if target in {block.key, block.turn}), -1)
+        if block_index < 0:
             return False
-        self.cursor, self._is_following, self._is_revealing = at, False, True
+        self.cursor, self._is_following, self._is_revealing = block_index, False, True
         self.show(self._blocks)
         self.call_after_refresh(self.focus)
         return True
 
     def action_toggle_block(self) -> None:
         """Open or close the block; show the pictures of one that has any."""
-        shown = self._blocks[self.cursor].attachments if 0 <= self.cursor < len(self._blocks) else ()
-        if shown:
-            self.post_message(self.AttachmentsRequested(shown))
+        attachments = self._blocks[self.cursor].attachments if 0 <= self.cursor < len(self._blocks) else ()
+        if attachments:
+            self.post_message(self.AttachmentsRequested(attachments))
             return
         if not 0 <= self.cursor < len(self._blocks) or not can_open(self._blocks[self.cursor]):
             return
@@ -338,10 +340,10 @@ class Greeting(Static):
     def show(self, keymap: Mapping[str, str], notes: Sequence[str] = ()) -> None:
         """Render with the user's keys and what is to be told at the start, `MAX_NOTES` of it."""
         parts = [(f"{HEADLINE}\n", "bold"), (f"{PROMISE}\n", _MUTED)]
-        told = [fit_line(note, MAX_NOTE) for note in notes[:MAX_NOTES]]
+        note_lines = [fit_line(note, MAX_NOTE) for note in notes[:MAX_NOTES]]
         further = [f"and {len(notes) - MAX_NOTES} more"] if len(notes) > MAX_NOTES else []
-        parts += [*((f"{note}\n", "$text-warning") for note in (*told, *further)), ("\n", "")]
-        for key_id, key, what in FIRST_KEYS:
-            shown = format_first_key(key_id, keymap) if key_id else key
-            parts += [(f"{shown:<{KEY_WIDTH}}", "$accent"), (f"{what}\n", _MUTED)]
+        parts += [*((f"{note}\n", "$text-warning") for note in (*note_lines, *further)), ("\n", "")]
+        for key_id, key, label in FIRST_KEYS:
+            key_text = format_first_key(key_id, keymap) if key_id else key
+            parts += [(f"{key_text:<{KEY_WIDTH}}", "$accent"), (f"{label}\n", _MUTED)]
         self.update(Content.assemble(*parts))

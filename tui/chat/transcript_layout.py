@@ -45,9 +45,13 @@ class RenderedBlock(NamedTuple):
     streamed: StreamedRows | None = None
 
 
-def _count_final_rows(drawn: RenderedBlock | None, block: TranscriptBlock) -> int:
+def _count_final_rows(rendered_block: RenderedBlock | None, block: TranscriptBlock) -> int:
     """Count the rendered rows that stay; none of a finished stream, which is Markdown now."""
-    return drawn.streamed.final_rows if drawn is not None and drawn.streamed is not None and _is_streaming(block) else 0
+    return (
+        rendered_block.streamed.final_rows
+        if rendered_block is not None and rendered_block.streamed is not None and _is_streaming(block)
+        else 0
+    )
 
 
 class TranscriptLayout:
@@ -80,10 +84,15 @@ class TranscriptLayout:
             self.clear()
         self.first_changed_row = min(self.height, self._first_early_row) if self._keys else 0
         self._source, self.blocks, self.width = blocks, list(blocks), width
-        count, known = len(blocks), len(self._keys)
-        start = min(max(0, known - RECHECKED_BLOCKS), count)
-        if known > count or any(self._keys[at] != blocks[at].key for at in range(start, min(known, count))):
-            start = next((at for at in range(min(known, count)) if self._keys[at] != blocks[at].key), min(known, count))
+        count, known_count = len(blocks), len(self._keys)
+        start = min(max(0, known_count - RECHECKED_BLOCKS), count)
+        if known_count > count or any(
+            self._keys[index] != blocks[index].key for index in range(start, min(known_count, count))
+        ):
+            start = next(
+                (index for index in range(min(known_count, count)) if self._keys[index] != blocks[index].key),
+                min(known_count, count),
+            )
             del self._keys[start:], self._heights[start:]
             start = max(0, start - 1)
             self.first_changed_row = min(self.first_changed_row, self._tops[start])
@@ -121,18 +130,18 @@ class TranscriptLayout:
     def render_rows(self, index: int) -> list[TextRow]:
         """Return the rows of a block, rendered now if missing or stale."""
         block = self.blocks[index]
-        drawn = self._rendered.get(block.key)
-        if drawn is None or drawn.revision != block.revision:
+        rendered_block = self._rendered.get(block.key)
+        if rendered_block is None or rendered_block.revision != block.revision:
             if index < len(self._tops):
-                first = self._tops[index] + _count_final_rows(drawn, block)
+                first = self._tops[index] + _count_final_rows(rendered_block, block)
                 self.first_changed_row = min(self.first_changed_row, first)
-                if drawn is not None:
+                if rendered_block is not None:
                     self._first_early_row = min(self._first_early_row, first)
-            drawn = self._rendered[block.key] = self._render_block(index, drawn)
+            rendered_block = self._rendered[block.key] = self._render_block(index, rendered_block)
             while len(self._rendered) > MAX_RENDERED_BLOCKS:
                 self._rendered.popitem(last=False)
         self._rendered.move_to_end(block.key)
-        return drawn.rows
+        return rendered_block.rows
 
     def _render_block(self, index: int, before: RenderedBlock | None) -> RenderedBlock:
         block = self.blocks[index]
@@ -146,17 +155,17 @@ class TranscriptLayout:
 
     def render_range(self, top: int, bottom: int) -> int:
         """Render all blocks in rows [top, bottom); return by how many rows the content above `top` grew."""
-        grown = 0
+        growth = 0
         index = self.find_block(top)
         while index < len(self._heights) and self._tops[index] < bottom:
             height = len(self.render_rows(index))
             if height != self._heights[index]:
                 if self._tops[index] < top:
-                    grown += height - self._heights[index]
+                    growth += height - self._heights[index]
                 self._heights[index] = height
                 self._stack_from(index)
             index += 1
-        return grown
+        return growth
 
     def rerender(self, index: int) -> None:
         """Render a block again: it was opened or closed."""
@@ -177,13 +186,13 @@ class TranscriptLayout:
             return None
         index = self.find_block(row)
         block = self.blocks[index]
-        drawn = self._rendered.get(block.key) if _is_streaming(block) else None
+        rendered_block = self._rendered.get(block.key) if _is_streaming(block) else None
         # What streamed in since is laid out by the next `sync`, and not by every key that draws meanwhile.
-        rows = self.render_rows(index) if drawn is None else drawn.rows
-        at = row - self._tops[index]
-        return (index, rows[at]) if at < len(rows) else None
+        rows = self.render_rows(index) if rendered_block is None else rendered_block.rows
+        local_index = row - self._tops[index]
+        return (index, rows[local_index]) if local_index < len(rows) else None
 
     def slice_rows(self, first: int, last: int) -> list[TextRow]:
         """Return rows `first` to `last`, both included."""
-        found = (self.find_row(row) for row in range(max(first, 0), min(last, self.height - 1) + 1))
-        return [each[1] for each in found if each is not None]
+        entries = (self.find_row(row) for row in range(max(first, 0), min(last, self.height - 1) + 1))
+        return [entry[1] for entry in entries if entry is not None]

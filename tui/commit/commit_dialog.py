@@ -51,9 +51,9 @@ class CommitDialog(DraftDialog):
         ("commit.leave", "back"),
     )
 
-    def __init__(self, found: CommitAnswer, submit: Submit, edit: Edit, preview: Preview, *, drafts: bool) -> None:
+    def __init__(self, answer: CommitAnswer, submit: Submit, edit: Edit, preview: Preview, *, drafts: bool) -> None:
         super().__init__("Commit what you accepted", submit, edit)
-        self._found, self._preview, self._drafts = found, preview, drafts
+        self._found, self._preview, self._drafts = answer, preview, drafts
         self._split: CommitSplit = "none"
         self._hooks: HookPlace = "box"
         self._texts: dict[Edits, str] = {}
@@ -71,19 +71,19 @@ class CommitDialog(DraftDialog):
     def _group(self) -> CommitGroup:
         return self._found.groups[self._at]
 
-    def show_preview(self, found: CommitAnswer) -> None:
+    def show_preview(self, answer: CommitAnswer) -> None:
         """Show the commits as they are planned now."""
-        if found.refused:
-            self.notify(f"{found.refused} {found.hint}".strip(), markup=False)
+        if answer.refused:
+            self.notify(f"{answer.refused} {answer.hint}".strip(), markup=False)
             return
         self._keep_text()
-        self._found, self._at = found, 0
+        self._found, self._at = answer, 0
         self._show_groups()
 
     def _show_groups(self) -> None:
-        for each in self._found.groups:
-            self._texts.setdefault(each.edits, each.message)
-            self._proposed.setdefault(each.edits, each.message)
+        for group in self._found.groups:
+            self._texts.setdefault(group.edits, group.message)
+            self._proposed.setdefault(group.edits, group.message)
         self._show_group()
         self._ask_model()
 
@@ -94,12 +94,12 @@ class CommitDialog(DraftDialog):
         self.show_facts(render_files(self._group.files, self._found.left_out, self.size.width))
 
     def _show_head(self) -> None:
-        found, total = self._found, len(self._found.groups)
-        parts = [f"on {found.branch or 'a detached HEAD'}", _SPLIT_WORDS[self._split]]
-        if found.hooks:
-            parts.append(f"{', '.join(found.hooks)} {_HOOK_WORDS[self._hooks]}")
-        if found.staged:
-            parts.append(f"{count('file', found.staged)} of yours staged: stays so")
+        answer, total = self._found, len(self._found.groups)
+        parts = [f"on {answer.branch or 'a detached HEAD'}", _SPLIT_WORDS[self._split]]
+        if answer.hooks:
+            parts.append(f"{', '.join(answer.hooks)} {_HOOK_WORDS[self._hooks]}")
+        if answer.staged:
+            parts.append(f"{count('file', answer.staged)} of yours staged: stays so")
         if self._is_drafting:
             parts.append("a model writes the message…" if self._asked else "a model sorts by topic…")
         head = Content.from_text(" · ".join(parts), markup=False).stylize("$foreground 60%")
@@ -109,10 +109,10 @@ class CommitDialog(DraftDialog):
         self.show_head(head)
 
     def list_useless(self) -> tuple[str, ...]:
-        found = self._found
+        answer = self._found
         return (
-            *(() if len(found.groups) > 1 else ("commit.next",)),
-            *(() if found.hooks else ("commit.hooks",)),
+            *(() if len(answer.groups) > 1 else ("commit.next",)),
+            *(() if answer.hooks else ("commit.hooks",)),
         )
 
     def _keep_text(self) -> None:
@@ -120,15 +120,15 @@ class CommitDialog(DraftDialog):
 
     def action_make(self) -> None:
         self._keep_text()
-        planned = [each.edits for each in self._found.groups]
-        commits = tuple(PlannedCommit(message=self._texts[edits], edits=edits) for edits in planned)
+        edit_groups = [group.edits for group in self._found.groups]
+        commits = tuple(PlannedCommit(message=self._texts[edits], edits=edits) for edits in edit_groups)
         self._made = 0
         self.send(CommitMake(head=self._found.head, commits=commits, hooks=self._hooks))
 
     def action_draft(self) -> None:
         if not self.is_busy and not self._is_drafting:
             self._is_drafting = True
-            self._asked = tuple(each.edits for each in self._found.groups)
+            self._asked = tuple(group.edits for group in self._found.groups)
             self._had_written.update(self._asked)
             self._submit(CommitDraft(groups=self._asked))
             self._show_head()
@@ -137,14 +137,16 @@ class CommitDialog(DraftDialog):
         """Ask a model for what the commits as they are split now lack; it is asked for one thing at a time."""
         if self._split == "topic" and self._topics is None and not self._is_drafting:
             self._is_drafting, self._asked = True, ()
-            self._submit(CommitSort(edits=tuple(edit for each in self._found.groups for edit in each.edits)))
+            self._submit(CommitSort(edits=tuple(edit for group in self._found.groups for edit in group.edits)))
             self._show_head()
-        elif self._drafts and not self._had_written.issuperset(each.edits for each in self._found.groups):
+        elif self._drafts and not self._had_written.issuperset(group.edits for group in self._found.groups):
             self.action_draft()
 
     def action_split(self) -> None:
         if not self.is_busy:
-            splits = _SPLITS if self._drafts else tuple[CommitSplit, ...](each for each in _SPLITS if each != "topic")
+            splits = (
+                _SPLITS if self._drafts else tuple[CommitSplit, ...](split for split in _SPLITS if split != "topic")
+            )
             self._split = splits[(splits.index(self._split) + 1) % len(splits)]
             self._show_split()
 
@@ -199,12 +201,12 @@ def render_files(files: Sequence[CommitFile], left_out: Sequence[CommitFile], wi
     """Render the files of a commit, one a line, and those that stay out with the reason."""
     rows: list[Content] = []
     room = max(width - 24, 20)
-    for each in files[:_MAX_FILES]:
-        path = Content.from_text(f"{_SIGNS[each.operation]} {shorten_path(each.path, room)}", markup=False)
-        rows.append(Content.assemble(path, (f"  +{each.added}", "$text-success"), (f" −{each.removed}", "$text-error")))
+    for file in files[:_MAX_FILES]:
+        path = Content.from_text(f"{_SIGNS[file.operation]} {shorten_path(file.path, room)}", markup=False)
+        rows.append(Content.assemble(path, (f"  +{file.added}", "$text-success"), (f" −{file.removed}", "$text-error")))
     if len(files) > _MAX_FILES:
         rows.append(Content(f"… {len(files) - _MAX_FILES} more"))
-    for each in left_out:
-        why = fit_line(f"stays out: {shorten_path(each.path, room)}: {each.problem}", 400)
-        rows.append(Content.from_text(why, markup=False).stylize("$text-warning"))
+    for file in left_out:
+        reason = fit_line(f"stays out: {shorten_path(file.path, room)}: {file.problem}", 400)
+        rows.append(Content.from_text(reason, markup=False).stylize("$text-warning"))
     return Content("\n").join(rows)

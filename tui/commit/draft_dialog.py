@@ -78,7 +78,7 @@ class DraftDialog(Dialog[None]):
         self.query_one("#draft-facts", Static).update(facts)
 
     def show_keys(self) -> None:
-        useful = (each for each in self.hints if each[0] not in self.list_useless())
+        useful = (hint for hint in self.hints if hint[0] not in self.list_useless())
         self.query_one(KeyHints).show(useful)
 
     def list_useless(self) -> tuple[str, ...]:
@@ -97,8 +97,8 @@ class DraftDialog(Dialog[None]):
         if isinstance(event, CommitFailed | ErrorRaised):
             self.is_busy = False
             output = event.output if isinstance(event, CommitFailed) else ""
-            told = f"{event.message[:1].upper()}{event.message[1:]} {event.hint}"
-            self.show_output(f"{output}\n{told}".strip())
+            message = f"{event.message[:1].upper()}{event.message[1:]} {event.hint}"
+            self.show_output(f"{output}\n{message}".strip())
             self.query_one("#draft-log").add_class("-failed")
 
     def show_refusal(self) -> None:

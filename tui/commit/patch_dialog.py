@@ -52,11 +52,11 @@ class PatchView(RowView):
 
     def move_file(self, step: int) -> None:
         """Scroll to the next file, or to the one before."""
-        here = self.scroll_offset.y
-        starts = [at for at, line in enumerate(self._lines) if line.startswith(_FILE)]
-        found = [at for at in starts if (at > here if step > 0 else at < here)]
-        if found:
-            self.scroll_to(y=found[0] if step > 0 else found[-1], animate=False, force=True)
+        current_row = self.scroll_offset.y
+        starts = [index for index, line in enumerate(self._lines) if line.startswith(_FILE)]
+        targets = [start for start in starts if (start > current_row if step > 0 else start < current_row)]
+        if targets:
+            self.scroll_to(y=targets[0] if step > 0 else targets[-1], animate=False, force=True)
 
 
 def _style_lines(lines: list[str]) -> list[str]:

@@ -29,39 +29,39 @@ class PullRequestDialog(DraftDialog):
         ("pull_request.leave", "back"),
     )
 
-    def __init__(self, found: PullRequestAnswer, submit: Submit, edit: Edit, *, drafts: bool) -> None:
+    def __init__(self, answer: PullRequestAnswer, submit: Submit, edit: Edit, *, drafts: bool) -> None:
         super().__init__("Pull request", submit, edit)
-        self._found, self._drafts = found, drafts
+        self._found, self._drafts = answer, drafts
         self._is_draft = False
 
     def set_up(self) -> None:
         super().set_up()
         self.show_text(f"{self._found.title}\n\n{self._found.body}")
-        shown = [f"· {fit_line(each, 100)}" for each in self._found.commits[:_MAX_SHOWN]]
-        more = len(self._found.commits) - _MAX_SHOWN
-        facts = "\n".join([*shown, *([f"… {more} more"] if more > 0 else [])])
+        commit_lines = [f"· {fit_line(commit, 100)}" for commit in self._found.commits[:_MAX_SHOWN]]
+        remaining = len(self._found.commits) - _MAX_SHOWN
+        facts = "\n".join([*commit_lines, *([f"… {remaining} more"] if remaining > 0 else [])])
         self.show_facts(Content.from_text(facts, markup=False).stylize("$foreground 60%"))
         self._show_head()
         if self._drafts:
             self.action_draft()
 
     def _show_head(self) -> None:
-        found = self._found
-        ways = f"git push {found.remote} HEAD:{found.branch} · {fit_line(found.url, 100)}"
+        answer = self._found
+        ways = f"git push {answer.remote} HEAD:{answer.branch} · {fit_line(answer.url, 100)}"
         state = " as not ready for review" if self._is_draft else ""
-        opens = f"then {found.program} opens it{state}" if found.program else "only pushed: no gh or glab here for it"
-        about = f"{count('commit', len(found.commits))} into {found.base or '?'} · {opens}"
+        opens = f"then {answer.program} opens it{state}" if answer.program else "only pushed: no gh or glab here for it"
+        summary = f"{count('commit', len(answer.commits))} into {answer.base or '?'} · {opens}"
         writes = " · a model writes the text…" if self._is_drafting else ""
-        self.show_head(Content.from_text(f"{ways}\n{about}{writes}", markup=False).stylize("$foreground 60%"))
+        self.show_head(Content.from_text(f"{ways}\n{summary}{writes}", markup=False).stylize("$foreground 60%"))
 
     def action_open(self) -> None:
         title, _, body = self.editor.text.strip().partition("\n")
-        found = self._found
+        answer = self._found
         self.send(
             PullRequestOpen(
-                branch=found.branch,
-                base=found.base,
-                remote=found.remote,
+                branch=answer.branch,
+                base=answer.base,
+                remote=answer.remote,
                 title=title.strip(),
                 body=f"{body.strip()}\n",
                 is_draft=self._is_draft,

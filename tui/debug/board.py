@@ -141,15 +141,17 @@ class DebugBoard(StatePane):
     def show(self, view: DebugView) -> None:
         """Show `view`. A run that has ended and a card that waits come up by themselves."""
         fresh = [name for name in view.runs if name not in self._view.runs]
-        known = self._view.question
-        waits = view.question is not None and (known is None or known.id != view.question.id)
+        previous_question = self._view.question
+        is_waiting = view.question is not None and (
+            previous_question is None or previous_question.id != view.question.id
+        )
         self._view = replace(view)
         if self._hypothesis not in view.hypotheses:
             self._hypothesis = ""
         if fresh:
             self._select_run(fresh[-1])
         self.render_rows()
-        if waits:
+        if is_waiting:
             self._card_shown_at = monotonic()
             self.query_one(BoardRows).action_top()
 
@@ -202,11 +204,11 @@ class DebugBoard(StatePane):
         if self._compared_run:
             key = format_first_key("debug.copy", get_keymap(self.app))
             return render_comparison(self._log, width, view.runs, copy_key=key)
-        wanted = (self._log, width, words, self._hypothesis)
-        if self._log_rows[0] != wanted:  # thousands of rows, and the board is drawn whenever anything happens
+        cache_key = (self._log, width, words, self._hypothesis)
+        if self._log_rows[0] != cache_key:  # thousands of rows, and the board is drawn whenever anything happens
             total = self._log.total if self._log.is_truncated else 0
-            picked = self._filter_records(self._log.records, words)
-            self._log_rows = (wanted, render_log(self._run, picked, width, words=words, total=total))
+            records = self._filter_records(self._log.records, words)
+            self._log_rows = (cache_key, render_log(self._run, records, width, words=words, total=total))
         return self._log_rows[1]
 
     def format_comparison(self) -> str:
@@ -217,16 +219,16 @@ class DebugBoard(StatePane):
     def get_copied_text(self) -> str:
         """Return the runs that are compared as Markdown, else the rows of the board."""
         rows = self.query_one(BoardRows)
-        shown = "\n".join(rows.get_row_text(row).rstrip() for row in range(rows.count_rows()))
-        return self.format_comparison() or shown.strip()
+        text = "\n".join(rows.get_row_text(row).rstrip() for row in range(rows.count_rows()))
+        return self.format_comparison() or text.strip()
 
     def _filter_records(self, records: Sequence[ProbeRecord], words: str) -> list[ProbeRecord]:
-        wanted = words.casefold().split()
+        terms = words.casefold().split()
         return [
-            each
-            for each in records
-            if self._hypothesis in {"", each.hypothesis_id}
-            and all(word in f"{each.location} {each.message} {each.data}".casefold() for word in wanted)
+            record
+            for record in records
+            if self._hypothesis in {"", record.hypothesis_id}
+            and all(word in f"{record.location} {record.message} {record.data}".casefold() for word in terms)
         ]
 
     def _reveal_log(self) -> None:
@@ -259,13 +261,13 @@ class DebugBoard(StatePane):
 
     def action_answer(self, option: str) -> None:
         """Answer the card if it offers `option`; a key struck before the card was seen does nothing."""
-        asked = self._view.question
+        request = self._view.question
         if monotonic() - self._card_shown_at < GRACE_SECONDS:
             return
-        if asked is not None and any(each.id == option for each in asked.questions[0].options):
+        if request is not None and any(choice.id == option for choice in request.questions[0].options):
             self._view = replace(self._view, question=None)
-            answer = QuestionAnswer(question=asked.questions[0].id, options=(option,))
-            self.post_message(AnswersGiven(asked.id, (answer,)))
+            answer = QuestionAnswer(question=request.questions[0].id, options=(option,))
+            self.post_message(AnswersGiven(request.id, (answer,)))
             self.render_rows()
 
     def action_filter(self) -> None:
@@ -283,20 +285,20 @@ class DebugBoard(StatePane):
     def action_next_run(self) -> None:
         runs = list(self._view.runs)
         if runs:
-            at = runs.index(self._run) if self._run in runs else -1
-            self._select_run(runs[(at + 1) % len(runs)])
+            index = runs.index(self._run) if self._run in runs else -1
+            self._select_run(runs[(index + 1) % len(runs)])
             self._reveal_log()
 
     def action_compare(self) -> None:
         runs = list(self._view.runs)
-        at = runs.index(self._run) if self._run in runs else 0
+        index = runs.index(self._run) if self._run in runs else 0
         if len(runs) < 2:
             self.notify("There is one run only.", markup=False)
         elif self._compared_run:
             self._select_run(self._run)
         else:
-            at = max(at, 1)
-            self._select_run(runs[at], runs[at - 1])
+            index = max(index, 1)
+            self._select_run(runs[index], runs[index - 1])
         self._reveal_log()
 
     def action_next_hypothesis(self) -> None:

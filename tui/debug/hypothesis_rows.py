@@ -36,10 +36,10 @@ class OptionChip(NamedTuple):
 
 def render_card(view: DebugView, width: int, keys: Mapping[str, str]) -> tuple[list[BoardRow], list[OptionChip]]:
     """Return the card that waits for the user (steps, or whether the fault is gone) and its clickable options."""
-    asked = view.question
-    if asked is None:
+    request = view.question
+    if request is None:
         return [], []
-    question = asked.questions[0]
+    question = request.questions[0]
     rows: list[BoardRow] = []
     if question.id == FIXED_QUESTION:
         rows.append(((" Is the fault gone?", "bold $warning"),))
@@ -48,23 +48,23 @@ def render_card(view: DebugView, width: int, keys: Mapping[str, str]) -> tuple[l
     elif view.reproduction is not None:
         rows += _render_steps(view, width)
     chips: list[OptionChip] = []
-    line, used = [("  ", "")], 2
+    line, column = [("  ", "")], 2
     for option in question.options:
         text = f" {keys.get(option.id, '')} {fit_line(option.label, 40)} "
-        if used > 2 and used + len(text) > width:
+        if column > 2 and column + len(text) > width:
             rows.append(tuple(line))
-            line, used = [("  ", "")], 2
-        chips.append(OptionChip(len(rows), used, used + len(text), option.id))
+            line, column = [("  ", "")], 2
+        chips.append(OptionChip(len(rows), column, column + len(text), option.id))
         line += [(text, CHIP_STYLE), (" ", "")]
-        used += len(text) + 1
+        column += len(text) + 1
     return [*rows, tuple(line), ()], chips
 
 
 def _render_steps(view: DebugView, width: int) -> Iterator[BoardRow]:
-    asked = view.reproduction
-    assert asked is not None
-    yield ((f" Reproduce {asked.run}", "bold $warning"), ("  waits for you", MUTED))
-    for number, step in enumerate(asked.steps, start=1):
+    reproduction = view.reproduction
+    assert reproduction is not None
+    yield ((f" Reproduce {reproduction.run}", "bold $warning"), ("  waits for you", MUTED))
+    for number, step in enumerate(reproduction.steps, start=1):
         yield from flow_pieces([(f"   {number}. ", PLAIN), (fit_line(step, 2_000), PLAIN)], width, indent=6, max_rows=6)
     if view.can_probe:
         yield from _wrap_text("What you run with !command has the probes.", width, "   ", MUTED)
@@ -73,8 +73,8 @@ def _render_steps(view: DebugView, width: int) -> Iterator[BoardRow]:
 def render_overview(view: DebugView, width: int, *, run: str, hypothesis: str) -> list[BoardRow]:
     """Return hypotheses, what runs now, and the runs; `run` and `hypothesis` are marked."""
     rows: list[BoardRow] = list(_render_probe_status(view, width))
-    for each in view.hypotheses.values():
-        rows += _render_hypothesis(each, width, marked=each.id == hypothesis)
+    for entry in view.hypotheses.values():
+        rows += _render_hypothesis(entry, width, is_marked=entry.id == hypothesis)
     if view.reproduction is not None and view.reproduction.command:
         goes_on = (f" Reproduce {view.reproduction.run}", "bold $warning"), ("  runs", MUTED)
         command = [("   $ ", MUTED), (fit_line(view.reproduction.command, 2_000), PLAIN)]
@@ -82,23 +82,23 @@ def render_overview(view: DebugView, width: int, *, run: str, hypothesis: str) -
     if view.runs:
         rows += [(), ((" Runs", HEAD),)]
         for one in view.runs.values():
-            rows += _render_run(one, width, marked=one.id == run)
+            rows += _render_run(one, width, is_marked=one.id == run)
     if view.fix_verdict is not None:
         rows += _render_fix_verdict(view.fix_verdict, width)
     return rows
 
 
 def _render_probe_status(view: DebugView, width: int) -> Iterator[BoardRow]:
-    told: Piece = ("", "")
+    status: Piece = ("", "")
     if view.probes:
-        told = (f"{count('probe', len(view.probes))} in place", "$text-warning")
+        status = (f"{count('probe', len(view.probes))} in place", "$text-warning")
     elif not view.can_probe:
-        told = ("no probes: nothing here holds what a run does", "$text-warning")
+        status = ("no probes: nothing here holds what a run does", "$text-warning")
     elif view.probe_check is not None and view.probe_check.left:
-        told = (f"marks of probes are left in {fit_line(', '.join(view.probe_check.left), 200)}", "$text-error")
+        status = (f"marks of probes are left in {fit_line(', '.join(view.probe_check.left), 200)}", "$text-error")
     elif view.probe_check is not None:
-        told = (f"no probe is left ({count('file', view.probe_check.files)} searched)", "$text-success")
-    yield from flow_pieces([(" Hypotheses  ", HEAD), told], width, indent=3, max_rows=3)
+        status = (f"no probe is left ({count('file', view.probe_check.files)} searched)", "$text-success")
+    yield from flow_pieces([(" Hypotheses  ", HEAD), status], width, indent=3, max_rows=3)
 
 
 def _wrap_text(text: str, width: int, indent: str, style: str) -> Iterator[BoardRow]:
@@ -106,53 +106,55 @@ def _wrap_text(text: str, width: int, indent: str, style: str) -> Iterator[Board
         yield ((indent, style), (line.plain.rstrip(), style))
 
 
-def _render_hypothesis(each: Hypothesis, width: int, *, marked: bool) -> Iterator[BoardRow]:
-    sign, colour = SIGNS[each.state]
-    cited = f" · {count('line', len(each.evidence))}" if each.evidence else ""
+def _render_hypothesis(hypothesis: Hypothesis, width: int, *, is_marked: bool) -> Iterator[BoardRow]:
+    sign, colour = SIGNS[hypothesis.state]
+    citation_note = f" · {count('line', len(hypothesis.evidence))}" if hypothesis.evidence else ""
     yield (
-        ("▸" if marked else " ", "$accent"),
+        ("▸" if is_marked else " ", "$accent"),
         (f"{sign} ", colour),
-        (fit_line(each.id, 20), BOLD),
-        (f" {each.state}", colour),
-        (cited, MUTED),
+        (fit_line(hypothesis.id, 20), BOLD),
+        (f" {hypothesis.state}", colour),
+        (citation_note, MUTED),
     )
-    yield from _wrap_text(each.statement, width, "   ", PLAIN)
-    if each.state == "open" and each.expects:
-        yield from flow_pieces([(f"   if so: {fit_line(each.expects, 400)}", MUTED)], width, indent=5, max_rows=2)
-    for evidence in each.evidence[:MAX_EVIDENCE]:
-        yield from _render_evidence(evidence, each.id, width)
-    if (more := len(each.evidence) - MAX_EVIDENCE) > 0:
-        yield ((f"     and {more} more", MUTED),)
-    if each.reason:
-        yield from flow_pieces([("   → ", colour), (fit_line(each.reason, 600), MUTED)], width, indent=5, max_rows=3)
+    yield from _wrap_text(hypothesis.statement, width, "   ", PLAIN)
+    if hypothesis.state == "open" and hypothesis.expects:
+        yield from flow_pieces([(f"   if so: {fit_line(hypothesis.expects, 400)}", MUTED)], width, indent=5, max_rows=2)
+    for evidence in hypothesis.evidence[:MAX_EVIDENCE]:
+        yield from _render_evidence(evidence, hypothesis.id, width)
+    if (remaining := len(hypothesis.evidence) - MAX_EVIDENCE) > 0:
+        yield ((f"     and {remaining} more", MUTED),)
+    if hypothesis.reason:
+        yield from flow_pieces(
+            [("   → ", colour), (fit_line(hypothesis.reason, 600), MUTED)], width, indent=5, max_rows=3
+        )
 
 
 def _render_evidence(evidence: Evidence, name: str, width: int) -> list[BoardRow]:
     """Return a cited line without the hypothesis's own name in front."""
-    said, brace, data = evidence.text.removeprefix(f"[{name}] ").partition(" {")
-    pieces: list[Piece] = [(f"     {fit_line(evidence.name, 24)} ", "$accent"), (f"{fit_line(said, 200)}  ", MUTED)]
+    message, brace, data = evidence.text.removeprefix(f"[{name}] ").partition(" {")
+    pieces: list[Piece] = [(f"     {fit_line(evidence.name, 24)} ", "$accent"), (f"{fit_line(message, 200)}  ", MUTED)]
     return flow_pieces([*pieces, *(format_fields(f"{{{data}") if brace else [])], width, indent=7, max_rows=2)
 
 
-def _render_run(each: ProbeRun, width: int, *, marked: bool) -> list[BoardRow]:
-    by_hand = RUN_ENDINGS.get(each.ended, each.ended.replace("_", " "))
-    code = f"exit code {each.exit_code}" if each.exit_code is not None else by_hand
-    good = "$text-success" if each.exit_code == 0 else "$text-error" if each.exit_code is not None else MUTED
-    counted = ", ".join(f"{fit_line(name, 20) or '–'} {count}" for name, count in each.counts.items())
-    more = [f"{count('line', each.records)}{f' ({counted})' if counted else ''}"]
-    more += [f"{each.broken} broken"] if each.broken else []
-    more += [f"{each.left:,} not kept"] if each.left else []
-    pieces: list[Piece] = [("▸" if marked else " ", "$accent"), (f"{fit_line(each.id, 20)} ", BOLD), (code, good)]
-    pieces += [(" after the fix" if each.after_fix else "", "$text-primary"), (f" · {' · '.join(more)}", MUTED)]
+def _render_run(run: ProbeRun, width: int, *, is_marked: bool) -> list[BoardRow]:
+    by_hand = RUN_ENDINGS.get(run.ended, run.ended.replace("_", " "))
+    code = f"exit code {run.exit_code}" if run.exit_code is not None else by_hand
+    good = "$text-success" if run.exit_code == 0 else "$text-error" if run.exit_code is not None else MUTED
+    breakdown = ", ".join(f"{fit_line(name, 20) or '–'} {count}" for name, count in run.counts.items())
+    facts = [f"{count('line', run.records)}{f' ({breakdown})' if breakdown else ''}"]
+    facts += [f"{run.broken} broken"] if run.broken else []
+    facts += [f"{run.left:,} not kept"] if run.left else []
+    pieces: list[Piece] = [("▸" if is_marked else " ", "$accent"), (f"{fit_line(run.id, 20)} ", BOLD), (code, good)]
+    pieces += [(" after the fix" if run.after_fix else "", "$text-primary"), (f" · {' · '.join(facts)}", MUTED)]
     return flow_pieces(pieces, width, indent=4, max_rows=2)
 
 
-def _render_fix_verdict(said: FixJudged, width: int) -> list[BoardRow]:
-    files = f": the fix was taken back in {', '.join(said.taken_back)}" if said.taken_back else ""
-    told: Mapping[str, Piece] = {
+def _render_fix_verdict(verdict: FixJudged, width: int) -> list[BoardRow]:
+    files = f": the fix was taken back in {', '.join(verdict.taken_back)}" if verdict.taken_back else ""
+    labels: Mapping[str, Piece] = {
         "fixed": ("✓ you marked it as fixed", "$text-success"),
         "broken": (f"✕ still broken{files}", "$text-error"),
-        "unsure": ("nobody could be asked" if said.by == "program" else "you did not judge the fix", MUTED),
+        "unsure": ("nobody could be asked" if verdict.by == "program" else "you did not judge the fix", MUTED),
     }
-    text, style = told[said.outcome]
+    text, style = labels[verdict.outcome]
     return flow_pieces([("   ", ""), (fit_line(text, 600), style)], width, indent=5, max_rows=3)

@@ -25,21 +25,21 @@ RECORD_ROWS: Final = 3  # of one record
 def flow_pieces(pieces: Sequence[Piece], width: int, *, indent: int, max_rows: int) -> list[BoardRow]:
     """Break pieces at spaces into at most `max_rows` rows of `width` cells; rows after the first are indented."""
     rows: list[list[Piece]] = [[]]
-    used = 0
+    column = 0
     for word in _split_words(pieces):
-        size, room = measure_pieces(word), width - used
-        if size - word[-1][0].endswith(" ") > room and used > indent:
+        size, room = measure_pieces(word), width - column
+        if size - word[-1][0].endswith(" ") > room and column > indent:
             if len(rows) == max_rows:
                 rows[-1].append(("…", MUTED))
                 break
             rows.append([(" " * indent, "")])
-            used, room = indent, width - indent
+            column, room = indent, width - indent
         for text, style in word:
             if room <= 0:
                 break
-            shown = text if measure_text(text.rstrip()) <= room else f"{_cut_to_width(text, room - 1)}…"
-            rows[-1].append((shown, style))
-            used, room = used + measure_text(shown), room - measure_text(shown)
+            visible_text = text if measure_text(text.rstrip()) <= room else f"{_cut_to_width(text, room - 1)}…"
+            rows[-1].append((visible_text, style))
+            column, room = column + measure_text(visible_text), room - measure_text(visible_text)
     return [tuple(row) for row in rows]
 
 
@@ -47,9 +47,9 @@ def _split_words(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
     """Yield the pieces that stay together: up to the next space, across styles."""
     word: list[Piece] = []
     for text, style in pieces:
-        *whole, last = text.split(" ")
-        for each in whole:
-            yield [*word, (f"{each} ", style)]
+        *complete_words, last = text.split(" ")
+        for complete_word in complete_words:
+            yield [*word, (f"{complete_word} ", style)]
             word = []
         if last:
             word.append((last, style))
@@ -73,7 +73,7 @@ def parse_fields(data: str) -> dict[str, str]:
         value = None
     if not isinstance(value, dict) or not value:
         return {"": data} if data else {}
-    return {name: _format_value(each) for name, each in value.items()}
+    return {name: _format_value(member) for name, member in value.items()}
 
 
 def _format_value(value: object) -> str:
@@ -84,11 +84,11 @@ def _format_value(value: object) -> str:
 
 def format_fields(data: str, other: str | None = None) -> list[Piece]:
     """Return `name=value` pieces; those that differ from `other` are emphasised."""
-    there = parse_fields(other) if other is not None else None
+    other_fields = parse_fields(other) if other is not None else None
     pieces: list[Piece] = []
     for name, value in parse_fields(data).items():
-        differs = there is not None and there.get(name) != value
-        style = CHANGED if differs else MUTED if there is not None else PLAIN
+        differs = other_fields is not None and other_fields.get(name) != value
+        style = CHANGED if differs else MUTED if other_fields is not None else PLAIN
         label = f"{fit_line(name, 60)}=" if name else ""
         pieces += [(label, CHANGED if differs else MUTED), (f"{fit_line(render_output(value), 600)} ", style)]
     return pieces
@@ -98,11 +98,11 @@ def render_log(
     run: str, records: Sequence[ProbeRecord], width: int, *, words: str = "", total: int = 0, live: str = ""
 ) -> list[BoardRow]:
     """Return the log of a run. `total`: number of matching records; `live`: a note that the run goes on."""
-    found = f"  {max(total, len(records))} with “{fit_line(words, 40)}”" if words else ""
-    head = (f" Log of {run}", HEAD), (f"  {live}" if live else "", "$text-warning"), (found, MUTED)
+    match_note = f"  {max(total, len(records))} with “{fit_line(words, 40)}”" if words else ""
+    head = (f" Log of {run}", HEAD), (f"  {live}" if live else "", "$text-warning"), (match_note, MUTED)
     rows: list[BoardRow] = [(), head]
-    for each in records:
-        rows += _render_record(run, each, width)
+    for record in records:
+        rows += _render_record(run, record, width)
     if not records:
         rows.append((("   nothing yet" if live else "   nothing", MUTED),))
     if total > len(records):
@@ -110,12 +110,12 @@ def render_log(
     return rows
 
 
-def _render_record(run: str, each: ProbeRecord, width: int) -> list[BoardRow]:
-    who = fit_line(each.hypothesis_id, 20)
-    pieces: list[Piece] = [(f" {run}:{each.line} ", "$accent"), (f"{who} " if who else "", BOLD)]
-    pieces += [(f"{fit_line(each.location, 60)} " if each.location else "", MUTED)]
+def _render_record(run: str, record: ProbeRecord, width: int) -> list[BoardRow]:
+    who = fit_line(record.hypothesis_id, 20)
+    pieces: list[Piece] = [(f" {run}:{record.line} ", "$accent"), (f"{who} " if who else "", BOLD)]
+    pieces += [(f"{fit_line(record.location, 60)} " if record.location else "", MUTED)]
     pieces += [
-        (f"{fit_line(render_output(each.message), 400)}  " if each.message else "", PLAIN),
-        *format_fields(each.data),
+        (f"{fit_line(render_output(record.message), 400)}  " if record.message else "", PLAIN),
+        *format_fields(record.data),
     ]
     return flow_pieces(pieces, width, indent=6, max_rows=RECORD_ROWS)

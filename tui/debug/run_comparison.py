@@ -36,20 +36,24 @@ def render_comparison(log: ProbeLogAnswer, width: int, runs: Runs, *, copy_key: 
     `NARROW` cells. `copy_key` copies it."""
     half = max((width - 5) // 2, 8)
     is_wide = width >= NARROW
-    heads = [f"{each} {_describe_end(runs.get(each))}".strip() for each in (log.compare_with, log.run)]
+    heads = [f"{run_name} {_describe_end(runs.get(run_name))}".strip() for run_name in (log.compare_with, log.run)]
     rule: BoardRow = ((f" {'─' * max(width - 2, 1)}", LINE),)
     rows: list[BoardRow] = [(), rule]
     if is_wide:
         rows.append(((f" {fit_line(heads[0], half):<{half}} │ {fit_line(heads[1], half)}", HEAD),))
     else:
-        rows += [((f" {fit_line(each, width - 2)}", HEAD),) for each in heads]
-    said: list[Piece] = [(f" {_summarize(log)}", MUTED)]
-    said += [("  ", ""), (copy_key, "$accent"), (" copies it as Markdown", MUTED)] if copy_key else []
-    rows += [*flow_pieces(said, width, indent=1, max_rows=2), rule]
-    for place in log.places:
-        rows += _render_place(place, width)
-        if place.side != "same":
-            rows += _render_beside(place, half) if is_wide else _render_stacked(place, width, log.compare_with, log.run)
+        rows += [((f" {fit_line(head, width - 2)}", HEAD),) for head in heads]
+    summary: list[Piece] = [(f" {_summarize(log)}", MUTED)]
+    summary += [("  ", ""), (copy_key, "$accent"), (" copies it as Markdown", MUTED)] if copy_key else []
+    rows += [*flow_pieces(summary, width, indent=1, max_rows=2), rule]
+    for compared_location in log.places:
+        rows += _render_place(compared_location, width)
+        if compared_location.side != "same":
+            rows += (
+                _render_beside(compared_location, half)
+                if is_wide
+                else _render_stacked(compared_location, width, log.compare_with, log.run)
+            )
     if not log.places:
         rows.append((("   nothing was logged", MUTED),))
     return [*rows, rule]
@@ -58,29 +62,35 @@ def render_comparison(log: ProbeLogAnswer, width: int, runs: Runs, *, copy_key: 
 def format_comparison(log: ProbeLogAnswer, runs: Runs) -> str:
     """Return the comparison as Markdown: a table of both runs, then a diff for each place that is not the same."""
     names = (log.compare_with, log.run)
-    both = [runs.get(each) for each in names]
+    both = [runs.get(run_name) for run_name in names]
     rows = {
-        "command": [_quote(each.command) if each is not None and each.command else "by hand" for each in both],
-        "ended": [_describe_end(each) for each in both],
-        "lines": [f"{each.records:,}" if each is not None else "" for each in both],
+        "command": [
+            _quote(probe_run.command) if probe_run is not None and probe_run.command else "by hand"
+            for probe_run in both
+        ],
+        "ended": [_describe_end(probe_run) for probe_run in both],
+        "lines": [f"{probe_run.records:,}" if probe_run is not None else "" for probe_run in both],
     }
     lines = [f"### {names[0]} and {names[1]}: {_summarize(log)}", ""]
     lines += [f"| | {names[0]} | {names[1]} |", "|---|---|---|"]
     lines += [f"| {name} | {cells[0]} | {cells[1]} |" for name, cells in rows.items()]
-    for place in log.places:
-        who = f"**{fit_line(place.hypothesis, 40)}** " if place.hypothesis else ""
-        where = _quote(f"{place.location} {place.message}".strip())
-        lines += ["", f"{SIDES[place.side][0]} {who}{where} ({_count_lines(place)})"]
-        if place.side != "same":
-            records = [f"{sign} {render_output(each.data or each.message)}" for sign, each in _list_records(place)]
-            fence = "`" * max([3, *(len(found) + 1 for found in _FENCES.findall("\n".join(records)))])
+    for compared_location in log.places:
+        who = f"**{fit_line(compared_location.hypothesis, 40)}** " if compared_location.hypothesis else ""
+        heading = _quote(f"{compared_location.location} {compared_location.message}".strip())
+        lines += ["", f"{SIDES[compared_location.side][0]} {who}{heading} ({_count_lines(compared_location)})"]
+        if compared_location.side != "same":
+            records = [
+                f"{sign} {render_output(probe_record.data or probe_record.message)}"
+                for sign, probe_record in _list_records(compared_location)
+            ]
+            fence = "`" * max([3, *(len(backticks) + 1 for backticks in _FENCES.findall("\n".join(records)))])
             lines += [f"{fence}diff", *records, fence]
     return "\n".join(lines) + "\n"
 
 
-def _list_records(place: ComparedLocation) -> Iterator[tuple[str, ProbeRecord]]:
-    for sign, records in (("-", place.first), ("+", place.second)):
-        yield from ((sign, each) for each in records)
+def _list_records(compared_location: ComparedLocation) -> Iterator[tuple[str, ProbeRecord]]:
+    for sign, records in (("-", compared_location.first), ("+", compared_location.second)):
+        yield from ((sign, record) for record in records)
 
 
 def _quote(text: str) -> str:
@@ -91,37 +101,48 @@ def _quote(text: str) -> str:
 def _describe_end(run: ProbeRun | None) -> str:
     if run is None:
         return ""
-    how = f"exit code {run.exit_code}" if run.exit_code is not None else run.ended.replace("_", " ")
-    return f"{how}, after the fix" if run.after_fix else how
+    ending = f"exit code {run.exit_code}" if run.exit_code is not None else run.ended.replace("_", " ")
+    return f"{ending}, after the fix" if run.after_fix else ending
 
 
 def _summarize(log: ProbeLogAnswer) -> str:
     """Return what differs, in a line."""
-    found = Counter(place.side for place in log.places)
-    told = (
-        (found["differs"], f"{count('place', found['differs'])} with other values"),
-        (found["first"], f"{found['first']} only in {log.compare_with}"),
-        (found["second"], f"{found['second']} only in {log.run}"),
-        (found["same"], f"{found['same']} the same"),
+    side_counts = Counter(compared_location.side for compared_location in log.places)
+    summaries = (
+        (side_counts["differs"], f"{count('place', side_counts['differs'])} with other values"),
+        (side_counts["first"], f"{side_counts['first']} only in {log.compare_with}"),
+        (side_counts["second"], f"{side_counts['second']} only in {log.run}"),
+        (side_counts["same"], f"{side_counts['same']} the same"),
     )
-    return ", ".join(text for number, text in told if number) or "nothing was logged"
+    return ", ".join(text for number, text in summaries if number) or "nothing was logged"
 
 
-def _count_lines(place: ComparedLocation) -> str:
-    one, other = place.first_count or len(place.first), place.second_count or len(place.second)
+def _count_lines(compared_location: ComparedLocation) -> str:
+    one, other = (
+        compared_location.first_count or len(compared_location.first),
+        compared_location.second_count or len(compared_location.second),
+    )
     return count("line", one) if one == other else f"{one} → {other} lines"
 
 
-def _render_place(place: ComparedLocation, width: int) -> Iterator[BoardRow]:
-    sign, colour = SIDES[place.side]
-    who = fit_line(place.hypothesis, 20)
-    where: list[Piece] = [(f" {sign} ", colour), (f"{who} " if who else "", BOLD)]
-    where += [(fit_line(f"{place.location} {render_output(place.message)}", max(width - 16 - len(who), 12)), PLAIN)]
-    yield (*where, (f"  {_count_lines(place)}", MUTED))
+def _render_place(compared_location: ComparedLocation, width: int) -> Iterator[BoardRow]:
+    sign, colour = SIDES[compared_location.side]
+    who = fit_line(compared_location.hypothesis, 20)
+    heading: list[Piece] = [(f" {sign} ", colour), (f"{who} " if who else "", BOLD)]
+    heading += [
+        (
+            fit_line(
+                f"{compared_location.location} {render_output(compared_location.message)}",
+                max(width - 16 - len(who), 12),
+            ),
+            PLAIN,
+        )
+    ]
+    yield (*heading, (f"  {_count_lines(compared_location)}", MUTED))
 
 
-def _pair_records(place: ComparedLocation) -> Iterator[tuple[ProbeRecord | None, ProbeRecord | None]]:
-    return islice(zip_longest(place.first, place.second), PAIRS)
+def _pair_records(compared_location: ComparedLocation) -> Iterator[tuple[ProbeRecord | None, ProbeRecord | None]]:
+    return islice(zip_longest(compared_location.first, compared_location.second), PAIRS)
 
 
 def _format_record(record: ProbeRecord | None, other: ProbeRecord | None) -> list[Piece]:
@@ -132,18 +153,18 @@ def _format_record(record: ProbeRecord | None, other: ProbeRecord | None) -> lis
     return format_fields(record.data, other.data if other is not None else None)
 
 
-def _render_beside(place: ComparedLocation, half: int) -> Iterator[BoardRow]:
-    for one, other in _pair_records(place):
-        left = flow_pieces(_format_record(one, other), half, indent=0, max_rows=2)
+def _render_beside(compared_location: ComparedLocation, half: int) -> Iterator[BoardRow]:
+    for one, other in _pair_records(compared_location):
+        left_rows = flow_pieces(_format_record(one, other), half, indent=0, max_rows=2)
         right = flow_pieces(_format_record(other, one), half, indent=0, max_rows=2)
-        for cell, after in zip_longest(left, right, fillvalue=()):
+        for cell, after in zip_longest(left_rows, right, fillvalue=()):
             filler = " " * max(half - measure_pieces(cell), 0)
             yield ((" ", ""), *cell, (filler, ""), (" │ ", LINE), *after)
 
 
-def _render_stacked(place: ComparedLocation, width: int, left: str, right: str) -> Iterator[BoardRow]:
-    for one, other in _pair_records(place):
-        for name, this, that in ((left, one, other), (right, other, one)):
+def _render_stacked(compared_location: ComparedLocation, width: int, left_name: str, right: str) -> Iterator[BoardRow]:
+    for one, other in _pair_records(compared_location):
+        for name, this, that in ((left_name, one, other), (right, other, one)):
             if this is not None:
                 lead = (f"   {name} ", "$accent")
                 yield from flow_pieces([lead, *_format_record(this, that)], width, indent=6, max_rows=2)

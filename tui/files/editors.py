@@ -66,7 +66,7 @@ _EMACS_IN_TERMINAL: Final = frozenset({"-nw", "--no-window-system", "-t", "--tty
 
 
 def build_editor_call(
-    editor: Sequence[str], place: FilePlace, environment: Mapping[str, str], *, waits: bool = False
+    editor: Sequence[str], file_place: FilePlace, environment: Mapping[str, str], *, is_blocking: bool = False
 ) -> EditorCall:
     """Build the call of an editor for a place with an absolute path. One that is not known gets the path alone.
 
@@ -75,13 +75,15 @@ def build_editor_call(
     program, *words = editor
     name = Path(program).name.lower().removesuffix(".exe").removesuffix(".cmd")
     server = environment.get("NVIM", "")
-    if name == "nvim" and server and not waits:
+    if name == "nvim" and server and not is_blocking:
         remote = (program, "--server", server)
-        goes_there = f"cursor({place.line},{place.column})"
-        return EditorCall(((*remote, "--remote", place.path), (*remote, "--remote-expr", goes_there)), has_window=True)
+        goes_there = f"cursor({file_place.line},{file_place.column})"
+        return EditorCall(
+            ((*remote, "--remote", file_place.path), (*remote, "--remote-expr", goes_there)), has_window=True
+        )
     form = _FORMS.get(name, _Form(("{path}",)))
-    wait = [form.wait] if waits and form.wait and form.wait not in words else []
-    arguments = [each.format(**place._asdict()) for each in form.arguments]
+    wait = [form.wait] if is_blocking and form.wait and form.wait not in words else []
+    arguments = [argument.format(**file_place._asdict()) for argument in form.arguments]
     has_window = form.has_window or (name in {"emacs", "emacsclient"} and _opens_emacs_window(words, environment))
     return EditorCall(((program, *words, *wait, *arguments),), has_window)
 
@@ -96,9 +98,9 @@ def choose_editor(environment: Mapping[str, str]) -> list[str]:
     if not (environment.get("VISUAL") or environment.get("EDITOR")):
         around = "nvim" if environment.get("NVIM") else "code" if environment.get("TERM_PROGRAM") == "vscode" else ""
         if around:
-            found = find_editor_command({**environment, "EDITOR": around})
-            if Path(found[0]).is_absolute():
-                return found
+            editor_command = find_editor_command({**environment, "EDITOR": around})
+            if Path(editor_command[0]).is_absolute():
+                return editor_command
     return find_editor_command(environment)
 
 
@@ -111,8 +113,8 @@ def find_editor_command(environment: Mapping[str, str]) -> list[str]:
     program, *words = shlex.split(environment.get("VISUAL") or environment.get("EDITOR") or _FALLBACK)
     if "/" in program:
         return [str(Path(program).expanduser().absolute()), *words]
-    here, entries = Path.cwd(), environment.get("PATH", os.defpath).split(os.pathsep)
-    outside = [each for each in entries if each.startswith("/") and not _is_inside(Path(each), here)]
+    current_directory, entries = Path.cwd(), environment.get("PATH", os.defpath).split(os.pathsep)
+    outside = [entry for entry in entries if entry.startswith("/") and not _is_inside(Path(entry), current_directory)]
     return [shutil.which(program, path=os.pathsep.join(outside)) or program, *words]
 
 
@@ -123,7 +125,10 @@ def _is_inside(entry: Path, directory: Path) -> bool:
 def find_scratch_directory(*, is_private: bool) -> str | None:
     """Return the directory for the editor's file: in memory for a private session if possible; None = the default."""
     places = (os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm") if is_private else ()
-    return next((each for each in places if each and Path(each).is_dir() and os.access(each, os.W_OK)), None)
+    return next(
+        (directory for directory in places if directory and Path(directory).is_dir() and os.access(directory, os.W_OK)),
+        None,
+    )
 
 
 def drop_api_keys(environment: Mapping[str, str]) -> dict[str, str]:

@@ -105,8 +105,8 @@ class FileTree(TreeWidget[TreeItem]):
         """Set the pending operation by path; directories that gain or lose an entry by it are read again."""
         before, self._marks = self._marks, dict(marks)
         self._changed_directories = {above for path in marks for above in _list_parents(path)}
-        touched = {path for path in before.keys() | marks.keys() if before.get(path) != marks.get(path)}
-        self.refresh_paths(touched)
+        changed_paths = {path for path in before.keys() | marks.keys() if before.get(path) != marks.get(path)}
+        self.refresh_paths(changed_paths)
         self._redraw()
 
     def set_diagnostics(self, diagnostics: Mapping[str, Piece]) -> None:
@@ -129,8 +129,8 @@ class FileTree(TreeWidget[TreeItem]):
     def refresh_paths(self, paths: Iterable[str]) -> None:
         if not self.is_mounted:
             return
-        wanted = {path.rpartition("/")[0] for path in paths}
-        for directory in sorted(wanted | {""} if wanted else ()):
+        directories = {path.rpartition("/")[0] for path in paths}
+        for directory in sorted(directories | {""} if directories else ()):
             node = self._find_node(directory)
             if node is not None and node.data is not None and node.data.is_read:
                 self._start_reading(node)
@@ -141,9 +141,9 @@ class FileTree(TreeWidget[TreeItem]):
         """Return the node of a directory, or of the nearest one above it that is shown."""
         node = self.root
         for part in path.split("/") if path else ():
-            if (found := _find_child(node, part)) is None:
+            if (child := _find_child(node, part)) is None:
                 return node
-            node = found
+            node = child
         return node
 
     def _start_reading(self, node: Node) -> None:
@@ -153,16 +153,16 @@ class FileTree(TreeWidget[TreeItem]):
             start_worker(self, self._read_directory, node, group=name, exclusive=True, exit_on_error=False)
 
     async def _read_directory(self, node: Node) -> None:
-        place = node.data
-        assert place is not None
+        tree_item = node.data
+        assert tree_item is not None
         try:
-            tree = await self._load(place.path)
+            tree = await self._load(tree_item.path)
         except DirectoryRefused as refused:
-            place.is_read = False
-            tree = TreeAnswer(path=place.path, entries=(TreeEntry(name=str(refused), kind="other", ignored=True),))
-        entries = _add_deleted(place.path, tree.entries[:MAX_ENTRIES], self._marks)
+            tree_item.is_read = False
+            tree = TreeAnswer(path=tree_item.path, entries=(TreeEntry(name=str(refused), kind="other", ignored=True),))
+        entries = _add_deleted(tree_item.path, tree.entries[:MAX_ENTRIES], self._marks)
         left_out = tree.truncated + max(len(tree.entries) - MAX_ENTRIES, 0)
-        await self._merge_entries(node, place.path, entries)
+        await self._merge_entries(node, tree_item.path, entries)
         if left_out:
             rest = TreeEntry(name=f"… {left_out:,} more", kind="other", ignored=True)
             node.add_leaf(Text(rest.name), TreeItem("", rest, rest.name))
@@ -170,20 +170,20 @@ class FileTree(TreeWidget[TreeItem]):
 
     async def _merge_entries(self, node: Node, path: str, entries: list[TreeEntry]) -> None:
         """Bring the children of a node in line with the entries; what is open stays open."""
-        wanted = {(entry.name, entry.kind) for entry in entries}
-        known: dict[tuple[str, str], TreeItem] = {}
+        entry_keys = {(entry.name, entry.kind) for entry in entries}
+        known_items: dict[tuple[str, str], TreeItem] = {}
         for child in list(node.children):
-            if child.data and (key := (child.data.entry.name, child.data.entry.kind)) in wanted:
-                known[key] = child.data
+            if child.data and (key := (child.data.entry.name, child.data.entry.kind)) in entry_keys:
+                known_items[key] = child.data
             else:
                 child.remove()
         for index, entry in enumerate(entries):
-            if (old := known.get((entry.name, entry.kind))) is not None:
+            if (old := known_items.get((entry.name, entry.kind))) is not None:
                 old.entry = entry
                 continue
-            place = TreeItem(f"{path}/{entry.name}" if path else entry.name, entry)
+            tree_item = TreeItem(f"{path}/{entry.name}" if path else entry.name, entry)
             before = index if index < len(node.children) else None
-            node.add(Text(place.name), place, before=before, allow_expand=place.can_open)
+            node.add(Text(tree_item.name), tree_item, before=before, allow_expand=tree_item.can_open)
             if index % SLICE_SIZE == SLICE_SIZE - 1:
                 await asyncio.sleep(0)  # keys and frames come between two slices
 
@@ -208,29 +208,31 @@ class FileTree(TreeWidget[TreeItem]):
         return measure_text(node.data.name) + 9 if node.data is not None else 0
 
     def render_label(self, node: Node, base_style: RichStyle, style: RichStyle) -> Text:
-        place = node.data
-        if place is None:
+        tree_item = node.data
+        if tree_item is None:
             return Text("")
-        operation = self._marks.get(place.path, "") or (place.entry.mark if place.entry.kind != "directory" else "")
+        operation = self._marks.get(tree_item.path, "") or (
+            tree_item.entry.mark if tree_item.entry.kind != "directory" else ""
+        )
         icon = (self.ICON_NODE_EXPANDED if node.is_expanded else self.ICON_NODE) if node.allow_expand else "  "
         plain = base_style + style
-        name_style = plain + self._resolve_color("$foreground 40%") if place.entry.ignored else plain
+        name_style = plain + self._resolve_color("$foreground 40%") if tree_item.entry.ignored else plain
         if operation in MARKS:
             name_style = plain + self._resolve_color(MARKS[operation][1])
         if operation == "delete":
             name_style += RichStyle(strike=True)
         toggle = RichStyle(meta={"toggle": node.allow_expand})
         text = Text().append(icon, plain + self._resolve_color("$foreground 50%") + toggle)
-        text.append(place.name, name_style)
+        text.append(tree_item.name, name_style)
         if node.allow_expand:
             text.append("/", plain + self._resolve_color("$foreground 35%"))
-        elif place.entry.kind == "symlink":
+        elif tree_item.entry.kind == "symlink":
             text.append(" ↗", plain + self._resolve_color("$foreground 40%"))
-        mark = MARKS.get(operation) or (CHANGE_BELOW if place.path in self._changed_directories else None)
+        mark = MARKS.get(operation) or (CHANGE_BELOW if tree_item.path in self._changed_directories else None)
         if mark is not None:
             text.append(f" {mark[0]}", plain + self._resolve_color(mark[1]))
-        if (found := self._diagnostics.get(place.path)) is not None:
-            text.append(f" {found[0]}", plain + self._resolve_color(found[1]))
+        if (diagnostic := self._diagnostics.get(tree_item.path)) is not None:
+            text.append(f" {diagnostic[0]}", plain + self._resolve_color(diagnostic[1]))
         return text
 
     def _resolve_color(self, style: str) -> RichStyle:
@@ -248,9 +250,9 @@ class FileTree(TreeWidget[TreeItem]):
     @on(TreeWidget.NodeSelected)
     def _on_node_chosen(self, event: TreeWidget.NodeSelected[TreeItem]) -> None:
         event.stop()
-        place = event.node.data
-        if place is not None and place.path and place.entry.kind in {"file", "symlink"}:
-            self.post_message(FileSelected(place.path))
+        tree_item = event.node.data
+        if tree_item is not None and tree_item.path and tree_item.entry.kind in {"file", "symlink"}:
+            self.post_message(FileSelected(tree_item.path))
 
     def reveal_path(self, path: str) -> None:
         start_worker(self, self._open_to_path, path, group="reveal", exclusive=True, exit_on_error=False)
@@ -264,9 +266,9 @@ class FileTree(TreeWidget[TreeItem]):
                 node.data.is_read = True
                 await self._read_directory(node)
             node.expand()
-            if (found := _find_child(node, part)) is None:
+            if (child := _find_child(node, part)) is None:
                 break
-            node = found
+            node = child
         self.call_after_refresh(self.move_cursor, node)
 
     def action_find(self) -> None:
@@ -290,7 +292,7 @@ class FileTree(TreeWidget[TreeItem]):
 
 
 def _find_child(node: Node, name: str) -> Node | None:
-    return next((each for each in node.children if each.data and each.data.entry.name == name), None)
+    return next((child for child in node.children if child.data and child.data.entry.name == name), None)
 
 
 def _list_parents(path: str) -> Iterable[str]:
@@ -301,11 +303,13 @@ def _list_parents(path: str) -> Iterable[str]:
 
 def _add_deleted(path: str, entries: Iterable[TreeEntry], marks: Mapping[str, str]) -> list[TreeEntry]:
     """Return the entries, with the files that a pending change deletes in their place by name."""
-    found = list(entries)
-    names = {entry.name for entry in found}
-    for each, operation in marks.items():
-        parent, _, name = each.rpartition("/")
+    all_entries = list(entries)
+    names = {entry.name for entry in all_entries}
+    for marked_path, operation in marks.items():
+        parent, _, name = marked_path.rpartition("/")
         if operation == "delete" and parent == path and name not in names:
-            later = (index for index, entry in enumerate(found) if entry.kind != "directory" and entry.name > name)
-            found.insert(next(later, len(found)), TreeEntry(name=name, kind="file", mark="delete"))
-    return found
+            later = (
+                index for index, entry in enumerate(all_entries) if entry.kind != "directory" and entry.name > name
+            )
+            all_entries.insert(next(later, len(all_entries)), TreeEntry(name=name, kind="file", mark="delete"))
+    return all_entries

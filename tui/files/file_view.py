@@ -51,21 +51,25 @@ class CleanLines(Sequence[str]):
         return len(self._raw)
 
     @overload
-    def __getitem__(self, at: int) -> str: ...
+    def __getitem__(self, index: int) -> str: ...
 
     @overload
-    def __getitem__(self, at: slice) -> list[str]: ...
+    def __getitem__(self, index: slice) -> list[str]: ...
 
-    def __getitem__(self, at: int | slice) -> str | list[str]:
-        return expose_text(self._raw[at]) if isinstance(at, int) else [expose_text(each) for each in self._raw[at]]
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        return (
+            expose_text(self._raw[index])
+            if isinstance(index, int)
+            else [expose_text(line) for line in self._raw[index]]
+        )
 
     def measure_widest(self) -> int:
         """Return the cells of the widest line, which is one of those with the most characters or tabs."""
         longest = {
             *nlargest(MEASURED, self._raw, key=len),
-            *nlargest(MEASURED, self._raw, key=lambda each: each.count("\t")),
+            *nlargest(MEASURED, self._raw, key=lambda line: line.count("\t")),
         }
-        return max((measure_text(expose_text(each)) for each in longest), default=0)
+        return max((measure_text(expose_text(line)) for line in longest), default=0)
 
 
 class FileView(CodeView):
@@ -117,9 +121,9 @@ class FileView(CodeView):
         else:
             self.reveal_rows(self.cursor.line, self.cursor.line)
 
-    def set_diagnostics(self, found: Sequence[Diagnostic]) -> None:
+    def set_diagnostics(self, diagnostics: Sequence[Diagnostic]) -> None:
         """Set what is newly wrong with the text, to be marked beside its lines."""
-        if (by_line := group_by_line(found)) != self._diagnostics:
+        if (by_line := group_by_line(diagnostics)) != self._diagnostics:
             self._diagnostics = by_line
             self.redraw()
 
@@ -151,15 +155,15 @@ class FileView(CodeView):
     def place(self) -> TextPlace:
         """The name at the cursor, or the cursor."""
         line = self.cursor.line
-        if (found := self._find_name()) is None:
+        if (name := self._find_name()) is None:
             return TextPlace(line + 1, self.cursor.column + 1)
-        return TextPlace(line + 1, found.start + 1, self.cursor.lines[line][found.start : found.end])
+        return TextPlace(line + 1, name.start + 1, self.cursor.lines[line][name.start : name.end])
 
     @property
     def marked_lines(self) -> tuple[int, int]:
         """The first and the last of the marked lines, from 1; (0, 0) = none are."""
-        marked = self.cursor.marked
-        return (marked[0] + 1, marked[-1] + 1) if len(marked) > 1 and self.has_text else (0, 0)
+        marked_range = self.cursor.marked
+        return (marked_range[0] + 1, marked_range[-1] + 1) if len(marked_range) > 1 and self.has_text else (0, 0)
 
     def _find_name(self) -> TextMatch | None:
         return self.cursor.find_name(self._is_name) if self.has_text else None
@@ -176,11 +180,11 @@ class FileView(CodeView):
         text = self.cursor.lines[line]
         return column if text.isascii() and text.isprintable() else len(expose_text(text[:column]))
 
-    def _from_shown(self, line: int, place: int) -> int:
+    def _from_shown(self, line: int, column: int) -> int:
         text = self.cursor.lines[line]
         if text.isascii() and text.isprintable():
-            return place
-        return bisect_right(range(len(text)), place, key=lambda at: len(expose_text(text[: at + 1])))
+            return column
+        return bisect_right(range(len(text)), column, key=lambda index: len(expose_text(text[: index + 1])))
 
     def _show_cursor(self) -> None:
         """Draw the cursor, with what is found in its line in view."""
@@ -240,17 +244,17 @@ class FileView(CodeView):
         offset = event.get_content_offset(self)
         line = offset.y + self.scroll_offset.y if offset is not None else len(self._shown)
         if line < len(self._shown) and not self.screen.get_selected_text():
-            at = offset.x - self._get_gutter_width() + self.scroll_offset.x if offset is not None else 0
-            self.cursor.move_to(line, self._from_shown(line, max(at, 0)), extends=event.shift)
+            column = offset.x - self._get_gutter_width() + self.scroll_offset.x if offset is not None else 0
+            self.cursor.move_to(line, self._from_shown(line, max(column, 0)), extends=event.shift)
             self._show_cursor()
 
     def selection_updated(self, selection: Selection | None) -> None:
         """Mark the lines of what is selected by the mouse."""
         if selection is not None and self.has_text:
-            chosen = [row for row in range(len(self._shown)) if selection.get_span(row) is not None]
-            if chosen:
-                self.cursor.move_to(chosen[0])
-                self.cursor.move_to(chosen[-1], extends=True)
+            selected_rows = [row for row in range(len(self._shown)) if selection.get_span(row) is not None]
+            if selected_rows:
+                self.cursor.move_to(selected_rows[0])
+                self.cursor.move_to(selected_rows[-1], extends=True)
                 self.post_message(self.CursorMoved())
         super().selection_updated(selection)
 
@@ -280,21 +284,23 @@ class FileView(CodeView):
         number = f"{row + 1:>{self._get_gutter_width() - 3}}"
         bar = ("▌" if is_current else "▎" if is_marked else " ", style + parse(f"{ink} 60%"))
         number_style = style + parse("bold $foreground 75%" if is_current else "$foreground 38%")
-        numbered = [(f"{number}  ", number_style)]
-        if found := self._diagnostics.get(row + 1):
-            sign, ink = SEVERITY_SIGNS[found[0].severity]
-            numbered = [(number, number_style), (f"{sign} ", style + parse(ink))]
-        gutter = self.render_pieces([bar, *numbered])
+        number_pieces = [(f"{number}  ", number_style)]
+        if diagnostics := self._diagnostics.get(row + 1):
+            sign, ink = SEVERITY_SIGNS[diagnostics[0].severity]
+            number_pieces = [(number, number_style), (f"{sign} ", style + parse(ink))]
+        gutter = self.render_pieces([bar, *number_pieces])
         spans = self.get_syntax_spans(self._painting, row)
         code = self.render_code(self._shown[row], style, row=row, spans=spans, marks=self._list_marks(row))
         room = max(width - gutter.cell_length, 0)
         return Strip.join([gutter, self.clip_line(code, style, shift=shift, room=room)])
 
     def _list_marks(self, row: int) -> list[Mark]:
-        found = []
+        styled_matches = []
         if row == self.cursor.line and self.has_focus and (name := self._find_name()) is not None:
-            found.append((name, NAME_STYLE))
-        here = (self.cursor.line, self.cursor.column)
+            styled_matches.append((name, NAME_STYLE))
+        position = (self.cursor.line, self.cursor.column)
         matches = self.cursor.list_matches(row)
-        found += [(each, CURRENT_MATCH_STYLE if each[:2] == here else MATCH_STYLE) for each in matches]
-        return [(self._to_shown(row, each.start), self._to_shown(row, each.end), style) for each, style in found]
+        styled_matches += [(match, CURRENT_MATCH_STYLE if match[:2] == position else MATCH_STYLE) for match in matches]
+        return [
+            (self._to_shown(row, match.start), self._to_shown(row, match.end), style) for match, style in styled_matches
+        ]

@@ -20,45 +20,45 @@ def format_match(path: str, paths: Sequence[str], words: str, width: int) -> Con
     """Format a match in one row: its name, with what was searched for in it, and of its directory as much as there is
     room for, above all what no other file of that name has."""
     directory, name, others = _split(path, paths)
-    shown = format_path(name, width - 2)
-    room = width - len(shown) - 4
+    label = format_path(name, width - 2)
+    room = width - len(label) - 4
     end = shorten_directory(directory, others, room) if directory and room > _LEAST_ROOM else ""
-    line = mark_letters(f" {shown}", words.rpartition("/")[2], start=1)
+    line = mark_letters(f" {label}", words.rpartition("/")[2], start=1)
     return Content.assemble(line, (f"  {end}", "$foreground 50%"))
 
 
 def format_whole_path(path: str, paths: Sequence[str], words: str, width: int) -> Content:
     """Format a path as it is written, with what was searched for in it; shortened as `format_match` does."""
-    if len(shown := format_path(path)) > width:
+    if len(label := format_path(path)) > width:
         directory, name, others = _split(path, paths)
         room = width - len(name) - 1
         end = shorten_directory(directory, others, room) if directory and room > _LEAST_ROOM else ELLIPSIS
-        shown = f"{end}/{format_path(name)}"
-        shown = shown if len(shown) <= width else ELLIPSIS + shown[-max(width - 1, 1) :]
-    name_at = shown.rstrip("/").rpartition("/")[0]
-    wanted = words.strip('"')
-    start = len(name_at) + 1 if name_at and "/" not in wanted else 0
-    line = mark_letters(shown, wanted, start=start)
-    return line if line.spans else mark_letters(shown, wanted)
+        label = f"{end}/{format_path(name)}"
+        label = label if len(label) <= width else ELLIPSIS + label[-max(width - 1, 1) :]
+    name_at = label.rstrip("/").rpartition("/")[0]
+    pattern = words.strip('"')
+    start = len(name_at) + 1 if name_at and "/" not in pattern else 0
+    line = mark_letters(label, pattern, start=start)
+    return line if line.spans else mark_letters(label, pattern)
 
 
 def _split(path: str, paths: Sequence[str]) -> tuple[str, str, list[str]]:
     """Return directory and name of a path, and the directories of the others that are called so."""
     bare = path.rstrip("/")
     directory, _, name = bare.rpartition("/")
-    split = (each.rstrip("/").rpartition("/") for each in paths if each != path)
+    split = (other_path.rstrip("/").rpartition("/") for other_path in paths if other_path != path)
     return directory, path[len(bare) - len(name) :], [above for above, _, other in split if other == name]
 
 
 def shorten_directory(directory: str, others: Sequence[str], width: int) -> str:
     """Shorten a directory to a width: what all `others` begin and end with as well is left out first."""
-    if len(shown := format_path(directory)) <= width:
-        return shown
-    parts, rest = directory.split("/"), [each.split("/") for each in others if each != directory]
+    if len(full_path := format_path(directory)) <= width:
+        return full_path
+    parts, rest = directory.split("/"), [other.split("/") for other in others if other != directory]
     first, last = 0, len(parts)
     if rest:
-        first = min(_count_shared(parts, each) for each in rest)
-        last = len(parts) - min(_count_shared(parts[::-1], each[::-1]) for each in rest)
+        first = min(_count_shared(parts, other_parts) for other_parts in rest)
+        last = len(parts) - min(_count_shared(parts[::-1], other_parts[::-1]) for other_parts in rest)
         first, last = min(first, len(parts) - 1), max(last, min(first, len(parts) - 1) + 1)
     for begin, end in ((first, len(parts)), (first, last)):
         text = f"{'…/' * bool(begin)}{format_path('/'.join(parts[begin:end]))}{'/…' * (end < len(parts))}"
@@ -75,19 +75,19 @@ def _count_shared(parts: Sequence[str], others: Sequence[str]) -> int:
 def mark_letters(text: str, letters: str, *, start: int = 0) -> Content:
     """Return a text in which letters stand out: together if they do, else each behind the one before."""
     line = Content(text)
-    for at in _find_letters(text[start:].lower(), letters.lower()):
-        line = line.stylize(MATCH_STYLE, start + at, start + at + 1)
+    for offset in _find_letters(text[start:].lower(), letters.lower()):
+        line = line.stylize(MATCH_STYLE, start + offset, start + offset + 1)
     return line
 
 
 def mark_words(text: str, words: str) -> Content:
     """Return a text in which each of some words stands out, wherever it does."""
-    line, lowered = Content(text), text.lower()
+    line, lower_text = Content(text), text.lower()
     for word in words.lower().split():
-        at = lowered.find(word)
-        while at >= 0:
-            line = line.stylize(MATCH_STYLE, at, at + len(word))
-            at = lowered.find(word, at + len(word))
+        offset = lower_text.find(word)
+        while offset >= 0:
+            line = line.stylize(MATCH_STYLE, offset, offset + len(word))
+            offset = lower_text.find(word, offset + len(word))
     return line
 
 
@@ -97,8 +97,8 @@ def _find_letters(text: str, letters: str) -> list[int]:
         return [*range(together, together + len(letters))]
     places: list[int] = []
     for letter in letters:
-        at = text.find(letter, places[-1] + 1 if places else 0)
-        if at < 0:
+        offset = text.find(letter, places[-1] + 1 if places else 0)
+        if offset < 0:
             return []
-        places.append(at)
+        places.append(offset)
     return places

@@ -70,9 +70,9 @@ class FilePane(Vertical):
 
     def compose(self) -> ComposeResult:
         yield FileTree(self._load)
-        found = OptionList(compact=True)
-        found.can_focus = False
-        yield found
+        option_list = OptionList(compact=True)
+        option_list.can_focus = False
+        yield option_list
         yield FindInput(compact=True, select_on_focus=False, placeholder="name or path")
         yield KeyHints(classes="files--hint")
 
@@ -86,8 +86,8 @@ class FilePane(Vertical):
         return self
 
     def _render_hint(self) -> None:
-        named = FIND_HINTS if self.has_class("-finding") else TREE_HINTS
-        self.query_one(KeyHints).show(named)
+        hints = FIND_HINTS if self.has_class("-finding") else TREE_HINTS
+        self.query_one(KeyHints).show(hints)
 
     @on(FileTree.FindRequested)
     def _on_find_requested(self, event: FileTree.FindRequested) -> None:
@@ -113,24 +113,24 @@ class FilePane(Vertical):
 
     def _show_matches(self, paths: tuple[str, ...]) -> None:
         self._paths = paths
-        found = self.query_one(OptionList)
-        width, words = max(found.scrollable_content_region.width, 20), self.query_one(FindInput).value.strip()
-        found.set_options(Option(format_match(path, paths, words, width)) for path in paths)
+        option_list = self.query_one(OptionList)
+        width, words = max(option_list.scrollable_content_region.width, 20), self.query_one(FindInput).value.strip()
+        option_list.set_options(Option(format_match(path, paths, words, width)) for path in paths)
         if paths:
-            found.highlighted = 0
+            option_list.highlighted = 0
         else:
-            found.add_option(Option(Content.styled(NO_MATCH, "$foreground 50%"), disabled=True))
+            option_list.add_option(Option(Content.styled(NO_MATCH, "$foreground 50%"), disabled=True))
 
     @on(FindInput.MoveRequested)
     def _on_move_requested(self, event: FindInput.MoveRequested) -> None:
         event.stop()
-        found = self.query_one(OptionList)
+        option_list = self.query_one(OptionList)
         if not event.step:
             self._show_input(False)
         elif event.step > 0:
-            found.action_cursor_down()
+            option_list.action_cursor_down()
         else:
-            found.action_cursor_up()
+            option_list.action_cursor_up()
 
     @on(Input.Submitted)
     def _on_words_submitted(self, event: Input.Submitted) -> None:
@@ -142,9 +142,9 @@ class FilePane(Vertical):
         event.stop()
         self._open_match(event.option_index)
 
-    def _open_match(self, at: int | None) -> None:
-        if at is not None and at < len(self._paths):
-            path = self._paths[at]
+    def _open_match(self, index: int | None) -> None:
+        if index is not None and index < len(self._paths):
+            path = self._paths[index]
             self._show_input(False)
             self.query_one(FileTree).reveal_path(path)
             self.post_message(FileSelected(path))

@@ -35,7 +35,7 @@ MAX_SELECTED: Final = 20_000  # characters that are sent of what is marked
 
 def format_hover(text: str) -> str:
     """Return what is known of a name, in Markdown, as a few plain lines."""
-    lines = [each for each in text.strip().split("\n") if not each.lstrip().startswith("```") and each.strip() != "---"]
+    lines = [line for line in text.strip().split("\n") if not line.lstrip().startswith("```") and line.strip() != "---"]
     return "\n".join([*lines[:HOVER_LINES], *(["…"] if len(lines) > HOVER_LINES else [])])
 
 
@@ -190,15 +190,15 @@ class FilePreview(StatePane):
         if self._is_stale and self.display and not self._is_loading:
             self._loading.start(partial(self._load_file, self._path, (0, 1, 0)))
 
-    async def _load_file(self, path: str, place: tuple[int, int, int]) -> None:
+    async def _load_file(self, path: str, target: tuple[int, int, int]) -> None:
         self._is_loading, self._is_stale = True, False
         file = await self._load(path)
         self._is_loading = False
         self._loading.finish()
         if path == self._path:
             self._show_file(file)
-            if place[0] > 0 and not file.problem:
-                self._view.go_to(*place[:2], end=place[2])
+            if target[0] > 0 and not file.problem:
+                self._view.go_to(*target[:2], end=target[2])
         self._load_again()
 
     def _show_file(self, file: FileAnswer) -> None:
@@ -230,18 +230,22 @@ class FilePreview(StatePane):
         title.display = file is not None
         if file is None:
             return
-        gone = "  - deleted, once you accept that" if self._is_gone(self._path) else ""
+        deletion_note = "  - deleted, once you accept that" if self._is_gone(self._path) else ""
         ends = ", CRLF" if "\r\n" in file.text else ""
         size = f"  {file.size:,} bytes{ends}" if file.size else ""
-        found = (
+        match_note = (
             f"  “{fit_line(cursor.pattern, 20)}” {cursor.match_number or '–'}/{len(cursor.matches)}"
             if cursor.pattern
             else ""
         )
         first, last = self._view.marked_lines
-        marked = f"  lines {first}–{last}" if first else ""
-        parts = [(format_path(self._path), "bold $foreground 85%"), (gone, "$text-error"), (found, "$text-warning")]
-        title.update(Content.assemble(*parts, (marked, "$text-primary"), (size, "$foreground 45%")))
+        selection_note = f"  lines {first}–{last}" if first else ""
+        parts = [
+            (format_path(self._path), "bold $foreground 85%"),
+            (deletion_note, "$text-error"),
+            (match_note, "$text-warning"),
+        ]
+        title.update(Content.assemble(*parts, (selection_note, "$text-primary"), (size, "$foreground 45%")))
 
     # What is pointed at
 
@@ -256,9 +260,9 @@ class FilePreview(StatePane):
         if self._file is None or not self._view.has_text:
             return None
         start, end = self.marked_lines
-        selected = "\n".join(self._view.cursor.lines[start - 1 : end]) if start else ""
+        selection = "\n".join(self._view.cursor.lines[start - 1 : end]) if start else ""
         return Viewing(
-            path=self._path, line=self._view.cursor.line + 1, start=start, end=end, selected=selected[:MAX_SELECTED]
+            path=self._path, line=self._view.cursor.line + 1, start=start, end=end, selected=selection[:MAX_SELECTED]
         )
 
     @property
@@ -278,25 +282,26 @@ class FilePreview(StatePane):
     def action_look_up(self, kind: Literal["definition", "references", "hover"]) -> None:
         if kind == "hover" and self._has_hover:
             self.show_hover("")
-        elif (place := self._find_name()) is not None:
-            self.post_message(LookupRequested(kind, self._path, place.line, place.column, place.name))
+        elif (text_place := self._find_name()) is not None:
+            self.post_message(LookupRequested(kind, self._path, text_place.line, text_place.column, text_place.name))
 
     def _find_name(self) -> TextPlace | None:
         """Return the name at the cursor; it is said if there is none."""
-        place = self._view.place if self._file is not None and self._view.has_text else None
-        if place is not None and place.name:
-            return place
+        text_place = self._view.place if self._file is not None and self._view.has_text else None
+        if text_place is not None and text_place.name:
+            return text_place
         self.app.notify("There is no name in this line.", markup=False)
         return None
 
     def show_hover(self, text: str) -> None:
         """Show what is known of a name below the file until the cursor moves; "" = only what is wrong in its line."""
         panel, self._has_hover = self.query_one(HOVER, Static), bool(text)
-        said = text or "\n".join(
-            f"{SEVERITY_SIGNS[each.severity][0]} {format_diagnostic(each)}" for each in self._view.list_diagnostics()
+        report = text or "\n".join(
+            f"{SEVERITY_SIGNS[diagnostic.severity][0]} {format_diagnostic(diagnostic)}"
+            for diagnostic in self._view.list_diagnostics()
         )
-        panel.display = bool(said)
-        panel.update(to_content(format_hover(said), "$foreground 85%"))
+        panel.display = bool(report)
+        panel.update(to_content(format_hover(report), "$foreground 85%"))
 
     def action_go_back(self) -> None:
         self.post_message(BackRequested())
@@ -315,18 +320,18 @@ class FilePreview(StatePane):
     @on(Input.Changed)
     def _on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        asked = self.query_one(PreviewInput)
-        if asked.display and asked.purpose == "find":
+        preview_input = self.query_one(PreviewInput)
+        if preview_input.display and preview_input.purpose == "find":
             self._view.find(event.value, self._find_start)
 
     @on(Input.Submitted)
     def _on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        purpose, text, place = self._close_input(), event.value.strip(), self._renamed
+        purpose, text, text_place = self._close_input(), event.value.strip(), self._renamed
         if purpose == "line" and text.isdecimal():
             self._view.go_to(int(text))
-        elif purpose == "rename" and place is not None and text not in {"", place.name}:
-            self.post_message(RenameRequested(self._path, place.line, place.column, place.name, text))
+        elif purpose == "rename" and text_place is not None and text not in {"", text_place.name}:
+            self.post_message(RenameRequested(self._path, text_place.line, text_place.column, text_place.name, text))
 
     @on(PreviewInput.Cancelled)
     def _on_input_cancelled(self) -> None:

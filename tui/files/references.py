@@ -27,16 +27,18 @@ class FilePlace(NamedTuple):
 def find_places(text: str, root: str, is_known: Callable[[str], bool]) -> list[FilePlace]:
     """Return the places that a text names, each once, in its order: those in files below `root`, or of which
     `is_known` says that they will be there."""
-    found: dict[FilePlace, None] = {}
+    places: dict[FilePlace, None] = {}
     for match in _REFERENCE.finditer(text):
         form = next(name for name in ("python", "typescript", "path") if match[name])
         path = find_path(match[form], root, is_known)
         if path:
             groups = match.groupdict()
-            found[FilePlace(path, int(groups[f"{form}_line"]) or 1, int(groups.get(f"{form}_column") or 1) or 1)] = None
-        if len(found) == MAX_PLACES:
+            places[FilePlace(path, int(groups[f"{form}_line"]) or 1, int(groups.get(f"{form}_column") or 1) or 1)] = (
+                None
+            )
+        if len(places) == MAX_PLACES:
             break
-    return list(found)
+    return list(places)
 
 
 def find_path(word: str, root: str, is_known: Callable[[str], bool]) -> str:

@@ -37,8 +37,8 @@ class ScratchCopy:
 
     def read_edits(self, hunks: Sequence[Hunk]) -> ReturnedEdits:
         """Return what was changed. OSError: the copy can't be read any more."""
-        edited = self.file.read_bytes().decode("utf-8", "replace")
-        return match_edits(self._text, edited, hunks)
+        edited_text = self.file.read_bytes().decode("utf-8", "replace")
+        return match_edits(self._text, edited_text, hunks)
 
     def remove(self) -> None:
         shutil.rmtree(self._directory, ignore_errors=True)
@@ -49,7 +49,7 @@ def match_edits(before: str, after: str, hunks: Sequence[Hunk]) -> ReturnedEdits
 
     A final newline that the editor has put in is none of the user's.
     """
-    before, after = (each.replace("\r\n", "\n") for each in (before, after))
+    before, after = (text.replace("\r\n", "\n") for text in (before, after))
     if not before.endswith("\n"):
         after = after.removesuffix("\n")
     old, new = _LINE.findall(before), _LINE.findall(after)
@@ -58,7 +58,7 @@ def match_edits(before: str, after: str, hunks: Sequence[Hunk]) -> ReturnedEdits
     steps = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     edits = [step[1:] for step in steps if step[0] != "equal"]
     for start, end, new_start, new_end in reversed(edits):  # so that the lines above keep their numbers
-        hunk = next((each for each in hunks if _holds(each, start, end)), None)
+        hunk = next((candidate for candidate in hunks if _holds(candidate, start, end)), None)
         if hunk is None:
             outside += 1
             continue

@@ -38,9 +38,9 @@ class LineShift(NamedTuple):
 
 def compare_lines(before: Sequence[str], now: Sequence[str]) -> LineShift:
     shorter = min(len(before), len(now))
-    head = next((at for at, (old, new) in enumerate(zip(before, now, strict=False)) if old != new), shorter)
+    head = next((index for index, (old, new) in enumerate(zip(before, now, strict=False)) if old != new), shorter)
     backwards = enumerate(zip(islice(reversed(before), shorter - head), reversed(now), strict=False))
-    same = next((at for at, (old, new) in backwards if old != new), shorter - head)
+    same = next((index for index, (old, new) in backwards if old != new), shorter - head)
     return LineShift(head, len(before) - same, len(now) - len(before))
 
 
@@ -58,13 +58,15 @@ class TextCursor:
     def set_lines(self, lines: Sequence[str], shift: LineShift | None = None) -> None:
         """Set the text; with a `shift` it is the same file, in which the cursor stays with its line."""
         self.lines, self._text = lines, "\n".join(lines)
-        self._starts = list(accumulate((len(each) + 1 for each in lines), initial=0))
+        self._starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
         if shift is None:
             self.line = self.column = self.anchor = 0
             self.pattern = ""
         else:
             last = max(len(lines) - 1, 0)
-            self.line, self.anchor = (max(min(shift.follow(each), last), 0) for each in (self.line, self.anchor))
+            self.line, self.anchor = (
+                max(min(shift.follow(line_number), last), 0) for line_number in (self.line, self.anchor)
+            )
         self.find(self.pattern)
 
     def move_to(self, line: int, column: int | None = None, *, extends: bool = False) -> None:
@@ -84,15 +86,15 @@ class TextCursor:
     def find_name(self, is_name: Callable[[int, int], bool]) -> TextMatch | None:
         """Return the name at or after the cursor in its line, else the last one before it."""
         names = self._list_names(is_name)
-        return next((each for each in names if each.end > self.column), names[-1] if names else None)
+        return next((name for name in names if name.end > self.column), names[-1] if names else None)
 
     def move_name(self, step: int, is_name: Callable[[int, int], bool]) -> None:
         """Go to the next or previous name of the line; from the last one, to the first of the line below."""
-        here = self.find_name(is_name)
+        current_name = self.find_name(is_name)
         names = self._list_names(is_name)
-        at = names.index(here) + step if here is not None else -1
-        if 0 <= at < len(names):
-            self.move_to(self.line, names[at].start)
+        index = names.index(current_name) + step if current_name is not None else -1
+        if 0 <= index < len(names):
+            self.move_to(self.line, names[index].start)
         elif 0 <= self.line + step < len(self.lines):
             self.move_to(self.line + step, 0)
             if step < 0 and (above := self._list_names(is_name)):
@@ -100,8 +102,8 @@ class TextCursor:
 
     def _list_names(self, is_name: Callable[[int, int], bool]) -> list[TextMatch]:
         text = self.lines[self.line] if self.line < len(self.lines) else ""
-        found = [TextMatch(self.line, *each.span()) for each in _NAME.finditer(text)]
-        return [each for each in found if is_name(each.start, each.end)] or found
+        matches = [TextMatch(self.line, *match.span()) for match in _NAME.finditer(text)]
+        return [name_match for name_match in matches if is_name(name_match.start, name_match.end)] or matches
 
     # Finding
 
@@ -111,33 +113,33 @@ class TextCursor:
         if not pattern:
             return
         search = re.compile(re.escape(pattern), 0 if pattern != pattern.lower() else re.IGNORECASE)
-        for each in islice(search.finditer(self._text), MAX_MATCHES):
-            line = bisect_right(self._starts, each.start()) - 1
+        for match in islice(search.finditer(self._text), MAX_MATCHES):
+            line = bisect_right(self._starts, match.start()) - 1
             start = self._starts[line]
-            self.matches.append(TextMatch(line, each.start() - start, each.end() - start))
+            self.matches.append(TextMatch(line, match.start() - start, match.end() - start))
 
     def move_match(self, step: int, *, from_here: bool = False) -> bool:
         """Go to the next or previous match, around the end of the text; `from_here`: one at the cursor counts, too."""
         if not self.matches:
             return False
-        place = (self.line, self.column)
-        at = bisect_left(self.matches, place, key=lambda each: each[:2])
-        is_at = at < len(self.matches) and self.matches[at][:2] == place
+        position = (self.line, self.column)
+        index = bisect_left(self.matches, position, key=lambda candidate: candidate[:2])
+        is_at = index < len(self.matches) and self.matches[index][:2] == position
         if step > 0:
-            at += is_at and not from_here
+            index += is_at and not from_here
         else:
-            at -= 1
-        found = self.matches[at % len(self.matches)]
-        self.move_to(found.line, found.start)
+            index -= 1
+        match = self.matches[index % len(self.matches)]
+        self.move_to(match.line, match.start)
         return True
 
     @property
     def match_number(self) -> int:
         """The number of the match at the cursor, from 1; 0 = the cursor is at none."""
-        place = (self.line, self.column)
-        at = bisect_left(self.matches, place, key=lambda each: each[:2])
-        return at + 1 if at < len(self.matches) and self.matches[at][:2] == place else 0
+        position = (self.line, self.column)
+        index = bisect_left(self.matches, position, key=lambda candidate: candidate[:2])
+        return index + 1 if index < len(self.matches) and self.matches[index][:2] == position else 0
 
     def list_matches(self, line: int) -> list[TextMatch]:
-        low = bisect_left(self.matches, line, key=lambda each: each.line)
-        return self.matches[low : bisect_left(self.matches, line + 1, key=lambda each: each.line)]
+        low = bisect_left(self.matches, line, key=lambda match: match.line)
+        return self.matches[low : bisect_left(self.matches, line + 1, key=lambda match: match.line)]

@@ -83,19 +83,25 @@ class FindingList(CursorView):
 
     def show(self, state: ViewState) -> None:
         """Show the findings of the last review; the cursor stays on its finding."""
-        marked, before, review = self.current, self.hints, state.review.code_review
+        current_row, before, review = self.current, self.hints, state.review.code_review
         is_new = review is not None and (self.review is None or review.turn != self.review.turn)
         self.review = review
-        found = review.findings if review is not None else ()
-        self._rows = [(each, describe_standing(each, review, state)) for each in found if review is not None]
+        findings = review.findings if review is not None else ()
+        self._rows = [
+            (finding, describe_standing(finding, review, state)) for finding in findings if review is not None
+        ]
         self.virtual_size = Size(0, ROWS * len(self._rows))
-        same = [at for at, each in enumerate(found) if marked is not None and each.id == marked[0].id]
+        same = [
+            index
+            for index, finding in enumerate(findings)
+            if current_row is not None and finding.id == current_row[0].id
+        ]
         self.move_to(0 if is_new else same[0] if same else self.cursor)
         if self.hints != before:
             self.post_message(HintsChanged())
 
-    def move_to(self, at: int) -> None:
-        self.cursor = max(min(at, len(self._rows) - 1), 0)
+    def move_to(self, index: int) -> None:
+        self.cursor = max(min(index, len(self._rows) - 1), 0)
         if self._rows:
             self.reveal_rows(self.cursor * ROWS, self.cursor * ROWS + ROWS - 1)
         self.post_message(self.Marked())
@@ -105,18 +111,18 @@ class FindingList(CursorView):
         return ROWS * len(self._rows) or self.size.height
 
     def get_row_text(self, row: int) -> str:
-        at, line = divmod(row, ROWS)
-        return (self._rows[at][0].place if line else self._rows[at][0].title) if at < len(self._rows) else ""
+        index, line = divmod(row, ROWS)
+        return (self._rows[index][0].place if line else self._rows[index][0].title) if index < len(self._rows) else ""
 
     def render_row(self, row: int, width: int, shift: int) -> Strip:
         if not self._rows:
             subject = self.review.subject if self.review is not None else ""
             text = CLEAN.replace("{subject}", fit_line(subject, 200)) if self.review is not None else EMPTY
             return self.render_message(insert_keys(text, get_keymap(self.app)), row, width)
-        at, line = divmod(row, ROWS)
+        index, line = divmod(row, ROWS)
         style = "on $marked-row" if self.has_focus else "on $foreground 10%"
-        base = self.resolve_style(style if at == self.cursor else "")
-        pieces = render_finding(*self._rows[at], line, width)
+        base = self.resolve_style(style if index == self.cursor else "")
+        pieces = render_finding(*self._rows[index], line, width)
         return self.render_styled(pieces, base).adjust_cell_length(width, base.rich_style)
 
     on_focus = CursorView.redraw
@@ -127,9 +133,9 @@ class FindingList(CursorView):
         self.move_to(self.cursor)
 
     def on_click(self, event: events.Click) -> None:
-        at = (event.y + self.scroll_offset.y) // ROWS
-        if at < len(self._rows):
-            self.move_to(at)
+        index = (event.y + self.scroll_offset.y) // ROWS
+        if index < len(self._rows):
+            self.move_to(index)
             if event.chain == 2:
                 self.action_choose("open")
 
@@ -191,9 +197,9 @@ class FindingsPane(StatePane):
         view.scroll_relative(y=event.step * max(view.size.height - 1, 1), animate=False)
 
     def _show_marked(self) -> None:
-        marked, view = self.list.current, self.query_one(VerticalScroll)
-        view.display = marked is not None
-        if marked is not None:
-            parts = describe_finding(marked[0], marked[1][0], max(self.size.width - BESIDE_TEXT, LEAST_TEXT))
+        current_row, view = self.list.current, self.query_one(VerticalScroll)
+        view.display = current_row is not None
+        if current_row is not None:
+            parts = describe_finding(current_row[0], current_row[1][0], max(self.size.width - BESIDE_TEXT, LEAST_TEXT))
             self.query_one(".findings--text", Static).update(Content.assemble(*parts))
             view.scroll_home(animate=False)

@@ -25,12 +25,16 @@ _STANDINGS: Final = {"dismissed": ("dismissed", MUTED), "fixing": ("being fixed"
 
 def describe_standing(finding: Finding, review: CodeReview, state: ViewState) -> Piece:
     """Return how a finding stands, in a few words; of one that was given to the agent, what came of that."""
-    settled = review.get_standing(finding.id)
-    turn = next((each for each in state.turns if each.id == settled.turn), None) if settled.turn else None
-    if settled.standing != "fixing" or (turn is not None and not turn.reason):
-        return _STANDINGS.get(settled.standing, ("", ""))
+    record = review.get_standing(finding.id)
+    turn = (
+        next((turn_state for turn_state in state.turns if turn_state.id == record.turn), None) if record.turn else None
+    )
+    if record.standing != "fixing" or (turn is not None and not turn.reason):
+        return _STANDINGS.get(record.standing, ("", ""))
     files = build_receipt(state, turn).files if turn is not None else ()
-    file = next((each for each in files if each.path == finding.path), files[0] if files else None)
+    file = next(
+        (receipt_file for receipt_file in files if receipt_file.path == finding.path), files[0] if files else None
+    )
     if file is None:
         return "nothing was changed for it", "$text-warning"
     return f"fix {file.verdict}", "$text-success" if file.accepted and not file.waiting else "$text-warning"
@@ -47,27 +51,31 @@ def render_finding(finding: Finding, standing: Piece, line: int, width: int) -> 
             (f"{finding.severity:<{_WORD}} ", style),
             (title, MUTED if is_settled else "bold"),
         ]
-    told = fit_line(standing[0] or finding.doubt, max(width - _WORD - 6, 4))
+    status = fit_line(standing[0] or finding.doubt, max(width - _WORD - 6, 4))
     told_style = standing[1] if standing[0] else "$text-warning"
-    room = max(width - _WORD - 8 - measure_text(told), 8)
+    room = max(width - _WORD - 8 - measure_text(status), 8)
     number = f":{finding.start}"
-    place = shorten_path(finding.path, max(room - len(number), 4)) + number if finding.path else "no place"
-    return [(" " * (_WORD + 4), ""), (place, MUTED), (f" · {told}" if told else "", told_style)]
+    location = shorten_path(finding.path, max(room - len(number), 4)) + number if finding.path else "no place"
+    return [(" " * (_WORD + 4), ""), (location, MUTED), (f" · {status}" if status else "", told_style)]
 
 
 def describe_review(review: CodeReview) -> str:
     """Return what was reviewed, and how many findings of each severity there are."""
-    counts = [(sum(each.severity == word for each in review.findings), word) for word in SEVERITIES]
-    told = [f"{number} {word}" for number, word in counts if number]
-    left = len(review.list_open())
-    parts = [count("finding", len(review.findings)), *told, f"{left} open" if left != len(review.findings) else ""]
+    counts = [(sum(finding.severity == word for finding in review.findings), word) for word in SEVERITIES]
+    count_texts = [f"{number} {word}" for number, word in counts if number]
+    open_count = len(review.list_open())
+    parts = [
+        count("finding", len(review.findings)),
+        *count_texts,
+        f"{open_count} open" if open_count != len(review.findings) else "",
+    ]
     return f"{' · '.join(filter(None, parts))} · {fit_line(review.subject, 200)}"
 
 
 def format_finding(finding: Finding) -> str:
     """Return a finding as Markdown, as it is copied into a comment."""
-    place = f" (`{finding.place}`)" if finding.path else ""
-    parts = [f"**{finding.severity}: {finding.title}**{place}", finding.text]
+    location = f" (`{finding.place}`)" if finding.path else ""
+    parts = [f"**{finding.severity}: {finding.title}**{location}", finding.text]
     if finding.suggestion is not None:
         fence = "````" if "```" in finding.suggestion else "```"
         parts.append(f"{fence}suggestion\n{finding.suggestion}\n{fence}")
@@ -78,10 +86,10 @@ def describe_finding(finding: Finding, standing: str, width: int) -> Sequence[Pi
     """Return all that is known of a finding in `width` columns, for the part of the pane that shows the marked one."""
     from tui.widgets.markdown_rows import render_styled_markdown
 
-    place = f"{format_path(finding.path)}:{finding.start}" if finding.path else "It names no place."
+    location = f"{format_path(finding.path)}:{finding.start}" if finding.path else "It names no place."
     if finding.end > finding.start:
-        place += f"-{finding.end}"
-    parts: list[Piece] = [(f"{place}\n", "$text-primary")]
+        location += f"-{finding.end}"
+    parts: list[Piece] = [(f"{location}\n", "$text-primary")]
     if finding.doubt:
         parts.append((f"! {finding.doubt}\n", "$text-warning"))
     if standing:

@@ -53,10 +53,10 @@ TOUR: Final = (
 
 
 def _has_long_answer(state: ViewState) -> bool:
-    said = next((block for block in reversed(state.blocks) if block.kind == "text"), None)
-    if state.is_running or said is None or not isinstance(said.document, TextDocument):
+    answer = next((block for block in reversed(state.blocks) if block.kind == "text"), None)
+    if state.is_running or answer is None or not isinstance(answer.document, TextDocument):
         return False
-    return (said.document.content or "").count("\n") >= LONG_ANSWER
+    return (answer.document.content or "").count("\n") >= LONG_ANSWER
 
 
 def _has_failed_command(state: ViewState) -> bool:
@@ -99,12 +99,12 @@ HINTS: Final = (
 )
 
 
-def leads_on(action: str, by: tuple[str, ...]) -> bool:
+def leads_on(action: str, triggers: tuple[str, ...]) -> bool:
     """True if an action that is carried out is one of these keys or commands."""
-    return any(action == each or action.startswith(f"{each}(") for each in map(_find_action, by))
+    return any(action == trigger or action.startswith(f"{trigger}(") for trigger in map(_find_action, triggers))
 
 
 def _find_action(name: str) -> str:
     if name.startswith("/"):
-        return next(each.action for each in SLASH_COMMANDS if each.word == name[1:])
-    return next(each.action for each in KEYS if each.id == name)
+        return next(command.action for command in SLASH_COMMANDS if command.word == name[1:])
+    return next(key.action for key in KEYS if key.id == name)

@@ -66,19 +66,21 @@ class KeyFilter:
 
     def _get_visible_focus(self) -> Widget | None:
         """Return the widget that has the focus, unless it is hidden: then nothing has it any more."""
-        focused = self._app.focused
-        if focused is not None and get_visibility(focused) == "hidden":
+        widget = self._app.focused
+        if widget is not None and get_visibility(widget) == "hidden":
             self._app.screen.set_focus(None)
             return None
-        return focused
+        return widget
 
     def _accepts_key(self, event: events.Key) -> bool:
         self._struck_at = event.time
-        focused = self._get_visible_focus()
-        event.aim = focused  # type: ignore[attr-defined]
+        visible_focus = self._get_visible_focus()
+        event.aim = visible_focus  # type: ignore[attr-defined]
         self.is_by_hand, self._last_key_at = event.time - self._last_key_at >= FASTEST_TYPING, event.time
         # Letters are commands where something has the focus, and in a dialog; a text takes them as they come.
-        has_letter_keys = not isinstance(focused, TEXT_WIDGETS) and (focused is not None or self._app.screen.is_modal)
+        has_letter_keys = not isinstance(visible_focus, TEXT_WIDGETS) and (
+            visible_focus is not None or self._app.screen.is_modal
+        )
         if event.is_printable and event.character and has_letter_keys:
             self.keystrokes.add(Keystroke(event.character, event.time, self._classify_key(event), event))
             return False
@@ -96,11 +98,11 @@ class KeyFilter:
             self.keystrokes.flush()
 
     def _classify_key(self, event: events.Key) -> KeyKind:
-        if isinstance(focused := self._app.focused, TypedWidget):
-            return focused.classify_key(event)
-        if (found := self._app.screen.active_bindings.get(event.key)) is None:
+        if isinstance(widget := self._app.focused, TypedWidget):
+            return widget.classify_key(event)
+        if (active_binding := self._app.screen.active_bindings.get(event.key)) is None:
             return "none"
-        return "move" if found.binding.id in CURSOR_KEYS else "command"
+        return "move" if active_binding.binding.id in CURSOR_KEYS else "command"
 
     def _start_timer(self) -> None:
         if self._timer is not None:
@@ -114,23 +116,23 @@ class KeyFilter:
     def _carry_out(self, stroke: Keystroke) -> None:
         """Forward a key to the widget it was struck for, if that still has the focus and is still visible."""
         event: Any = stroke.event
-        focused = self._get_visible_focus()
-        if event.aim is focused and event.aim is not None:
+        visible_focus = self._get_visible_focus()
+        if event.aim is visible_focus and event.aim is not None:
             event.aim._forward_event(event)
-        elif isinstance(event.aim, TypedWidget) and focused is not None and event.aim in focused.ancestors:
+        elif isinstance(event.aim, TypedWidget) and visible_focus is not None and event.aim in visible_focus.ancestors:
             event.aim.take_text(stroke.character)  # its line has the focus by now
         elif event.aim is None and self._app.focused is None:
             self._app.screen._forward_event(event)
 
     def _insert_text(self, text: str) -> None:
-        focused = self._app.focused
-        (focused if isinstance(focused, TypedWidget) else self._find_target()).take_text(text)
+        widget = self._app.focused
+        (widget if isinstance(widget, TypedWidget) else self._find_target()).take_text(text)
 
     def _accepts_paste(self, event: events.Paste) -> bool:
         """True if a text widget takes the paste. Otherwise it goes to the prompt; it is never read as keys."""
         self.keystrokes.clear()
-        focused = self._get_visible_focus()
-        if focused is None or not any(hasattr(focused, name) for name in ("_on_paste", "on_paste")):
+        visible_focus = self._get_visible_focus()
+        if visible_focus is None or not any(hasattr(visible_focus, name) for name in ("_on_paste", "on_paste")):
             self._find_target().take_paste(event)
             return False
         return True

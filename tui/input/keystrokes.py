@@ -60,7 +60,7 @@ class KeystrokeBuffer:
         if self._burst and stroke.at - self._burst[-1].at >= BURST_GAP:
             self.flush()
         self._burst.append(stroke)
-        if len(self._burst) > 1 and any(each.kind == "none" for each in self._burst):
+        if len(self._burst) > 1 and any(keystroke.kind == "none" for keystroke in self._burst):
             self.write_burst()
             return
         if stroke.kind == "move" and (not self._held or (self._burst[0].kind == "move" and self._are_commands())):
@@ -78,12 +78,12 @@ class KeystrokeBuffer:
         else:
             self.write_burst()
 
-    def is_pasted(self, at: float) -> bool:
+    def is_pasted(self, timestamp: float) -> bool:
         """True if a key of that moment came faster than a hand strikes it after the last letter."""
-        return bool(self._burst) and at - self._burst[-1].at < FASTEST_TYPING
+        return bool(self._burst) and timestamp - self._burst[-1].at < FASTEST_TYPING
 
     def write_burst(self) -> None:
-        text = "".join(each.character for each in self._burst)
+        text = "".join(keystroke.character for keystroke in self._burst)
         self.clear()
         self._write(text)
 
@@ -93,12 +93,12 @@ class KeystrokeBuffer:
 
     def _are_commands(self) -> bool:
         """True for one command, once or repeated, by hand; two different ones in so short a time are a word."""
-        commands = {each.character for each in self._held if each.kind == "command"}
-        moments = [each.at for each in self._held]
+        commands = {keystroke.character for keystroke in self._held if keystroke.kind == "command"}
+        moments = [keystroke.at for keystroke in self._held]
         too_fast = any(after - before < FASTEST_TYPING for before, after in pairwise(moments))
         return not commands or (len(commands) == 1 and not too_fast)
 
     def _carry_out_held(self) -> None:
-        held, self._held = self._held, []
-        for each in held:
-            self._act(each)
+        keystrokes, self._held = self._held, []
+        for keystroke in keystrokes:
+            self._act(keystroke)

@@ -26,24 +26,24 @@ def get_visibility(widget: Widget) -> Visibility:
     if not is_on_top or not all(node.display for node in widget.ancestors_with_self):
         return "hidden"
     try:
-        found = widget.screen.find_widget(widget)
+        geometry = widget.screen.find_widget(widget)
     except NoWidget:
         return "coming"
-    return "seen" if found.visible_region.area else "hidden"
+    return "seen" if geometry.visible_region.area else "hidden"
 
 
 def is_fully_visible(widget: Widget) -> bool:
     """True if nothing of the widget is clipped away."""
     if get_visibility(widget) != "seen":
         return False
-    found = widget.screen.find_widget(widget)
-    return found.visible_region == Region(*found.region)
+    geometry = widget.screen.find_widget(widget)
+    return geometry.visible_region == Region(*geometry.region)
 
 
 def get_seconds_since_struck(widget: Widget) -> float:
     """Return the seconds since the key or button that is being answered was struck; 0 where nothing tells."""
-    told = getattr(widget.app, "seconds_since_struck", None)
-    return float(told()) if callable(told) else 0.0
+    get_seconds = getattr(widget.app, "seconds_since_struck", None)
+    return float(get_seconds()) if callable(get_seconds) else 0.0
 
 
 class GracePeriod:
@@ -116,8 +116,8 @@ class PaneAttention:
 
     def is_too_early(self, since_struck: float, *, by_mouse: bool = False) -> bool:
         """True if what was struck so many seconds ago was meant for something else. The mouse needs no focus."""
-        since = self._up_since if by_mouse else max(self._up_since, self._focused_since)
-        return self._clock() - since_struck - since < self._grace
+        start_time = self._up_since if by_mouse else max(self._up_since, self._focused_since)
+        return self._clock() - since_struck - start_time < self._grace
 
 
 class VisibleTimes:
@@ -129,12 +129,12 @@ class VisibleTimes:
 
     def note_visible(self, things: Iterable[Hashable]) -> None:
         now = self._clock()
-        self._since = {each: self._since.get(each, now) for each in things}
+        self._since = {target: self._since.get(target, now) for target in things}
 
     def clear(self) -> None:
         self._since.clear()
 
     def is_visible_for(self, thing: Hashable, *, at_least: float, since_struck: float = 0.0) -> bool:
         """True if the thing had been there for `at_least` seconds when the key was struck."""
-        since = self._since.get(thing)
-        return since is not None and self._clock() - since_struck - since >= at_least
+        start_time = self._since.get(thing)
+        return start_time is not None and self._clock() - since_struck - start_time >= at_least

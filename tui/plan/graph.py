@@ -42,51 +42,53 @@ class GraphRow(NamedTuple):
 
 def sort_topologically(todos: Sequence[Todo]) -> list[Todo]:
     """Return each todo after its dependencies, else in the given order; those of a cycle come last."""
-    place = {todo.id: number for number, todo in enumerate(todos)}
-    order = TopologicalSorter({todo.id: place.keys() & set(todo.dependencies) - {todo.id} for todo in todos})
+    positions = {todo.id: number for number, todo in enumerate(todos)}
+    order = TopologicalSorter({todo.id: positions.keys() & set(todo.dependencies) - {todo.id} for todo in todos})
     with suppress(CycleError):
         order.prepare()
     free: list[int] = []
-    found: dict[str, Todo] = {}
+    sorted_todos: dict[str, Todo] = {}
     while order.is_active():
         for key in order.get_ready():
-            heappush(free, place[key])
+            heappush(free, positions[key])
         todo = todos[heappop(free)]
-        found[todo.id] = todo
+        sorted_todos[todo.id] = todo
         order.done(todo.id)
-    return [*found.values(), *(todo for todo in todos if todo.id not in found)]
+    return [*sorted_todos.values(), *(todo for todo in todos if todo.id not in sorted_todos)]
 
 
 def layout_graph(todos: Sequence[Todo]) -> list[GraphRow]:
     """Return the rows of the graph, equally wide; those that would join a lane left out end in `UNDRAWN_MARK`."""
     rows = sort_topologically(todos)
-    place = {todo.id: number for number, todo in enumerate(rows)}
+    positions = {todo.id: number for number, todo in enumerate(rows)}
     last = {todo.id: -1 for todo in rows}
     for number, todo in enumerate(rows):
-        for each in todo.dependencies:
-            if place.get(each, number) < number:
-                last[each] = number
+        for dependency in todo.dependencies:
+            if positions.get(dependency, number) < number:
+                last[dependency] = number
     lanes: list[str] = []  # by column, the todo whose lane it is; "" = free
-    drawn: list[tuple[str, bool, Todo]] = []
+    row_parts: list[tuple[str, bool, Todo]] = []
     left_out: set[str] = set()
     for number, todo in enumerate(rows):
         before = list(lanes)
         lanes = [key if key and last[key] > number else "" for key in lanes]
         if last[todo.id] > number and not _open_lane(lanes, before, todo.id):
             left_out.add(todo.id)
-        joined = {*(each for each in todo.dependencies if each in before), todo.id}
+        joined_keys = {*(dependency for dependency in todo.dependencies if dependency in before), todo.id}
         is_cut = not left_out.isdisjoint({todo.id, *todo.dependencies})
-        drawn.append((_render_lanes(before, lanes, joined), is_cut, todo))
+        row_parts.append((_render_lanes(before, lanes, joined_keys), is_cut, todo))
         while lanes and not lanes[-1]:
             lanes.pop()
-    width = max((len(line) for line, *_ in drawn), default=0)
-    return [GraphRow(_pad_lanes(line, width, more=more), todo) for line, more, todo in drawn]
+    width = max((len(line) for line, *_ in row_parts), default=0)
+    return [
+        GraphRow(_pad_lanes(line, width, is_incomplete=is_incomplete), todo) for line, is_incomplete, todo in row_parts
+    ]
 
 
 def _open_lane(lanes: list[str], before: Sequence[str], key: str) -> bool:
     """Assign a free lane to a todo; False if there is none."""
     pairs = enumerate(zip_longest(before, lanes))
-    free = next((at for at, pair in pairs if not any(pair)), max(len(before), len(lanes)))
+    free = next((index for index, pair in pairs if not any(pair)), max(len(before), len(lanes)))
     if free >= MAX_LANES:
         return False
     lanes += [""] * (free + 1 - len(lanes))
@@ -94,12 +96,12 @@ def _open_lane(lanes: list[str], before: Sequence[str], key: str) -> bool:
     return True
 
 
-def _render_lanes(before: Sequence[str], after: Sequence[str], joined: set[str]) -> str:
+def _render_lanes(before: Sequence[str], after: Sequence[str], joined_keys: set[str]) -> str:
     parts: list[str] = []
     comes = False
     for up, down in zip_longest(before, after, fillvalue=""):
         key = up or down
-        if key and key in joined:
+        if key and key in joined_keys:
             parts.append(_JOINED[bool(up), bool(down), comes])
             comes = True
         else:
@@ -108,7 +110,7 @@ def _render_lanes(before: Sequence[str], after: Sequence[str], joined: set[str])
     return "".join(parts)
 
 
-def _pad_lanes(line: str, width: int, *, more: bool) -> str:
+def _pad_lanes(line: str, width: int, *, is_incomplete: bool) -> str:
     """Pad to `width` and draw the line on to the todo; `more`: mark that not all lines are drawn."""
-    padded = line + ("─" if line.endswith("─") else " ") * (width - len(line))
-    return f"{padded[:-1]}{UNDRAWN_MARK}" if more else padded
+    padded_line = line + ("─" if line.endswith("─") else " ") * (width - len(line))
+    return f"{padded_line[:-1]}{UNDRAWN_MARK}" if is_incomplete else padded_line

@@ -86,7 +86,7 @@ class PlanPanel(StatePane):
             state.current_plan,
             state.plan_todos,
             {key: proof for key, proof in state.verifications.items() if proof.plan in {"", path}},
-            comments=tuple(each for each in state.comments.values() if each.on_plan and each.path == path),
+            comments=tuple(comment for comment in state.comments.values() if comment.on_plan and comment.path == path),
             hunks=count_hunks_by_todo(state.changes.values()),
             activities=map_todo_activity(state),
         )
@@ -116,9 +116,9 @@ class PlanPanel(StatePane):
             if is_other and self.query_one(PlanText).has_focus:
                 self.focus()  # there was nothing but a text when the panel came up
 
-    def show_found(self, names: tuple[str, ...], place: str) -> None:
+    def show_found(self, names: tuple[str, ...], directory: str) -> None:
         """Name the plans of the project, from which one can be chosen while none is open, and where they are kept."""
-        self._found, self._place = names, place
+        self._found, self._place = names, directory
         if self.is_mounted and not (self._plan or self._todos):
             self._render_plan()
 
@@ -143,9 +143,9 @@ class PlanPanel(StatePane):
         if self._pattern:
             rows = [row for row in rows if matches_filter(row.todo, self._facts.todos, self._pattern)]
         self._show_notes(rows)
-        listed = self.query_one(TodoList)
-        listed.disabled = not self._todos  # so that nothing gives the focus to what is not seen
-        listed.show(rows, self._facts, is_graph=self._is_graph)
+        todo_list = self.query_one(TodoList)
+        todo_list.disabled = not self._todos  # so that nothing gives the focus to what is not seen
+        todo_list.show(rows, self._facts, is_graph=self._is_graph)
         if self._expected_id in self._facts.todos:
             key, self._expected_id = self._expected_id, ""
             self.select_todo(key)
@@ -171,10 +171,10 @@ class PlanPanel(StatePane):
 
     def select_todo(self, key: str) -> None:
         """Put the cursor on a todo; a filter that hides it is cleared."""
-        listed = self.query_one(TodoList)
-        if not listed.select_todo(key) and self._pattern:
+        todo_list = self.query_one(TodoList)
+        if not todo_list.select_todo(key) and self._pattern:
             self.action_unfilter()
-            listed.select_todo(key)
+            todo_list.select_todo(key)
 
     def action_unfilter(self) -> None:
         self._pattern = ""
@@ -196,12 +196,12 @@ class PlanPanel(StatePane):
         if (todo := self._current_todo) is not None:
             self.post_message(messages.StatusRequested(todo.id, todo_edits.get_next_status(todo.status)))
 
-    def action_build(self, how: str = "") -> None:
+    def action_build(self, method: str = "") -> None:
         """Build the plan; `how`: "", "one", "fresh" or "parallel"."""
         if self._plan is not None:
-            todo = self._current_todo.id if how == "one" and self._current_todo else ""
-            workers = MAX_SUBAGENTS if how == "parallel" else 1
-            command = PlanBuild(path=self._plan.path, todo=todo, fresh=how == "fresh", workers=workers)
+            todo = self._current_todo.id if method == "one" and self._current_todo else ""
+            workers = MAX_SUBAGENTS if method == "parallel" else 1
+            command = PlanBuild(path=self._plan.path, todo=todo, fresh=method == "fresh", workers=workers)
             self.post_message(messages.BuildRequested(command))
 
     def action_move(self, step: int) -> None:
@@ -310,11 +310,11 @@ class PlanPanel(StatePane):
         self.post_message(CommandRequested(comment))
 
     def _post_comment(self, text: str) -> None:
-        said, known = self._comment_target, self._comment_target.comment
-        if known is not None and text != known.text:
-            self._submit_comment(PlanComment(path=known.path, text=text, id=known.hunk))
-        elif known is None and text and self._plan is not None:
-            comment = PlanComment(path=self._plan.path, text=text, start=said.start, excerpt=said.excerpt)
+        target, previous_comment = self._comment_target, self._comment_target.comment
+        if previous_comment is not None and text != previous_comment.text:
+            self._submit_comment(PlanComment(path=previous_comment.path, text=text, id=previous_comment.hunk))
+        elif previous_comment is None and text and self._plan is not None:
+            comment = PlanComment(path=self._plan.path, text=text, start=target.start, excerpt=target.excerpt)
             self._submit_comment(comment)
 
     @on(Input.Changed)
@@ -338,7 +338,7 @@ class PlanPanel(StatePane):
         match purpose:
             case "add" if text:
                 todos = todo_edits.add_todo(self._todos, key, text)
-                self._expected_id = next(each.id for each in todos if each.id not in self._facts.todos)
+                self._expected_id = next(candidate.id for candidate in todos if candidate.id not in self._facts.todos)
                 self._post_edit(todos)
             case "edit" if text:
                 self._post_edit(todo_edits.change_todos(self._todos, key, content=text))

@@ -66,43 +66,45 @@ class PlanTextRow:
     stop: int = 0
 
 
-def describe_nothing(names: Sequence[str], keymap: Mapping[str, str], place: str = USUAL_PLACE) -> str:
+def describe_nothing(names: Sequence[str], keymap: Mapping[str, str], directory: str = USUAL_PLACE) -> str:
     """Describe a panel without a plan: which ones the project has, how one is opened, and how and where a new one comes
     to be."""
-    empty = f"{EMPTY} {fit_line(place, 80)}. {insert_keys(MODE_KEY, keymap)}"
+    empty = f"{EMPTY} {fit_line(directory, 80)}. {insert_keys(MODE_KEY, keymap)}"
     if not names:
         return f"No plan in this project yet\n\n{empty}"
-    named = ", ".join(fit_line(each, 40) for each in names[:MAX_NAMED]) + (", …" if len(names) > MAX_NAMED else "")
-    how = "{plantext.todos} opens it." if len(names) == 1 else "{plantext.todos} chooses one."
+    name_list = ", ".join(fit_line(name, 40) for name in names[:MAX_NAMED]) + (", …" if len(names) > MAX_NAMED else "")
+    hint = "{plantext.todos} opens it." if len(names) == 1 else "{plantext.todos} chooses one."
     title = f"No plan is open; this project has {count_things('plan', len(names))}"
-    return f"{title}\n\n{named}: {insert_keys(how, keymap)} {empty}"
+    return f"{title}\n\n{name_list}: {insert_keys(hint, keymap)} {empty}"
 
 
 def layout_text(body: str, comments: Iterable[Comment], width: int, *, title: str = "") -> list[PlanTextRow]:
     """Return the rows of a body with each comment below its last line, without a first heading that says the title."""
     rows = _drop_title(_layout_body(body, width), title)
-    gone: list[PlanTextRow] = []
-    for comment in sorted(comments, key=lambda each: (-each.start, each.hunk)):
-        place = comment.find_line(body)
-        after = max((at for at, row in enumerate(rows) if 0 < row.first < place + max(comment.lines, 1)), default=-1)
-        if place:
+    lost_rows: list[PlanTextRow] = []
+    for comment in sorted(comments, key=lambda remark: (-remark.start, remark.hunk)):
+        line_number = comment.find_line(body)
+        after = max(
+            (index for index, row in enumerate(rows) if 0 < row.first < line_number + max(comment.lines, 1)), default=-1
+        )
+        if line_number:
             rows[after + 1 : after + 1] = _layout_comment(comment, width)
         else:
-            quoted = PlanTextRow([(f"  {fit_line(comment.excerpt, max(width - 4, 8))}", "quoted")], comment=comment)
-            gone[:0] = [quoted, *_layout_comment(comment, width)]
-    if gone:
-        rows += [PlanTextRow([]), PlanTextRow([(LOST_COMMENTS, "muted")]), *gone]
+            quote_row = PlanTextRow([(f"  {fit_line(comment.excerpt, max(width - 4, 8))}", "quoted")], comment=comment)
+            lost_rows[:0] = [quote_row, *_layout_comment(comment, width)]
+    if lost_rows:
+        rows += [PlanTextRow([]), PlanTextRow([(LOST_COMMENTS, "muted")]), *lost_rows]
     return _number_stops(rows)
 
 
 def _drop_title(rows: Sequence[PlanTextRow], title: str) -> list[PlanTextRow]:
     """Return the rows without a heading at their beginning that says the title again, in whatever form."""
-    shown = list(dropwhile(lambda row: not _read_row(row).strip(), rows))
-    heading = [row for row in shown if (row.first, row.last) == (shown[0].first, shown[0].last)]
+    content_rows = list(dropwhile(lambda row: not _read_row(row).strip(), rows))
+    heading = [row for row in content_rows if (row.first, row.last) == (content_rows[0].first, content_rows[0].last)]
     is_heading = any(role == "heading" for row in heading for _, role in row.pieces)
     if not title or not is_heading or _list_words(" ".join(map(_read_row, heading))) != _list_words(title):
         return list(rows)
-    return list(dropwhile(lambda row: not _read_row(row).strip(), shown[len(heading) :]))
+    return list(dropwhile(lambda row: not _read_row(row).strip(), content_rows[len(heading) :]))
 
 
 def _read_row(row: PlanTextRow) -> str:
@@ -119,8 +121,8 @@ def _layout_body(body: str, width: int) -> tuple[PlanTextRow, ...]:
     from tui.widgets.markdown_rows import render_markdown
 
     text = expose_text(shorten_lines(body, MAX_LINE_LENGTH), keeps_blanks=True).expandtabs(4)
-    found = render_markdown(text, width, lambda code, _: [[(each, "code")] for each in code.split("\n")])
-    return tuple(PlanTextRow(row.pieces, row.lines[0] + 1 if row.lines[1] else 0, row.lines[1]) for row in found)
+    text_rows = render_markdown(text, width, lambda code, _: [[(code_line, "code")] for code_line in code.split("\n")])
+    return tuple(PlanTextRow(row.pieces, row.lines[0] + 1 if row.lines[1] else 0, row.lines[1]) for row in text_rows)
 
 
 def _layout_comment(comment: Comment, width: int) -> list[PlanTextRow]:
@@ -129,12 +131,12 @@ def _layout_comment(comment: Comment, width: int) -> list[PlanTextRow]:
 
 
 def _number_stops(rows: Sequence[PlanTextRow]) -> list[PlanTextRow]:
-    found: list[PlanTextRow] = []
+    numbered_rows: list[PlanTextRow] = []
     stops = count(1)
     for source, together in groupby(rows, lambda row: (row.first, row.last, row.comment.hunk if row.comment else "")):
         stop = next(stops) if source != (0, 0, "") else 0
-        found += [replace(row, stop=stop) for row in together]
-    return found
+        numbered_rows += [replace(row, stop=stop) for row in together]
+    return numbered_rows
 
 
 class PlanText(CursorView):
@@ -208,9 +210,9 @@ class PlanText(CursorView):
     def render_row(self, row: int, width: int, shift: int) -> Strip:
         if self._message:
             return self.render_message(self._message, row, width)
-        shown = self._rows[row]
-        pieces = [(text, _ROLE_STYLES.get(role, "")) for text, role in shown.pieces]
-        is_marked = (self.has_focus or self._is_commenting) and shown.stop in self._marked_stops
+        text_row = self._rows[row]
+        pieces = [(text, _ROLE_STYLES.get(role, "")) for text, role in text_row.pieces]
+        is_marked = (self.has_focus or self._is_commenting) and text_row.stop in self._marked_stops
         base = self.resolve_style("$foreground 85% on $primary 25%" if is_marked else "$foreground 85%")
         margin = self.render_styled([("▌" if is_marked else " ", "$primary")], base)
         return Strip.join([margin, self.render_text_pieces(pieces, base, row=row)]).crop_extend(
@@ -233,39 +235,41 @@ class PlanText(CursorView):
 
     def get_marked_lines(self) -> tuple[int, str]:
         """Return the first marked line (from 1, 0 = none) and the text of all."""
-        marked = [row for row in self._rows if row.stop in self._marked_stops and row.first]
-        if not marked:
+        marked_rows = [row for row in self._rows if row.stop in self._marked_stops and row.first]
+        if not marked_rows:
             return 0, ""
-        first, last = min(row.first for row in marked), max(row.last for row in marked)
+        first, last = min(row.first for row in marked_rows), max(row.last for row in marked_rows)
         return first, "\n".join(self._body.split("\n")[first - 1 : last])
 
     def get_copied_text(self) -> str:
         """Return the marked lines."""
         return self.get_marked_lines()[1]
 
-    def move_to(self, at: int, *, extends: bool = False) -> None:
+    def move_to(self, index: int, *, extends: bool = False) -> None:
         last = max((row.stop for row in self._rows), default=1)
-        self.cursor = max(1, min(at, last))
+        self.cursor = max(1, min(index, last))
         if not extends:
             self._anchor = self.cursor
-        here = [at for at, row in enumerate(self._rows) if row.stop == self.cursor]
-        if here:
-            self.reveal_rows(here[0], here[-1])
+        cursor_rows = [row_index for row_index, row in enumerate(self._rows) if row.stop == self.cursor]
+        if cursor_rows:
+            self.reveal_rows(cursor_rows[0], cursor_rows[-1])
         self.redraw()
 
     def action_extend(self, step: int) -> None:
         self.move_to(self.cursor + step, extends=True)
 
     def action_page(self, step: int) -> None:
-        here = next((at for at, row in enumerate(self._rows) if row.stop == self.cursor), 0)
-        at = max(0, min(here + step * max(self.size.height - 1, 1), len(self._rows) - 1))
-        near = [row.stop for row in (self._rows[at:] if step > 0 else self._rows[at::-1]) if row.stop]
-        self.move_to(near[0] if near else self.cursor)
+        current_row = next((index for index, row in enumerate(self._rows) if row.stop == self.cursor), 0)
+        target_row = max(0, min(current_row + step * max(self.size.height - 1, 1), len(self._rows) - 1))
+        nearby_stops = [
+            row.stop for row in (self._rows[target_row:] if step > 0 else self._rows[target_row::-1]) if row.stop
+        ]
+        self.move_to(nearby_stops[0] if nearby_stops else self.cursor)
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
-        at = offset.y + self.scroll_offset.y if offset else len(self._rows)
-        row = self._rows[at] if at < len(self._rows) else None
+        row_index = offset.y + self.scroll_offset.y if offset else len(self._rows)
+        row = self._rows[row_index] if row_index < len(self._rows) else None
         if row is not None and row.stop and not self.screen.get_selected_text():
             self.move_to(row.stop, extends=event.shift)
             if event.chain == 2:
@@ -274,16 +278,16 @@ class PlanText(CursorView):
     # What is said
 
     def action_comment(self) -> None:
-        if (said := self.current_comment) is not None:
-            self.post_message(self.CommentRequested(0, "", said))
+        if (comment := self.current_comment) is not None:
+            self.post_message(self.CommentRequested(0, "", comment))
             return
         start, excerpt = self.get_marked_lines()
         if start:
             self.post_message(self.CommentRequested(start, excerpt, None))
 
     def action_uncomment(self) -> None:
-        if (said := self.current_comment) is not None:
-            self.post_message(self.CommentRemoved(said))
+        if (comment := self.current_comment) is not None:
+            self.post_message(self.CommentRemoved(comment))
 
     def action_show_todos(self) -> None:
         self.post_message(self.Left())

@@ -17,21 +17,21 @@ def make_todo_id(content: str, todos: Sequence[Todo]) -> str:
     """Return a short id for a new todo that no other has."""
     words = re.findall(r"[a-z0-9]+", content.lower())[:4]
     base = "-".join(words)[:32].strip("-") or "todo"
-    taken = {todo.id for todo in todos}
-    return next(key for key in (base, *(f"{base}-{n}" for n in range(2, len(todos) + 3))) if key not in taken)
+    used_ids = {todo.id for todo in todos}
+    return next(key for key in (base, *(f"{base}-{n}" for n in range(2, len(todos) + 3))) if key not in used_ids)
 
 
 def add_todo(todos: Todos, after: str, content: str) -> Todos:
     """Return `todos` with a new one behind `after` ("" = at the end)."""
     new = Todo(id=make_todo_id(content, todos), content=content)
-    at = next((number + 1 for number, todo in enumerate(todos) if todo.id == after), len(todos))
-    return (*todos[:at], new, *todos[at:])
+    index = next((number + 1 for number, todo in enumerate(todos) if todo.id == after), len(todos))
+    return (*todos[:index], new, *todos[index:])
 
 
 def remove_todo(todos: Todos, todo_id: str) -> Todos:
     """Return `todos` without one; nothing depends on it any more."""
     return tuple(
-        replace(todo, dependencies=tuple(each for each in todo.dependencies if each != todo_id))
+        replace(todo, dependencies=tuple(dependency for dependency in todo.dependencies if dependency != todo_id))
         for todo in todos
         if todo.id != todo_id
     )
@@ -39,13 +39,13 @@ def remove_todo(todos: Todos, todo_id: str) -> Todos:
 
 def move_todo(todos: Todos, todo_id: str, step: int) -> Todos:
     """Return `todos` with one moved by `step` places."""
-    at = next((number for number, todo in enumerate(todos) if todo.id == todo_id), -1)
-    to = at + step
-    if at < 0 or not 0 <= to < len(todos):
+    index = next((number for number, todo in enumerate(todos) if todo.id == todo_id), -1)
+    to = index + step
+    if index < 0 or not 0 <= to < len(todos):
         return todos
-    changed = list(todos)
-    changed.insert(to, changed.pop(at))
-    return tuple(changed)
+    new_todos = list(todos)
+    new_todos.insert(to, new_todos.pop(index))
+    return tuple(new_todos)
 
 
 def move_todo_to(todos: Todos, todo_id: str, target: str) -> Todos:
@@ -73,10 +73,12 @@ def get_next_status(status: TodoStatus) -> TodoStatus:
 
 def find_dependants(todos: Sequence[Todo], key: str) -> tuple[str, ...]:
     """Return the ids of open todos that depend on `key`, directly or through others."""
-    reached, reach = set[str](), [key]
+    dependants, reach = set[str](), [key]
     while reach:
         now = reach.pop()
-        fresh = [each.id for each in todos if now in each.dependencies and each.id not in reached]
-        reached.update(fresh)
+        fresh = [todo.id for todo in todos if now in todo.dependencies and todo.id not in dependants]
+        dependants.update(fresh)
         reach += fresh
-    return tuple(todo.id for todo in todos if todo.id in reached - {key} and todo.status in {"pending", "in_progress"})
+    return tuple(
+        todo.id for todo in todos if todo.id in dependants - {key} and todo.status in {"pending", "in_progress"}
+    )

@@ -71,15 +71,17 @@ class TodoList(CursorView):
         self._timer: Timer | None = None
 
     def show(self, rows: Sequence[GraphRow], facts: TodoFacts, *, is_graph: bool) -> None:
-        marked, is_first = self.current_todo, not self._rows
+        current_todo, is_first = self.current_todo, not self._rows
         self._rows, self._facts, self._is_graph = rows, facts, is_graph
-        at = next((number for number, row in enumerate(rows) if marked and row.todo.id == marked.id), self.cursor)
+        index = next(
+            (number for number, row in enumerate(rows) if current_todo and row.todo.id == current_todo.id), self.cursor
+        )
         working = next((number for number, row in enumerate(rows) if row.todo.status == "in_progress"), -1)
         name = rows[working].todo.id if working >= 0 else ""
-        at = working if name and name != self._working and not (is_first or self.has_focus) else at
+        index = working if name and name != self._working and not (is_first or self.has_focus) else index
         self._working = name
         self._lay_out()
-        self.move_to(at)
+        self.move_to(index)
         self._let_dots_move()
 
     def _let_dots_move(self) -> None:
@@ -117,13 +119,13 @@ class TodoList(CursorView):
 
     def select_todo(self, key: str) -> bool:
         """Put the cursor on a todo. False if it is not in the list."""
-        at = next((number for number, row in enumerate(self._rows) if row.todo.id == key), None)
-        if at is not None:
-            self.move_to(at)
-        return at is not None
+        index = next((number for number, row in enumerate(self._rows) if row.todo.id == key), None)
+        if index is not None:
+            self.move_to(index)
+        return index is not None
 
-    def move_to(self, at: int) -> None:
-        self.cursor = max(min(at, len(self._rows) - 1), 0)
+    def move_to(self, index: int) -> None:
+        self.cursor = max(min(index, len(self._rows) - 1), 0)
         if self._ends:
             self.reveal_rows(self._find_first_row(self.cursor), self._ends[self.cursor] - 1)
         self.redraw()
@@ -164,8 +166,8 @@ class TodoList(CursorView):
         return "on $marked-row" if self.has_focus else "on $foreground 10%"
 
     def _render_entry(self, entry: int) -> list[list[Piece]]:
-        if (known := self._rendered.get(entry)) is not None:
-            return known
+        if (cached_rows := self._rendered.get(entry)) is not None:
+            return cached_rows
         (lines, todo), facts, width = self._rows[entry], self._facts, self._width
         if self._is_graph:
             rows = [render_graph_row(todo, facts, width, lines, moment=self._moment)]
@@ -226,12 +228,12 @@ class TodoList(CursorView):
             self.redraw()
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
-        dragged, target = self._dragged, self._target
+        dragged_id, target = self._dragged, self._target
         self._stop_dragging()
-        if dragged and 0 <= target < len(self._rows):
+        if dragged_id and 0 <= target < len(self._rows):
             self._has_dropped = True
-            self.select_todo(dragged)
-            self.post_message(self.Dropped(dragged, self._rows[target].todo.id))
+            self.select_todo(dragged_id)
+            self.post_message(self.Dropped(dragged_id, self._rows[target].todo.id))
 
     def _stop_dragging(self) -> None:
         if self._dragged:

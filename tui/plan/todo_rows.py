@@ -59,8 +59,12 @@ class TodoFacts:
 
 def list_open_dependencies(todo: Todo, todos: Mapping[str, Todo]) -> list[str]:
     """Return the ids of todos to complete before this one; a cancelled one does not count."""
-    settled = ("completed", "cancelled")
-    return [each for each in todo.dependencies if each not in todos or todos[each].status not in settled]
+    final_statuses = ("completed", "cancelled")
+    return [
+        dependency
+        for dependency in todo.dependencies
+        if dependency not in todos or todos[dependency].status not in final_statuses
+    ]
 
 
 def get_state(todo: Todo, todos: Mapping[str, Todo]) -> str:
@@ -71,16 +75,16 @@ def get_state(todo: Todo, todos: Mapping[str, Todo]) -> str:
 def matches_filter(todo: Todo, todos: Mapping[str, Todo], pattern: str) -> bool:
     """True if every word of a filter is in the todo's id, text or state."""
     state = get_state(todo, todos)
-    shown = f"{todo.id} {todo.content} {state.replace('_', ' ')}".lower()
-    names = {name for name, each in STATE_NAMES.items() if each == state}
-    return all(word in shown or word in names for word in pattern.lower().split())
+    searchable_text = f"{todo.id} {todo.content} {state.replace('_', ' ')}".lower()
+    names = {name for name, candidate in STATE_NAMES.items() if candidate == state}
+    return all(word in searchable_text or word in names for word in pattern.lower().split())
 
 
 def count_rows(todo: Todo, facts: TodoFacts, width: int) -> int:
     """Return how many rows `render_todo` gives."""
-    waits = todo.status == "pending" and bool(list_open_dependencies(todo, facts.todos))
+    is_waiting = todo.status == "pending" and bool(list_open_dependencies(todo, facts.todos))
     lines = _count_lines(fit_line(todo.content, MAX_TEXT_LENGTH), max(width - MARGIN, 8))
-    return lines + waits + bool(todo.verify) + (todo.id in facts.activities)
+    return lines + is_waiting + bool(todo.verify) + (todo.id in facts.activities)
 
 
 @lru_cache(maxsize=20_000)
@@ -112,25 +116,25 @@ def render_graph_row(todo: Todo, facts: TodoFacts, width: int, lines: str, *, mo
     state = get_state(todo, facts.todos)
     sign, colour = SIGNS[state]
     room = max(width - len(lines) - MARGIN - 1, 8)
-    column = min(max((len(each) for each in facts.todos), default=len(todo.id)), max(room // 2, 8))
-    named = f"{fit_line(todo.id, column):<{column}}"
-    text = fit_line(todo.content, max(room - len(named) - 2, 8))
+    column = min(max((len(todo_id) for todo_id in facts.todos), default=len(todo.id)), max(room // 2, 8))
+    label = f"{fit_line(todo.id, column):<{column}}"
+    text = fit_line(todo.content, max(room - len(label) - 2, 8))
     head: list[Piece] = [(f" {lines}", LANE_STYLE)]
     activity = facts.activities.get(todo.id)
     if activity is not None:
         head = _draw_dot(f" {lines}", moment)
-        left = room - len(named) - len(text) - 5
-        activity = f" · {fit_line(activity, left)}" if left >= MIN_ACTIVITY else ""
-    head += [(f"{sign} ", colour), (f"{named}  ", ID_STYLE), (text, TEXT_STYLES[state])]
+        remaining = room - len(label) - len(text) - 5
+        activity = f" · {fit_line(activity, remaining)}" if remaining >= MIN_ACTIVITY else ""
+    head += [(f"{sign} ", colour), (f"{label}  ", ID_STYLE), (text, TEXT_STYLES[state])]
     head += [(activity, ACTIVITY_STYLE)] if activity else []
     return [*head, *_format_verification_mark(todo, facts.proofs.get(todo.id))]
 
 
 def _draw_dot(lines: str, moment: int) -> list[Piece]:
     """Return the lines of a row with a dot on the one that leads to its todo."""
-    way = range(max(len(lines.rstrip("─┄")) - 1, 0), len(lines))
-    at = way[moment % len(way)]
-    return [(lines[:at], LANE_STYLE), (DOT, DOT_STYLE), (lines[at + 1 :], LANE_STYLE)]
+    columns = range(max(len(lines.rstrip("─┄")) - 1, 0), len(lines))
+    column = columns[moment % len(columns)]
+    return [(lines[:column], LANE_STYLE), (DOT, DOT_STYLE), (lines[column + 1 :], LANE_STYLE)]
 
 
 def _format_verification_mark(todo: Todo, proof: TodoVerified | None) -> list[Piece]:
@@ -147,18 +151,18 @@ def _format_verification(todo: Todo, proof: TodoVerified | None, width: int) -> 
         return f"{INDENT}✓ verified, by tests or settings changed here: {command}", "$text-warning"
     if proof.has_passed:
         return f"{INDENT}✓ {'passed, not verified' if proof.is_unboxed else 'verified'}: {command}", "$text-success"
-    how = "did not end" if proof.exit_code is None else f"exit code {proof.exit_code}"
-    how = "it proves nothing" if proof.exit_code == 0 else how
-    return f"{INDENT}✗ verify failed ({how}): {command}", "$text-error"
+    outcome = "did not end" if proof.exit_code is None else f"exit code {proof.exit_code}"
+    outcome = "it proves nothing" if proof.exit_code == 0 else outcome
+    return f"{INDENT}✗ verify failed ({outcome}): {command}", "$text-error"
 
 
 def render_title(plan: Plan | None, todos: Sequence[Todo], width: int) -> Content:
     """Return name and progress of a plan, its overview below."""
-    done = sum(todo.status == "completed" for todo in todos)
+    completed_count = sum(todo.status == "completed" for todo in todos)
     count = sum(todo.status != "cancelled" for todo in todos)
-    full = round(PROGRESS_WIDTH * done / count) if count else 0
+    full = round(PROGRESS_WIDTH * completed_count / count) if count else 0
     name = fit_line(plan.name if plan else "Todos", max(width - PROGRESS_WIDTH - 10, 12))
-    progress = f"{done}/{count}" if todos else ""
+    progress = f"{completed_count}/{count}" if todos else ""
     gap = max(width - len(name) - len(progress) - (PROGRESS_WIDTH + 1 if todos else 0), 1)
     parts = [(name, "bold $foreground"), (" " * gap, "")]
     if todos:
@@ -178,8 +182,8 @@ def map_todo_activity(state: ViewState) -> dict[str, str]:
 
 
 def count_hunks_by_todo(changes: Iterable[Change]) -> Mapping[str, int]:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for change in changes:
         origin = change.origin.todo if change.origin else ""
-        found.update(filter(None, [hunk.todo or origin for hunk in change.hunks] or [origin]))
-    return found
+        counts.update(filter(None, [hunk.todo or origin for hunk in change.hunks] or [origin]))
+    return counts

@@ -64,9 +64,9 @@ class ChangeBrowser(Vertical):
     ChangeBrowser > EditorContext { height: 1fr; color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis; }
     """
 
-    def __init__(self, load: LoadLines, sent: SentVerdicts, *, clock: Callable[[], float]) -> None:
+    def __init__(self, load: LoadLines, sent_verdicts: SentVerdicts, *, clock: Callable[[], float]) -> None:
         super().__init__()
-        self._sent, self._clock = sent, clock
+        self._sent, self._clock = sent_verdicts, clock
         self.changes: tuple[Change, ...] = ()
         self.bulks: tuple[Bulk, ...] = ()
         self.comments: Mapping[tuple[str, str], Comment] = {}
@@ -80,13 +80,13 @@ class ChangeBrowser(Vertical):
         self._frame = ReviewFrame()
         self.is_list_shown = False
         self.attention = PaneAttention(GRACE, clock)
-        self.loader = PageLoader(load, gone=NOTHING_PENDING, note_loaded=self._note_loaded)
+        self.loader = PageLoader(load, missing_text=NOTHING_PENDING, on_loaded=self._note_loaded)
 
     def compose(self) -> ComposeResult:
         yield self._frame.above
-        listed = ChangeList(clock=self._clock)
-        listed.display = False
-        yield listed
+        change_list = ChangeList(clock=self._clock)
+        change_list.display = False
+        yield change_list
         yield DiffView(clock=self._clock)
         yield from self._frame.below
 
@@ -111,26 +111,26 @@ class ChangeBrowser(Vertical):
         self._sent.bulks &= {bulk.root for bulk in bulks}
 
     def set_review(
-        self, judged: Sequence[VerdictRecord], intents: Mapping[str, str], *, can_commit: bool = False
+        self, verdict_records: Sequence[VerdictRecord], intents: Mapping[str, str], *, can_commit: bool = False
     ) -> None:
         """Set what was judged since this review began, whether some of it can be committed, and what each path was
         changed for; `set_changes` follows."""
-        self._judged, self._intents, self._can_commit = judged, intents, can_commit
+        self._judged, self._intents, self._can_commit = verdict_records, intents, can_commit
 
     def set_changes(self, changes: tuple[Change, ...], *, before_undo: frozenset[str] | None = None) -> bool:
         """Set the pending changes; the cursor stays, or goes to the first hunk not in `before_undo`: then True."""
         path = self._get_path()
         if changes and not self.changes:
             self.start_grace()
-        known = {change.path: change for change in self.changes}
+        known_changes = {change.path: change for change in self.changes}
         self.changes = changes
-        unchanged = [each.path for each in changes if each == known.get(each.path)]
-        conflicting = self._sent.forget_answered(changes, unchanged)
+        unchanged_paths = [change.path for change in changes if change == known_changes.get(change.path)]
+        conflicting = self._sent.forget_answered(changes, unchanged_paths)
         paths = [change.path for change in changes]
-        stays = path in paths
-        self.index = paths.index(path) if stays else max(min(self.index, len(paths) - 1), 0)
+        is_present = path in paths
+        self.index = paths.index(path) if is_present else max(min(self.index, len(paths) - 1), 0)
         if self.is_mounted:
-            self._show_pages("keep" if stays else "first")
+            self._show_pages("keep" if is_present else "first")
         if before_undo is not None and self._go_to_restored_hunk(before_undo):
             return True
         self.return_to_hunk(conflicting)
@@ -145,12 +145,12 @@ class ChangeBrowser(Vertical):
                     return True
         return False
 
-    def return_to_hunk(self, refused: tuple[str, str]) -> bool:
+    def return_to_hunk(self, target: tuple[str, str]) -> bool:
         """Go back to a hunk whose verdict came to nothing."""
         for index, change in enumerate(self.changes if self.is_mounted else ()):
-            if change.path == refused[0] and not self.is_list_shown:
+            if change.path == target[0] and not self.is_list_shown:
                 ids = [hunk.id for hunk in change.hunks]
-                self._go_to_file(index, ids.index(refused[1]) if refused[1] in ids else "first")
+                self._go_to_file(index, ids.index(target[1]) if target[1] in ids else "first")
                 return True
         return False
 
@@ -173,9 +173,9 @@ class ChangeBrowser(Vertical):
     def restart_grace(self) -> None:
         """Forget what was visible: something covers the pane."""
         self.start_grace()
-        for each in self.query(RowView):
-            each.visibility.clear()
-            each.redraw()
+        for row_view in self.query(RowView):
+            row_view.visibility.clear()
+            row_view.redraw()
 
     on_hide = restart_grace
 
@@ -191,27 +191,29 @@ class ChangeBrowser(Vertical):
     def is_unseen(self, *, by_mouse: bool = False) -> bool:
         """True if the target of a verdict was not visible long enough; it is scrolled into view."""
         ago = get_seconds_since_struck(self)
-        diff, at = self.get_diff(), self.diff_view.current
-        if by_mouse and diff is not None and at >= 0:
-            buttons = build_buttons_target(diff, at)
+        diff, hunk_index = self.get_diff(), self.diff_view.current
+        if by_mouse and diff is not None and hunk_index >= 0:
+            buttons = build_buttons_target(diff, hunk_index)
             return not self.diff_view.visibility.is_visible_for(buttons, at_least=GRACE, since_struck=ago)
-        target: Hashable = (diff.change.path, diff.change.hunks[at].id) if diff is not None and at >= 0 else None
+        target: Hashable = (
+            (diff.change.path, diff.change.hunks[hunk_index].id) if diff is not None and hunk_index >= 0 else None
+        )
         if self.is_list_shown:
             row = self.change_list.current_row
             target = self.change_list.get_target(row) if row is not None else None
-        place = self.change_list if self.is_list_shown else self.diff_view
-        needed = self.attention.seconds_needed
-        if target is None or place.visibility.is_visible_for(target, at_least=needed, since_struck=ago):
+        view = self.change_list if self.is_list_shown else self.diff_view
+        required_seconds = self.attention.seconds_needed
+        if target is None or view.visibility.is_visible_for(target, at_least=required_seconds, since_struck=ago):
             return False
-        place.reveal_current()
+        view.reveal_current()
         return True
 
     def find_judgeable_hunk(self) -> tuple[str, Hunk] | None:
         """Return path and hunk under the cursor if it is pending and has been seen."""
-        diff, at = self.get_diff(), self.diff_view.current
-        if diff is None or at < 0 or self.is_list_shown or self.is_sent(at):
+        diff, hunk_index = self.get_diff(), self.diff_view.current
+        if diff is None or hunk_index < 0 or self.is_list_shown or self.is_sent(hunk_index):
             return None
-        return None if self.is_too_early() or self.is_unseen() else (diff.change.path, diff.change.hunks[at])
+        return None if self.is_too_early() or self.is_unseen() else (diff.change.path, diff.change.hunks[hunk_index])
 
     @property
     def diff_view(self) -> DiffView:
@@ -244,8 +246,8 @@ class ChangeBrowser(Vertical):
 
     def is_sent(self, hunk: int) -> bool:
         page = self.diff_view.page
-        known = 0 <= hunk < len(page.hunks) if page is not None else False
-        return page is not None and known and page.hunks[hunk].id in self._sent.get_hunks(page.path)
+        is_in_range = 0 <= hunk < len(page.hunks) if page is not None else False
+        return page is not None and is_in_range and page.hunks[hunk].id in self._sent.get_hunks(page.path)
 
     def render_header(self) -> None:
         change = self.changes[self.index] if self.changes and not self.is_list_shown else None
@@ -261,12 +263,12 @@ class ChangeBrowser(Vertical):
 
     def _describe_problem(self, change: Change | None) -> str:
         """Return why this change can't be accepted, or what came of its verdict; in the list: of the last refused."""
-        refused, keymap = self._sent.refused, get_keymap(self.app)
-        if not self.is_list_shown or not refused:
-            return describe_problem(change, refused.get(change.path), keymap) if change else ""
-        path, why = next(reversed(refused.items()))
-        listed = next((each for each in self.changes if each.path == path), None)
-        text = describe_problem(listed, why, keymap) if listed else f"! Not done: {why}"
+        refusals, keymap = self._sent.refused, get_keymap(self.app)
+        if not self.is_list_shown or not refusals:
+            return describe_problem(change, refusals.get(change.path), keymap) if change else ""
+        path, reason = next(reversed(refusals.items()))
+        refused_change = next((candidate for candidate in self.changes if candidate.path == path), None)
+        text = describe_problem(refused_change, reason, keymap) if refused_change else f"! Not done: {reason}"
         return f"! {format_path(path, 60)}: {text.removeprefix('! ')}"
 
     def _describe_progress(self) -> list[Part]:
@@ -289,7 +291,7 @@ class ChangeBrowser(Vertical):
             diff = await self.loader.load(hunk.path, self.size.height)
         except AgentTuiError:  # the text to edit was still there; what stands around it is only for orientation
             diff = None
-        ids = [each.id for each in diff.change.hunks] if diff is not None else []
+        ids = [candidate.id for candidate in diff.change.hunks] if diff is not None else []
         if diff is None or hunk.hunk not in ids:
             return [], []
         return find_context(clean_lines(diff), ids.index(hunk.hunk))
@@ -300,20 +302,20 @@ class ChangeBrowser(Vertical):
         """Show all files, each under the intent that it was changed for, with what was judged folded in its place."""
         if not self.changes:
             self._pages.clear()
-            said = describe_settled(measure_progress((), self.bulks, self._judged), can_commit=self._can_commit)
-            text, hints = said or EMPTY, [UNDO_HINT]
+            summary = describe_settled(measure_progress((), self.bulks, self._judged), can_commit=self._can_commit)
+            text, hints = summary or EMPTY, [UNDO_HINT]
             if self._can_commit:
-                text, hints = said or EMPTY + COMMITTABLE, [UNDO_HINT, COMMIT_HINT]
+                text, hints = summary or EMPTY + COMMITTABLE, [UNDO_HINT, COMMIT_HINT]
             self.diff_view.show_message(insert_keys(text, get_keymap(self.app)), hints=hints)
-            self.show_list(any(each.needs_verdict or not said for each in self.bulks))
+            self.show_list(any(bulk.needs_verdict or not summary for bulk in self.bulks))
             return
-        folded = fold_judged(self._judged, get_keymap(self.app))
-        pages = self._pages.arrange(self.changes, folded, self._intents)
-        stays = goal == "keep"
-        self.diff_view.show_pages(pages, pages.index(self._pages[self._get_path()]), None if stays else 0)
+        folded_hunks = fold_judged(self._judged, get_keymap(self.app))
+        pages = self._pages.arrange(self.changes, folded_hunks, self._intents)
+        should_keep = goal == "keep"
+        self.diff_view.show_pages(pages, pages.index(self._pages[self._get_path()]), None if should_keep else 0)
         self.render_header()
         self.loader.start(self.diff_view)
-        if not stays and self.is_sent(self.diff_view.current):
+        if not should_keep and self.is_sent(self.diff_view.current):
             self.go_to_next_unsent()
 
     @on(DiffView.LinesWanted)
@@ -328,7 +330,7 @@ class ChangeBrowser(Vertical):
     @on(DiffView.CursorMoved)
     def _follow_cursor(self, event: DiffView.CursorMoved) -> None:
         event.stop()
-        self.index = next((at for at, each in enumerate(self.changes) if each.path == event.path), self.index)
+        self.index = next((index for index, change in enumerate(self.changes) if change.path == event.path), self.index)
         self.attention.note_moved(by_hand=False)
         self.render_header()
 
@@ -378,8 +380,8 @@ class ChangeBrowser(Vertical):
     def _go_to_file(self, index: int, goal: Goal) -> None:
         self.index = index
         places = {"first": 0, "last": -1, "keep": self.diff_view.current}
-        at = self.diff_view.pages.index(self._pages[self._get_path()])
-        self.diff_view.select_hunk(goal if isinstance(goal, int) else places[goal], at)
+        page_index = self.diff_view.pages.index(self._pages[self._get_path()])
+        self.diff_view.select_hunk(goal if isinstance(goal, int) else places[goal], page_index)
         self.render_header()
         self.loader.start(self.diff_view)
 
@@ -388,7 +390,9 @@ class ChangeBrowser(Vertical):
         page, current = self.diff_view.page, max(self.diff_view.current, 0)
         if page is not None:
             count = len(page.hunks)
-            open_hunks = [each for each in (*range(current, count), *range(current)) if not self.is_sent(each)]
+            open_hunks = [
+                hunk_index for hunk_index in (*range(current, count), *range(current)) if not self.is_sent(hunk_index)
+            ]
             if open_hunks:
                 self.diff_view.select_hunk(open_hunks[0])
                 return

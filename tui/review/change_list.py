@@ -51,7 +51,7 @@ class ChangeRow(NamedTuple):
 
 
 def build_rows(
-    changes: Sequence[Change], bulks: Sequence[Bulk], *, pattern: str = "", toggled: Collection[str] = ()
+    changes: Sequence[Change], bulks: Sequence[Bulk], *, pattern: str = "", toggled_names: Collection[str] = ()
 ) -> list[ChangeRow]:
     """Return the rows in order of path, bulks last. A directory's row stands for all that is below it.
 
@@ -59,29 +59,41 @@ def build_rows(
     first (deleted ones closed, others open).
     """
     words = pattern.lower().split()
-    chosen = [index for index, each in enumerate(changes) if not words or _has_words(_search_text(each), words)]
-    chosen.sort(key=lambda index: changes[index].path)
-    gone = {} if words else _group_deleted(changes, chosen)
-    kept = {index: changes[index].path for index in chosen if index not in gone}
-    heads = _find_heads(kept.values()) if len(chosen) >= GROUPED_FROM else set()
+    indices = [index for index, change in enumerate(changes) if not words or _has_words(_search_text(change), words)]
+    indices.sort(key=lambda index: changes[index].path)
+    deletion_groups = {} if words else _group_deleted(changes, indices)
+    remaining_paths = {index: changes[index].path for index in indices if index not in deletion_groups}
+    heads = _find_heads(remaining_paths.values()) if len(indices) >= GROUPED_FROM else set()
     rows: list[ChangeRow] = []
-    shown: set[str] = set()
-    for index in chosen:
+    listed_names: set[str] = set()
+    for index in indices:
         path = changes[index].path
-        above = [gone[index]] if index in gone else [each for each in _list_parents(path) if each in heads]
+        above = (
+            [deletion_groups[index]]
+            if index in deletion_groups
+            else [parent for parent in _list_parents(path) if parent in heads]
+        )
         is_open = True
         for depth, name in enumerate(above):
-            is_open = (name in toggled) == (index in gone)
-            if name not in shown:
-                shown.add(name)
-                members = [at for at, top in gone.items() if top == name] if index in gone else []
-                members = members or [at for at, each in kept.items() if each.startswith(f"{name}/")]
-                rows.append(ChangeRow("directory", name, tuple(sorted(members)), index in gone, is_open, depth))
+            is_open = (name in toggled_names) == (index in deletion_groups)
+            if name not in listed_names:
+                listed_names.add(name)
+                members = (
+                    [member for member, top in deletion_groups.items() if top == name]
+                    if index in deletion_groups
+                    else []
+                )
+                members = members or [
+                    member for member, file_path in remaining_paths.items() if file_path.startswith(f"{name}/")
+                ]
+                rows.append(
+                    ChangeRow("directory", name, tuple(sorted(members)), index in deletion_groups, is_open, depth)
+                )
             if not is_open:
                 break
         if is_open:
             rows.append(ChangeRow("file", path, (index,), depth=len(above), below=above[-1] if above else ""))
-    rows += [ChangeRow("bulk", each.root) for each in bulks if not words or _has_words(each.root.lower(), words)]
+    rows += [ChangeRow("bulk", bulk.root) for bulk in bulks if not words or _has_words(bulk.root.lower(), words)]
     return rows
 
 
@@ -105,13 +117,16 @@ def _has_words(text: str, words: Sequence[str]) -> bool:
     return all(word in text for word in words)
 
 
-def _group_deleted(changes: Sequence[Change], chosen: Sequence[int]) -> dict[int, str]:
+def _group_deleted(changes: Sequence[Change], indices: Sequence[int]) -> dict[int, str]:
     """Map deleted files to the topmost directory with nothing but deletions, if there are several."""
-    total = Counter(above for index in chosen for above in _list_parents(changes[index].path))
-    gone = [index for index in chosen if changes[index].operation == "delete"]
-    deleted = Counter(above for index in gone for above in _list_parents(changes[index].path))
-    wholly = {above for above, files in deleted.items() if files == total[above] >= DELETED_GROUP_FROM}
-    tops = {index: next((each for each in _list_parents(changes[index].path) if each in wholly), "") for index in gone}
+    total = Counter(above for index in indices for above in _list_parents(changes[index].path))
+    deleted_indices = [index for index in indices if changes[index].operation == "delete"]
+    deletion_counts = Counter(above for index in deleted_indices for above in _list_parents(changes[index].path))
+    wholly = {above for above, files in deletion_counts.items() if files == total[above] >= DELETED_GROUP_FROM}
+    tops = {
+        index: next((parent for parent in _list_parents(changes[index].path) if parent in wholly), "")
+        for index in deleted_indices
+    }
     return {index: top for index, top in tops.items() if top}
 
 
@@ -149,11 +164,11 @@ class ChangeList(CursorView):
         self,
         changes: tuple[Change, ...],
         bulks: tuple[Bulk, ...],
-        sent: Collection[str] = (),
+        sent_paths: Collection[str] = (),
         diagnostics: DiagnosticReports = NO_REPORTS,
     ) -> None:
         """Show what is pending; the cursor stays on its row, or in its place. `sent`: verdicts under way."""
-        self.sent, self._diagnostics = sent, diagnostics
+        self.sent, self._diagnostics = sent_paths, diagnostics
         self._generation += (self._changes, self._bulks) != (changes, bulks)
         self._changes, self._bulks = changes, bulks
         self._lay_out()
@@ -175,20 +190,20 @@ class ChangeList(CursorView):
         self._lay_out()
 
     def select_change(self, index: int) -> None:
-        places = [at for at, row in enumerate(self._rows) if index in row.members]
+        places = [row_index for row_index, row in enumerate(self._rows) if index in row.members]
         self.move_to(places[-1] if places else self.cursor)
 
     def _lay_out(self) -> None:
         before = self.current_row
-        self._rows = build_rows(self._changes, self._bulks, pattern=self.pattern, toggled=self._toggled)
-        names = {(row.kind, row.name): at for at, row in enumerate(self._rows)}
-        at = names.get((before.kind, before.name), self.cursor) if before else self.cursor
+        self._rows = build_rows(self._changes, self._bulks, pattern=self.pattern, toggled_names=self._toggled)
+        names = {(row.kind, row.name): index for index, row in enumerate(self._rows)}
+        position = names.get((before.kind, before.name), self.cursor) if before else self.cursor
         self.virtual_size = Size(0, len(self._rows))
-        self.move_to(at)
+        self.move_to(position)
 
-    def move_to(self, at: int) -> None:
+    def move_to(self, index: int) -> None:
         before = self.hints
-        self.cursor = max(min(at, len(self._rows) - 1), 0)
+        self.cursor = max(min(index, len(self._rows) - 1), 0)
         if self.hints != before:
             self.post_message(HintsChanged())
         is_below = self.cursor > 0 and self._rows[self.cursor - 1].kind == "directory"
@@ -205,10 +220,10 @@ class ChangeList(CursorView):
         if not self._rows:
             text = "Nothing here has these words\n\nEscape shows all of it again." if self.pattern else ""
             return self.render_message(text, row, width)
-        shown, is_current = self._rows[row], row == self.cursor
+        change_row, is_current = self._rows[row], row == self.cursor
         lit = "on $primary 16%" if self.has_focus else "on $foreground 9%"
         base = self.resolve_style(lit if is_current else "")
-        left, right = self._render_parts(shown)
+        left, right = self._render_parts(change_row)
         room = width - measure_pieces(right) - 1
         left = [("▌" if is_current else " ", "$primary" if self.has_focus else "$foreground 35%"), *left]
         strip = self.render_styled(_cut_names(left, room), base).adjust_cell_length(max(room, 0), base.rich_style)
@@ -218,39 +233,43 @@ class ChangeList(CursorView):
     def _render_parts(self, row: ChangeRow) -> tuple[list[Part], list[Part]]:
         match row.kind:
             case "bulk":
-                bulk = next(each for each in self._bulks if each.root == row.name)
-                waits = [(" … ", "$text-warning")] if row.name in self.sent else []
-                return [("▒ ", "$text-primary"), *describe_bulk(bulk)], [*waits, *build_bulk_badges(bulk)]
+                bulk = next(candidate for candidate in self._bulks if candidate.root == row.name)
+                status_parts = [(" … ", "$text-warning")] if row.name in self.sent else []
+                return [("▒ ", "$text-primary"), *describe_bulk(bulk)], [*status_parts, *build_bulk_badges(bulk)]
             case "directory":
                 return self._render_directory(row)
             case "file":
                 return self._render_file(row)
 
     def _render_directory(self, row: ChangeRow) -> tuple[list[Part], list[Part]]:
-        found = [self._changes[index] for index in row.members]
+        changes = [self._changes[index] for index in row.members]
         sign = f"{'  ' * row.depth}{'▾' if row.is_open else '▸'} "
         name = format_path(row.name, 400) + "/"
         if row.is_deleted:
-            words = f"{len(found):,} files deleted"
+            words = f"{len(changes):,} files deleted"
             return [(sign, MUTED), ("- ", "$text-error"), (name, "bold"), (f"  {words}", "$text-error")], []
-        if all(each.renamed_from for each in found):
-            came = group_renames(found)
-            whole = len(came) == 1 and len(came[0].files) == len(found)
-            name = f"{format_path(came[0].old, 400)}/ → {format_path(came[0].new, 400)}/" if whole else name
-            words = f"  {len(found):,} files renamed"
-            return [(sign, MUTED), (name, "bold"), (words, "$text-primary")], _format_counts(found)
-        return [(sign, MUTED), (name, "bold"), (f"  {len(found):,} files", MUTED)], _format_counts(found)
+        if all(change.renamed_from for change in changes):
+            renames = group_renames(changes)
+            is_single_rename = len(renames) == 1 and len(renames[0].files) == len(changes)
+            name = (
+                f"{format_path(renames[0].old, 400)}/ → {format_path(renames[0].new, 400)}/"
+                if is_single_rename
+                else name
+            )
+            words = f"  {len(changes):,} files renamed"
+            return [(sign, MUTED), (name, "bold"), (words, "$text-primary")], _format_counts(changes)
+        return [(sign, MUTED), (name, "bold"), (f"  {len(changes):,} files", MUTED)], _format_counts(changes)
 
     def _render_file(self, row: ChangeRow) -> tuple[list[Part], list[Part]]:
         change = self._changes[row.members[0]]
         path = change.path.removeprefix(f"{row.below}/")
         sign, colour = SIGNS[change.operation]
-        came = f"{format_path(change.renamed_from, 400)} → " if change.renamed_from else ""
-        name = f"{came}{format_path(path, 400)}"
-        left: list[Part] = [("  " * row.depth, ""), (f"{sign} ", colour), (name, "")]
+        origin = f"{format_path(change.renamed_from, 400)} → " if change.renamed_from else ""
+        name = f"{origin}{format_path(path, 400)}"
+        parts: list[Part] = [("  " * row.depth, ""), (f"{sign} ", colour), (name, "")]
         if change.path in self.sent:
-            left.append((" …", "$text-warning"))
-        return left, [*build_badges(change, self._diagnostics.get(change.path))[:1], *_format_counts([change])]
+            parts.append((" …", "$text-warning"))
+        return parts, [*build_badges(change, self._diagnostics.get(change.path))[:1], *_format_counts([change])]
 
     # Keys and the mouse
 
@@ -280,24 +299,24 @@ class ChangeList(CursorView):
 
 def _cut_names(parts: Sequence[Part], room: int) -> list[Part]:
     """Return parts that fit: what stands behind the name gives way from its end, then the name from its beginning."""
-    kept = list(parts)
-    name = next((at for at, (text, _) in enumerate(kept) if len(text.strip()) > 1), len(kept) - 1)
-    while measure_pieces(kept) > room:
-        text, style = kept[-1]
-        fits = len(text) - (measure_pieces(kept) - room) - 1
-        if fits <= 0 and len(kept) - 1 > name:
-            kept.pop()
+    remaining = list(parts)
+    name = next((index for index, (text, _) in enumerate(remaining) if len(text.strip()) > 1), len(remaining) - 1)
+    while measure_pieces(remaining) > room:
+        text, style = remaining[-1]
+        fits = len(text) - (measure_pieces(remaining) - room) - 1
+        if fits <= 0 and len(remaining) - 1 > name:
+            remaining.pop()
             continue
         fits = max(fits, 0)
-        is_name = len(kept) - 1 == name
-        kept[-1] = (f"…{text[len(text) - fits :]}" if is_name else f"{text[:fits]}…", style)
+        is_name = len(remaining) - 1 == name
+        remaining[-1] = (f"…{text[len(text) - fits :]}" if is_name else f"{text[:fits]}…", style)
         break
-    return kept
+    return remaining
 
 
 def _format_counts(changes: Sequence[Change]) -> list[Part]:
-    added, removed = sum(each.added for each in changes), sum(each.removed for each in changes)
+    additions, deletions = sum(change.added for change in changes), sum(change.removed for change in changes)
     return [
-        (f" {f'+{added:,}' if added else '':>5}", "$text-success"),
-        (f" {f'−{removed:,}' if removed else '':>5}", "$text-error"),
+        (f" {f'+{additions:,}' if additions else '':>5}", "$text-success"),
+        (f" {f'−{deletions:,}' if deletions else '':>5}", "$text-error"),
     ]

@@ -89,21 +89,21 @@ class ConflictView(RowView):
 
     def render_row(self, row: int, width: int, shift: int) -> Strip:
         cells = self._rows[row]
-        each = max((width - len(cells) + 1) // len(cells), 1)
+        cell_width = max((width - len(cells) + 1) // len(cells), 1)
         divider = self.render_pieces([("│", self.resolve_style("$foreground 20%"))])
         *first, last = cells
-        strips = [strip for cell in first for strip in (self._render_cell(cell, each), divider)]
-        return Strip.join([*strips, self._render_cell(last, width - len(first) * (each + 1))])
+        strips = [strip for cell in first for strip in (self._render_cell(cell, cell_width), divider)]
+        return Strip.join([*strips, self._render_cell(last, width - len(first) * (cell_width + 1))])
 
     def _render_cell(self, cell: ConflictCell, width: int) -> Strip:
         take = self._choice.take if self._choice is not None else ""
-        taken = cell.side in ("mine", "theirs") and take in (cell.side, "both")
-        tints = TAKEN_BACKGROUNDS if taken else BACKGROUNDS
+        is_taken = cell.side in ("mine", "theirs") and take in (cell.side, "both")
+        tints = TAKEN_BACKGROUNDS if is_taken else BACKGROUNDS
         style = self.resolve_style(tints[cell.side] if cell.side else "")
         parse = self.app.stylesheet.parse_style
         if cell.is_heading:
             colour = COLOURS[cell.side] if cell.side else "$text-warning"
-            is_ticked = taken or (not cell.side and self._choice is not None)
+            is_ticked = is_taken or (not cell.side and self._choice is not None)
             text = f" {'✓ ' if is_ticked else ''}{cell.text}"
             strip = self.render_pieces([(text, style + parse(f"bold {colour}"))])
             return strip.adjust_cell_length(width, style.rich_style)

@@ -56,19 +56,19 @@ NOTHING_PENDING: Final = (
 def describe_attributes(change: Change) -> list[str]:
     """Return what the lines do not show: binary content, links, modes."""
     base, pending = change.counted_state, change.pending
-    found = []
+    attributes = []
     if change.binary:
-        sizes = (format_size(each.size) for each in (base, pending) if each.kind != "absent")
-        found.append(f"binary {' → '.join(sizes)}")
+        sizes = (format_size(state.size) for state in (base, pending) if state.kind != "absent")
+        attributes.append(f"binary {' → '.join(sizes)}")
     if base.kind != pending.kind and "absent" not in (base.kind, pending.kind):
-        found.append(f"{describe_kind(base)} → {describe_kind(pending)}")
+        attributes.append(f"{describe_kind(base)} → {describe_kind(pending)}")
     elif "symlink" in (base.kind, pending.kind):
-        found.append("symbolic link")
+        attributes.append("symbolic link")
     if base.mode != pending.mode and (base.kind, pending.kind) == ("file", "file"):
-        found.append(f"mode {base.mode & 0o7777:o} → {pending.mode & 0o7777:o}")
+        attributes.append(f"mode {base.mode & 0o7777:o} → {pending.mode & 0o7777:o}")
     elif base.kind == "absent" and pending.kind == "file" and pending.mode & 0o111:
-        found.append("executable")
-    return found
+        attributes.append("executable")
+    return attributes
 
 
 def describe_kind(state: FileState) -> str:
@@ -77,20 +77,20 @@ def describe_kind(state: FileState) -> str:
 
 def build_badges(change: Change, report: DiagnosticsReported | None = None) -> list[Part]:
     """Return the badges of a change, most urgent first; `report`: what language servers found in it."""
-    found: list[Part] = []
+    badges: list[Part] = []
     if change.conflict:
-        found.append(CONFLICT_BADGE)
+        badges.append(CONFLICT_BADGE)
     if change.protected:
-        found.append(PROTECTED_BADGE)
+        badges.append(PROTECTED_BADGE)
     elif change.risk:
-        found.append((" ⚑ runs ", "$text-warning"))
+        badges.append((" ⚑ runs ", "$text-warning"))
     if change.broken:
-        found.append((" ✗ syntax ", "bold $text-error"))
-    found += build_diagnostic_badges(report)
-    found += build_check_badges(change)
+        badges.append((" ✗ syntax ", "bold $text-error"))
+    badges += build_diagnostic_badges(report)
+    badges += build_check_badges(change)
     if change.operation in {"create", "delete", "rename"}:
-        found.append((f" {change.operation} ", MUTED))
-    return [*found, *((f" {words} ", MUTED) for words in describe_attributes(change))]
+        badges.append((f" {change.operation} ", MUTED))
+    return [*badges, *((f" {words} ", MUTED) for words in describe_attributes(change))]
 
 
 def build_check_badges(change: Change) -> list[Part]:
@@ -115,7 +115,7 @@ def format_command(text: str, length: int = COMMAND_LENGTH) -> str:
 
 
 def describe_origin(
-    origin: Origin | None, turns: Mapping[str, int], todos: Mapping[str, str], shown: int = COMMAND_LENGTH
+    origin: Origin | None, turns: Mapping[str, int], todos: Mapping[str, str], length: int = COMMAND_LENGTH
 ) -> str:
     """Return where a change came from, "" = unknown; a command is cut to `shown` characters."""
     if origin is None:
@@ -123,10 +123,10 @@ def describe_origin(
     parts = ["edited by you"] if origin.tool == "you" else []
     tool = origin.over if origin.tool == "you" else origin.tool
     if origin.command:
-        parts.append(f"by {format_command(origin.command, shown)}")
+        parts.append(f"by {format_command(origin.command, length)}")
     elif tool:
-        of = f" “{fit_line(origin.subagent, 40)}”" if origin.subagent else ""
-        parts.append(f"by {fit_line(tool, 40)}{of}")
+        subagent_label = f" “{fit_line(origin.subagent, 40)}”" if origin.subagent else ""
+        parts.append(f"by {fit_line(tool, 40)}{subagent_label}")
     if origin.turn in turns:
         parts.append(f"turn {turns[origin.turn]}")
     if origin.todo:
@@ -134,42 +134,45 @@ def describe_origin(
     return " · ".join(parts)
 
 
-def describe_check(change: Change, shown: int = COMMAND_LENGTH) -> Part:
+def describe_check(change: Change, length: int = COMMAND_LENGTH) -> Part:
     """Return the result of the last check that ran over this very state."""
     if not can_be_marked(change):
         return "", MUTED
     if change.check is None:
         return NO_CHECK, MUTED
-    ran = format_command(change.check.command, shown)
+    ran = format_command(change.check.command, length)
     if change.check.has_passed:
         words, style = get_check_words(change.check).sentence, get_check_style(change.check)
         if change.check.changed_here:
-            named = format_path(change.check.changed_here[0], 40)
-            return f"✓ {words}: {ran}, {describe_changed_judge(change.check, named)}", style
-        again = ", run again in a clean layer" if change.check.is_verified else ""
-        return f"✓ {words}: {ran}{again}", style
+            path = format_path(change.check.changed_here[0], 40)
+            return f"✓ {words}: {ran}, {describe_changed_judge(change.check, path)}", style
+        rerun_note = ", run again in a clean layer" if change.check.is_verified else ""
+        return f"✓ {words}: {ran}{rerun_note}", style
     return f"✗ {FAILING}: {ran} ended with {change.check.exit_code}", "$text-error"
 
 
 def describe_change(change: Change, turns: Mapping[str, int], todos: Mapping[str, str], room: int) -> list[Part]:
     """Return origin and check of a change; cut to `room` cells: commands first, then the last parts of the origin."""
-    found, broken = _find_origin(change), f" ✗ does not parse: {fit_line(change.broken, 60)} ·" if change.broken else ""
-    if not describe_origin(found, turns, todos):
+    origin, syntax_problem = (
+        _find_origin(change),
+        f" ✗ does not parse: {fit_line(change.broken, 60)} ·" if change.broken else "",
+    )
+    if not describe_origin(origin, turns, todos):
         return []
-    for left_out, shown in product(range(5), (COMMAND_LENGTH, 32, 20, 12)):
-        says, style = describe_check(change, shown)
-        pieces = describe_origin(found, turns, todos, shown).split(" · ")
-        came = "".join(f" · {each}" for each in pieces[: max(len(pieces) - left_out, 0)])
-        if measure_text(broken) + 1 + measure_text(says) + measure_text(came) <= room:
+    for left_out, length in product(range(5), (COMMAND_LENGTH, 32, 20, 12)):
+        says, style = describe_check(change, length)
+        pieces = describe_origin(origin, turns, todos, length).split(" · ")
+        origin_text = "".join(f" · {piece}" for piece in pieces[: max(len(pieces) - left_out, 0)])
+        if measure_text(syntax_problem) + 1 + measure_text(says) + measure_text(origin_text) <= room:
             break
     if not says:
-        came = came.removeprefix(" ·")
-    return [(broken, "$text-error"), (f" {says}" if says else "", style), (came, MUTED)]
+        origin_text = origin_text.removeprefix(" ·")
+    return [(syntax_problem, "$text-error"), (f" {says}" if says else "", style), (origin_text, MUTED)]
 
 
 def _find_origin(change: Change) -> Origin | None:
     """Return the origin of a change; without a todo if its hunks were made for several."""
-    is_mixed = len({each.todo for each in change.hunks}) > 1
+    is_mixed = len({hunk.todo for hunk in change.hunks}) > 1
     return replace(change.origin, todo="") if change.origin is not None and is_mixed else change.origin
 
 
@@ -190,8 +193,8 @@ def describe_verification(command: str, line: str) -> list[Part]:
     """Return which check is run again now, and the last line that it has printed; nothing if none is."""
     if not command:
         return []
-    told = [(f" · {fit_line(line, 80)}", MUTED)] if line else []
-    return [(f" … running {format_command(command)} again, alone in a clean layer", "$text-warning"), *told]
+    progress = [(f" · {fit_line(line, 80)}", MUTED)] if line else []
+    return [(f" … running {format_command(command)} again, alone in a clean layer", "$text-warning"), *progress]
 
 
 def is_proven(change: Change) -> bool:
@@ -200,16 +203,16 @@ def is_proven(change: Change) -> bool:
     return is_tested and not (change.conflict or change.broken or needs_confirmation(change))
 
 
-def describe_problem(change: Change, refused: str | None, keymap: Mapping[str, str]) -> str:
+def describe_problem(change: Change, refusal: str | None, keymap: Mapping[str, str]) -> str:
     """Return why a change cannot be accepted. `refused`: what its last verdict failed for, "" = for its conflict."""
     if not change.conflict:
-        return f"! Not done: {refused}" if refused else ""
+        return f"! Not done: {refusal}" if refusal else ""
     advice = insert_keys(COMPETING_ADVICE if change.competing_versions else CONFLICT_ADVICE, keymap)
     count = len(change.hunks)
-    where = ""
+    location = ""
     if change.clean_hunks:
-        where = f" in {count - len(change.clean_hunks)} of {count} hunks, the others can be accepted"
-    return f"! {'Conflict' if refused is None else 'Not accepted'}{where}: {change.conflict.strip()} {advice}"
+        location = f" in {count - len(change.clean_hunks)} of {count} hunks, the others can be accepted"
+    return f"! {'Conflict' if refusal is None else 'Not accepted'}{location}: {change.conflict.strip()} {advice}"
 
 
 def describe_bulk(bulk: Bulk) -> list[Part]:
@@ -220,17 +223,17 @@ def describe_bulk(bulk: Bulk) -> list[Part]:
         parts = [format_path(bulk.root, 60), count("file", bulk.files), format_size(bulk.bytes)]
     if bulk.deleted:
         parts.append(f"{bulk.deleted:,} deleted")
-    found: list[Part] = [(parts[0], "bold"), ("".join(f" · {part}" for part in parts[1:]), "$foreground 70%")]
+    styled_parts: list[Part] = [(parts[0], "bold"), ("".join(f" · {part}" for part in parts[1:]), "$foreground 70%")]
     if bulk.conflict:
-        found.append((" · " + fit_line(bulk.conflict, 80), "$text-warning"))
+        styled_parts.append((" · " + fit_line(bulk.conflict, 80), "$text-warning"))
     if bulk.stale:
-        found.append((" · " + fit_line(f"may be stale: {bulk.stale}", 120), "$text-warning"))
+        styled_parts.append((" · " + fit_line(f"may be stale: {bulk.stale}", 120), "$text-warning"))
     if bulk.origin is not None and bulk.origin.command:
-        how = "by" if bulk.needs_verdict else "generated by"
-        found.append((f" · {how} {format_command(bulk.origin.command)}", "$foreground 70%"))
-    return found
+        preposition = "by" if bulk.needs_verdict else "generated by"
+        styled_parts.append((f" · {preposition} {format_command(bulk.origin.command)}", "$foreground 70%"))
+    return styled_parts
 
 
 def build_bulk_badges(bulk: Bulk) -> list[Part]:
-    found: list[Part] = [CONFLICT_BADGE] if bulk.conflict else []
-    return [*found, PROTECTED_BADGE] if bulk.risk else found
+    badges: list[Part] = [CONFLICT_BADGE] if bulk.conflict else []
+    return [*badges, PROTECTED_BADGE] if bulk.risk else badges

@@ -44,9 +44,9 @@ class ReviewFrame:
 
 def describe_waiting(bulks: Sequence[Bulk], comments: int, keymap: Mapping[str, str]) -> list[Part]:
     """Return what waits beside the hunks, with the keys that lead there."""
-    waits = [f"{len(bulks)} in bulk ({{review.list}})"] if bulks else []
-    waits += [f"{count('comment', comments)} ({{review.send}} sends)"] if comments else []
-    return [(insert_keys(f" {' · '.join(waits)} ", keymap), "$text-warning")] if waits else []
+    parts = [f"{len(bulks)} in bulk ({{review.list}})"] if bulks else []
+    parts += [f"{count('comment', comments)} ({{review.send}} sends)"] if comments else []
+    return [(insert_keys(f" {' · '.join(parts)} ", keymap), "$text-warning")] if parts else []
 
 
 def describe_listed(changes: Sequence[Change], bulks: Sequence[Bulk], pattern: str) -> list[Part]:
@@ -65,6 +65,6 @@ def describe_settled(progress: Progress, *, can_commit: bool) -> str:
     if not progress.judged:
         return ""
     parts = [("accepted", progress.accepted), ("rejected", progress.rejected)]
-    said = ", ".join(f"{word} {count:,}" for word, count in parts if count)
+    summary = ", ".join(f"{word} {count:,}" for word, count in parts if count)
     commits = " · {review.comment} commits" if can_commit else ""
-    return f"{said[0].upper()}{said[1:]}\n\nNothing waits any more · {{review.undo}} undoes{commits}"
+    return f"{summary[0].upper()}{summary[1:]}\n\nNothing waits any more · {{review.undo}} undoes{commits}"

@@ -49,23 +49,23 @@ class EditorContext(Static):
 
     def _draw(self) -> None:
         room = max(self.size.height - len(self._title), 0)
-        near = self._rows[max(len(self._rows) - room, 0) :] if self._is_above else self._rows[:room]
-        self.update(Content("\n").join([*self._title, *near]), layout=False)
+        rows = self._rows[max(len(self._rows) - room, 0) :] if self._is_above else self._rows[:room]
+        self.update(Content("\n").join([*self._title, *rows]), layout=False)
 
 
 def find_context(lines: Sequence[CleanLine], hunk: int) -> tuple[list[NumberedLine], list[NumberedLine]]:
     """Return numbers and texts of the lines of the pending file above and below a hunk."""
-    own = [at for at, line in enumerate(lines) if line.hunk == hunk]
-    if not own:
+    hunk_indices = [index for index, line in enumerate(lines) if line.hunk == hunk]
+    if not hunk_indices:
         return [], []
-    sides = (reversed(lines[: own[0]]), iter(lines[own[-1] + 1 :]))
+    sides = (reversed(lines[: hunk_indices[0]]), iter(lines[hunk_indices[-1] + 1 :]))
     above, below = (_take_pending(side) for side in sides)
     return above[::-1], below
 
 
 def _take_pending(lines: Iterable[CleanLine]) -> list[NumberedLine]:
-    near = takewhile(lambda line: line.kind != "gap", lines)
-    return [(line.new, line.text) for line in near if line.new]
+    adjacent_lines = takewhile(lambda line: line.kind != "gap", lines)
+    return [(line.new, line.text) for line in adjacent_lines if line.new]
 
 
 class HunkEditor(TextArea):
@@ -108,10 +108,10 @@ class HunkEditor(TextArea):
             return
         code = HighlightedText(lines, self._hunk.language, self._hunk.path)
         code.highlight_chunk(0)
-        for at, line in enumerate(lines):
-            for start, end, role in code.get_spans(at) or ():
+        for index, line in enumerate(lines):
+            for start, end, role in code.get_spans(index) or ():
                 # Textual counts in bytes of UTF-8
-                self._highlights[at].append((len(line[:start].encode()), len(line[:end].encode()), role))
+                self._highlights[index].append((len(line[:start].encode()), len(line[:end].encode()), role))
 
     def open_hunk(self, hunk: HunkAnswer) -> None:
         self._hunk = hunk

@@ -30,15 +30,15 @@ def arrange_by_intent(changes: Sequence[Change], wishes: Wishes) -> tuple[tuple[
     What nobody asked for stands first; then turns in their order. In a group: what is red, then what runs by itself,
     then deletions. Nothing that comes while the user reviews (a check, a conflict) moves a file.
     """
-    names = {each.path: _name_intent(each, wishes) for each in changes}
+    names = {change.path: _name_intent(change, wishes) for change in changes}
     ranks: dict[str, tuple[bool, int]] = {}
-    for each in changes:
-        turn = wishes.turns.get(each.origin.turn, 0) if each.origin is not None else 0
-        mine = (names[each.path] != NOT_ASKED_FOR, turn)
-        ranks[names[each.path]] = min(ranks.get(names[each.path], mine), mine)
-    order = {name: at for at, name in enumerate(sorted(ranks, key=lambda name: ranks[name]))}
-    found = tuple(sorted(changes, key=lambda each: (order[names[each.path]], _rank_risk(each))))
-    return found, names if len(ranks) > 1 or NOT_ASKED_FOR in ranks else {}
+    for change in changes:
+        turn = wishes.turns.get(change.origin.turn, 0) if change.origin is not None else 0
+        rank = (names[change.path] != NOT_ASKED_FOR, turn)
+        ranks[names[change.path]] = min(ranks.get(names[change.path], rank), rank)
+    order = {name: index for index, name in enumerate(sorted(ranks, key=lambda name: ranks[name]))}
+    ordered_changes = tuple(sorted(changes, key=lambda change: (order[names[change.path]], _rank_risk(change))))
+    return ordered_changes, names if len(ranks) > 1 or NOT_ASKED_FOR in ranks else {}
 
 
 def _rank_risk(change: Change) -> int:
@@ -64,5 +64,5 @@ def _name_intent(change: Change, wishes: Wishes) -> str:
 
 def _is_named(change: Change, prompt: str) -> bool:
     """True if the prompt names the file, with or without its suffix, or a directory that it is in."""
-    path, said = PurePosixPath(change.path.lower()), prompt.lower()
-    return any(len(name) >= MIN_NAME and name in said for name in (*path.parts, path.stem))
+    path, prompt_text = PurePosixPath(change.path.lower()), prompt.lower()
+    return any(len(name) >= MIN_NAME and name in prompt_text for name in (*path.parts, path.stem))

@@ -82,15 +82,15 @@ class ReviewPane(StatePane):
     # What the screen tells
 
     def show_state(self, state: ViewState) -> None:
-        todos = {each.id: each.content for each in state.todos}
+        todos = {todo.id: todo.content for todo in state.todos}
         diagnostics = state.review.diagnostics
         self.browser.set_surroundings(state.bulks, state.comments, diagnostics, (state.turn_numbers, todos))
         wishes = Wishes(state.turn_prompts, state.turn_numbers, todos)
         changes, intents = arrange_by_intent(list_changes(state.changes), wishes)
         self.browser.set_review(state.judged, intents, can_commit=state.can_commit)
         self.set_changes(changes)
-        refused, state.refusals = state.refusals, {}
-        self.show_refused(refused)
+        refusals, state.refusals = state.refusals, {}
+        self.show_refused(refusals)
         progress = self.query_one(".review--verification", Static)
         progress.display = bool(state.verifying)
         progress.update(Content.assemble(*describe_verification(state.verifying, state.verifying_line)))
@@ -100,17 +100,17 @@ class ReviewPane(StatePane):
         if self.browser.set_changes(changes, before_undo=self._before_undo):
             self._before_undo = None
 
-    def show_refused(self, refused: Mapping[str, str]) -> None:
+    def show_refused(self, refusals: Mapping[str, str]) -> None:
         """Show why verdicts failed, by file or bulk; the cursor goes back to a hunk judged here."""
-        for path, why in refused.items():
-            sent = self._sent.get_hunks(path)
-            if sent or path in self._sent.bulks:
-                self.reopen(path, why)
-                self.browser.return_to_hunk((path, next(iter(sent), "")))
+        for path, reason in refusals.items():
+            verdicts = self._sent.get_hunks(path)
+            if verdicts or path in self._sent.bulks:
+                self.reopen(path, reason)
+                self.browser.return_to_hunk((path, next(iter(verdicts), "")))
 
-    def reopen(self, path: str = "", why: str = "") -> None:
+    def reopen(self, path: str = "", reason: str = "") -> None:
         """A verdict on `path` ("" = on any) was refused: it can be given again. `why` is shown."""
-        self._sent.reopen(path, why)
+        self._sent.reopen(path, reason)
         self.browser.render_header()
 
     def focus(self, scroll_visible: bool = True) -> ReviewPane:
@@ -163,10 +163,10 @@ class ReviewPane(StatePane):
         if browser.is_list_shown:
             self._resolve_row(verdict)
             return
-        diff, at = browser.get_diff(), browser.diff_view.current
-        if diff is None or (not whole_file and (at < 0 or browser.is_sent(at))):
+        diff, hunk_index = browser.get_diff(), browser.diff_view.current
+        if diff is None or (not whole_file and (hunk_index < 0 or browser.is_sent(hunk_index))):
             return
-        hunk = "" if whole_file else diff.change.hunks[at].id
+        hunk = "" if whole_file else diff.change.hunks[hunk_index].id
         ids = self._sent.list_resolvable(diff.change, verdict) if whole_file else (hunk,)
         if ids and not self._is_blocked(diff.change, verdict, hunk):
             self._send_verdict(diff.change, ids, verdict)
@@ -193,14 +193,18 @@ class ReviewPane(StatePane):
 
     def _resolve_directory(self, changes: list[Change], verdict: Verdict) -> None:
         """Give a verdict on the files of a directory, but for protected ones and accepted conflicts."""
-        chosen = [each for each in changes if not self._is_blocked(each, verdict)]
-        resolvable = {each.path: self._sent.list_resolvable(each, verdict) for each in chosen if not each.protected}
+        allowed_changes = [candidate for candidate in changes if not self._is_blocked(candidate, verdict)]
+        resolvable = {
+            candidate.path: self._sent.list_resolvable(candidate, verdict)
+            for candidate in allowed_changes
+            if not candidate.protected
+        }
         paths = tuple(path for path, ids in resolvable.items() if ids)
         for path in paths:
             self._sent.add_hunks(path, resolvable[path], verdict)
         if paths:
             self.post_message(messages.VerdictRequested(HunkResolve(path="", paths=paths, verdict=verdict)))
-        if count := sum(change.protected for change in chosen):
+        if count := sum(change.protected for change in allowed_changes):
             self.app.notify(f"{count} red: decide on each of them by itself.", markup=False)
 
     def _send_verdict(self, change: Change, ids: tuple[str, ...], verdict: Verdict, reason: str = "") -> None:
@@ -219,7 +223,7 @@ class ReviewPane(StatePane):
     def action_accept_proven(self) -> None:
         """Ask to have the tests run again, and to accept what they prove."""
         if not self.browser.is_too_early():
-            proven = [each for each in self.browser.changes if is_proven(each) and self._sent.list_unsent(each)]
+            proven = [change for change in self.browser.changes if is_proven(change) and self._sent.list_unsent(change)]
             self.post_message(messages.ProvenVerdictRequested(tuple(proven)))
 
     def action_show_proof(self) -> None:
@@ -229,7 +233,7 @@ class ReviewPane(StatePane):
     @on(DiffView.ProofClicked)
     def _on_proof_clicked(self, event: DiffView.ProofClicked) -> None:
         event.stop()
-        change = next((each for each in self.browser.changes if each.path == event.path), None)
+        change = next((candidate for candidate in self.browser.changes if candidate.path == event.path), None)
         if change is not None:
             self.post_message(messages.ProofRequested(change))
 
@@ -241,8 +245,8 @@ class ReviewPane(StatePane):
         self.post_message(messages.CommandRequested(VerdictUndo()))
 
     def action_reject_with_reason(self) -> None:
-        if here := self.browser.find_judgeable_hunk():
-            self._input_target = (here[0], here[1].id)
+        if target := self.browser.find_judgeable_hunk():
+            self._input_target = (target[0], target[1].id)
             self.query_one(ReviewInput).ask("reason")
 
     @property
@@ -250,13 +254,17 @@ class ReviewPane(StatePane):
         """The file and the line, from 1, of the current hunk; of a file in the list, its first."""
         if (change := self.browser.current_change) is None:
             return None
-        diff, at = self.browser.get_diff(), self.browser.diff_view.current
-        hunk = diff.change.hunks[at] if diff is not None and at >= 0 and not self.browser.is_list_shown else None
+        diff, hunk_index = self.browser.get_diff(), self.browser.diff_view.current
+        hunk = (
+            diff.change.hunks[hunk_index]
+            if diff is not None and hunk_index >= 0 and not self.browser.is_list_shown
+            else None
+        )
         return change.path, max(hunk.new_start, 1) if hunk else 1
 
     def action_open_file(self) -> None:
-        if (place := self.current_place) is not None:
-            self.post_message(messages.FileRequested(*place))
+        if (location := self.current_place) is not None:
+            self.post_message(messages.FileRequested(*location))
 
     # A hunk
 
@@ -265,14 +273,14 @@ class ReviewPane(StatePane):
             self.browser.diff_view.move_line_mark(step)
 
     def action_split_hunk(self) -> None:
-        if here := self.browser.find_judgeable_hunk():
+        if target := self.browser.find_judgeable_hunk():
             line = self.browser.diff_view.marked_line
-            split = HunkSplit(path=here[0], hunk=here[1].id, line=line if line > 1 else 0)
+            split = HunkSplit(path=target[0], hunk=target[1].id, line=line if line > 1 else 0)
             self.post_message(messages.CommandRequested(split))
 
     def action_edit_hunk(self) -> None:
-        if here := self.browser.find_judgeable_hunk():
-            self.post_message(messages.HunkTextRequested(here[0], here[1].id))
+        if target := self.browser.find_judgeable_hunk():
+            self.post_message(messages.HunkTextRequested(target[0], target[1].id))
 
     async def edit_hunk(self, hunk: HunkAnswer) -> None:
         view = self.browser.diff_view
@@ -290,8 +298,8 @@ class ReviewPane(StatePane):
 
     @on(HunkEditor.Closed)
     def _close_editor(self) -> None:
-        for each in (self.query_one(HunkEditor), *self.query(EditorContext)):
-            each.display = False
+        for widget in (self.query_one(HunkEditor), *self.query(EditorContext)):
+            widget.display = False
         self.browser.diff_view.display = True
         self.browser.restart_grace()
         self.focus()
@@ -300,10 +308,10 @@ class ReviewPane(StatePane):
         """Comment the hunk; where nothing waits any more, go on to the commit of what was accepted."""
         if self.browser.is_settled:
             self.post_message(messages.CommitRequested())
-        elif here := self.browser.find_judgeable_hunk():
-            self._input_target = (here[0], here[1].id)
-            said = self.browser.comments.get((here[0], here[1].id))
-            self.query_one(ReviewInput).ask("comment", said.text if said else "")
+        elif target := self.browser.find_judgeable_hunk():
+            self._input_target = (target[0], target[1].id)
+            comment = self.browser.comments.get((target[0], target[1].id))
+            self.query_one(ReviewInput).ask("comment", comment.text if comment else "")
 
     def action_send_comments(self) -> None:
         self.post_message(messages.CommentsRequested())
@@ -312,15 +320,15 @@ class ReviewPane(StatePane):
 
     def action_resolve_origin(self) -> None:
         if (change := self.browser.current_change) is not None and not self.browser.is_too_early():
-            here = self.browser.find_judgeable_hunk()
-            if change.origin is not None and here is not None and here[1].todo:
-                change = replace(change, origin=replace(change.origin, todo=here[1].todo))
+            target = self.browser.find_judgeable_hunk()
+            if change.origin is not None and target is not None and target[1].todo:
+                change = replace(change, origin=replace(change.origin, todo=target[1].todo))
             self.post_message(messages.OriginVerdictRequested(change))
 
     def action_show_todo(self) -> None:
         if (change := self.browser.current_change) is not None:
-            here = self.browser.find_judgeable_hunk()
-            self.post_message(messages.TodoRequested(change, here[1].todo if here else ""))
+            target = self.browser.find_judgeable_hunk()
+            self.post_message(messages.TodoRequested(change, target[1].todo if target else ""))
 
     def action_resolve_conflict(self) -> None:
         if (change := self.browser.current_change) is not None:
@@ -338,8 +346,8 @@ class ReviewPane(StatePane):
     @on(Input.Changed)
     def _on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        asked = self.query_one(ReviewInput)
-        if asked.display and asked.purpose == "filter":
+        review_input = self.query_one(ReviewInput)
+        if review_input.display and review_input.purpose == "filter":
             self.browser.set_filter(event.value)
 
     @on(Input.Submitted)
@@ -347,7 +355,7 @@ class ReviewPane(StatePane):
         event.stop()
         (path, hunk), purpose, text = self._input_target, self._close_input(), event.value.strip()
         if purpose == "reason":
-            change = next((each for each in self.browser.changes if each.path == path), None)
+            change = next((candidate for candidate in self.browser.changes if candidate.path == path), None)
             if change is not None:
                 self._send_verdict(change, (hunk,), "reject", text)
         elif purpose == "comment" and (text or (path, hunk) in self.browser.comments):

@@ -37,15 +37,15 @@ class Progress(Struct, frozen=True, eq=False):
         return self.accepted + self.rejected
 
 
-def measure_progress(changes: Sequence[Change], bulks: Sequence[Bulk], judged: Sequence[VerdictRecord]) -> Progress:
+def measure_progress(changes: Sequence[Change], bulks: Sequence[Bulk], records: Sequence[VerdictRecord]) -> Progress:
     """Count what waits and what was judged, as the badge and the status line count."""
     counts = {"accept": 0, "reject": 0}
-    for record in judged:
+    for record in records:
         if record.bulk is not None:
             counts[record.verdict] += record.bulk.needs_verdict
         elif not _is_other_half(record):
             counts[record.verdict] += max(len(record.hunks), 1)
-    waiting = sum(max(len(each.hunks), 1) for each in changes) + sum(each.needs_verdict for each in bulks)
+    waiting = sum(max(len(change.hunks), 1) for change in changes) + sum(bulk.needs_verdict for bulk in bulks)
     return Progress(counts["accept"], counts["reject"], waiting)
 
 
@@ -54,19 +54,19 @@ def _is_other_half(record: VerdictRecord) -> bool:
     return bool(record.moved_with) and not record.renamed_from
 
 
-def fold_judged(judged: Sequence[VerdictRecord], keymap: Mapping[str, str]) -> dict[str, list[FoldedHunk]]:
+def fold_judged(records: Sequence[VerdictRecord], keymap: Mapping[str, str]) -> dict[str, list[FoldedHunk]]:
     """Return a row for each verdict, by path and in the order of lines; the last one names the key that undoes it."""
-    found: dict[str, list[FoldedHunk]] = {}
-    for record in judged:
+    folded_hunks: dict[str, list[FoldedHunk]] = {}
+    for record in records:
         if record.bulk is not None or _is_other_half(record):
             continue
         line = record.hunks[0].new_start if record.hunks else 0
         name = format_path(record.path.rpartition("/")[2], 60)
         text = f"{_WORDS[record.verdict]} {name}{f':{line}' if line else ''}"
         text += f" · {len(record.hunks)} hunks" if len(record.hunks) > 1 else ""
-        text += f" · {format_first_key('review.undo', keymap)}" if record is judged[-1] else ""
-        found.setdefault(record.path, []).append(FoldedHunk(line, text, record.verdict == "accept"))
-    return {path: sorted(rows, key=lambda each: each.line) for path, rows in found.items()}
+        text += f" · {format_first_key('review.undo', keymap)}" if record is records[-1] else ""
+        folded_hunks.setdefault(record.path, []).append(FoldedHunk(line, text, record.verdict == "accept"))
+    return {path: sorted(rows, key=lambda row: row.line) for path, rows in folded_hunks.items()}
 
 
 def draw_meter(progress: Progress, room: int) -> list[Part]:
@@ -75,7 +75,10 @@ def draw_meter(progress: Progress, room: int) -> list[Part]:
     width = min(METER_WIDTH, room - len(" disk  shadow ") - len(count))
     if progress.total == 0 or width < METER_MIN_WIDTH:
         return [(count, "bold")] if progress.total else []
-    landed = round(width * progress.accepted / max(progress.accepted + progress.waiting, 1))
-    landed = min(max(landed, progress.accepted > 0), width - (progress.waiting > 0))
-    meter: list[Part] = [(ON_DISK * landed, "$text-success"), (IN_SHADOW * (width - landed), "$foreground 50%")]
+    accepted_width = round(width * progress.accepted / max(progress.accepted + progress.waiting, 1))
+    accepted_width = min(max(accepted_width, progress.accepted > 0), width - (progress.waiting > 0))
+    meter: list[Part] = [
+        (ON_DISK * accepted_width, "$text-success"),
+        (IN_SHADOW * (width - accepted_width), "$foreground 50%"),
+    ]
     return [(" disk ", MUTED), *meter, (" shadow ", MUTED), (count, "bold")]

@@ -28,12 +28,14 @@ class SentVerdicts:
 
     def list_unsent(self, change: Change) -> tuple[str, ...]:
         """Return the ids of the hunks without a verdict."""
-        sent = self.get_hunks(change.path)
-        return tuple(hunk.id for hunk in change.hunks if hunk.id not in sent)
+        verdicts = self.get_hunks(change.path)
+        return tuple(hunk.id for hunk in change.hunks if hunk.id not in verdicts)
 
     def list_resolvable(self, change: Change, verdict: Verdict) -> tuple[str, ...]:
         """Return the unsent hunks of a file; those in conflict only if they are rejected."""
-        return tuple(each for each in self.list_unsent(change) if verdict == "reject" or change.is_hunk_clean(each))
+        return tuple(
+            hunk_id for hunk_id in self.list_unsent(change) if verdict == "reject" or change.is_hunk_clean(hunk_id)
+        )
 
     def add_hunks(self, path: str, ids: Iterable[str], verdict: Verdict) -> None:
         self.hunks.setdefault(path, {}).update(dict.fromkeys(ids, verdict))
@@ -55,13 +57,13 @@ class SentVerdicts:
         self.refused[change.path] = ""  # the latest stands last
         return True
 
-    def reopen(self, name: str = "", why: str = "") -> None:
+    def reopen(self, name: str = "", reason: str = "") -> None:
         """Forget the verdict on a file or bulk ("" = on all): it can be given again. `why`: what it was refused for."""
-        for each in [name] if name else list(self.hunks):
-            self.hunks.pop(each, None)
+        for path in [name] if name else list(self.hunks):
+            self.hunks.pop(path, None)
         self.bulks -= {name} if name else self.bulks.copy()
-        if name and why:
-            self.refused[name] = why
+        if name and reason:
+            self.refused[name] = reason
 
     def reopen_unanswered(self) -> bool:
         """Forget what was not answered in time. True if there was any."""
@@ -70,23 +72,27 @@ class SentVerdicts:
         self.reopen()
         return True
 
-    def forget_answered(self, changes: Sequence[Change], unchanged: Iterable[str]) -> tuple[str, str]:
+    def forget_answered(self, changes: Sequence[Change], unchanged_paths: Iterable[str]) -> tuple[str, str]:
         """Drop what was answered or ran into a conflict, and reasons of files that have changed.
 
         Return path and hunk of one in conflict, else "" and "".
         """
-        kept = frozenset(unchanged)
-        self.refused = {path: why for path, why in self.refused.items() if path in kept}
+        retained_paths = frozenset(unchanged_paths)
+        self.refused = {path: reason for path, reason in self.refused.items() if path in retained_paths}
         by_path = {change.path: change for change in changes}
         conflicting = ("", "")
-        for path, sent in list(self.hunks.items()):
+        for path, verdicts in list(self.hunks.items()):
             change = by_path.get(path)
-            ids = [hunk for hunk in sent if change is not None and any(hunk == each.id for each in change.hunks)]
+            ids = [
+                hunk
+                for hunk in verdicts
+                if change is not None and any(hunk == current_hunk.id for current_hunk in change.hunks)
+            ]
             clashing = []
             if change is not None and change.conflict:
-                clashing = [hunk for hunk in ids if sent[hunk] == "accept" and not change.is_hunk_clean(hunk)]
+                clashing = [hunk for hunk in ids if verdicts[hunk] == "accept" and not change.is_hunk_clean(hunk)]
             if clashing:
                 conflicting, self.refused[path] = (path, clashing[0]), ""
-            self.hunks[path] = {hunk: sent[hunk] for hunk in ids if hunk not in clashing}
-        self.hunks = {path: left for path, left in self.hunks.items() if left}
+            self.hunks[path] = {hunk: verdicts[hunk] for hunk in ids if hunk not in clashing}
+        self.hunks = {path: remaining for path, remaining in self.hunks.items() if remaining}
         return conflicting

@@ -102,13 +102,13 @@ class ScreenContext:
         """Show a dialog and return its answer. For workers only."""
         return await self.screen.app.push_screen_wait(dialog)
 
-    def show(self, dialog: Dialog[T], then: Callable[[T | None], None] | None = None) -> None:
+    def show(self, dialog: Dialog[T], on_answer: Callable[[T | None], None] | None = None) -> None:
         """Show a dialog at once and go on; `then` gets its answer."""
-        _ = self.screen.app.push_screen(dialog, then)
+        _ = self.screen.app.push_screen(dialog, on_answer)
 
-    def confirm(self, dialog: Dialog[bool], then: Callable[[], None]) -> None:
+    def confirm(self, dialog: Dialog[bool], on_confirm: Callable[[], None]) -> None:
         """Show a question at once and go on; a yes calls `then`."""
-        self.show(dialog, lambda is_agreed: then() if is_agreed else None)
+        self.show(dialog, lambda is_agreed: on_confirm() if is_agreed else None)
 
     def find_bar(self, name: str) -> Widget | None:
         """Return the bar `#name` between conversation and prompt; None: it is not there yet."""
@@ -133,8 +133,8 @@ def in_worker(
 
     def decorate(work: Callable[Concatenate[C, P], Coroutine[Any, Any, None]]) -> Callable[Concatenate[C, P], None]:
         @wraps(work)
-        def start(self: C, /, *args: P.args, **named: P.kwargs) -> None:
-            self.context.start(partial(work, self, *args, **named), group=group, exclusive=exclusive)
+        def start(self: C, /, *args: P.args, **kwargs: P.kwargs) -> None:
+            self.context.start(partial(work, self, *args, **kwargs), group=group, exclusive=exclusive)
 
         return start
 

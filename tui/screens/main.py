@@ -84,8 +84,8 @@ class MainScreen(CurrentLayoutScreen[None]):
         yield Static(Content(TOO_SMALL_NOTICE), id="too-small")
 
     def on_mount(self) -> None:
-        if self._early is not None and (typed := self._early.take_text()):
-            self.query_one(Prompt).set_text(typed)
+        if self._early is not None and (text := self._early.take_text()):
+            self.query_one(Prompt).set_text(text)
         self._show_greeting()
         self.query_one(StatusBar).show(self.state, "starting…")
         self.screen_layout_refresh_signal.subscribe(self, self._after_layout, immediate=True)
@@ -213,8 +213,8 @@ class MainScreen(CurrentLayoutScreen[None]):
             ({"queue"}, act.prompt.show_queue),
             ({"status", "session", "review", "ask"}, act.attention.update),
         )
-        for wanted, follow in followers:
-            if topics & wanted:
+        for relevant_topics, follow in followers:
+            if topics & relevant_topics:
                 follow()
         if topics & {"queue", "ask"} or (topics & {"blocks", "review", "status"} and not self.state.is_running):
             act.guide.update()

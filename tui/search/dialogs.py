@@ -233,9 +233,9 @@ class SearchDialog(HitDialog):
 
     def action_mention(self) -> None:
         """Take the place into the prompt; at the start of what is typed, the sign is searched for."""
-        asked = self.query_one(Input)
-        if asked.has_focus and not asked.cursor_position:
-            asked.insert_text_at_cursor("@")
+        search_input = self.query_one(Input)
+        if search_input.has_focus and not search_input.cursor_position:
+            search_input.insert_text_at_cursor("@")
         else:
             super().action_mention()
 
@@ -252,22 +252,24 @@ class SearchDialog(HitDialog):
     def _start_search(self) -> None:
         start_worker(self, self._find, self.memory, group="search", exclusive=True)
 
-    async def _find(self, wanted: SearchMemory) -> None:
-        if not wanted.text.strip():
+    async def _find(self, search_memory: SearchMemory) -> None:
+        if not search_memory.text.strip():
             self._shown = None
             self.hit_list.show((), "", message=" ")
             self._show_count()
             return
-        answer = await self._search(wanted.text, wanted.kind)
-        keeps_place, self._shown = wanted == self._shown, wanted
+        answer = await self._search(search_memory.text, search_memory.kind)
+        keeps_place, self._shown = search_memory == self._shown, search_memory
         if isinstance(answer, str):
             self.hit_list.show((), "", message="The search can't be answered\n\n" + render_prose(answer))
             self.show_status("")
             return
         self._status = answer.status
-        message = self._describe_nothing(wanted.kind)
-        related = answer.related_from
-        self.hit_list.show(answer.hits, wanted.text, related_from=related, message=message, keeps_place=keeps_place)
+        message = self._describe_nothing(search_memory.kind)
+        related_from = answer.related_from
+        self.hit_list.show(
+            answer.hits, search_memory.text, related_from=related_from, message=message, keeps_place=keeps_place
+        )
         self._show_count()
         if self._opens_first:
             self.action_open()
@@ -279,10 +281,10 @@ class SearchDialog(HitDialog):
         return "\n\n".join(filter(None, ("Nothing is found", describe_progress(self._status), others)))
 
     def _show_count(self) -> None:
-        found = count("place", len(self.hit_list.hits)) if self._shown is not None else ""
+        hit_count = count("place", len(self.hit_list.hits)) if self._shown is not None else ""
         progress = describe_progress(self._status)
         is_partial = self.memory.kind == "meaning" and self._status.embedded < self._status.chunks
         share = f"{self._status.embedded / self._status.chunks:.0%} known by meaning" if is_partial else ""
         lack = describe_meaning(self._status) if self.memory.kind in {"meaning", "all"} else ""
-        text = " · ".join(filter(None, (found, progress, share, lack)))
+        text = " · ".join(filter(None, (hit_count, progress, share, lack)))
         self.show_status(text, is_problem=self._status.state in {"failed", "off"} and bool(progress))

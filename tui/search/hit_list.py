@@ -30,19 +30,19 @@ _WORD: Final = re.compile(r"\w+")
 @lru_cache(maxsize=4)
 def compile_words(query: str) -> re.Pattern[str] | None:
     """Return what finds the words of a query in a line, the whole of it first; None: it has none."""
-    words = {query.strip(), *(each for each in _WORD.findall(query) if len(each) > 1)} - {""}
-    found = "|".join(re.escape(each) for each in sorted(words, key=lambda each: (-len(each), each)))
-    return re.compile(found, re.IGNORECASE) if found else None
+    words = {query.strip(), *(word for word in _WORD.findall(query) if len(word) > 1)} - {""}
+    expression = "|".join(re.escape(word) for word in sorted(words, key=lambda word: (-len(word), word)))
+    return re.compile(expression, re.IGNORECASE) if expression else None
 
 
 def find_line(hit: SearchHit, query: str) -> tuple[int, str]:
     """Return the number and the text of the line of a place that has most of a query, the first with text if none."""
     words, lines = compile_words(query), hit.text.split("\n")
 
-    def count_words(at: int) -> int:
-        return len({each.lower() for each in words.findall(lines[at])}) if words is not None else 0
+    def count_words(index: int) -> int:
+        return len({word.lower() for word in words.findall(lines[index])}) if words is not None else 0
 
-    best = max(range(len(lines)), key=lambda at: (count_words(at), bool(lines[at].strip()), -at))
+    best = max(range(len(lines)), key=lambda index: (count_words(index), bool(lines[index].strip()), -index))
     return hit.start + best, lines[best]
 
 
@@ -78,8 +78,10 @@ class HitList(CursorView):
         before = self.current_hit
         self._related_from = related_from if related_from is not None and related_from < len(hits) else None
         self.hits, self._query, self._message = hits, query, message
-        self._lines = [find_line(each, query) for each in hits]
-        same = [at for at, each in enumerate(hits) if before and (each.path, each.start) == (before.path, before.start)]
+        self._lines = [find_line(hit, query) for hit in hits]
+        same = [
+            index for index, hit in enumerate(hits) if before and (hit.path, hit.start) == (before.path, before.start)
+        ]
         self._set_size()
         self.move_to(same[0] if same and keeps_place else 0)
 
@@ -100,10 +102,10 @@ class HitList(CursorView):
     def _set_size(self) -> None:
         self.virtual_size = Size(0, self._first_row(len(self.hits)))
 
-    def _first_row(self, at: int) -> int:
+    def _first_row(self, index: int) -> int:
         """Return the first row of a place."""
-        is_behind_rule = self._related_from is not None and at >= self._related_from
-        return at * self._height + is_behind_rule
+        is_behind_rule = self._related_from is not None and index >= self._related_from
+        return index * self._height + is_behind_rule
 
     def _locate(self, row: int) -> tuple[int, int]:
         """Return the place that a row shows and which of its rows it is; -1 = the rule before it."""
@@ -120,8 +122,8 @@ class HitList(CursorView):
     def count_rows(self) -> int:
         return self._first_row(len(self.hits)) or self.size.height
 
-    def move_to(self, at: int) -> None:
-        self.cursor = max(min(at, len(self.hits) - 1), 0)
+    def move_to(self, index: int) -> None:
+        self.cursor = max(min(index, len(self.hits) - 1), 0)
         first = self._first_row(self.cursor)
         self.reveal_rows(first - (self.cursor == self._related_from), first + self._height - 1)
         self.redraw()
@@ -132,30 +134,30 @@ class HitList(CursorView):
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
-        at, below = self._locate(offset.y + self.scroll_offset.y) if offset is not None else (len(self.hits), 0)
-        if at < len(self.hits) and below >= 0:
-            was_here = at == self.cursor
-            self.move_to(at)
+        index, below = self._locate(offset.y + self.scroll_offset.y) if offset is not None else (len(self.hits), 0)
+        if index < len(self.hits) and below >= 0:
+            was_here = index == self.cursor
+            self.move_to(index)
             if was_here:
                 self.post_message(self.Opened())
 
     # Drawing
 
     def get_row_text(self, row: int) -> str:
-        at, below = self._locate(row)
-        if at >= len(self.hits) or below < 0:
+        index, below = self._locate(row)
+        if index >= len(self.hits) or below < 0:
             return ""
-        return self._lines[at][1] if below else f"{self.hits[at].path}:{self._lines[at][0]}"
+        return self._lines[index][1] if below else f"{self.hits[index].path}:{self._lines[index][0]}"
 
     def render_row(self, row: int, width: int, shift: int) -> Strip:
         if not self.hits:
             return self.render_message(self._message, row, width)
-        at, below = self._locate(row)
+        index, below = self._locate(row)
         if below < 0:
-            return self._render_rule(width, is_first=not at)
-        base = self.resolve_style("on $primary 22%" if at == self.cursor else "")
-        bar = self.render_styled([("▌" if at == self.cursor else " ", "$primary")], base)
-        body = self._render_line(at, row, base) if below else self._render_place(at, row, base, width - 1)
+            return self._render_rule(width, is_first=not index)
+        base = self.resolve_style("on $primary 22%" if index == self.cursor else "")
+        bar = self.render_styled([("▌" if index == self.cursor else " ", "$primary")], base)
+        body = self._render_line(index, row, base) if below else self._render_place(index, row, base, width - 1)
         return Strip.join([bar, body]).adjust_cell_length(width, base.rich_style)
 
     def _render_rule(self, width: int, *, is_first: bool) -> Strip:
@@ -163,8 +165,8 @@ class HitList(CursorView):
         rule = "─" * max(width - len(words) - 3, 0)
         return self.render_styled([(f"─{words} {rule}", MUTED)], self.resolve_style("")).adjust_cell_length(width)
 
-    def _render_place(self, at: int, row: int, base: Style, width: int) -> Strip:
-        hit, line = self.hits[at], self._lines[at][0]
+    def _render_place(self, index: int, row: int, base: Style, width: int) -> Strip:
+        hit, line = self.hits[index], self._lines[index][0]
         is_narrow = width < NARROW
         kind = "" if is_narrow else f" {fit_line(hit.kind, 16)}"
         tail: list[Piece] = [("● shadow " if is_narrow else "● changed in the shadow ", "$text-warning")]
@@ -172,18 +174,18 @@ class HitList(CursorView):
         number = f":{line}"
         symbol = fit_line(hit.symbol, 24 if is_narrow else 60)
         room = width - measure_pieces([(number, ""), *tail]) - 1
-        least = min(len(hit.path), max(room // 2, 12))
-        symbol = symbol if len(symbol) + 2 <= room - least else fit_line(symbol, max(room - least - 2, 0))
+        min_width = min(len(hit.path), max(room // 2, 12))
+        symbol = symbol if len(symbol) + 2 <= room - min_width else fit_line(symbol, max(room - min_width - 2, 0))
         path = shorten_path(hit.path, max(room - len(symbol) - 2, 8))
         head: list[Piece] = [(path, "bold"), (number, MUTED), ("  ", ""), (symbol, "$text-primary")]
-        if self._height == 1 and (left := room - measure_pieces(head) - 2) > 8:
-            head += [("  ", ""), (fit_line(self._lines[at][1], left), MUTED)]
+        if self._height == 1 and (remaining_width := room - measure_pieces(head) - 2) > 8:
+            head += [("  ", ""), (fit_line(self._lines[index][1], remaining_width), MUTED)]
         gap = (" " * max(width - measure_pieces([*head, *tail]), 0), "")
         return self.render_text_pieces([*head, gap, *tail], base, row=row)
 
-    def _render_line(self, at: int, row: int, base: Style) -> Strip:
-        text = expose_text(shorten_lines(self._lines[at][1].strip(), MAX_LINE_LENGTH))
+    def _render_line(self, index: int, row: int, base: Style) -> Strip:
+        text = expose_text(shorten_lines(self._lines[index][1].strip(), MAX_LINE_LENGTH))
         words = compile_words(self._query)
         marks: list[Mark] = [(0, len(text), "$foreground 70%")]
-        marks += [(*each.span(), FOUND_STYLE) for each in (words.finditer(text) if words is not None else ())]
+        marks += [(*match.span(), FOUND_STYLE) for match in (words.finditer(text) if words is not None else ())]
         return Strip.join([self.render_styled([("  ", "")], base), self.render_text(text, base, row=row, marks=marks)])

@@ -45,31 +45,31 @@ PLACES: Final = {
 }
 
 
-def list_scopes(focused: DOMNode) -> list[str]:
+def list_scopes(focus: DOMNode) -> list[str]:
     """Return the scopes of the keys that work where the focus is: that of the place itself, then the nearest first."""
-    found: dict[str, None] = {}
-    for node in focused.ancestors_with_self:
+    candidates: dict[str, None] = {}
+    for node in focus.ancestors_with_self:
         for key in node._bindings.key_to_bindings.values():
-            found |= {each.id.partition(".")[0]: None for each in key if each.id and "." in each.id}
-    scopes = [scope for scope in found if scope in SCOPE_TITLES and scope != "app"]
-    place = next((scope for scope in scopes if scope in PLACES), "")
-    return sorted(scopes, key=lambda scope: scope != place)
+            candidates |= {binding.id.partition(".")[0]: None for binding in key if binding.id and "." in binding.id}
+    scopes = [scope for scope in candidates if scope in SCOPE_TITLES and scope != "app"]
+    main_scope = next((scope for scope in scopes if scope in PLACES), "")
+    return sorted(scopes, key=lambda scope: scope != main_scope)
 
 
-def render_keys(keymap: Mapping[str, str], width: int, here: Sequence[str] = (), words: str = "") -> Content:
+def render_keys(keymap: Mapping[str, str], width: int, local_scopes: Sequence[str] = (), words: str = "") -> Content:
     """Render one row a key while there is room for its explanation: those of the scopes `here` first, with what the
     place is for. `words`: only the keys that are told with all of them."""
-    wanted, table, parts = words.lower().split(), group_by_scope(), list[tuple[str, str]]()
-    place = next((scope for scope in here if scope in PLACES), "")
-    if place and not wanted:
-        text = PLACES[place]
-        parts += [(f"{SCOPE_TITLES[place]}\n", "bold $accent")]
+    search_words, table, parts = words.lower().split(), group_by_scope(), list[tuple[str, str]]()
+    main_scope = next((scope for scope in local_scopes if scope in PLACES), "")
+    if main_scope and not search_words:
+        text = PLACES[main_scope]
+        parts += [(f"{SCOPE_TITLES[main_scope]}\n", "bold $accent")]
         parts += [(f"{line}\n", "") for line in _wrap_text(text, width)] + [("\n", "")]
-    for scope in (*here, *(each for each in table if each not in here)):
+    for scope in (*local_scopes, *(other_scope for other_scope in table if other_scope not in local_scopes)):
         rows = [(format_keys(keymap.get(key.id, key.keys)), key) for key in table[scope]]
-        rows = [(keys, key) for keys, key in rows if _has_words(keys, key, wanted)]
+        rows = [(keys, key) for keys, key in rows if _has_words(keys, key, search_words)]
         if rows:
-            title = f"Keys: {SCOPE_TITLES[scope]}" if scope == place and not wanted else SCOPE_TITLES[scope]
+            title = f"Keys: {SCOPE_TITLES[scope]}" if scope == main_scope and not search_words else SCOPE_TITLES[scope]
             parts += [(f"{title}\n", "bold $accent"), *_render_scope(rows, width), ("\n", "")]
     return Content.assemble(*parts or [(NOTHING, "$foreground 60%")])
 
@@ -80,13 +80,13 @@ def _has_words(keys: str, key: Key, words: Sequence[str]) -> bool:
 
 
 def _render_scope(rows: Sequence[tuple[str, Key]], width: int) -> Iterator[tuple[str, str]]:
-    longest = max(len(each) for keys, _ in rows for each in keys.split(" "))
+    longest = max(len(part) for keys, _ in rows for part in keys.split(" "))
     column = max(min(max(len(keys) for keys, _ in rows), MAX_KEY_COLUMNS), longest)
     for keys, key in rows:
         parts = (_wrap_text(keys, column), _wrap_text(key.tooltip, width - column - MARGIN))
-        for named, told in zip_longest(*parts, fillvalue=""):
-            yield f"  {named:<{column}}  ", "bold"
-            yield f"{told}\n", ""
+        for key_line, tooltip_line in zip_longest(*parts, fillvalue=""):
+            yield f"  {key_line:<{column}}  ", "bold"
+            yield f"{tooltip_line}\n", ""
 
 
 def _wrap_text(text: str, width: int) -> list[str]:
@@ -99,9 +99,9 @@ class KeyHelpDialog(Dialog[None]):
     BINDINGS = get_bindings("keyhelp")
     shape = "page keyhelp"
 
-    def __init__(self, keymap: Mapping[str, str], here: Sequence[str]) -> None:
+    def __init__(self, keymap: Mapping[str, str], local_scopes: Sequence[str]) -> None:
         super().__init__("Help")
-        self._keymap, self._here = keymap, here
+        self._keymap, self._here = keymap, local_scopes
 
     def compose_body(self) -> ComposeResult:
         yield SteadyInput(placeholder="type to search", compact=True, select_on_focus=False)

@@ -39,29 +39,29 @@ class PaletteEntry(NamedTuple):
 
 def list_palette_entries(keymap: Mapping[str, str]) -> list[PaletteEntry]:
     """Return every command: those with a key in the order of the keys, then those of the prompt. Dialogs have none."""
-    found: list[PaletteEntry] = []
+    entries: list[PaletteEntry] = []
     for key in KEYS:
         if key.scope in PALETTE_SCOPES:
-            place = "" if key.scope == "app" else f"{SCOPE_TITLES[key.scope]}: "
-            how = format_keys(keymap.get(key.id, key.keys))
-            found.append(PaletteEntry(f"{place}{key.label}", how, key.tooltip, key.scope, key.action))
+            prefix = "" if key.scope == "app" else f"{SCOPE_TITLES[key.scope]}: "
+            shortcut = format_keys(keymap.get(key.id, key.keys))
+            entries.append(PaletteEntry(f"{prefix}{key.label}", shortcut, key.tooltip, key.scope, key.action))
     for slash in SLASH_COMMANDS:
-        found.append(PaletteEntry(slash.label, f"/{slash.word}", slash.argument, "app", f"{slash.action}('')"))
-    return found
+        entries.append(PaletteEntry(slash.label, f"/{slash.word}", slash.argument, "app", f"{slash.action}('')"))
+    return entries
 
 
 def search_palette(entries: Sequence[PaletteEntry], text: str, recent: Sequence[str] = ()) -> list[PaletteEntry]:
     """Return the entries that `text` finds, the best first: whole words of a name before the beginnings of words, these
     before parts of words, and a name before its explanation. Letters that are merely somewhere in this order count
     only where nothing has the words. Among equals those used last come first."""
-    last = {name: place for place, name in enumerate(recent)}
-    ranked = [
-        (rank, last.get(each.id, len(last)), each) for each in entries if (rank := rank_entry(each, text)) < _NONE
+    last = {name: index for index, name in enumerate(recent)}
+    ranking = [
+        (rank, last.get(entry.id, len(last)), entry) for entry in entries if (rank := rank_entry(entry, text)) < _NONE
     ]
-    if not ranked and len(text) > 2:
+    if not ranking and len(text) > 2:
         letters = re.compile(".*".join(map(re.escape, re.sub(r"\s", "", text.lower()))))
-        ranked = [(_NONE, 0, each) for each in entries if letters.search(each.label.lower())]
-    return [each for _, _, each in sorted(ranked, key=lambda found: found[:2])]
+        ranking = [(_NONE, 0, entry) for entry in entries if letters.search(entry.label.lower())]
+    return [entry for _, _, entry in sorted(ranking, key=lambda ranked_entry: ranked_entry[:2])]
 
 
 _NONE: Final = 9
@@ -95,15 +95,15 @@ class PaletteDialog(PickerDialog):
     shape = "palette"
 
     def __init__(self, entries: Sequence[PaletteEntry], recent: Sequence[str]) -> None:
-        super().__init__("Commands", [PickerOption(each.id, each.label, each.shortcut) for each in entries])
-        self._entries = {each.id: each for each in entries}
+        super().__init__("Commands", [PickerOption(entry.id, entry.label, entry.shortcut) for entry in entries])
+        self._entries = {entry.id: entry for entry in entries}
         self._recent = recent
         self._words: list[str] = []
 
     def select_choices(self, text: str) -> list[PickerOption]:
         self._words = text.split()
-        found = search_palette(list(self._entries.values()), text, self._recent)
-        return [PickerOption(each.id, each.label, each.shortcut) for each in found]
+        entries = search_palette(list(self._entries.values()), text, self._recent)
+        return [PickerOption(entry.id, entry.label, entry.shortcut) for entry in entries]
 
     def format_choice(self, choice: PickerOption) -> Content:
         """Format a line as wide as the list: the name, with what was searched for in it, and the key."""
@@ -112,8 +112,8 @@ class PaletteDialog(PickerDialog):
         label = fit_line(choice.label, max(width - len(keys) - 2, 8))
         line = Content.assemble(label, " " * max(width - len(label) - len(keys), 2), (keys, "$accent"))
         for word in self._words:
-            at = label.lower().find(word.lower())
-            line = line.stylize("bold underline", at, at + len(word)) if at >= 0 else line
+            start = label.lower().find(word.lower())
+            line = line.stylize("bold underline", start, start + len(word)) if start >= 0 else line
         return line
 
     def on_resize(self, event: events.Resize) -> None:

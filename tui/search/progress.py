@@ -38,20 +38,23 @@ def describe_meaning(status: IndexStatus) -> str:
     wrong with the index; "" = nothing."""
     if status.state != "ready" or not status.problem:
         return ""
-    known = f"{fit_line(status.model, 60)} knows {status.known_to_model:,} of {count('piece', status.chunks)}. "
-    return f"{known if status.model else ''}{fit_line(status.problem, 200)}"
+    coverage = f"{fit_line(status.model, 60)} knows {status.known_to_model:,} of {count('piece', status.chunks)}. "
+    return f"{coverage if status.model else ''}{fit_line(status.problem, 200)}"
 
 
 def describe_index(status: IndexStatus) -> tuple[str, str]:
     """Return what `/index` says, and what can be done about it ("" = nothing has to be)."""
     if progress := describe_progress(status):
-        said = f"{progress[0].upper()}{progress[1:]}."
+        message = f"{progress[0].upper()}{progress[1:]}."
         if status.state == "building":
-            return f"{said} Searches find what is indexed so far.", ""
-        return said, REMEDY if status.state == "failed" else ""
+            return f"{message} Searches find what is indexed so far.", ""
+        return message, REMEDY if status.state == "failed" else ""
     share = status.embedded / status.chunks if status.chunks else 1.0
-    known = "" if share >= 1.0 else f", {share:.0%} of them by meaning so far"
+    coverage = "" if share >= 1.0 else f", {share:.0%} of them by meaning so far"
     problem = f" {fit_line(status.problem, 200)}" if status.problem else ""
     if status.model:
         problem = f" {fit_line(status.model, 60)} knows {status.known_to_model:,} of them.{problem}"
-    return f"The index is ready: {count('file', status.indexed)}, {count('piece', status.chunks)}{known}.{problem}", ""
+    return (
+        f"The index is ready: {count('file', status.indexed)}, {count('piece', status.chunks)}{coverage}.{problem}",
+        "",
+    )

@@ -55,36 +55,40 @@ class HomeList(OptionList):
         super().__init__(id=id, markup=False, compact=True)
         self._now, self._sessions, self._place = now, tuple[SessionInfo, ...](), ""
 
-    def show(self, sessions: Sequence[SessionInfo], place: str) -> None:
+    def show(self, sessions: Sequence[SessionInfo], location: str) -> None:
         """Show these sessions; `place`: project, branch and model, in words."""
-        self._sessions, self._place = tuple(sessions), place
+        self._sessions, self._place = tuple(sessions), location
         self._fill()
 
     def on_resize(self) -> None:
         self._fill()
 
     def _fill(self) -> None:
-        marked = self.highlighted_option
+        marked_option = self.highlighted_option
         now = self._now if self._now is not None else int(time() * 1000)
         width = max(self.size.width - 5, 20)
         options = [Option(Content.styled(fit_line(self._place, width), "bold"), disabled=True)] if self._place else []
-        for heading, found in group_sessions(self._sessions):
+        for heading, sessions in group_sessions(self._sessions):
             options.append(Option(Content.styled(heading, "$foreground 60%"), disabled=True))
             options += [
                 Option(
-                    Content.assemble("  ", format_short(each, now, width)), id=each.id, disabled=is_unavailable(each)
+                    Content.assemble("  ", format_short(session, now, width)),
+                    id=session.id,
+                    disabled=is_unavailable(session),
                 )
-                for each in found[:RECENT]
+                for session in sessions[:RECENT]
             ]
-        runs, more = sum(map(is_quiet_run, self._sessions)), self._count_more()
-        told = [count("more session", more)] * bool(more) + [f"{count('run', runs)} of -p"] * bool(runs)
-        if told:
-            options.append(Option(Content.styled(f"  {' and '.join(told)}…", "$foreground 60%"), id=RUNS))
+        runs, hidden_count = sum(map(is_quiet_run, self._sessions)), self._count_more()
+        parts = [count("more session", hidden_count)] * bool(hidden_count) + [f"{count('run', runs)} of -p"] * bool(
+            runs
+        )
+        if parts:
+            options.append(Option(Content.styled(f"  {' and '.join(parts)}…", "$foreground 60%"), id=RUNS))
         self.set_options(options)
-        self.set_class(any(each.id for each in options), "-filled")
-        wanted = marked.id if marked is not None else None
-        at = next((index for index, each in enumerate(options) if each.id and each.id == wanted), None)
-        self.highlighted = at if self.has_focus else None
+        self.set_class(any(option.id for option in options), "-filled")
+        marked_id = marked_option.id if marked_option is not None else None
+        position = next((index for index, option in enumerate(options) if option.id and option.id == marked_id), None)
+        self.highlighted = position if self.has_focus else None
 
     def _count_more(self) -> int:
         return sum(max(len(group.sessions) - RECENT, 0) for group in group_sessions(self._sessions))
@@ -98,10 +102,10 @@ class HomeList(OptionList):
 
     def action_move(self, step: int) -> None:
         """Go to the row below or above; beyond the ends is the prompt."""
-        rows = [index for index, each in enumerate(self.options) if not each.disabled]
-        at = rows.index(self.highlighted) + step if self.highlighted in rows else 0
-        if 0 <= at < len(rows):
-            self.highlighted = rows[at]
+        rows = [index for index, option in enumerate(self.options) if not option.disabled]
+        position = rows.index(self.highlighted) + step if self.highlighted in rows else 0
+        if 0 <= position < len(rows):
+            self.highlighted = rows[position]
         else:
             self.post_message(self.Left())
 

@@ -120,43 +120,47 @@ class SessionPicker(Dialog[SessionChoice]):
 
     # The list
 
-    def _show_matches(self, marked: str = "") -> None:
+    def _show_matches(self, marked_id: str = "") -> None:
         words = self._words.casefold().split()
-        found = [each for each in self._sessions if self._is_listed(each) and matches(each, words)]
-        found = [each for each in found if words or not is_quiet_run(each)]
+        sessions = [session for session in self._sessions if self._is_listed(session) and matches(session, words)]
+        sessions = [session for session in sessions if words or not is_quiet_run(session)]
         choices = self.query_one(OptionList)
-        options = [self._build_option(each) for each in found]
+        options = [self._build_option(session) for session in sessions]
         if self._hits:
             options.append(Option(Content.styled("In what was said and done", "$foreground 60%"), disabled=True))
-        options += [Option(format_hit(each, self._now), id=f"{_HIT}{at}") for at, each in enumerate(self._hits)]
+        options += [
+            Option(format_hit(hit, self._now), id=f"{_HIT}{position}") for position, hit in enumerate(self._hits)
+        ]
         choices.set_options(options)
         choices.display = bool(options)
         none = self.query_one(".sessions--none", Static)
         runs = sum(map(is_quiet_run, self._sessions)) if not words else 0
         none.display = not options or bool(runs)
-        told = "No session has all of these words." if self._sessions else "There is no earlier session here."
-        none.update(Content(f"and {count('run', runs)} of -p: type to find them" if options else told))
-        choices.highlighted = next((index for index, each in enumerate(options) if not each.disabled), None)
-        if marked:
-            self._mark(marked)
+        message = "No session has all of these words." if self._sessions else "There is no earlier session here."
+        none.update(Content(f"and {count('run', runs)} of -p: type to find them" if options else message))
+        choices.highlighted = next((index for index, option in enumerate(options) if not option.disabled), None)
+        if marked_id:
+            self._mark(marked_id)
 
     def _is_listed(self, session: SessionInfo) -> bool:
         """False for the session of this window while there is nothing in it."""
         return session.id != self._current or bool(session.turns or session.pending)
 
     def _build_option(self, session: SessionInfo) -> Option:
-        shown = format_session(session, self._now, is_current=session.id == self._current)
-        return Option(shown, id=session.id, disabled=is_unavailable(session) and session.id != self._current)
+        content = format_session(session, self._now, is_current=session.id == self._current)
+        return Option(content, id=session.id, disabled=is_unavailable(session) and session.id != self._current)
 
     def _mark(self, session: str) -> None:
         choices = self.query_one(OptionList)
-        at = next((index for index, each in enumerate(choices.options) if each.id == session), None)
-        choices.highlighted = at if at is not None else choices.highlighted
+        position = next((index for index, option in enumerate(choices.options) if option.id == session), None)
+        choices.highlighted = position if position is not None else choices.highlighted
 
     def _find_marked(self) -> SessionInfo | None:
         """Return the session that is marked, also by a hit in it."""
         choice = self._find_choice()
-        return next((each for each in self._sessions if choice is not None and each.id == choice.session), None)
+        return next(
+            (session for session in self._sessions if choice is not None and session.id == choice.session), None
+        )
 
     def _find_choice(self) -> SessionChoice | None:
         option = self.query_one(OptionList).highlighted_option
@@ -191,9 +195,9 @@ class SessionPicker(Dialog[SessionChoice]):
                 return
             is_reading = 0 < answer.unread != unread  # what can't be read is not waited for
             unread = answer.unread
-            marked = self._find_marked()
+            marked_session = self._find_marked()
             self._hits = answer.hits
-            self._show_matches(marked.id if marked is not None else "")
+            self._show_matches(marked_session.id if marked_session is not None else "")
             if unread:
                 none = self.query_one(".sessions--none", Static)
                 none.display = True
@@ -210,7 +214,7 @@ class SessionPicker(Dialog[SessionChoice]):
             self._choose(choice)
 
     def _choose(self, choice: SessionChoice) -> None:
-        info = next((each for each in self._sessions if each.id == choice.session), None)
+        info = next((session for session in self._sessions if session.id == choice.session), None)
         if info is not None and is_unavailable(info) and info.id != self._current:
             self.app.notify(
                 f"It can't be opened here: {fit_line(info.problem or 'it is open elsewhere.')}", markup=False
@@ -242,10 +246,10 @@ class SessionPicker(Dialog[SessionChoice]):
         if (info := self._find_marked()) is not None and self._shelf is not None:
             self._ask_label("tag", info, " ".join(info.tags), "Tags, with spaces between; none takes them away")
 
-    def _ask_label(self, label: Label, info: SessionInfo, text: str, about: str) -> None:
+    def _ask_label(self, label: Label, info: SessionInfo, text: str, placeholder: str) -> None:
         self._labelled = (label, info.id)
         line = self.query_one(Input)
-        line.placeholder, line.value = about, text
+        line.placeholder, line.value = placeholder, text
         line.cursor_position = len(text)
         line.focus()
 
@@ -273,26 +277,28 @@ class SessionPicker(Dialog[SessionChoice]):
         """Ask before the marked session is deleted."""
         if (info := self._find_marked()) is None:
             return
-        waits = " and ".join(
+        pending_work = " and ".join(
             filter(
                 None, (f"{info.pending} to review" * bool(info.pending), f"{info.asked} to answer" * bool(info.asked))
             )
         )
-        about = f"{waits} would be lost with it." if waits else "Its shadow and its checkpoints go with it."
-        dialog = ConfirmDialog(f"Delete “{fit_line(info.title, 60) or info.id}”?", "delete", about=about)
+        explanation = (
+            f"{pending_work} would be lost with it." if pending_work else "Its shadow and its checkpoints go with it."
+        )
+        dialog = ConfirmDialog(f"Delete “{fit_line(info.title, 60) or info.id}”?", "delete", explanation=explanation)
         command = commands.SessionDelete(session=info.id, confirmed=True)
         _ = self.app.push_screen(dialog, lambda is_agreed: self._start_change(command) if is_agreed else None)
 
-    def _start_change(self, command: SessionChange, done: str = "") -> None:
-        start_worker(self, self._change, command, done, group="changes")
+    def _start_change(self, command: SessionChange, notice: str = "") -> None:
+        start_worker(self, self._change, command, notice, group="changes")
 
-    async def _change(self, command: SessionChange, done: str) -> None:
+    async def _change(self, command: SessionChange, notice: str) -> None:
         if self._shelf is None or not await self._shelf.change(command):
             return
-        if done:
-            self.app.notify(fit_line(done), markup=False)
+        if notice:
+            self.app.notify(fit_line(notice), markup=False)
         self._sessions = await self._shelf.load()
-        self._hits = tuple(each for each in self._hits if any(each.session == info.id for info in self._sessions))
+        self._hits = tuple(hit for hit in self._hits if any(hit.session == info.id for info in self._sessions))
         self._show_matches(command.session)
 
 

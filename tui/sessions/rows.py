@@ -37,29 +37,33 @@ def is_quiet_run(session: SessionInfo) -> bool:
 
 def group_sessions(sessions: Sequence[SessionInfo]) -> list[SessionGroup]:
     """Return what runs, what waits for the user, and the rest, each the latest first; empty groups are left out."""
-    running = tuple(each for each in sessions if each.locked)
-    waiting = tuple(each for each in sessions if not each.locked and (each.pending or each.asked))
-    recent = tuple(each for each in sessions if not (each.locked or each.pending or each.asked or is_quiet_run(each)))
+    running = tuple(session for session in sessions if session.locked)
+    waiting = tuple(session for session in sessions if not session.locked and (session.pending or session.asked))
+    recent = tuple(
+        session
+        for session in sessions
+        if not (session.locked or session.pending or session.asked or is_quiet_run(session))
+    )
     groups = (("Open elsewhere", running), ("Waiting for you", waiting), ("Recent", recent))
-    return [SessionGroup(name, found) for name, found in groups if found]
+    return [SessionGroup(name, members) for name, members in groups if members]
 
 
 def matches(session: SessionInfo, words: Sequence[str]) -> bool:
     """True if every word stands in what a list shows of the session."""
-    tags = " ".join(f"#{each}" for each in session.tags)
-    shown = f"{session.title} {session.model} {session.mode} {session.branch} {tags} {session.id}".casefold()
-    return all(word in shown for word in words)
+    tags = " ".join(f"#{tag}" for tag in session.tags)
+    text = f"{session.title} {session.model} {session.mode} {session.branch} {tags} {session.id}".casefold()
+    return all(word in text for word in words)
 
 
 def format_session(session: SessionInfo, now: int, *, is_current: bool) -> Content:
     """Return the two lines of a session in the list to choose from."""
-    what = (
+    facts = (
         count("turn", session.turns),
         fit_line(session.branch, 30),
         fit_line(shorten_model(session.model), 40),
         fit_line(session.mode, 12),
     )
-    details = " · ".join(filter(None, (format_age(now - session.updated), *what)))
+    details = " · ".join(filter(None, (format_age(now - session.updated), *facts)))
     parts = [_format_title(session, TITLE), *_format_tags(session), Content.styled(f"\n  {details}", _MUTED)]
     parts += _format_waiting(session)
     if is_current:
@@ -99,14 +103,17 @@ def _format_title(session: SessionInfo, width: int) -> Content:
 
 
 def _format_tags(session: SessionInfo) -> Iterator[Content]:
-    for each in session.tags:
-        yield Content.styled(f" #{fit_line(each, 40)}", "$text-secondary")
+    for tag in session.tags:
+        yield Content.styled(f" #{fit_line(tag, 40)}", "$text-secondary")
 
 
 def _format_waiting(session: SessionInfo, first: str = " · ") -> list[Content]:
     counts = ((session.pending, f"{session.pending} to review"), (session.asked, count("question", session.asked)))
-    said = [words for number, words in counts if number] + ["unsent text"] * session.draft
-    return [Content.styled(f"{first if not at else ' · '}{words}", "$text-warning") for at, words in enumerate(said)]
+    phrases = [words for number, words in counts if number] + ["unsent text"] * session.draft
+    return [
+        Content.styled(f"{first if not index else ' · '}{words}", "$text-warning")
+        for index, words in enumerate(phrases)
+    ]
 
 
 def format_hit(hit: TranscriptHit, now: int) -> Content:
@@ -120,8 +127,8 @@ def format_hit(hit: TranscriptHit, now: int) -> Content:
 
 
 def _mark(hit: TranscriptHit) -> Content:
-    text, parts, at = replace_hidden(hit.text), list[Content | tuple[str, str]](), 0
+    text, parts, offset = replace_hidden(hit.text), list[Content | tuple[str, str]](), 0
     for start, end in hit.marks:
-        parts += [Content(text[at:start]), (text[start:end], "bold $accent")]
-        at = end
-    return Content.assemble(*parts, text[at:])
+        parts += [Content(text[offset:start]), (text[start:end], "bold $accent")]
+        offset = end
+    return Content.assemble(*parts, text[offset:])

@@ -45,8 +45,8 @@ class EventBatches:
         self.typed_at = now
         if self.timer is None:
             return
-        since = now - self.flushed_at
-        if max(TYPING_INTERVAL / 2, FLUSH_COST_FACTOR * self.cost) <= since <= 2 * TYPING_INTERVAL:
+        elapsed = now - self.flushed_at
+        if max(TYPING_INTERVAL / 2, FLUSH_COST_FACTOR * self.cost) <= elapsed <= 2 * TYPING_INTERVAL:
             self._restart(ECHO_DURATION)
         elif not was_typing:
             self._restart(self.measure_wait(now))
@@ -87,10 +87,10 @@ class EventBatches:
     def _flush(self) -> None:
         self.timer = None
         topics, self._topics = frozenset(self._topics), set()
-        begun = time.monotonic()
+        start = time.monotonic()
         self._show(topics)
-        asyncio.get_running_loop().call_soon(self._measure, begun)
+        asyncio.get_running_loop().call_soon(self._measure, start)
 
-    def _measure(self, begun: float) -> None:
+    def _measure(self, start: float) -> None:
         self.flushed_at = time.monotonic()
-        self.cost = self.flushed_at - begun
+        self.cost = self.flushed_at - start

@@ -41,9 +41,9 @@ def show_event(view: ViewState, envelope: events.Envelope) -> Topics:
     if envelope.seq <= view.seq and not isinstance(event, events.LossyEvent):
         return NOTHING
     topics, step = _SHOWN.get(type(event), (NOTHING, None))
-    found = step(view, envelope, event) if step is not None else None
+    step_topics = step(view, envelope, event) if step is not None else None
     apply_event(view, envelope, SHARED_STEPS)
-    return topics if found is None else found
+    return topics if step_topics is None else step_topics
 
 
 def _topics(*names: Topic) -> Topics:
@@ -98,13 +98,13 @@ def _add_steer(view: ViewState, envelope: events.Envelope, event: events.TurnSte
 
 
 def _deliver_steers(view: ViewState, envelope: events.Envelope, event: events.SteerDelivered) -> Topics | None:
-    for text in [view.pending_steers[each] for each in event.ids if each in view.pending_steers]:
+    for text in [view.pending_steers[steer_id] for steer_id in event.ids if steer_id in view.pending_steers]:
         view.transcript.add_prompt("steer", envelope, text)
     return None if event.ids else NOTHING
 
 
 def _append_message(view: ViewState, envelope: events.Envelope, event: events.MessageAppended) -> Topics | None:
-    for text in [view.pending_steers[each] for each in event.steers if each in view.pending_steers]:
+    for text in [view.pending_steers[steer_id] for steer_id in event.steers if steer_id in view.pending_steers]:
         view.transcript.add_prompt("steer", envelope, text)
     is_shown = view.transcript.show_attachments(event.message)
     return None if event.steers or is_shown else NOTHING
@@ -131,8 +131,8 @@ def _touch_change(view: ViewState, _: events.Envelope, event: events.ChangePropo
 
 
 def _note_change(view: ViewState, path: str) -> None:
-    if (known := view.changes.get(path)) is not None:
-        view.note_origin(known.origin)
+    if (change := view.changes.get(path)) is not None:
+        view.note_origin(change.origin)
 
 
 def _give_verdict(view: ViewState, _: events.Envelope, event: events.VerdictGiven) -> None:
@@ -176,8 +176,8 @@ def _rewind(view: ViewState, _: events.Envelope, event: events.ConversationRewou
         return NOTHING
     view.transcript.rewind(event.checkpoint)
     view.suggestion = None
-    for each in view.checkpoints[event.checkpoint].questions:
-        view.transcript.show_answers(view.place_of(each.id).block, (), "cancelled")
+    for question in view.checkpoints[event.checkpoint].questions:
+        view.transcript.show_answers(view.place_of(question.id).block, (), "cancelled")
     return None
 
 
@@ -249,8 +249,8 @@ def _show_repair(view: ViewState, envelope: events.Envelope, event: events.Sessi
 def _show_restore(view: ViewState, envelope: events.Envelope, event: events.CheckpointRestored) -> None:
     text = "The files were as they had been: nothing was taken back."
     if count := len(event.files):
-        was, they = ("file was", "it") if count == 1 else ("files were", "they")
-        text = f"{count} {was} taken back to how {they} had been."
+        subject, they = ("file was", "it") if count == 1 else ("files were", "they")
+        text = f"{count} {subject} taken back to how {they} had been."
     view.transcript.add_notice(envelope, text, hint="/rewind takes that back")
 
 
@@ -263,8 +263,8 @@ def _end_commit(view: ViewState, envelope: events.Envelope, event: events.AnyEve
     view.commits.output = ""
     match event:
         case events.CommitMade(id=oid, branch=branch, subject=subject, files=files, problem=problem):
-            where = branch or "detached HEAD"
-            text = f"Committed {oid[:10]} on {where}: {subject} · {count('file', len(files))}"
+            head = branch or "detached HEAD"
+            text = f"Committed {oid[:10]} on {head}: {subject} · {count('file', len(files))}"
             view.transcript.add_notice(envelope, text, hint=problem, level="warning" if problem else "info")
         case events.PullRequestOpened(branch=branch, url=url):
             view.transcript.add_notice(envelope, f"Pushed {branch}", hint=url)
@@ -292,8 +292,10 @@ def _show_compaction(view: ViewState, envelope: events.Envelope, event: events.C
 
 
 def _report_findings(view: ViewState, envelope: events.Envelope, event: events.FindingsReported) -> None:
-    told = f"{count('finding', len(event.findings))} · /findings shows them" if event.findings else "nothing was found"
-    view.transcript.add_notice(envelope, f"review of {event.subject}: {told}")
+    summary = (
+        f"{count('finding', len(event.findings))} · /findings shows them" if event.findings else "nothing was found"
+    )
+    view.transcript.add_notice(envelope, f"review of {event.subject}: {summary}")
 
 
 _BLOCKS, _STATUS, _QUEUE, _DEBUG = _topics("blocks"), _topics("status"), _topics("queue"), _topics("debug")

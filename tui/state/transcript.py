@@ -63,13 +63,13 @@ class TranscriptState:
         self.add(TranscriptBlock(f"said:{envelope.seq}", "notice", envelope.turn, text=text, hint=hint, level=level))
 
     def add_error(self, envelope: events.Envelope, event: events.ErrorRaised) -> None:
-        key, told = f"said:{envelope.seq}", event.message
-        self.add(TranscriptBlock(key, "error_raised", envelope.turn, text=told, hint=event.hint, title=event.code))
+        key, message = f"said:{envelope.seq}", event.message
+        self.add(TranscriptBlock(key, "error_raised", envelope.turn, text=message, hint=event.hint, title=event.code))
 
     def show_rules(self, envelope: events.Envelope, event: events.RulesLoaded) -> Topics | None:
         """Append a notice of the notes on rules that were not shown yet."""
         notes = [f"{rule.path}: {rule.note}" for rule in event.rules if rule.note]
-        if not (fresh := [each for each in notes if each not in self.noted]):
+        if not (fresh := [note for note in notes if note not in self.noted]):
             return NOTHING
         self.noted.update(fresh)
         self.add_notice(envelope, "\n".join(fresh), level="warning")
@@ -84,8 +84,8 @@ class TranscriptState:
         last = self.blocks[-1] if self.blocks else None
         if last is None or last.kind not in {"error", "error_raised", "notice"}:
             return False
-        told = (last.document.content if last.document else last.text) or ""
-        return bool(told) and message.startswith(told)
+        content = (last.document.content if last.document else last.text) or ""
+        return bool(content) and message.startswith(content)
 
     # Documents and calls.
 
@@ -108,8 +108,8 @@ class TranscriptState:
         """Put the whole document in place of what was streamed. The row of a call says why it failed."""
         document, kind = event.document, str(event.document.__struct_config__.tag)
         if isinstance(document, ErrorDocument) and document.metadata.tool_call_id:
-            if begun := self.by_key.get(document.id):
-                self.drop(begun)
+            if open_block := self.by_key.get(document.id):
+                self.drop(open_block)
             return
         block = self.by_key.get(document.id) or self.add(TranscriptBlock(document.id, kind, envelope.turn))
         block.kind, block.document, block.live, block.output = kind, document, "", ""
@@ -121,16 +121,16 @@ class TranscriptState:
 
     def _fold_edit(self, block: TranscriptBlock, document: FileEditDocument) -> None:
         """Make one row of two edits of one file, unless the conversation can be taken back to between them."""
-        at = next((index for index in range(len(self.blocks) - 1, 0, -1) if self.blocks[index] is block), 0)
-        before = self.blocks[at - 1] if at else None
-        edited = before.document if before is not None and before.turn == block.turn else None
-        if before is None or not isinstance(edited, FileEditDocument):
+        position = next((index for index in range(len(self.blocks) - 1, 0, -1) if self.blocks[index] is block), 0)
+        before = self.blocks[position - 1] if position else None
+        earlier_edit = before.document if before is not None and before.turn == block.turn else None
+        if before is None or not isinstance(earlier_edit, FileEditDocument):
             return
-        if _find_edited_path(edited) != _find_edited_path(document) or not _find_edited_path(document):
+        if _find_edited_path(earlier_edit) != _find_edited_path(document) or not _find_edited_path(document):
             return
-        if any(count >= at for branch, count in self.checkpoints.values() if branch == len(self.left)):
+        if any(count >= position for branch, count in self.checkpoints.values() if branch == len(self.left)):
             return
-        block.folded = (*before.folded, edited)
+        block.folded = (*before.folded, earlier_edit)
         self.drop(before)
 
     def start_call(self, _: events.Envelope, event: events.ToolRequested) -> None:
@@ -174,7 +174,7 @@ class TranscriptState:
 
     def mark_todos(self, path: str, todos: Sequence[Todo]) -> bool:
         """Give every card of a plan the statuses that its todos have now. Returns whether one has changed."""
-        status, changed = {todo.id: todo.status for todo in todos}, False
+        status, is_changed = {todo.id: todo.status for todo in todos}, False
         for block in self.blocks if path else ():
             card = block.document
             if not isinstance(card, PlanDocument) or card.metadata.path != path:
@@ -183,8 +183,8 @@ class TranscriptState:
             if now != card.metadata.todos:
                 block.document = replace(card, metadata=replace(card.metadata, todos=now))
                 block.revision += 1
-                changed = True
-        return changed
+                is_changed = True
+        return is_changed
 
     # Turns.
 
@@ -221,7 +221,7 @@ class TranscriptState:
         key = f"sub:{envelope.seq}"
         if event.call in self.calls:  # its row says all that the call's would
             call = self.by_key.get(self.calls.pop(event.call))
-            self.blocks[:] = [each for each in self.blocks if each is not call]
+            self.blocks[:] = [transcript_block for transcript_block in self.blocks if transcript_block is not call]
         subject = event.todo or " · ".join(filter(None, dict.fromkeys((event.agent, event.title))))
         block = TranscriptBlock(key, "subagent", envelope.turn, title=event.title, subject=subject, status="running")
         self.subagents[event.id] = self.add(block)
@@ -261,8 +261,8 @@ class TranscriptState:
         """Show what a candidate changed, and how the command ended that all are checked by."""
         if (block := self.subagents.get(event.id)) is None:
             return NOTHING
-        checked = "" if event.check is None else "passed" if event.check.has_passed else "check failed"
-        block.summary = ", ".join(filter(None, (_format_files(len(event.files)) or "nothing changed", checked)))
+        check_result = "" if event.check is None else "passed" if event.check.has_passed else "check failed"
+        block.summary = ", ".join(filter(None, (_format_files(len(event.files)) or "nothing changed", check_result)))
         block.revision += 1
         return None
 

@@ -120,8 +120,8 @@ class ViewState(SessionState):
         """Take in how far the check is that is run again."""
         if event.command != self.verifying:
             self.verifying, self.verifying_line = event.command, ""
-        printed = [line for line in event.text.splitlines() if line.strip()]
-        self.verifying_line = printed[-1] if printed else self.verifying_line
+        lines = [line for line in event.text.splitlines() if line.strip()]
+        self.verifying_line = lines[-1] if lines else self.verifying_line
 
     @property
     def blocks(self) -> list[TranscriptBlock]:
@@ -135,7 +135,7 @@ class ViewState(SessionState):
     @property
     def start_notices(self) -> list[str]:
         """Notices that came before the conversation began."""
-        return [] if self.has_begun else [f"{each.text} {each.hint}".strip() for each in self.blocks]
+        return [] if self.has_begun else [f"{block.text} {block.hint}".strip() for block in self.blocks]
 
     @property
     def is_running(self) -> bool:
@@ -160,8 +160,10 @@ class ViewState(SessionState):
     def awaited_question(self) -> events.QuestionAsked | None:
         """The question that the running turn waits for."""
         turn = self.current_turn
-        waits = (each for each in self.questions.values() if turn and self.place_of(each.id).turn == turn.id)
-        return next(waits, None)
+        questions = (
+            question for question in self.questions.values() if turn and self.place_of(question.id).turn == turn.id
+        )
+        return next(questions, None)
 
     @property
     def open_question(self) -> events.QuestionAsked | None:
@@ -176,8 +178,8 @@ class ViewState(SessionState):
     @property
     def bulks(self) -> tuple[Bulk, ...]:
         """The bulks that hold anything but caches: what is judged file by file has left its bulk."""
-        found = [each for each in self.review.bulks if not each.is_cache]
-        return tuple(each for each in found if each.files or each.deleted or each.needs_verdict or each.conflict)
+        candidates = [bulk for bulk in self.review.bulks if not bulk.is_cache]
+        return tuple(bulk for bulk in candidates if bulk.files or bulk.deleted or bulk.needs_verdict or bulk.conflict)
 
     @property
     def comments(self) -> dict[tuple[str, str], Comment]:
@@ -188,12 +190,14 @@ class ViewState(SessionState):
     def pending_hunk_count(self) -> int:
         """Number of hunks and bulks that wait for a verdict."""
         hunks = sum(max(len(change.hunks), 1) for change in list_changes(self.changes))
-        return hunks + sum(each.needs_verdict for each in self.bulks)
+        return hunks + sum(bulk.needs_verdict for bulk in self.bulks)
 
     @property
     def judged(self) -> tuple[VerdictRecord, ...]:
         """The verdicts of this review that stand, in the order given."""
-        return tuple(each for each in self.review.verdicts if each.id in self.review_verdicts and not each.settled)
+        return tuple(
+            verdict for verdict in self.review.verdicts if verdict.id in self.review_verdicts and not verdict.settled
+        )
 
     @property
     def can_commit(self) -> bool:
@@ -201,9 +205,11 @@ class ViewState(SessionState):
         return bool(self.branch and self._list_committable() - self.refused_edits)
 
     def _list_committable(self) -> set[str]:
-        accepted = (each for each in self.review.verdicts if each.verdict == "accept" and not each.settled)
-        changed = (each.id for each in accepted if each.bulk is None and each.base_before != each.base_after)
-        return set(changed) - self.review.committed
+        verdicts = (verdict for verdict in self.review.verdicts if verdict.verdict == "accept" and not verdict.settled)
+        changed_ids = (
+            verdict.id for verdict in verdicts if verdict.bulk is None and verdict.base_before != verdict.base_after
+        )
+        return set(changed_ids) - self.review.committed
 
     def note_refused_commit(self) -> None:
         """Offer no commit of what is accepted by now: it was asked for, and nothing of it can be committed."""
@@ -237,10 +243,10 @@ class ViewState(SessionState):
 
     def list_prompts_after(self, seq: int) -> list[str]:
         """Return the user's prompts and messages after that event."""
-        said = (block for block in self.blocks if block.kind in {"prompt", "steer"})
-        told = [block.text for block in said if int(block.key.split(":")[1]) > seq]
-        queued = [text for key, text in self.pending_steers.items() if self.steering.seqs.get(key, 0) > seq]
-        return [*told, *queued, *(text for text, at in self.steering.returned if at > seq)]
+        prompt_blocks = (block for block in self.blocks if block.kind in {"prompt", "steer"})
+        sent_texts = [block.text for block in prompt_blocks if int(block.key.split(":")[1]) > seq]
+        queued_texts = [text for key, text in self.pending_steers.items() if self.steering.seqs.get(key, 0) > seq]
+        return [*sent_texts, *queued_texts, *(text for text, steer_seq in self.steering.returned if steer_seq > seq)]
 
     def place_of(self, question: str) -> QuestionPlace:
         """Return the place of a question, by its id; an empty one if it is not known."""

@@ -63,8 +63,8 @@ def detect_capabilities(environment: Mapping[str, str] = os.environ, encoding: s
 
 
 def _says(environment: Mapping[str, str], name: str, word: str) -> bool:
-    told = environment.get(name, "")
-    return bool(told) and word.lower() in told.lower()
+    value = environment.get(name, "")
+    return bool(value) and word.lower() in value.lower()
 
 
 def _detect_depth(environment: Mapping[str, str]) -> ColorDepth:
@@ -92,9 +92,9 @@ def _is_unicode(encoding: str) -> bool:
         return False
 
 
-def _read_background(told: str) -> bool | None:
+def _read_background(value: str) -> bool | None:
     """Return True for a dark background of COLORFGBG, such as "15;0" or "0;default;15"."""
-    last = told.rpartition(";")[2]
+    last = value.rpartition(";")[2]
     if not last.isdecimal() or int(last) > 15:
         return None
     return int(last) < 7 or int(last) == 8
@@ -106,11 +106,11 @@ def detect_multiplexer(environment: Mapping[str, str] = os.environ) -> Multiplex
     return "screen" if environment.get("STY") else ""
 
 
-async def find_real_depth(found: TerminalCapabilities) -> ColorDepth:
+async def find_real_depth(capabilities: TerminalCapabilities) -> ColorDepth:
     """Return how many colours there are behind tmux, which hands the promise of the terminal outside on and keeps it
     only where it knows of it; elsewhere what was found."""
-    if found.multiplexer != "tmux" or found.depth != "truecolor":
-        return found.depth
+    if capabilities.multiplexer != "tmux" or capabilities.depth != "truecolor":
+        return capabilities.depth
     import asyncio  # which the first frame does without
 
     try:
@@ -121,8 +121,8 @@ async def find_real_depth(found: TerminalCapabilities) -> ColorDepth:
             stderr=asyncio.subprocess.DEVNULL,
         )
         async with asyncio.timeout(TMUX_TIMEOUT):
-            told, _ = await process.communicate()
+            output, _ = await process.communicate()
     except (OSError, TimeoutError):
-        return found.depth
-    features = told.decode("utf-8", "replace").strip().split(",")
+        return capabilities.depth
+    features = output.decode("utf-8", "replace").strip().split(",")
     return "truecolor" if "RGB" in features or not any(features) else "256"

@@ -50,19 +50,19 @@ class CopyReport(NamedTuple):
 def find_copy_tools(
     environment: Mapping[str, str] = os.environ,
     platform: str = sys.platform,
-    which: Callable[[str], str | None] = shutil.which,
+    find_executable: Callable[[str], str | None] = shutil.which,
 ) -> list[CopyTool]:
     """Find the tools at hand: tmux's, and one of the desktop's."""
-    known = (*_TOOLS, _APPLE) if platform == "darwin" else _TOOLS
-    found = [
-        each
-        for each in known
-        if (not each.variables or any(map(environment.get, each.variables))) and which(each.command[0])
+    candidates = (*_TOOLS, _APPLE) if platform == "darwin" else _TOOLS
+    tools = [
+        tool
+        for tool in candidates
+        if (not tool.variables or any(map(environment.get, tool.variables))) and find_executable(tool.command[0])
     ]
-    for alike in _ALIKE:
-        same = [each for each in found if each.name in alike]
-        found = [each for each in found if each not in same[1:]]
-    return found
+    for equivalents in _ALIKE:
+        same = [tool for tool in tools if tool.name in equivalents]
+        tools = [tool for tool in tools if tool not in same[1:]]
+    return tools
 
 
 async def copy_text(text: str, write: Callable[[str], None] | None, tools: list[CopyTool] | None = None) -> CopyReport:
@@ -73,8 +73,8 @@ async def copy_text(text: str, write: Callable[[str], None] | None, tools: list[
         write(sequence)
         taken_by.append("the terminal")
     tools = find_copy_tools() if tools is None else tools
-    done = await asyncio.gather(*(_run(tool, text) for tool in tools))
-    taken_by += [tool.name for tool, is_done in zip(tools, done, strict=True) if is_done]
+    results = await asyncio.gather(*(_run(tool, text) for tool in tools))
+    taken_by += [tool.name for tool, is_done in zip(tools, results, strict=True) if is_done]
     if taken_by:
         return CopyReport(tuple(taken_by))
     too_long = "It is too long for the terminal. " if write is not None and not sequence else ""

@@ -81,8 +81,8 @@ class TerminalDriver(LinuxDriver):
     """A driver that ends the app when its terminal is gone, where Textual's own would read nothing for ever. It goes on
     with an `early` terminal, which has the first frame and the first keys."""
 
-    def __init__(self, app: Any, *, early: EarlyTerminal | None = None, **more: Any) -> None:
-        super().__init__(app, **more)
+    def __init__(self, app: Any, *, early: EarlyTerminal | None = None, **kwargs: Any) -> None:
+        super().__init__(app, **kwargs)
         self._early = early  # until the terminal is ours
         self._file: Any = TerminalOutput(self._file, self._exit_app)
         self._parser = InputParser()
@@ -191,11 +191,11 @@ class TerminalDriver(LinuxDriver):
 
     def _process_first_keys(self) -> None:
         """Process what was typed before the screen was there, key by key as by hand, and as struck at its time."""
-        for at, data, is_command in self._early.take_keys(self.exit_event) if self._early is not None else ():
-            self._process(self._parser.feed(data), at)
+        for timestamp, data, is_command in self._early.take_keys(self.exit_event) if self._early is not None else ():
+            self._process(self._parser.feed(data), timestamp)
             if is_command:  # letters that follow at once would overtake it, or be one with it
                 self.exit_event.wait(SEQUENCE_GAP if data == b"\x1b" else COMMAND_PAUSE)
-                self._process(self._parser.tick(), at)
+                self._process(self._parser.tick(), timestamp)
 
     def _read_input(self) -> bool:
         """Read and process what is there. False at the end of the input."""
@@ -206,9 +206,9 @@ class TerminalDriver(LinuxDriver):
         self._process(self._parser.feed(data))
         return bool(data)
 
-    def _process(self, messages: Iterable[Message], at: float | None = None) -> None:
+    def _process(self, messages: Iterable[Message], timestamp: float | None = None) -> None:
         for message in messages:
-            message.time = message.time if at is None else at
+            message.time = message.time if timestamp is None else timestamp
             self.process_message(message)
 
     def stop_application_mode(self) -> None:

@@ -82,26 +82,26 @@ class TypedText:
         self._unfinished = ""
         self._fed_at = float("-inf")
 
-    def feed(self, data: bytes, at: float) -> None:
+    def feed(self, data: bytes, timestamp: float) -> None:
         """Take what was typed at a moment."""
-        if self._unfinished == _ESCAPE and at - self._fed_at > SEQUENCE_GAP:
+        if self._unfinished == _ESCAPE and timestamp - self._fed_at > SEQUENCE_GAP:
             self._unfinished, self._has_other_keys = "", True
             self.kept.append(KeptKeys(self._fed_at, _ESCAPE.encode(), is_command=True))
-        typed = self._unfinished + self._decoder.decode(data)
+        text = self._unfinished + self._decoder.decode(data)
         self._unfinished = ""
-        for found in _TOKEN.finditer(typed):
-            if found["unfinished"]:
-                self._unfinished = found["unfinished"]
+        for match in _TOKEN.finditer(text):
+            if match["unfinished"]:
+                self._unfinished = match["unfinished"]
             else:
-                self._take(found, at)
-        self._fed_at = at
+                self._take(match, timestamp)
+        self._fed_at = timestamp
 
-    def _take(self, found: re.Match[str], at: float) -> None:
-        token, letter, paste = found.group(), found["letter"], found["paste"]
+    def _take(self, match: re.Match[str], timestamp: float) -> None:
+        token, letter, paste = match.group(), match["letter"], match["paste"]
         self.is_interrupted = self.is_interrupted or letter == _INTERRUPT
         is_text = letter is not None and letter.isprintable()
-        if found["answer"] or self._has_other_keys:
-            self._keep(token, at, is_command=not found["answer"] and not is_text)
+        if match["answer"] or self._has_other_keys:
+            self._keep(token, timestamp, is_command=not match["answer"] and not is_text)
         elif letter in {"\x7f", "\x08"}:
             self.text = self.text[:-1]
         elif is_text:
@@ -110,10 +110,10 @@ class TypedText:
             self.text += paste
         else:
             self._has_other_keys = True
-            self._keep(token, at, is_command=True)
+            self._keep(token, timestamp, is_command=True)
 
-    def _keep(self, token: str, at: float, *, is_command: bool) -> None:
-        self.kept.append(KeptKeys(at, token.encode("utf-8", "surrogateescape"), is_command))
+    def _keep(self, token: str, timestamp: float, *, is_command: bool) -> None:
+        self.kept.append(KeptKeys(timestamp, token.encode("utf-8", "surrogateescape"), is_command))
 
     def end(self) -> None:
         """Keep what is unfinished as well: the rest of it goes to the driver."""
@@ -210,9 +210,9 @@ class EarlyTerminal:
         """Let the driver have the keys: there is a widget that they are for."""
         self._released.set()
 
-    def take_keys(self, ended: threading.Event) -> list[KeptKeys]:
+    def take_keys(self, exit_event: threading.Event) -> list[KeptKeys]:
         """Wait until they are released, or something `ended` before. Return what was typed and is not in the text."""
-        while not self._released.wait(SEQUENCE_GAP) and not ended.is_set():
+        while not self._released.wait(SEQUENCE_GAP) and not exit_event.is_set():
             continue
         self._stop_reading()
         return self._typed.kept
@@ -233,13 +233,13 @@ class EarlyTerminal:
             if not data:
                 os.kill(os.getpid(), signal.SIGHUP)
                 return
-            shown = self._typed.text
+            previous_text = self._typed.text
             self._typed.feed(data.replace(b"\n", b"\r") if was_cooked else data, monotonic())
             was_cooked = False
             if self._typed.is_interrupted:
                 os.kill(os.getpid(), signal.SIGINT)
                 return
-            if self._typed.text != shown:
+            if self._typed.text != previous_text:
                 _write(self._frame.render_prompt(self._typed.text))
 
 

@@ -37,19 +37,19 @@ class ExitSignals:
         """Leave the keys of the terminal to a program that has it, for which the loop stands still. What others send
         meanwhile counts afterwards."""
         loop = asyncio.get_running_loop()
-        received: list[int] = []
+        signal_numbers: list[int] = []
         for number in (*_OF_KEYS, *_OF_OTHERS):
             loop.remove_signal_handler(number)
             # A function, since what is ignored here would be ignored in that program, too.
             signal.signal(
-                number, (lambda *_: None) if number in _OF_KEYS else (lambda other, _: received.append(other))
+                number, (lambda *_: None) if number in _OF_KEYS else (lambda other, _: signal_numbers.append(other))
             )
         signal.set_wakeup_fd(-1)  # or the loop would find the signals when it runs again
         try:
             yield
         finally:
             self.install()
-            for other in received:
+            for other in signal_numbers:
                 loop.call_soon(self._end, other)
 
     def _end(self, number: int) -> None:

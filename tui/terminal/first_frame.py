@@ -66,19 +66,22 @@ class FirstFrame:
 
     def render(self) -> str:
         """Return the whole frame, for a screen of which nothing is known."""
-        looks, written = self._looks, []
+        looks, parts = self._looks, []
         room = self._rows - PROMPT_ROWS - 1  # the status bar
         greeting = self._list_greeting()[:room] if self._is_empty else []
         for y in range(self._rows):
             row = greeting[y] if y < len(greeting) else []
             length = sum(len(text) for text, _ in row)
-            written.append(f"\x1b[{y + 1};1H" + self._style([*row, (" " * (self._columns - length), looks.blank)]))
-        return "".join(written) + self.render_prompt("")
+            parts.append(f"\x1b[{y + 1};1H" + self._style([*row, (" " * (self._columns - length), looks.blank)]))
+        return "".join(parts) + self.render_prompt("")
 
     def _list_greeting(self) -> list[list[tuple[str, str]]]:
         looks, margin = self._looks, ("  ", self._looks.blank)
         promise = textwrap.wrap(PROMISE, self._columns - 4)
-        keys = [[margin, (f"{each.key:<{KEY_WIDTH}}", looks.key), (each.what, looks.muted)] for each in FIRST_KEYS]
+        keys = [
+            [margin, (f"{first_key.key:<{KEY_WIDTH}}", looks.key), (first_key.what, looks.muted)]
+            for first_key in FIRST_KEYS
+        ]
         head = [[], [margin, (HEADLINE, looks.strong)], *([margin, (line, looks.muted)] for line in promise), []]
         return [*head, *keys]
 
@@ -88,13 +91,13 @@ class FirstFrame:
         bare = self._style([(" " * self._columns, looks.field)])
         room = self._columns - 3  # the edge and a blank on either side
         if text:
-            shown = fit_cells(text, room - 1)
-            inside = [(shown, looks.written), (" ", looks.cursor)]
-            length = count_cells(shown) + 1
+            visible_text = fit_cells(text, room - 1)
+            inside = [(visible_text, looks.written), (" ", looks.cursor)]
+            length = count_cells(visible_text) + 1
         else:
-            shown = self._placeholder[: room - 1]
-            inside = [(shown[:1], looks.cursor), (shown[1:], looks.placeholder)]
-            length = len(shown)
+            visible_text = self._placeholder[: room - 1]
+            inside = [(visible_text[:1], looks.cursor), (visible_text[1:], looks.placeholder)]
+            length = len(visible_text)
         row = [(self._edge, looks.edge), (" ", looks.field), *inside, (" " * (room - length + 1), looks.field)]
         lines = (bare, self._style(row), bare)
         return "".join(f"\x1b[{y};1H{line}" for y, line in enumerate(lines, first))
@@ -113,10 +116,10 @@ def build_first_frame(
     if columns < MIN_COLUMNS or rows < MIN_ROWS:
         return None
     screen_mode, variant = SCREEN_MODES[mode], "light" if capabilities.is_dark is False else "dark"
-    known = next((name for name in (theme, f"{theme}-{variant}") if name in PALETTES), "")
-    looks = build_looks(capabilities, known or f"{FAMILY}-{variant}", screen_mode.accent)
+    theme_name = next((name for name in (theme, f"{theme}-{variant}") if name in PALETTES), "")
+    looks = build_looks(capabilities, theme_name or f"{FAMILY}-{variant}", screen_mode.accent)
     edge = EDGE[capabilities.has_unicode]
-    theme = theme if known else ""
+    theme = theme if theme_name else ""
     return FirstFrame(size, looks, mode=screen_mode, edge=edge, theme=theme, is_empty=is_empty)
 
 
@@ -148,13 +151,13 @@ def build_looks(capabilities: TerminalCapabilities, name: str, accent: Accent) -
 
 def _build_named_looks(accent: Accent, *, is_light: bool, has_colors: bool) -> Looks:
     """Return looks on the background that the terminal has."""
-    key, edge = (f"{_NAMED[each][is_light]};49" if has_colors else "39;49" for each in ("primary", accent))
+    key, edge = (f"{_NAMED[role][is_light]};49" if has_colors else "39;49" for role in ("primary", accent))
     plain, dim = "39;49", "2;39;49"
     return Looks(plain, f"1;{plain}", dim, key, plain, edge, plain, dim, f"7;{plain}")
 
 
 def _read(color: str) -> _Color:
-    red, green, blue = (int(color[at : at + 2], 16) for at in (1, 3, 5))
+    red, green, blue = (int(color[start : start + 2], 16) for start in (1, 3, 5))
     return red, green, blue
 
 
@@ -174,7 +177,7 @@ def _format_color(color: _Color, *, is_indexed: bool) -> str:
 
 def count_cells(text: str) -> int:
     """Return the columns that a text takes."""
-    return sum(0 if combining(each) else 2 if east_asian_width(each) in "WF" else 1 for each in text)
+    return sum(0 if combining(character) else 2 if east_asian_width(character) in "WF" else 1 for character in text)
 
 
 def fit_cells(text: str, columns: int) -> str:

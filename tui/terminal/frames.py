@@ -55,9 +55,9 @@ class RowCompositor(Compositor):
             return
         rows = Region(0, crop.y, self.size.width, crop.height)
         for widget, (region, clip) in self.visible_widgets.items():
-            drawn = region.intersection(clip).intersection(rows)
-            if drawn and crop.overlaps(drawn):
-                yield region, drawn, widget.render_lines(drawn.translate(-region.offset))
+            visible_region = region.intersection(clip).intersection(rows)
+            if visible_region and crop.overlaps(visible_region):
+                yield region, visible_region, widget.render_lines(visible_region.translate(-region.offset))
 
 
 @dataclass(slots=True)
@@ -86,8 +86,8 @@ class FrameDiff:
 
 
 class _FullFrame(CompositorUpdate):
-    def __init__(self, shown: FrameDiff, update: LayoutUpdate) -> None:
-        self._frame, self._update = shown, update
+    def __init__(self, frame_diff: FrameDiff, update: LayoutUpdate) -> None:
+        self._frame, self._update = frame_diff, update
 
     def render_segments(self, console: Console) -> str:
         """Render everything, and start a new comparison."""
@@ -105,49 +105,49 @@ class _FullFrame(CompositorUpdate):
 
 
 class _PartialFrame(CompositorUpdate):
-    def __init__(self, shown: FrameDiff, update: ChopsUpdate) -> None:
-        self._frame, self._update = shown, update
+    def __init__(self, frame_diff: FrameDiff, update: ChopsUpdate) -> None:
+        self._frame, self._update = frame_diff, update
 
     def render_segments(self, console: Console) -> str:
         """Render the moves and parts that make the rows look as wanted."""
         rows = self._frame.rows
-        wanted, pieces = self._render_rows(console)
-        parts = {y for y, row in wanted.items() if row.keys() != self._update.chops[y].keys()}
-        changed = _find_longest_run(sorted(y for y, row in wanted.items() if row != rows.get(y)))
-        changed = changed if parts.isdisjoint(changed) else []
-        move = _find_best_move(rows, wanted, changed) if len(changed) >= MIN_MOVED_ROWS else None
-        written = []
+        target_rows, pieces = self._render_rows(console)
+        parts = {y for y, row in target_rows.items() if row.keys() != self._update.chops[y].keys()}
+        changed_rows = _find_longest_run(sorted(y for y, row in target_rows.items() if row != rows.get(y)))
+        changed_rows = changed_rows if parts.isdisjoint(changed_rows) else []
+        move = _find_best_move(rows, target_rows, changed_rows) if len(changed_rows) >= MIN_MOVED_ROWS else None
+        output = []
         if move is not None:
-            written.append(move.sequence)
-            wanted = {y: wanted.get(y) or rows[y] for y in range(move.first, move.last + 1)} | wanted
+            output.append(move.sequence)
+            target_rows = {y: target_rows.get(y) or rows[y] for y in range(move.first, move.last + 1)} | target_rows
             rows.update(move.apply_to(rows))
-        for y in sorted(wanted):
-            written += _diff_row(y, rows.pop(y, {}), wanted[y])
+        for y in sorted(target_rows):
+            output += _diff_row(y, rows.pop(y, {}), target_rows[y])
             if y not in parts:
-                rows[y] = wanted[y]
-        return "".join([*written, *pieces])
+                rows[y] = target_rows[y]
+        return "".join([*output, *pieces])
 
     def _render_rows(self, console: Console) -> tuple[dict[int, FrameRow], list[str]]:
         """Return the rows as they are to be, and the parts of rows that were cut and are written as they are."""
-        wanted: dict[int, FrameRow] = {}
+        target_rows: dict[int, FrameRow] = {}
         pieces: list[str] = []
         for y, first, last in self._update.spans:
             chops = self._update.chops[y]
-            row = wanted.get(y)
+            row = target_rows.get(y)
             if row is None:
-                known = self._frame.rows.get(y, {})
-                row = dict(known) if known.keys() == chops.keys() else FrameRow()
+                previous_row = self._frame.rows.get(y, {})
+                row = dict(previous_row) if previous_row.keys() == chops.keys() else FrameRow()
             for end, (x, strip) in zip(self._update.chop_ends[y], chops.items(), strict=False):
                 if strip is None or x >= last or end <= first:
                     continue
                 if first <= x < last and end <= last:
                     row[x] = render_strip(strip, x, console)
                 else:
-                    cropped = strip.crop(0, min(end, last) - x)
-                    pieces.append(_format_cursor_move(x, y) + render_strip(cropped, x, console))
+                    part = strip.crop(0, min(end, last) - x)
+                    pieces.append(_format_cursor_move(x, y) + render_strip(part, x, console))
                     row.pop(x, None)
-            wanted[y] = row
-        return wanted, pieces
+            target_rows[y] = row
+        return target_rows, pieces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,25 +175,25 @@ def render_strip(strip: Strip, x: int, console: Console) -> str:
     text = strip.text
     if text.isascii() or not _UNSURE.search(text):
         return strip.render(console)
-    written, at = [], 0
-    for found in _UNSURE.finditer(text):
-        start, end = (x + cell_len(text[:edge]) for edge in found.span())
-        letters = _slice(strip, *found.span())
+    parts, offset = [], 0
+    for match in _UNSURE.finditer(text):
+        start, end = (x + cell_len(text[:edge]) for edge in match.span())
+        letters = _slice(strip, *match.span())
         blank = [Segment(" " * (end - start), letters[0].style)]  # the letters may turn out to be narrower
-        written += [_render(_slice(strip, at, found.start()), console), _render(blank, console)]
-        written += [f"\x1b[{start + 1}G", _render(letters, console), f"\x1b[{end + 1}G"]
-        at = found.end()
-    return "".join([*written, _render(_slice(strip, at, len(text)), console)])
+        parts += [_render(_slice(strip, offset, match.start()), console), _render(blank, console)]
+        parts += [f"\x1b[{start + 1}G", _render(letters, console), f"\x1b[{end + 1}G"]
+        offset = match.end()
+    return "".join([*parts, _render(_slice(strip, offset, len(text)), console)])
 
 
 def _slice(strip: Strip, start: int, end: int) -> list[Segment]:
     """Return the characters [start, end) of a strip."""
-    found, at = [], 0
+    segments, offset = [], 0
     for text, style, _ in strip:
-        if part := text[max(start - at, 0) : max(end - at, 0)]:
-            found.append(Segment(part, style))
-        at += len(text)
-    return found
+        if part := text[max(start - offset, 0) : max(end - offset, 0)]:
+            segments.append(Segment(part, style))
+        offset += len(text)
+    return segments
 
 
 def _render(segments: list[Segment], console: Console) -> str:
@@ -212,10 +212,10 @@ def _count_changed(before: FrameRow, after: FrameRow) -> int:
     return sum(len(text) for x, text in after.items() if before.get(x) != text)
 
 
-def _find_longest_run(changed: list[int]) -> list[int]:
+def _find_longest_run(changed_rows: list[int]) -> list[int]:
     """Return the longest part of the rows that has no large gap."""
     runs: list[list[int]] = [[]]
-    for y in changed:
+    for y in changed_rows:
         if runs[-1] and y - runs[-1][-1] > MAX_GAP + 1:
             runs.append([])
         runs[-1].append(y)
@@ -223,23 +223,23 @@ def _find_longest_run(changed: list[int]) -> list[int]:
 
 
 def _find_best_move(
-    rows: Mapping[int, FrameRow], wanted: Mapping[int, FrameRow], changed: list[int]
+    rows: Mapping[int, FrameRow], target_rows: Mapping[int, FrameRow], changed_rows: list[int]
 ) -> _RowMove | None:
     """Find the move after which the least is left to write; None if writing alone is as short."""
-    first, last = changed[0], changed[-1]
+    first, last = changed_rows[0], changed_rows[-1]
     inside = range(first, last + 1)
-    if any(not rows.get(y) or (y in wanted and wanted[y].keys() != rows[y].keys()) for y in inside):
+    if any(not rows.get(y) or (y in target_rows and target_rows[y].keys() != rows[y].keys()) for y in inside):
         return None
-    target = {y: wanted.get(y, rows[y]) for y in inside}
-    alone = least = sum(_count_changed(rows[y], target[y]) for y in changed)
+    target = {y: target_rows.get(y, rows[y]) for y in inside}
+    alone = min_size = sum(_count_changed(rows[y], target[y]) for y in changed_rows)
     best = None
     reach = min(MAX_SHIFT, len(inside) - 1)
-    for by in [sign * distance for distance in range(1, reach + 1) for sign in (1, -1)]:
-        move = _RowMove(first=first, last=last, by=by)
-        moved = move.apply_to(rows)
-        size = len(move.sequence) + sum(_count_changed(moved[y], target[y]) for y in inside)
-        if size < least:
-            best, least = move, size
+    for shift in [sign * distance for distance in range(1, reach + 1) for sign in (1, -1)]:
+        move = _RowMove(first=first, last=last, by=shift)
+        moved_rows = move.apply_to(rows)
+        size = len(move.sequence) + sum(_count_changed(moved_rows[y], target[y]) for y in inside)
+        if size < min_size:
+            best, min_size = move, size
             if size * GOOD_ENOUGH_FACTOR < alone:
                 break
     return best

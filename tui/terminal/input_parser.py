@@ -63,14 +63,14 @@ class OpenPaste:
 
     def take(self, text: str) -> int | None:
         """Take a piece. Return where in it the paste ends, behind its marker; None: it goes on."""
-        joined = self.marker + text
-        end = joined.find(BRACKETED_PASTE_END)
+        buffer = self.marker + text
+        end = buffer.find(BRACKETED_PASTE_END)
         if end < 0:
-            marker = next((start for start in _MARKER_STARTS if joined.endswith(start)), "")
-            self._pieces.append(joined.removesuffix(marker))
+            marker = next((start for start in _MARKER_STARTS if buffer.endswith(start)), "")
+            self._pieces.append(buffer.removesuffix(marker))
             self.marker = marker
             return None
-        self._pieces.append(joined[:end])
+        self._pieces.append(buffer[:end])
         return end + len(BRACKETED_PASTE_END) - len(self.marker)
 
     def build(self, *, is_whole: bool) -> Iterator[Message]:
@@ -112,17 +112,17 @@ class InputParser:
             yield from self._read(self._join(self._decode(b"", is_final=True), now))
         if now < self._waits_until:
             return
-        held, self._held = self._held, ""
+        pending_text, self._held = self._held, ""
         if self._paste is not None:
             paste, self._paste = self._paste, None
             self._given_up, self._gave_up_at, self._paste_cut_at = paste.marker, now, now
             yield from paste.build(is_whole=False)
-        elif held.endswith(ESCAPE):
+        elif pending_text.endswith(ESCAPE):
             self._given_up, self._gave_up_at = ESCAPE, now
             yield from _strike_escape()
-        elif _LONE.fullmatch(held):
-            self._given_up, self._gave_up_at = held, now
-            yield from read_alt_key(self._parser, held[1])
+        elif _LONE.fullmatch(pending_text):
+            self._given_up, self._gave_up_at = pending_text, now
+            yield from read_alt_key(self._parser, pending_text[1])
 
     def _decode(self, data: bytes, *, is_final: bool = False) -> str:
         text = self._decoder.decode(data, is_final)
@@ -136,27 +136,27 @@ class InputParser:
 
     def _join(self, text: str, now: float, *, is_struck: bool = False) -> str:
         """Return a piece of the input together with what came before it and belongs to it."""
-        held, given_up, self._held, self._given_up = self._held, self._given_up, "", ""
-        if is_struck and text.isprintable() and not held.endswith(ESCAPE) and re.match(_STRING, held):
+        pending_text, given_up, self._held, self._given_up = self._held, self._given_up, "", ""
+        if is_struck and text.isprintable() and not pending_text.endswith(ESCAPE) and re.match(_STRING, pending_text):
             return text  # somebody has gone on typing, so there was no answer
         if given_up and now - self._gave_up_at < LATE_TIMEOUT and len(text) > 1 and _LATE_REST.match(given_up + text):
             return given_up + text
         if self._paste is None and now - self._paste_cut_at < LATE_TIMEOUT and _is_rest_of_paste(text):
             self._paste = OpenPaste(is_rest=True)
-        return held + text
+        return pending_text + text
 
     def _read(self, text: str) -> Iterator[Message]:
-        at = 0
-        while at < len(text):
+        offset = 0
+        while offset < len(text):
             if self._paste is not None:
-                end = self._paste.take(text[at:])
+                end = self._paste.take(text[offset:])
                 if end is None:
                     return
                 paste, self._paste, self._paste_cut_at = self._paste, None, float("-inf")
-                at += end
+                offset += end
                 yield from paste.build(is_whole=True)
-            elif token := _TOKEN.match(text, at):
-                at = token.end()
+            elif token := _TOKEN.match(text, offset):
+                offset = token.end()
                 yield from self._take(token.lastgroup or "", token.group())
 
     def _take(self, kind: str, token: str) -> Iterable[Message]:

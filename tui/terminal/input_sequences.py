@@ -120,8 +120,8 @@ def _split_fields(fields: str, end: str) -> KeyFields | None:
         return None
     bits = int(modifiers or 1) - 1
     is_cursor_report = end == "R" and ";" in fields and not bits
-    written = ":".join(part for part in text.split(":") if _is_code(part) and chr(int(part)).isprintable())
-    return KeyFields(int(code), bits, written, end) if 0 <= bits < MODIFIERS and not is_cursor_report else None
+    printable_text = ":".join(part for part in text.split(":") if _is_code(part) and chr(int(part)).isprintable())
+    return KeyFields(int(code), bits, printable_text, end) if 0 <= bits < MODIFIERS and not is_cursor_report else None
 
 
 def _is_code(field: str) -> bool:

@@ -20,17 +20,17 @@ from tui.terminal.input_parser import InputParser
 class PageDriver(WebDriver):
     """A driver that ends the app when its page is gone, where Textual's own would wait for ever."""
 
-    def __init__(self, app: Any, **more: Any) -> None:
-        super().__init__(app, **more)
+    def __init__(self, app: Any, **kwargs: Any) -> None:
+        super().__init__(app, **kwargs)
         self._is_gone = False
         self._write: Any = self._write_all
 
     def _write_all(self, data: bytes) -> None:
         """Write a packet whole; a pipe takes a part of a large one."""
-        left = memoryview(data)
-        while left and not self._is_gone:
+        remainder = memoryview(data)
+        while remainder and not self._is_gone:
             try:
-                left = left[os.write(self.fileno, left) :]
+                remainder = remainder[os.write(self.fileno, remainder) :]
             except OSError:
                 self._exit_app()
 

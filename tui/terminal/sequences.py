@@ -28,7 +28,7 @@ _PROGRESS: Final[dict[ProgressState, str]] = {"none": "0;0", "busy": "3;0", "wai
 
 def clean_line(text: str, length: int) -> str:
     """Return foreign text as it may stand in a sequence: printable, on one line."""
-    return "".join(each for each in fit_line(text, length) if each.isprintable())
+    return "".join(character for character in fit_line(text, length) if character.isprintable())
 
 
 def format_title(text: str) -> str:
@@ -45,19 +45,19 @@ def format_notification(form: NotificationForm, title: str, body: str, capabilit
     itself, so there the bell is rung as well: it marks the window."""
     multiplexer = capabilities.multiplexer
     title, body = clean_line(title, MAX_TITLE), clean_line(body, MAX_BODY)
-    chosen = (capabilities.form or "bell") if form == "auto" else form
-    match chosen:
+    resolved_form = (capabilities.form or "bell") if form == "auto" else form
+    match resolved_form:
         case "off":
             return ""
         case "bell":
             return BELL
         case "osc9":
-            told = f"\x1b]9;{title}: {body}{BELL}"
+            sequence = f"\x1b]9;{title}: {body}{BELL}"
         case "osc777":
-            told = f"\x1b]777;notify;{title.replace(';', ',')};{body}{BELL}"
+            sequence = f"\x1b]777;notify;{title.replace(';', ',')};{body}{BELL}"
         case _:
-            told = f"\x1b]99;i=agent-tui:d=0;{title}{BELL}\x1b]99;i=agent-tui:p=body;{body}{BELL}"
-    return wrap_sequence(told, multiplexer) + (BELL if multiplexer and form == "auto" else "")
+            sequence = f"\x1b]99;i=agent-tui:d=0;{title}{BELL}\x1b]99;i=agent-tui:p=body;{body}{BELL}"
+    return wrap_sequence(sequence, multiplexer) + (BELL if multiplexer and form == "auto" else "")
 
 
 def format_clipboard(text: str, multiplexer: Multiplexer = "") -> str:

@@ -62,9 +62,9 @@ class Appearance:
         """Choose a theme by its name, or that of a family."""
         self._theme = theme
 
-    def resolve(self, known: Collection[str]) -> str:
+    def resolve(self, theme_names: Collection[str]) -> str:
         """Return the theme to be shown, "" = none has the name that was chosen."""
-        return resolve_theme(self._theme, known, is_dark=self.is_dark)
+        return resolve_theme(self._theme, theme_names, is_dark=self.is_dark)
 
     def set_depth(self, depth: ColorDepth) -> None:
         self.depth = depth
@@ -83,30 +83,32 @@ class Appearance:
 
     def complete(self, variables: Mapping[str, str], *, is_dark: bool) -> dict[str, str]:
         """Return the variables of the theme that is shown with those that it lacks, and make the filter for it."""
-        completed = complete_variables(variables, is_dark=is_dark, is_indexed=self.is_indexed) | self._syntax
+        full_variables = complete_variables(variables, is_dark=is_dark, is_indexed=self.is_indexed) | self._syntax
         needs_filter = self.depth != "truecolor" or bool(self._glyphs)
-        self._filter = TerminalFilter(self.depth, completed, self._glyphs, is_dark=is_dark) if needs_filter else None
-        return completed
+        self._filter = (
+            TerminalFilter(self.depth, full_variables, self._glyphs, is_dark=is_dark) if needs_filter else None
+        )
+        return full_variables
 
     def list_filters(self, filters: Sequence[LineFilter]) -> list[LineFilter]:
         """Return the filters of the app with ours in the place of Textual's for NO_COLOR, which makes greys."""
-        kept = [each for each in filters if not isinstance(each, Monochrome | NoColor)]
-        return kept if self._filter is None else [*kept, self._filter]
+        line_filters = [line_filter for line_filter in filters if not isinstance(line_filter, Monochrome | NoColor)]
+        return line_filters if self._filter is None else [*line_filters, self._filter]
 
 
 class ThemedApp(App[R]):
     """An app with our themes and variables. `appearance` is what was chosen; `show_appearance` shows it."""
 
-    def __init__(self, **more: Any) -> None:
+    def __init__(self, **kwargs: Any) -> None:
         self.capabilities = detect_capabilities(os.environ, getattr(sys.__stderr__, "encoding", "") or "utf-8")
         self.appearance = Appearance(self.capabilities)
         self._shown: tuple[object, ...] = ("",)
-        super().__init__(**more)
+        super().__init__(**kwargs)
 
     def show_appearance(self) -> bool:
         """Show what the appearance says by now. False: there is no theme of the name that was chosen."""
-        for each in self.appearance.build_themes():
-            self.register_theme(each)
+        for built_theme in self.appearance.build_themes():
+            self.register_theme(built_theme)
         theme = self.appearance.resolve(self.available_themes)
         before, self._shown = self._shown, (theme or self.theme, *self.appearance.signature)
         self.theme = theme or self.theme

@@ -68,23 +68,23 @@ def _build_theme(name: str, *, is_indexed: bool) -> Theme:
     return Theme(name=name, accent=primary, dark=name.endswith("dark"), variables=variables, **roles)
 
 
-def resolve_theme(name: str, known: Collection[str], *, is_dark: bool) -> str:
+def resolve_theme(name: str, theme_names: Collection[str], *, is_dark: bool) -> str:
     """Return the theme that a name of the user's stands for, "" = there is none. "" is our own."""
     name = name or DEFAULT_FAMILY
     full = f"{name}-{'dark' if is_dark else 'light'}"
-    return name if name in known else full if full in known else ""
+    return name if name in theme_names else full if full in theme_names else ""
 
 
 def complete_variables(variables: Mapping[str, str], *, is_dark: bool, is_indexed: bool) -> dict[str, str]:
     """Return the variables of a theme with those of changed lines, of the marked row and of code, which Textual's do
     not have."""
-    made = _make_indexed_changes(is_dark=is_dark) if is_indexed else _blend_changes(variables)
-    made |= {name: variables[role] for name, role in _SYNTAX_COLORS.items()}
+    colors = _make_indexed_changes(is_dark=is_dark) if is_indexed else _blend_changes(variables)
+    colors |= {name: variables[role] for name, role in _SYNTAX_COLORS.items()}
     comment = Color.parse(variables["foreground"])
-    made["syntax-comment"] = variables["foreground"] if comment.ansi else comment.with_alpha(_COMMENT_ALPHA).css
+    colors["syntax-comment"] = variables["foreground"] if comment.ansi else comment.with_alpha(_COMMENT_ALPHA).css
     primary = Color.parse(variables["primary"])
-    made[MARKED_ROW] = variables["primary"] if primary.ansi else primary.with_alpha(_MARKED_ALPHA).css
-    return {**made, **variables}
+    colors[MARKED_ROW] = variables["primary"] if primary.ansi else primary.with_alpha(_MARKED_ALPHA).css
+    return {**colors, **variables}
 
 
 def _make_indexed_changes(*, is_dark: bool) -> dict[str, str]:
@@ -92,16 +92,16 @@ def _make_indexed_changes(*, is_dark: bool) -> dict[str, str]:
 
 
 def _blend_changes(variables: Mapping[str, str]) -> dict[str, str]:
-    made: dict[str, str] = {}
+    colors: dict[str, str] = {}
     background = Color.parse(variables["background"])
     for kind, role, share in (("added", "success", 0.38), ("removed", "error", 0.42)):
         if background.ansi is not None:  # a theme of the terminal's own colours, which can't be mixed
-            made |= {f"{kind}-line": variables["background"], f"{kind}-word": variables[role]}
+            colors |= {f"{kind}-line": variables["background"], f"{kind}-word": variables[role]}
             continue
         line = background.blend(Color.parse(variables[f"{role}-muted"]), 0.55, alpha=1)
-        made[f"{kind}-line"] = line.css
-        made[f"{kind}-word"] = line.blend(Color.parse(variables[role]), share, alpha=1).css
-    return made
+        colors[f"{kind}-line"] = line.css
+        colors[f"{kind}-word"] = line.blend(Color.parse(variables[role]), share, alpha=1).css
+    return colors
 
 
 def read_pygments_style(name: str) -> dict[str, str] | None:

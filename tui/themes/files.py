@@ -35,7 +35,7 @@ class ThemeFiles(NamedTuple):
     problems: tuple[str, ...] = ()
 
 
-def read_theme_files(directory: Path, known: Mapping[str, Theme]) -> ThemeFiles:
+def read_theme_files(directory: Path, base_themes: Mapping[str, Theme]) -> ThemeFiles:
     """Read the files of a directory; one that is not there is empty. `known` are the themes that a file can be based
     on, the user's own are not among them. Blocks: for a thread."""
     themes: list[Theme] = []
@@ -50,10 +50,10 @@ def read_theme_files(directory: Path, known: Mapping[str, Theme]) -> ThemeFiles:
         except (OSError, ValueError) as fault:
             problems.append(f"{file}: {fault}")
             continue
-        wrong = [f"{file}: {mistake}" for mistake in _find_mistakes(file.stem, table, known)]
+        wrong = [f"{file}: {mistake}" for mistake in _find_mistakes(file.stem, table, base_themes)]
         problems += wrong
         if not wrong:
-            themes.append(_build(file.stem, table, known[str(table.get("base", DEFAULT_THEME))]))
+            themes.append(_build(file.stem, table, base_themes[str(table.get("base", DEFAULT_THEME))]))
     return ThemeFiles(tuple(themes), tuple(problems))
 
 
@@ -66,23 +66,23 @@ def _load(file: Path) -> dict[str, Any]:
         raise ValueError("it is nested too deep.") from None
 
 
-def _find_mistakes(name: str, table: Mapping[str, Any], known: Mapping[str, Theme]) -> list[str]:
+def _find_mistakes(name: str, table: Mapping[str, Any], base_themes: Mapping[str, Theme]) -> list[str]:
     base = table.get("base", DEFAULT_THEME)
-    found = [] if _NAME.fullmatch(name) else ["a theme's name has letters, digits, - and _ only: rename the file."]
-    if name in known:
-        found.append(f"{name} is the name of a theme already: rename the file.")
-    if not isinstance(base, str) or base not in known:
-        found.append(f"base: there is no theme {base!r}.")
+    mistakes = [] if _NAME.fullmatch(name) else ["a theme's name has letters, digits, - and _ only: rename the file."]
+    if name in base_themes:
+        mistakes.append(f"{name} is the name of a theme already: rename the file.")
+    if not isinstance(base, str) or base not in base_themes:
+        mistakes.append(f"base: there is no theme {base!r}.")
     for key, value in table.items():
         if key in {"base", "dark"}:
             continue
         if key not in _ROLES:
-            found.append(f"{key}: no such role; there are {', '.join(_ROLES)}, and base, dark.")
+            mistakes.append(f"{key}: no such role; there are {', '.join(_ROLES)}, and base, dark.")
         elif not _is_color(value):
-            found.append(f"{key}: {value!r} is no colour; write #rrggbb.")
+            mistakes.append(f"{key}: {value!r} is no colour; write #rrggbb.")
     if not isinstance(table.get("dark", True), bool):
-        found.append("dark: true or false.")
-    return found
+        mistakes.append("dark: true or false.")
+    return mistakes
 
 
 def _is_color(value: object) -> bool:
@@ -97,7 +97,9 @@ def _build(name: str, table: Mapping[str, Any], base: Theme) -> Theme:
     roles = {role: table.get(role) or getattr(base, role) for role in (*BASE_ROLES, "accent")}
     extra = {role: table[role] for role in _EXTRA_ROLES if role in table}
     primary = str(roles["primary"])
-    taken = {role: color for role, color in base.variables.items() if role != MARKED_ROW or "primary" not in table}
-    own = {"footer-key-foreground": primary, "input-selection-background": f"{primary} 30%"}
+    base_variables = {
+        role: color for role, color in base.variables.items() if role != MARKED_ROW or "primary" not in table
+    }
+    own_variables = {"footer-key-foreground": primary, "input-selection-background": f"{primary} 30%"}
     dark = bool(table.get("dark", base.dark))
-    return Theme(name=name, dark=dark, variables={**taken, **own, **extra}, **roles)
+    return Theme(name=name, dark=dark, variables={**base_variables, **own_variables, **extra}, **roles)

@@ -114,17 +114,17 @@ class TerminalFilter(LineFilter):
     def _find(self, style: Style) -> Style:
         """Convert a style once for all that differ only in where on the screen they stand, which is nearly all."""
         key = (style.color, style.bgcolor, style._attributes, style._set_attributes)
-        found = self._styles.get(key)
-        if found is None:
+        cached_style = self._styles.get(key)
+        if cached_style is None:
             if len(self._styles) >= MAX_STYLES:
                 self._styles.clear()
-            found = self._styles[key] = self._convert(style.clear_meta_and_links())
-            Strip.render_ansi(found, COLOR_SYSTEMS["truecolor"])  # which it keeps, and its copies have
+            cached_style = self._styles[key] = self._convert(style.clear_meta_and_links())
+            Strip.render_ansi(cached_style, COLOR_SYSTEMS["truecolor"])  # which it keeps, and its copies have
         if style._meta is None and style._link is None:
-            return found
-        placed = found.copy()
-        placed._meta, placed._link, placed._link_id = style._meta, style._link, style._link_id
-        return placed
+            return cached_style
+        linked_style = cached_style.copy()
+        linked_style._meta, linked_style._link, linked_style._link_id = style._meta, style._link, style._link_id
+        return linked_style
 
     def _convert_to_indexed(self, style: Style) -> Style:
         ink, ground = _get_triplet(style.color), _get_triplet(style.bgcolor)
@@ -246,5 +246,5 @@ def _find_ink(hue: int) -> int:
 def find_nearest(color: Color, *, greys: bool = False) -> int:
     """Return the number of the colour 16 to 255 that looks most like this one; with `greys`, of those without hue."""
     numbers = (16, 231, *range(232, 256)) if greys else range(16, 256)
-    wanted = _to_lab(color)
-    return min(numbers, key=lambda number: _measure(wanted, _to_lab(_read(format_indexed(number)))))
+    target = _to_lab(color)
+    return min(numbers, key=lambda number: _measure(target, _to_lab(_read(format_indexed(number)))))

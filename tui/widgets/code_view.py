@@ -45,13 +45,13 @@ class CodeView(RowView):
         """Return the syntax colours of a line as far as known; a missing chunk is requested."""
         if painting is None or index < 0:
             return ()
-        found = painting.get_spans(index)
-        if found is None:
+        spans = painting.get_spans(index)
+        if spans is None:
             self._pending_chunks[painting, painting.find_chunk(index)] = None
             if not self._is_highlighting:
                 self._is_highlighting = True
                 start_worker(self, self._highlight_pending, group="highlight", exit_on_error=False)
-        return found or ()
+        return spans or ()
 
     def cancel_highlighting(self) -> None:
         self._pending_chunks.clear()
@@ -80,13 +80,13 @@ class CodeView(RowView):
     def clip_line(self, code: Strip, style: Style, *, shift: int, room: int) -> Strip:
         """Return the visible part of a line, with a mark at each edge behind which it goes on."""
         width, base = code.cell_length, style.rich_style
-        shown = code.crop_extend(shift, shift + room, base)
+        strip = code.crop_extend(shift, shift + room, base)
         mark = style + self.app.stylesheet.parse_style("bold $accent")
         if room > 2 and width > shift + room:
-            shown = Strip.join([shown.crop(0, room - 1), self.render_pieces([("›", mark)])])
+            strip = Strip.join([strip.crop(0, room - 1), self.render_pieces([("›", mark)])])
         if room > 2 and shift and width:
-            shown = Strip.join([self.render_pieces([("‹", mark)]), shown.crop(1, room)])
-        return shown.adjust_cell_length(room, base)
+            strip = Strip.join([self.render_pieces([("‹", mark)]), strip.crop(1, room)])
+        return strip.adjust_cell_length(room, base)
 
     def action_shift(self, step: int) -> None:
         self.scroll_to(x=self.scroll_offset.x + step * max(self.get_line_width() // 2, 8), animate=False)
@@ -96,6 +96,6 @@ class CodeView(RowView):
 
     def action_line_end(self) -> None:
         top = self.scroll_offset.y
-        seen = range(top, min(top + self.size.height, self.count_rows()))
-        widest = max((measure_text(self.get_row_text(row)) for row in seen), default=0)
+        visible_rows = range(top, min(top + self.size.height, self.count_rows()))
+        widest = max((measure_text(self.get_row_text(row)) for row in visible_rows), default=0)
         self.scroll_to(x=max(widest + 2 - self.get_line_width(), 0), animate=False)

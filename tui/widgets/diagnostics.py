@@ -30,25 +30,27 @@ MAX_MESSAGE: Final = 400  # characters
 MAX_PER_LINE: Final = 3
 
 
-def group_by_line(found: Sequence[Diagnostic]) -> dict[int, list[Diagnostic]]:
+def group_by_line(diagnostics: Sequence[Diagnostic]) -> dict[int, list[Diagnostic]]:
     """Return the diagnostics by line, 0 = of the whole file; those of a line with the worst first."""
     ranks = list(SEVERITY_SIGNS)
     by_line: dict[int, list[Diagnostic]] = {}
-    for each in sorted(found, key=lambda each: (each.line, ranks.index(each.severity), each.column)):
-        by_line.setdefault(max(each.line, 0), []).append(each)
+    for diagnostic in sorted(
+        diagnostics, key=lambda diagnostic: (diagnostic.line, ranks.index(diagnostic.severity), diagnostic.column)
+    ):
+        by_line.setdefault(max(diagnostic.line, 0), []).append(diagnostic)
     return by_line
 
 
 def format_diagnostic(diagnostic: Diagnostic) -> str:
     """Format a diagnostic on one line: its message, its code and who says so."""
-    said = " ".join(filter(None, (fit_line(diagnostic.source, 20), fit_line(diagnostic.code, 40))))
+    origin = " ".join(filter(None, (fit_line(diagnostic.source, 20), fit_line(diagnostic.code, 40))))
     message = fit_line(diagnostic.message, MAX_MESSAGE) or "no message"
-    return f"{message}  ({said})" if said else message
+    return f"{message}  ({origin})" if origin else message
 
 
-def count_severities(found: Iterable[Diagnostic]) -> tuple[int, int]:
+def count_severities(diagnostics: Iterable[Diagnostic]) -> tuple[int, int]:
     """Return the number of errors and of warnings."""
-    severities = [each.severity for each in found]
+    severities = [diagnostic.severity for diagnostic in diagnostics]
     return severities.count("error"), severities.count("warning")
 
 
@@ -61,8 +63,8 @@ def count_reported(report: DiagnosticsReported) -> tuple[int, int]:
 def build_diagnostic_badges(report: DiagnosticsReported | None) -> list[Piece]:
     """Return the badges of a file: its new errors and warnings."""
     errors, warnings = count_reported(report) if report is not None else (0, 0)
-    found = [(f" ✗ {count('error', errors)} ", "bold $text-error")] if errors else []
-    return found + ([(f" ! {count('warning', warnings)} ", "bold $text-warning")] if warnings else [])
+    badges = [(f" ✗ {count('error', errors)} ", "bold $text-error")] if errors else []
+    return badges + ([(f" ! {count('warning', warnings)} ", "bold $text-warning")] if warnings else [])
 
 
 def describe_hunk(report: DiagnosticsReported | None, hunk: Hunk) -> Piece:
@@ -70,22 +72,22 @@ def describe_hunk(report: DiagnosticsReported | None, hunk: Hunk) -> Piece:
     if report is None:
         return "", ""
     inside = range(hunk.new_start, hunk.new_start + max(hunk.new_lines, 1))
-    errors, warnings = count_severities(each for each in report.diagnostics if each.line in inside)
+    errors, warnings = count_severities(diagnostic for diagnostic in report.diagnostics if diagnostic.line in inside)
     if errors:
         return f" ✗ {count('new error', errors)}", "bold $text-error"
     if warnings:
         return f" ! {count('new warning', warnings)}", "bold $text-warning"
-    if not report.sources or any(each.severity == "error" for each in report.diagnostics):
+    if not report.sources or any(diagnostic.severity == "error" for diagnostic in report.diagnostics):
         return "", ""
     return f" ✓ 0 new errors ({fit_line(', '.join(report.sources), 24)})", "$text-success"
 
 
 def summarize_diagnostics(diagnostics: DiagnosticReports) -> dict[str, Piece]:
     """Return the sign and the number of what is worst in each file; files without errors and warnings are left out."""
-    found: dict[str, Piece] = {}
+    summaries: dict[str, Piece] = {}
     for path, report in diagnostics.items():
         errors, warnings = count_reported(report)
         if errors or warnings:
             sign, style = SEVERITY_SIGNS["error" if errors else "warning"]
-            found[path] = (f"{sign}{min(errors or warnings, 999)}", style)
-    return found
+            summaries[path] = (f"{sign}{min(errors or warnings, 999)}", style)
+    return summaries

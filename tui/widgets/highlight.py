@@ -80,7 +80,7 @@ def _restore_signs(line: str) -> str:
 
 def _split_chunks(count: int, breaks: Iterable[int]) -> tuple[list[int], list[int]]:
     """Return for each chunk the first line that may be lexed before it, and its own first line."""
-    edges = sorted({0, count, *(each for each in breaks if 0 < each < count)})
+    edges = sorted({0, count, *(edge for edge in breaks if 0 < edge < count)})
     chunks = [(low, start) for low, high in pairwise(edges) for start in range(low, high, CHUNK_LINES)] or [(0, 0)]
     return [low for low, _ in chunks], [start for _, start in chunks]
 
@@ -109,21 +109,21 @@ def _find_lexer(language: str, path: str) -> Any:
 
 
 def _lex_lines(lexer: Any, lines: Sequence[str]) -> list[list[Span]]:
-    found: list[list[Span]] = [[]]
+    line_spans: list[list[Span]] = [[]]
     column = 0
     try:
         for token, text in lexer.get_tokens("\n".join(lines)):
             role = _find_role(token)
             for index, part in enumerate(text.split("\n")):
                 if index:
-                    found.append([])
+                    line_spans.append([])
                     column = 0
                 if role and part.strip():
-                    _append_span(found[-1], (column, column + len(part), role))
+                    _append_span(line_spans[-1], (column, column + len(part), role))
                 column += len(part)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
         pass  # a lexer that stumbles over this text leaves the rest of it plain
-    return found
+    return line_spans
 
 
 def _append_span(spans: list[Span], span: Span) -> None:

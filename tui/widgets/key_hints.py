@@ -35,18 +35,18 @@ class KeyHints(Widget):
         super().__init__(id=id, classes=classes)
         self._hints, self._kept, self._most_rows = tuple(hints), tuple[Hint, ...](), 0
 
-    def show(self, hints: Iterable[Hint], *, kept: Iterable[Hint] = (), most_rows: int = 0) -> None:
-        shown = (tuple(hints), tuple(kept), most_rows)
-        if shown != (self._hints, self._kept, self._most_rows):
-            self._hints, self._kept, self._most_rows = shown
+    def show(self, hints: Iterable[Hint], *, fixed_hints: Iterable[Hint] = (), most_rows: int = 0) -> None:
+        state = (tuple(hints), tuple(fixed_hints), most_rows)
+        if state != (self._hints, self._kept, self._most_rows):
+            self._hints, self._kept, self._most_rows = state
             self.refresh(layout=True)
 
     def _arrange(self, width: int) -> list[Content]:
-        keymap, hints, kept = get_keymap(self.app), self._hints, self._kept
-        rows = arrange_hints((*hints, *kept), keymap, width)
+        keymap, hints, fixed_hints = get_keymap(self.app), self._hints, self._kept
+        rows = arrange_hints((*hints, *fixed_hints), keymap, width)
         while 0 < self._most_rows < len(rows) and hints:
-            hints, kept = hints[:-1], (MORE_HINT, *self._kept)
-            rows = arrange_hints((*hints, *kept), keymap, width)
+            hints, fixed_hints = hints[:-1], (MORE_HINT, *self._kept)
+            rows = arrange_hints((*hints, *fixed_hints), keymap, width)
         return rows
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
@@ -63,11 +63,11 @@ def format_hints(hints: Iterable[Hint], keymap: Mapping[str, str]) -> Content:
 
 def arrange_hints(hints: Iterable[Hint], keymap: Mapping[str, str], width: int) -> list[Content]:
     """Return the rows that hints take, with a margin of a cell before them; `width` 0: they are one."""
-    shown = [
+    contents = [
         Content.assemble((format_first_key(key, keymap), "$accent"), (f" {word}", "$foreground 60%"))
         for key, word in hints
     ]
-    rows = arrange_choices(shown, "  ", width - 1) if width else [Content("  ").join(shown)]
+    rows = arrange_choices(contents, "  ", width - 1) if width else [Content("  ").join(contents)]
     return [Content(" ") + row for row in rows]
 
 
@@ -82,9 +82,9 @@ def arrange_choices(choices: Sequence[Content], gap: str, width: int) -> list[Co
     return rows
 
 
-def find_hints(focused: Widget, pane: Widget) -> list[Hint]:
+def find_hints(widget: Widget, pane: Widget) -> list[Hint]:
     """Return the `hints` of the focused widget, else of the nearest one around it, up to its pane."""
-    for node in focused.ancestors_with_self:
+    for node in widget.ancestors_with_self:
         if hints := getattr(node, "hints", ()):
             return list(hints)
         if node is pane:

@@ -75,13 +75,13 @@ class _MarkdownLayout:
         for line in _split_lines(pieces):
             self.add_line(line)
 
-    def add_code(self, text: str, language: str, *, fenced: bool) -> None:
+    def add_code(self, text: str, language: str, *, is_fenced: bool) -> None:
         self.add_gap()
         room = self.width - _count_characters(self.rest) - 2
         start, end = self.source
-        for at, line in enumerate(self.highlight(text.rstrip("\n"), language), start + fenced):
+        for line_number, line in enumerate(self.highlight(text.rstrip("\n"), language), start + is_fenced):
             rows = wrap_pieces(line, room + 2, first=[*self.first, ("  ", "")], rest=[*self.rest, ("  ", "")])
-            self.add_rows(rows, (min(at, end - 1), min(at + 1, end)))
+            self.add_rows(rows, (min(line_number, end - 1), min(line_number + 1, end)))
             self.first = self.rest
 
     def open_list(self, start: int | None, tight: bool) -> None:
@@ -179,13 +179,13 @@ def _render_table(layout: _MarkdownLayout, tokens: Sequence[Any]) -> None:
         _render_records(layout, table, sources)
         return
     sizes = _fit_columns(table, columns, room)
-    wrapped = [_render_table_row(row, sizes, alignments) for row in table]
-    is_ruled = any(len(lines) > 1 for lines in wrapped[1:])
+    rendered_rows = [_render_table_row(row, sizes, alignments) for row in table]
+    is_ruled = any(len(lines) > 1 for lines in rendered_rows[1:])
     rule = ("─┼─".join("─" * size for size in sizes), "muted")
     lead = _count_characters(layout.rest)
-    for index, (lines, source) in enumerate(zip(wrapped, sources, strict=True)):
+    for index, (lines, source) in enumerate(zip(rendered_rows, sources, strict=True)):
         layout.add_rows([TextRow([*layout.rest, *pieces], lead=lead) for pieces in lines], source)
-        if index == 0 or (is_ruled and index < len(wrapped) - 1):
+        if index == 0 or (is_ruled and index < len(rendered_rows) - 1):
             layout.add_rows([TextRow([*layout.rest, rule])], source)
 
 
@@ -208,15 +208,15 @@ def _fit_columns(table: Sequence[Sequence[TableCell]], columns: int, room: int) 
 
 def _render_table_row(row: Sequence[TableCell], sizes: Sequence[int], alignments: Sequence[str]) -> list[list[Piece]]:
     columns = [list(_wrap_cell(cell, size)) for cell, size in zip(row, sizes, strict=False)]
-    found: list[list[Piece]] = []
+    rendered_lines: list[list[Piece]] = []
     for lines in zip_longest(*columns, fillvalue=[]):
         pieces: list[Piece] = []
         for line, size, alignment in zip(lines, sizes, alignments, strict=False):
             free = size - measure_pieces(line)
             before = {"right": free, "center": free // 2}.get(alignment, 0)
             pieces += [(" " * before, ""), *line, (" " * (free - before), ""), (" │ ", "muted")]
-        found.append(pieces[:-2])  # nothing stands behind the last column
-    return found
+        rendered_lines.append(pieces[:-2])  # nothing stands behind the last column
+    return rendered_lines
 
 
 def _wrap_cell(cell: TableCell, width: int) -> Iterator[list[Piece]]:
@@ -256,7 +256,7 @@ def _render_token(layout: _MarkdownLayout, token: Any) -> None:
             layout.add_inline(token)
         case "fence" | "code_block":
             language = token.info.split()[0] if token.info.strip() else ""
-            layout.add_code(token.content, language, fenced=token.type == "fence")
+            layout.add_code(token.content, language, is_fenced=token.type == "fence")
         case "html_block":
             layout.add_gap()
             for line in token.content.rstrip("\n").split("\n"):

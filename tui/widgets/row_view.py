@@ -143,12 +143,12 @@ class RowView(ScrollView, can_focus=True):
     def render_message(self, text: str, row: int, width: int) -> Strip:
         """Render row `row` of a pane that shows only a message in its middle; the first line is its title."""
         room = max(min(width - 4, 60), 10)
-        wrapped = [part.plain for part in Content(text).wrap(room)]
-        index = row - max((self.size.height - len(wrapped)) // 2, 0)
-        shown = wrapped[index].strip() if 0 <= index < len(wrapped) else ""
-        before = " " * max((width - measure_text(shown)) // 2, 0)
+        lines = [part.plain for part in Content(text).wrap(room)]
+        index = row - max((self.size.height - len(lines)) // 2, 0)
+        line = lines[index].strip() if 0 <= index < len(lines) else ""
+        before = " " * max((width - measure_text(line)) // 2, 0)
         style = self.resolve_style("bold $foreground 75%" if index == 0 else "$foreground 60%")
-        return self.render_pieces([(before + shown, style)]).adjust_cell_length(width, self.visual_style.rich_style)
+        return self.render_pieces([(before + line, style)]).adjust_cell_length(width, self.visual_style.rich_style)
 
     def reveal_rows(self, first: int, last: int) -> None:
         """Scroll as little as needed to see rows `first` to `last`, or the first ones if they are too many."""
@@ -208,7 +208,7 @@ class CursorView(RowView):
 
     cursor = 0
 
-    def move_to(self, at: int) -> None:
+    def move_to(self, index: int) -> None:
         """Put the cursor on an entry, or on the nearest one, and scroll it into view."""
         raise NotImplementedError
 

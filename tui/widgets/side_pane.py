@@ -48,7 +48,7 @@ class SidePane(Vertical):
     async def show(self, name: str) -> StatePane | None:
         """Show a pane, mounted if need be; "" hides all."""
         if name and name not in self._panes:
-            spec = next(each for each in PANES if each.name == name)
+            spec = next(candidate for candidate in PANES if candidate.name == name)
             pane = self._panes[name] = spec.build(self._source)
             _ = self.mount(pane, before="#side-hint")
         if name:
@@ -62,8 +62,8 @@ class SidePane(Vertical):
     def _show_only(self, name: str) -> None:
         self.current = name
         self.display = bool(name)
-        for each, widget in self._panes.items():
-            widget.display = each == name
+        for pane_name, widget in self._panes.items():
+            widget.display = pane_name == name
         self._render_title()
         self.render_hints()
         if name:
@@ -76,13 +76,13 @@ class SidePane(Vertical):
     def render_hints(self) -> None:
         """Show the keys of the focused pane, else the one that leads to it."""
         if self.current and self.is_mounted:
-            focused = self.screen.focused
-            is_here = focused is not None and self._panes[self.current] in focused.ancestors_with_self
-            named = find_hints(focused, self._panes[self.current]) if focused is not None and is_here else []
-            named = named if is_here else [(f"app.{self.current}", "goes here")]
-            has_way_out = not is_here or any(name.endswith(".cancel") for name, _ in named)
+            widget = self.screen.focused
+            is_here = widget is not None and self._panes[self.current] in widget.ancestors_with_self
+            hints = find_hints(widget, self._panes[self.current]) if widget is not None and is_here else []
+            hints = hints if is_here else [(f"app.{self.current}", "goes here")]
+            has_way_out = not is_here or any(name.endswith(".cancel") for name, _ in hints)
             rows = 2 if self.screen.size.height >= ROOMY_HEIGHT else 1
-            self.query_one(KeyHints).show(named, kept=() if has_way_out else (BACK_HINT,), most_rows=rows)
+            self.query_one(KeyHints).show(hints, fixed_hints=() if has_way_out else (BACK_HINT,), most_rows=rows)
 
     def set_count(self, name: str, text: str) -> None:
         if self._counts.get(name) != text:

@@ -81,11 +81,11 @@ class StatusBar(Widget):
         self.refresh()
 
     def _list_facts(self) -> list[StatusFact]:
-        facts = [each for each in list_facts(self._state) if each.parts]
+        facts = [fact for fact in list_facts(self._state) if fact.parts]
         if self._is_calling:
             key = format_first_key("app.answer", get_keymap(self.app)).upper()
-            asked: list[Part] = [(f"waits for you · {key}", "bold $warning")]
-            facts.append(StatusFact(WAITING_RANK + 2, asked, "The agent waits for your answer", "app.answer"))
+            parts: list[Part] = [(f"waits for you · {key}", "bold $warning")]
+            facts.append(StatusFact(WAITING_RANK + 2, parts, "The agent waits for your answer", "app.answer"))
         if (work := self._describe_work()) is not None:
             sign = (FRAMES[self._frame], self.get_visual_style("status--accent"))
             facts.append(work._replace(parts=[sign, *work.parts]))
@@ -95,8 +95,8 @@ class StatusBar(Widget):
         """Return what goes on now; None: nothing does."""
         state, keymap = self._state, get_keymap(self.app)
 
-        def tell(text: str, told: str, way: str) -> StatusFact:
-            return StatusFact(WAITING_RANK + 1, [(text, MUTED)], told, way)
+        def tell(text: str, description: str, reference: str) -> StatusFact:
+            return StatusFact(WAITING_RANK + 1, [(text, MUTED)], description, reference)
 
         turn = state.current_turn
         if turn is None:
@@ -107,12 +107,12 @@ class StatusBar(Widget):
         if working := len(state.transcript.find_running_subagents()):
             key = format_first_key("app.agents", keymap).upper()
             return tell(f" {working} at work · {key}", f"{count('subagent', working)} at work", "app.agents")
-        if (left := self._retry_at - monotonic()) > 0 and state.retry is not None:
+        if (remaining_seconds := self._retry_at - monotonic()) > 0 and state.retry is not None:
             key = format_first_key("app.interrupt", keymap).replace("escape", "esc").capitalize()
-            text = f" {state.retry.reason}: again in {ceil(left)} s · {key} stops"
+            text = f" {state.retry.reason}: again in {ceil(remaining_seconds)} s · {key} stops"
             return tell(text, "The model is asked again in a moment", "/models")
-        most = f" of {state.limits.max_steps}" if state.limits.by == "user" and state.limits.max_steps else ""
-        return tell(f" step {turn.step}{most}" if turn.step else "", "The agent is at work", "/limits")
+        limit_note = f" of {state.limits.max_steps}" if state.limits.by == "user" and state.limits.max_steps else ""
+        return tell(f" step {turn.step}{limit_note}" if turn.step else "", "The agent is at work", "/limits")
 
     def _render_left(self, room: int) -> Content:
         """Return mode and model, the start of a long model name cut."""
@@ -126,8 +126,8 @@ class StatusBar(Widget):
             return Content.assemble(head, _draw(demo), note)
         rest = Content.assemble(*map(_draw, list_effort(state)))
         name = fit_line(state.shown_model, 200) or self._note
-        most = max(room - head.cell_length - note.cell_length - rest.cell_length, _MIN_MODEL_WIDTH)
-        name = name if cell_len(name) <= most else f"…{set_cell_size(name[::-1], most - 1)[::-1].lstrip()}"
+        max_width = max(room - head.cell_length - note.cell_length - rest.cell_length, _MIN_MODEL_WIDTH)
+        name = name if cell_len(name) <= max_width else f"…{set_cell_size(name[::-1], max_width - 1)[::-1].lstrip()}"
         return Content.assemble(head, _draw(describe_model(state, name)), rest, note)
 
     def render(self) -> Content:
@@ -137,28 +137,28 @@ class StatusBar(Widget):
             right = Content("   ").join(map(_draw, facts))
             room = width - right.cell_length - 3
             left = self._render_left(room)
-            least = min(facts, key=lambda fact: fact.rank)
-            if left.cell_length > room and least.rank >= WAITING_RANK:  # it counts more than a model's name
+            lowest_fact = min(facts, key=lambda fact: fact.rank)
+            if left.cell_length > room and lowest_fact.rank >= WAITING_RANK:  # it counts more than a model's name
                 left = left.truncate(max(room, _MIN_LEFT_WIDTH), ellipsis=True)
             if left.cell_length <= room:
                 return Content.assemble(left, " " * (room - left.cell_length + 2), right, " ")
-            facts.remove(least)
+            facts.remove(lowest_fact)
         return self._render_left(width).truncate(width, ellipsis=True)
 
     # The pointer
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        told = event.style.meta.get("told", "")
-        if told != self._told:
-            self._told = told
-            self.tooltip = Content(told) if told else None
+        description = event.style.meta.get("told", "")
+        if description != self._told:
+            self._told = description
+            self.tooltip = Content(description) if description else None
 
     async def on_click(self, event: events.Click) -> None:
         """Do what leads to more about the fact that was clicked."""
-        if way := event.style.meta.get("way"):
+        if reference := event.style.meta.get("way"):
             from tui.slash_commands import find_action
 
-            await self.screen.run_action(find_action(way))
+            await self.screen.run_action(find_action(reference))
 
 
 def _draw(fact: StatusFact) -> Content:

@@ -44,9 +44,9 @@ class StatusFact(NamedTuple):
     way: str = PAGE
 
 
-def render_meter(used: int, window: int) -> str:
+def render_meter(used_tokens: int, window: int) -> str:
     """Return a bar and the share of the context window used."""
-    share = min(used / window, 1.0)
+    share = min(used_tokens / window, 1.0)
     full = round(share * METER_WIDTH)
     return f"{'━' * full}{'╌' * (METER_WIDTH - full)} {share:.0%}"
 
@@ -88,41 +88,41 @@ def _list_surroundings(state: ViewState) -> Iterator[StatusFact]:
     """Yield what holds commands, who decides on them, who looks on, and what goes on beside the conversation."""
     yield _describe_containment(state)
     if state.is_private:
-        told = "This session is private: nothing is left of it when the program ends"
-        yield StatusFact(WAITING_RANK, [("private", "bold")], told)
+        description = "This session is private: nothing is left of it when the program ends"
+        yield StatusFact(WAITING_RANK, [("private", "bold")], description)
     if state.policy.policy == "human":
-        told = "You type the commands; no model is called but by ?…"
-        yield StatusFact(5, [("you type commands", "$warning")], told, "/policy")
+        description = "You type the commands; no model is called but by ?…"
+        yield StatusFact(5, [("you type commands", "$warning")], description, "/policy")
     elif state.policy.policy == "confirm":
-        told = "Each command waits for your yes"
-        yield StatusFact(3, [("asks before commands", MUTED)], told, "/policy")
+        description = "Each command waits for your yes"
+        yield StatusFact(3, [("asks before commands", MUTED)], description, "/policy")
     if state.branch:
         yield StatusFact(2, [(f"on {fit_line(state.branch, 30)}", MUTED)], f"Branch: {fit_line(state.branch, 200)}")
     if state.client_count > 1:
-        told = f"{state.client_count} screens and programs have this session open"
-        yield StatusFact(4, [(f"{state.client_count} clients", MUTED)], told)
+        description = f"{state.client_count} screens and programs have this session open"
+        yield StatusFact(4, [(f"{state.client_count} clients", MUTED)], description)
     if (indexing := format_progress(state.index))[0]:
         yield StatusFact(1, [indexing], f"Index of the project: {describe_progress(state.index)}", "/index")
     if state.jobs:
-        told = f"{count('command', len(state.jobs))} in the background"
-        yield StatusFact(3, [(count("job", len(state.jobs)), MUTED)], told, "/jobs")
-    if working := sum(each.state in {"queued", "running", "waiting"} for each in state.background):
-        told = f"{count('background agent', working)} at work"
-        yield StatusFact(3, [(f"{working} in background", MUTED)], told, "/background")
+        description = f"{count('command', len(state.jobs))} in the background"
+        yield StatusFact(3, [(count("job", len(state.jobs)), MUTED)], description, "/jobs")
+    if working := sum(agent.state in {"queued", "running", "waiting"} for agent in state.background):
+        description = f"{count('background agent', working)} at work"
+        yield StatusFact(3, [(f"{working} in background", MUTED)], description, "/background")
 
 
 def _describe_containment(state: ViewState) -> StatusFact:
     """Return what contains the effects of commands; until that is known, what becomes of one."""
     commands = "ask" if Mode(state.mode).rules.keeps_effects else "off"
     if state.box is None:
-        told = "Commands wait for your yes" if commands == "ask" else "No command runs in this mode"
-        return StatusFact(2, [(f"commands: {commands}", MUTED)], told, "/policy")
-    tier, why = state.box.tier, render_prose(" ".join(filter(None, (state.box.reason, state.box.cure))))
-    told = f"Box {tier}: {TIERS.get(tier[:2], tier)}{f'. {why}' if why else ''}"
+        description = "Commands wait for your yes" if commands == "ask" else "No command runs in this mode"
+        return StatusFact(2, [(f"commands: {commands}", MUTED)], description, "/policy")
+    tier, reason = state.box.tier, render_prose(" ".join(filter(None, (state.box.reason, state.box.cure))))
+    description = f"Box {tier}: {TIERS.get(tier[:2], tier)}{f'. {reason}' if reason else ''}"
     if tier == "T4":
-        return StatusFact(5, [(f"not sandboxed, commands: {commands}", "$warning")], told)
-    held = "partly sandboxed" if tier[:2] in ASKING_TIERS else "sandboxed"
-    return StatusFact(2, [(held, MUTED)], told)
+        return StatusFact(5, [(f"not sandboxed, commands: {commands}", "$warning")], description)
+    label = "partly sandboxed" if tier[:2] in ASKING_TIERS else "sandboxed"
+    return StatusFact(2, [(label, MUTED)], description)
 
 
 def _list_costs(state: ViewState) -> Iterator[StatusFact]:
@@ -131,38 +131,38 @@ def _list_costs(state: ViewState) -> Iterator[StatusFact]:
     turn = state.turns[-1].usage if state.turns else Usage()
     if usage.cached_tokens and turn.prompt_tokens:
         share = min(turn.cached_tokens / turn.prompt_tokens, 1.0)
-        missed = f"; it was missed: {render_prose(state.cache_miss)}" if state.cache_miss else ""
-        told = f"Cache: {share:.0%} of what the last turn sent was read from the provider's{missed}"
-        yield StatusFact(0, [], told, "/models")
-    most = state.limits.max_cost
-    if turn.cost is not None and (most or (turn.cost and turn.cost != usage.cost)):
-        limit = f" of ${most:.2f}" if most else ""
-        told = f"Cost of the last turn: ${turn.cost:.4f}{limit}"
-        yield StatusFact(4 if most else 2, [(f"turn ${turn.cost:.2f}{limit}", MUTED)], told, "/limits")
+        miss_note = f"; it was missed: {render_prose(state.cache_miss)}" if state.cache_miss else ""
+        description = f"Cache: {share:.0%} of what the last turn sent was read from the provider's{miss_note}"
+        yield StatusFact(0, [], description, "/models")
+    max_cost = state.limits.max_cost
+    if turn.cost is not None and (max_cost or (turn.cost and turn.cost != usage.cost)):
+        limit = f" of ${max_cost:.2f}" if max_cost else ""
+        description = f"Cost of the last turn: ${turn.cost:.4f}{limit}"
+        yield StatusFact(4 if max_cost else 2, [(f"turn ${turn.cost:.2f}{limit}", MUTED)], description, "/limits")
     tokens = f"{usage.prompt_tokens:,} tokens sent and {usage.completion_tokens:,} received"
     if usage.cost is not None:
-        told = f"Cost of the session: ${usage.cost:.4f}, {tokens}"
-        yield StatusFact(4 if usage.cost else 0, [(f"session ${usage.cost:.2f}", MUTED)], told, "/models")
+        description = f"Cost of the session: ${usage.cost:.4f}, {tokens}"
+        yield StatusFact(4 if usage.cost else 0, [(f"session ${usage.cost:.2f}", MUTED)], description, "/models")
     elif usage.prompt_tokens:
         yield StatusFact(0, [], f"Cost of the session: not known, {tokens}", "/models")
 
 
 def _list_context(state: ViewState) -> Iterator[StatusFact]:
     """Yield the context used of the window."""
-    used, window = state.context_used, state.context_window
-    if not used:
+    used_tokens, window = state.context_used, state.context_window
+    if not used_tokens:
         return
     if not window:
-        told = f"Context: {used:,} tokens; the model's window is not known"
-        yield StatusFact(4, [(f"context {format_count(used)}", MUTED)], told, "/context")
+        description = f"Context: {used_tokens:,} tokens; the model's window is not known"
+        yield StatusFact(4, [(f"context {format_count(used_tokens)}", MUTED)], description, "/context")
         return
-    told = f"Context: {used:,} of {window:,} tokens of the window, {min(used / window, 1.0):.0%}"
-    style = "$warning" if used / window > 0.8 else MUTED
-    yield StatusFact(1, [(f"{format_count(used)} of {format_count(window)}", MUTED)], told, "/context")
-    yield StatusFact(5, [(render_meter(used, window), style)], told, "/context")
+    description = f"Context: {used_tokens:,} of {window:,} tokens of the window, {min(used_tokens / window, 1.0):.0%}"
+    style = "$warning" if used_tokens / window > 0.8 else MUTED
+    yield StatusFact(1, [(f"{format_count(used_tokens)} of {format_count(window)}", MUTED)], description, "/context")
+    yield StatusFact(5, [(render_meter(used_tokens, window), style)], description, "/context")
 
 
 def _list_waiting(state: ViewState) -> Iterator[StatusFact]:
     if waiting := state.pending_hunk_count:
-        told = f"Review: {waiting:,} {'waits' if waiting == 1 else 'wait'} for your verdict"
-        yield StatusFact(WAITING_RANK, [(f"{waiting:,} to review", "$warning")], told, "app.review")
+        description = f"Review: {waiting:,} {'waits' if waiting == 1 else 'wait'} for your verdict"
+        yield StatusFact(WAITING_RANK, [(f"{waiting:,} to review", "$warning")], description, "app.review")

@@ -47,11 +47,11 @@ def apply_offsets(strip: Strip, y: int, console: Console, *, x: int = 0) -> Stri
     Each segment gets the rendered codes of the style it came from, which Textual would otherwise compute for each.
     """
     colors = COLOR_SYSTEMS[console.color_system or "truecolor"]
-    found = strip.apply_offsets(x, y)
-    for piece, plain in zip(found, strip, strict=True):
+    offset_strip = strip.apply_offsets(x, y)
+    for piece, plain in zip(offset_strip, strip, strict=True):
         if piece.style is not None and plain.style is not None:
             piece.style._ansi = Strip.render_ansi(plain.style, colors)
-    return found
+    return offset_strip
 
 
 def find_line_breaks(text: str, width: int) -> list[tuple[int, int]]:
@@ -60,21 +60,21 @@ def find_line_breaks(text: str, width: int) -> list[tuple[int, int]]:
     if len(text) <= width and (text.isascii() or cell_len(text) <= width):
         return [(0, len(text))]
     spans: list[tuple[int, int]] = []
-    start, end, used = 0, 0, 0
+    start, end, line_width = 0, 0, 0
     for match in _WORD.finditer(text):
         word = match.group()
         size = len(word) if word.isascii() else cell_len(word)
-        if used + size <= width:
-            end, used = match.end(), used + size
+        if line_width + size <= width:
+            end, line_width = match.end(), line_width + size
             continue
-        if used:
+        if line_width:
             spans.append((start, end))
             start = match.start() + len(word) - len(word.lstrip())
         for cut in _cut_word(text, start, match.end(), width):
             spans.append((start, cut))
             start = cut
         end = match.end()
-        used = cell_len(text[start:end])
+        line_width = cell_len(text[start:end])
     spans.append((start, end))
     return spans
 
@@ -94,27 +94,27 @@ def _cut_word(text: str, start: int, end: int, width: int) -> Iterable[int]:
     if text[start:end].isascii():
         yield from range(start + width, end, width)
         return
-    used = 0
+    line_width = 0
     for position in range(start, end):
         size = cell_len(text[position])
-        if used + size > width and used:
+        if line_width + size > width and line_width:
             yield position
-            used = 0
-        used += size
+            line_width = 0
+        line_width += size
 
 
 def slice_pieces(pieces: Sequence[Piece], start: int, end: int) -> list[Piece]:
     """Return the characters [start, end) of a line of pieces."""
-    found: list[Piece] = []
+    sliced_pieces: list[Piece] = []
     position = 0
     for text, role in pieces:
         low, high = max(start - position, 0), min(end - position, len(text))
         if low < high:
-            found.append((text[low:high], role))
+            sliced_pieces.append((text[low:high], role))
         position += len(text)
         if position >= end:
             break
-    return found
+    return sliced_pieces
 
 
 def wrap_pieces(

@@ -110,79 +110,81 @@ def shorten(text: str, limit: int = MAX_SHOWN, *, unit: str = "characters") -> s
     return f"{text[:head]}\n[… {len(text) - head - tail:,} {unit} …]\n{text[-tail:]}"
 
 
-def finish_call_documents(documents: TurnDocuments, finished: FinishedCall) -> None:
+def finish_call_documents(documents: TurnDocuments, finished_call: FinishedCall) -> None:
     """Finish the document of a call, with one more for each further file that it edited, or for its error."""
-    documents.finish(build_document(finished))
-    if isinstance(finished.detail, FileEditDetails):
-        for edit in finished.detail.edits[1:]:
-            opened = documents.open("file_edit", title=edit.path, language=detect_language(edit.path))
-            documents.finish(build_document(replace(finished, document=opened, detail=edit)))
-    if finished.error_code:
-        _add_error(documents, finished)
+    documents.finish(build_document(finished_call))
+    if isinstance(finished_call.detail, FileEditDetails):
+        for edit in finished_call.detail.edits[1:]:
+            document = documents.open("file_edit", title=edit.path, language=detect_language(edit.path))
+            documents.finish(build_document(replace(finished_call, document=document, detail=edit)))
+    if finished_call.error_code:
+        _add_error(documents, finished_call)
 
 
-def _add_error(documents: TurnDocuments, finished: FinishedCall) -> None:
-    message, _, more = finished.text.removesuffix(finished.error_hint).strip().partition("\n")
-    details = "\n".join(filter(None, (more.strip(), finished.error_hint))) or ", ".join(finished.paths)
+def _add_error(documents: TurnDocuments, finished_call: FinishedCall) -> None:
+    message, _, remainder = finished_call.text.removesuffix(finished_call.error_hint).strip().partition("\n")
+    details = "\n".join(filter(None, (remainder.strip(), finished_call.error_hint))) or ", ".join(finished_call.paths)
     documents.add_error(
-        finished.error_code,
+        finished_call.error_code,
         shorten(message, MAX_MESSAGE),
         hint=shorten(details),
-        source=finished.tool,
-        call=finished.call,
+        source=finished_call.tool,
+        call=finished_call.call,
     )
 
 
-def build_document(finished: FinishedCall) -> AnyDocument:
+def build_document(finished_call: FinishedCall) -> AnyDocument:
     """Build the finished document: of a call that edited several files, that of the first one. A failed call keeps its
     kind where that can say so, else it is a `tool_call`."""
-    id_, sequence = finished.document.id, finished.document.sequence
-    match finished.detail:
+    id_, sequence = finished_call.document.id, finished_call.document.sequence
+    match finished_call.detail:
         case FileEditDetail() as edit:
-            return _build_edit_document(finished, edit)
+            return _build_edit_document(finished_call, edit)
         case FileEditDetails(edits=edits):
-            return _build_edit_document(finished, edits[0])
+            return _build_edit_document(finished_call, edits[0])
         case TerminalDetail() as terminal:
-            return _build_terminal_document(finished, terminal)
+            return _build_terminal_document(finished_call, terminal)
         case Plan() as plan:
             metadata = PlanMetadata(title=plan.name, overview=plan.overview, todos=plan.todos, path=plan.path)
             return PlanDocument(id=id_, sequence=sequence, content=plan.body, metadata=metadata)
         case tuple() as marks:
             return TodoUpdateDocument(id=id_, sequence=sequence, metadata=TodoUpdateMetadata(todos=marks))
         case None:
-            return _build_plain_document(finished)
+            return _build_plain_document(finished_call)
 
 
-def _build_plain_document(finished: FinishedCall) -> AnyDocument:
-    id_, sequence = finished.document.id, finished.document.sequence
-    if finished.questions:
-        asked = ClarificationMetadata(questions=finished.questions, answers=finished.answers)
-        return ClarificationDocument(id=id_, sequence=sequence, content=finished.title or None, metadata=asked)
-    if finished.document.kind == "file_edit" and not finished.has_succeeded:
-        named = (finished.arguments.get(key) for key in ("file_path", "target_file", "path"))
-        path = next((str(value) for value in (*named, *finished.paths) if value), "")
-        operation = _OPERATIONS.get(finished.tool, "edit")
-        return _build_edit_document(finished, FileEditDetail(path=path, operation=operation, content=finished.text))
-    if finished.document.kind == "terminal_command" and not finished.has_succeeded:
-        command = str(finished.arguments.get("command", ""))
-        wanted = finished.arguments.get("required_permissions")
-        requested = list_requested(wanted if isinstance(wanted, list) else ())
-        terminal = TerminalDetail(
-            command=command, directory=".", exit_code=None, output=finished.text, requested=requested
+def _build_plain_document(finished_call: FinishedCall) -> AnyDocument:
+    id_, sequence = finished_call.document.id, finished_call.document.sequence
+    if finished_call.questions:
+        metadata = ClarificationMetadata(questions=finished_call.questions, answers=finished_call.answers)
+        return ClarificationDocument(id=id_, sequence=sequence, content=finished_call.title or None, metadata=metadata)
+    if finished_call.document.kind == "file_edit" and not finished_call.has_succeeded:
+        argument_paths = (finished_call.arguments.get(key) for key in ("file_path", "target_file", "path"))
+        path = next((str(value) for value in (*argument_paths, *finished_call.paths) if value), "")
+        operation = _OPERATIONS.get(finished_call.tool, "edit")
+        return _build_edit_document(
+            finished_call, FileEditDetail(path=path, operation=operation, content=finished_call.text)
         )
-        return _build_terminal_document(finished, terminal)
-    result = ToolResult(status="success" if finished.has_succeeded else "error", data=shorten(finished.text))
+    if finished_call.document.kind == "terminal_command" and not finished_call.has_succeeded:
+        command = str(finished_call.arguments.get("command", ""))
+        required_permissions = finished_call.arguments.get("required_permissions")
+        requested_permissions = list_requested(required_permissions if isinstance(required_permissions, list) else ())
+        terminal = TerminalDetail(
+            command=command, directory=".", exit_code=None, output=finished_call.text, requested=requested_permissions
+        )
+        return _build_terminal_document(finished_call, terminal)
+    result = ToolResult(status="success" if finished_call.has_succeeded else "error", data=shorten(finished_call.text))
     return ToolCallDocument(
         id=id_,
         sequence=sequence,
         metadata=ToolCallMetadata(
-            tool_name=finished.tool,
-            tool_call_id=finished.call,
-            arguments=finished.arguments,
+            tool_name=finished_call.tool,
+            tool_call_id=finished_call.call,
+            arguments=finished_call.arguments,
             result=result,
-            attachments=tuple(map(_refer_to, finished.attachments)),
-            duration_ms=finished.duration_ms,
-            summary=finished.summary,
+            attachments=tuple(map(_refer_to, finished_call.attachments)),
+            duration_ms=finished_call.duration_ms,
+            summary=finished_call.summary,
         ),
     )
 
@@ -199,20 +201,20 @@ def _refer_to(attachment: Attachment) -> ResultAttachment:
     )
 
 
-def _build_edit_document(finished: FinishedCall, edit: FileEditDetail) -> FileEditDocument:
+def _build_edit_document(finished_call: FinishedCall, edit: FileEditDetail) -> FileEditDocument:
     metadata = FileEditMetadata(
         file_path=edit.path,
         operation=edit.operation,
         renamed_from=edit.renamed_from,
         language=detect_language(edit.path),
         diff=_limit_diff(edit.diff),
-        tool_name=finished.tool,
-        tool_call_id=finished.call,
-        status="success" if finished.has_succeeded else "error",
+        tool_name=finished_call.tool,
+        tool_call_id=finished_call.call,
+        status="success" if finished_call.has_succeeded else "error",
         added=edit.added,
         removed=edit.removed,
     )
-    document = finished.document
+    document = finished_call.document
     return FileEditDocument(id=document.id, sequence=document.sequence, content=edit.content, metadata=metadata)
 
 
@@ -222,20 +224,22 @@ def _limit_diff(diff: FileEditDiff | None) -> FileEditDiff | None:
     return replace(diff, old_string=shorten(diff.old_string), new_string=shorten(diff.new_string))
 
 
-def _build_terminal_document(finished: FinishedCall, terminal: TerminalDetail) -> TerminalCommandDocument:
+def _build_terminal_document(finished_call: FinishedCall, terminal: TerminalDetail) -> TerminalCommandDocument:
     metadata = TerminalCommandMetadata(
         command=terminal.command,
-        working_directory=str(PurePosixPath(finished.root) / terminal.directory) if finished.root else "",
+        working_directory=str(PurePosixPath(finished_call.root) / terminal.directory) if finished_call.root else "",
         exit_code=terminal.exit_code,
         output=shorten(terminal.output),
-        duration_ms=finished.duration_ms,
+        duration_ms=finished_call.duration_ms,
         effects=terminal.effects,
         tests=terminal.tests,
         permissions=terminal.permissions,
         requested_permissions=terminal.requested,
-        tool_call_id=finished.call,
+        tool_call_id=finished_call.call,
     )
-    return TerminalCommandDocument(id=finished.document.id, sequence=finished.document.sequence, metadata=metadata)
+    return TerminalCommandDocument(
+        id=finished_call.document.id, sequence=finished_call.document.sequence, metadata=metadata
+    )
 
 
 def build_edit_detail(path: str, edit: ShadowEdit) -> FileEditDetail:
@@ -248,8 +252,8 @@ def build_edit_detail(path: str, edit: ShadowEdit) -> FileEditDetail:
 def build_rename_detail(old: str, new: str, before: bytes, after: bytes) -> FileEditDetail:
     """Build the detail of a rename, with what was changed in the file besides."""
     hunks = compare_texts(before, after)
-    renamed = FileEditDetail(path=new, operation="rename", content="", renamed_from=old, hunks=hunks)
-    return _build_detail(renamed, before, after)
+    detail = FileEditDetail(path=new, operation="rename", content="", renamed_from=old, hunks=hunks)
+    return _build_detail(detail, before, after)
 
 
 def _build_detail(edit: FileEditDetail, before: bytes, after: bytes) -> FileEditDetail:
@@ -259,18 +263,18 @@ def _build_detail(edit: FileEditDetail, before: bytes, after: bytes) -> FileEdit
     diff = None
     if edit.operation in {"edit", "rename"} and edit.hunks:  # the one region from the first hunk to the last
         first, last = edit.hunks[0], edit.hunks[-1]
-        gone = split_lines(before)[first.old_start - 1 : last.old_start - 1 + last.old_lines]
-        come = split_lines(after)[first.new_start - 1 : last.new_start - 1 + last.new_lines]
+        removed_lines = split_lines(before)[first.old_start - 1 : last.old_start - 1 + last.old_lines]
+        added_lines = split_lines(after)[first.new_start - 1 : last.new_start - 1 + last.new_lines]
         diff = FileEditDiff(
-            old_string=b"".join(gone).decode("utf-8", "replace"),
-            new_string=b"".join(come).decode("utf-8", "replace"),
+            old_string=b"".join(removed_lines).decode("utf-8", "replace"),
+            new_string=b"".join(added_lines).decode("utf-8", "replace"),
             start_line=first.old_start,
-            end_line=max(first.old_start + len(gone) - 1, first.old_start),
+            end_line=max(first.old_start + len(removed_lines) - 1, first.old_start),
         )
     return replace(
         edit,
         content=(diff.new_string if diff else after.decode("utf-8", "replace"))[:MAX_CONTENT],
         diff=diff,
-        added=sum(each.new_lines for each in edit.hunks),
-        removed=sum(each.old_lines for each in edit.hunks),
+        added=sum(hunk.new_lines for hunk in edit.hunks),
+        removed=sum(hunk.old_lines for hunk in edit.hunks),
     )

@@ -38,7 +38,7 @@ class ResultFormatter(Struct, frozen=True):
 
     def _is_in_text(self, call: GatedCall) -> bool:
         """True if a call of the latest answer stood in its text, so that its result goes back as a user message."""
-        answers = (each for each in reversed(self.host.state.messages) if isinstance(each, AssistantMessage))
+        answers = (message for message in reversed(self.host.state.messages) if isinstance(message, AssistantMessage))
         latest = next(answers, None)
         return latest is not None and call.request.id in latest.in_text
 
@@ -61,8 +61,8 @@ class ResultFormatter(Struct, frozen=True):
     def _find_job(self, call: GatedCall) -> BackgroundJob | None:
         if call.name not in _TERMINAL_TOOLS:
             return None
-        if named := getattr(call.tool, "job", ""):
-            return self.jobs.get_job(named) if call.status == "completed" else None
+        if job_id := getattr(call.tool, "job", ""):
+            return self.jobs.get_job(job_id) if call.status == "completed" else None
         running = self.jobs.running_jobs
         return next((job for job in running if job.execution.request.origin.call == call.request.id), None)
 
@@ -79,10 +79,10 @@ class ResultFormatter(Struct, frozen=True):
 
     def show_hand_in(self, calls: Sequence[GatedCall], documents: TurnDocuments) -> bool:
         """Show what a call of the step handed in. True if one ended the turn."""
-        ending = next((each.tool for each in calls if each.name == "finish" and each.status == "completed"), None)
+        ending = next((call.tool for call in calls if call.name == "finish" and call.status == "completed"), None)
         if ending is not None:
-            if said := str(getattr(ending, "message", "")).strip():
-                documents.add_text(said)
+            if message := str(getattr(ending, "message", "")).strip():
+                documents.add_text(message)
             return True
         results = map(self._build_result, calls)
         last = next((result for result in results if self.dialect.is_final(result)), None)

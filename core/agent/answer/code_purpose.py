@@ -69,8 +69,8 @@ def guess_purpose(info: str, language: str, content: str, context: CodeContext) 
 
 def _find_named_path(info: str, language: str, content: str) -> str:
     """Return the path that the fence or the first line of the code names as the block's own, "" = none."""
-    if named := _NAMED.search(info):
-        return named["path"]
+    if match := _NAMED.search(info):
+        return match["path"]
     behind = info[len(language) :].strip(" :{}\t")
     if behind and (_PATH.fullmatch(behind)):
         return behind

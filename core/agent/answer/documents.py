@@ -53,28 +53,30 @@ class TurnDocuments(Struct, eq=False):
     ids: list[str] = field(default_factory=list)
 
     def open(self, kind: str, *, title: str = "", language: str = "") -> OpenDocument:
-        opened = OpenDocument(id=new_id("doc"), kind=kind, sequence=len(self.ids) + 1, started_at=monotonic())
-        self.ids.append(opened.id)
-        self.emit(DocumentStarted(id=opened.id, kind=kind, sequence=opened.sequence, title=title, language=language))
-        return opened
+        document = OpenDocument(id=new_id("doc"), kind=kind, sequence=len(self.ids) + 1, started_at=monotonic())
+        self.ids.append(document.id)
+        self.emit(
+            DocumentStarted(id=document.id, kind=kind, sequence=document.sequence, title=title, language=language)
+        )
+        return document
 
-    def add_delta(self, opened: OpenDocument, text: str) -> None:
+    def add_delta(self, document: OpenDocument, text: str) -> None:
         if text:
-            self.emit(DocumentDelta(id=opened.id, text=text))
+            self.emit(DocumentDelta(id=document.id, text=text))
 
     def finish(self, document: AnyDocument) -> None:
         self.emit(DocumentFinished(document=document))
 
     def add_text(self, content: str) -> None:
         """Add a whole text document."""
-        opened = self.open("text")
-        self.finish(TextDocument(id=opened.id, sequence=opened.sequence, content=content))
+        document = self.open("text")
+        self.finish(TextDocument(id=document.id, sequence=document.sequence, content=content))
 
     def add_error(self, code: str, message: str, *, hint: str = "", source: str = "", call: str = "") -> None:
         """Add an error as a document of its own. `source`, `call`: the tool that failed, and its call."""
-        opened = self.open("error", title=message)
+        document = self.open("error", title=message)
         metadata = ErrorMetadata(error_code=code.upper(), source=source, details=hint, tool_call_id=call)
-        self.finish(ErrorDocument(id=opened.id, sequence=opened.sequence, content=message, metadata=metadata))
+        self.finish(ErrorDocument(id=document.id, sequence=document.sequence, content=message, metadata=metadata))
 
 
 class AnswerDocuments(Struct, eq=False):
@@ -149,9 +151,9 @@ class AnswerDocuments(Struct, eq=False):
 
 
 def _build_segment_document(
-    opened: OpenDocument, segment: SegmentStarted, content: str, context: CodeContext
+    document: OpenDocument, segment: SegmentStarted, content: str, context: CodeContext
 ) -> AnyDocument:
-    id_, sequence = opened.id, opened.sequence
+    id_, sequence = document.id, document.sequence
     match segment.kind:
         case "text":
             return TextDocument(id=id_, sequence=sequence, content=content)

@@ -20,9 +20,9 @@ def is_edit_call(tools: Toolset, call: ToolCall) -> bool:
 
 def find_double_edits(tools: Toolset, calls: list[ToolCall], in_text: set[str]) -> dict[str, str]:
     """Return an error text by id for calls in the text whose file the same answer edits by a function call."""
-    called = {path for call in calls if call.id not in in_text for path in _list_paths(tools, call)}
-    found = {call.id: sorted(called & _list_paths(tools, call)) for call in calls if call.id in in_text}
-    return {identity: EDITED_TWICE.format(", ".join(paths)) for identity, paths in found.items() if paths}
+    edited_paths = {path for call in calls if call.id not in in_text for path in _list_paths(tools, call)}
+    common_paths = {call.id: sorted(edited_paths & _list_paths(tools, call)) for call in calls if call.id in in_text}
+    return {identity: EDITED_TWICE.format(", ".join(paths)) for identity, paths in common_paths.items() if paths}
 
 
 def _list_paths(tools: Toolset, call: ToolCall) -> set[str]:

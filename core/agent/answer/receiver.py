@@ -182,17 +182,17 @@ class AnswerReceiver(Struct, eq=False):
                 case _:
                     self._add_text(self._halves.flush(key))
 
-    def _handle_heard(self, heard: Sequence[AnswerPart]) -> None:
-        for each in heard:
-            match each:
+    def _handle_heard(self, parts: Sequence[AnswerPart]) -> None:
+        for part in parts:
+            match part:
                 case AnswerText(text):
                     self._answer_documents.add_text(text)
                 case CallStarted(index, name):
                     self._begin_call(-1 - index, "", name)
                 case CallFinished():
-                    draft = next(draft for draft in self._drafts if draft.index == -1 - each.index)
-                    draft.name, draft.problem = each.name, each.problem
-                    self._append_arguments(draft, each.arguments)
+                    draft = next(draft for draft in self._drafts if draft.index == -1 - part.index)
+                    draft.name, draft.problem = part.name, part.problem
+                    self._append_arguments(draft, part.arguments)
 
     def _add_reasoning(self, delta: ReasoningDelta) -> None:
         block = self._reasoning.get(delta.index, ReasoningBlock())
@@ -224,8 +224,8 @@ class AnswerReceiver(Struct, eq=False):
     def _begin_call(self, index: int, identity: str, name: str) -> CallDraft:
         self._answer_documents.close()
         kind = get_document_kind(_find_tool_type(self._tools, extract_call_name(name)))
-        opened = self._documents.open(kind, title=_sanitize_name(name))
-        draft = CallDraft(index=index, id=identity, call=new_id("call"), document=opened, name=name, arguments=[])
+        document = self._documents.open(kind, title=_sanitize_name(name))
+        draft = CallDraft(index=index, id=identity, call=new_id("call"), document=document, name=name, arguments=[])
         self._drafts.append(draft)
         return draft
 
@@ -234,7 +234,7 @@ class AnswerReceiver(Struct, eq=False):
         if ending.problem:
             self._drop_text_calls()
         calls = tuple((draft.build_call(), draft.document) for draft in self._drafts)
-        native, in_text = self._dialect.name == "native", [each.call for each in self._drafts if each.index < 0]
+        native, in_text = self._dialect.name == "native", [draft.call for draft in self._drafts if draft.index < 0]
         problems = {draft.call: draft.problem for draft in self._drafts if draft.problem}
         if native and in_text:
             problems |= find_double_edits(self._tools, [call for call, _ in calls], set(in_text))
@@ -277,12 +277,12 @@ class AnswerReceiver(Struct, eq=False):
                 )
         self._drafts = [draft for draft in self._drafts if draft.index >= 0]
 
-    def abandon(self, why: str) -> AssistantMessage | None:
+    def abandon(self, reason: str) -> AssistantMessage | None:
         """End an attempt that won't be repeated; return its text as an interrupted message, None: it said nothing."""
         self._flush_halves()
         self._answer_documents.close()
         for draft in self._drafts:
-            self._documents.finish(build_document(_build_unfinished(draft, why)))
+            self._documents.finish(build_document(_build_unfinished(draft, reason)))
         content = "".join(self._text)
         if not content.strip():
             return None
@@ -301,14 +301,14 @@ def _find_tool_type(tools: Toolset, name: str) -> ToolType | None:
         return None
 
 
-def _build_unfinished(draft: CallDraft, why: str) -> FinishedCall:
+def _build_unfinished(draft: CallDraft, reason: str) -> FinishedCall:
     return FinishedCall(
         document=draft.document,
         tool=_sanitize_name(draft.name),
         call=draft.call,
         arguments=decode_arguments("".join(draft.arguments)),
         has_succeeded=False,
-        text=f"Not run: {why}",
+        text=f"Not run: {reason}",
         summary="not run",
         duration_ms=draft.document.measure_duration_ms(),
     )

@@ -89,10 +89,13 @@ def _is_applicable(reader: FileReader, tool: Tool[object], *, exactly: bool) -> 
 
 def _read_text(reader: FileReader, path: str) -> str | None:
     """Return the text of a file that can be edited, None if absent. Raises `AgentTuiError` for one that can't."""
-    own = reader.relative(path)
-    return None if reader.stat(own) is None else read_editable(reader, own).text
+    relative_path = reader.relative(path)
+    return None if reader.stat(relative_path) is None else read_editable(reader, relative_path).text
 
 
 def _has_folder(reader: FileReader, path: str) -> bool:
-    own = reader.relative(path)
-    return reader.stat(own) is not None or reader.stat(PurePosixPath(own).parent.as_posix()) is not None
+    relative_path = reader.relative(path)
+    return (
+        reader.stat(relative_path) is not None
+        or reader.stat(PurePosixPath(relative_path).parent.as_posix()) is not None
+    )

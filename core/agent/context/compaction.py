@@ -74,9 +74,9 @@ class Compactor(Struct, frozen=True):
             tail = _clip_results(tail)
         else:
             notes = await self._write_notes(older, window)
-        kept = _select_user_messages(older, round(window * USER_MESSAGES_SHARE * 4))
+        user_messages = _select_user_messages(older, round(window * USER_MESSAGES_SHARE * 4))
         tail, void = strip_bound_reasoning(tail)
-        fresh = self._pin_skills(messages, (*kept, self._build_note(notes)) if notes else kept, tail)
+        fresh = self._pin_skills(messages, (*user_messages, self._build_note(notes)) if notes else user_messages, tail)
         meter.reset()
         after = meter.count_tokens(prefix_bytes, fresh)
         self.memory.compacted_tokens = min(after, before)
@@ -98,28 +98,28 @@ class Compactor(Struct, frozen=True):
     async def _report_end(self, trigger: str, notes: str) -> None:
         """Tell the hooks that it is done. What they said when the session began is gone with the history, so those of
         its start speak again."""
-        done = HookOccasion(
+        occasion = HookOccasion(
             event=HookEvent.POST_COMPACT,
             fields={"trigger": trigger, "compact_summary": notes},
             subjects=(trigger,),
         )
-        outcomes = [await self.hooks.run(done)]
+        outcomes = [await self.hooks.run(occasion)]
         if not self.hooks.get_agent_type():
             outcomes.append(await self.hooks.begin_session("compact", self.state.mode))
-        if said := "\n".join(filter(None, (each.context for each in outcomes))):
-            append_reminder(self.emit, f"A hook says:\n{escape_tags(said)}")
+        if text := "\n".join(filter(None, (outcome.context for outcome in outcomes))):
+            append_reminder(self.emit, f"A hook says:\n{escape_tags(text)}")
 
     async def _is_refused(self, prefix_bytes: int, trigger: str, *, is_full: bool) -> bool:
         """True if a hook refuses it. What must be, as the window is full, it is told of only."""
         if not self.hooks.has(HookEvent.PRE_COMPACT):
             return False
-        used = self.memory.meter.count_tokens(prefix_bytes, self.state.messages)
+        tokens = self.memory.meter.count_tokens(prefix_bytes, self.state.messages)
         fields = {
             "trigger": trigger,
             "custom_instructions": "",
-            "context_tokens": used,
+            "context_tokens": tokens,
             "context_window_size": self.window,
-            "context_usage_percent": round(100 * used / self.window, 1) if self.window else 0,
+            "context_usage_percent": round(100 * tokens / self.window, 1) if self.window else 0,
             "message_count": len(self.state.messages),
         }
         outcome = await self.hooks.run(HookOccasion(event=HookEvent.PRE_COMPACT, fields=fields, subjects=(trigger,)))
@@ -173,16 +173,23 @@ def _clip_results(messages: Sequence[Message]) -> list[Message]:
 
 def _select_user_messages(messages: Sequence[Message], room: int) -> list[Message]:
     """Return the user's messages; attached files, then the middles of the longest, go only if these fill the window."""
-    own = [message for message in messages if isinstance(message, UserMessage) and message.origin == "user"]
-    if measure_messages(own) > room:
-        own = [UserMessage(content=_ATTACHED.sub("", _render_with_placeholders(message))) for message in own]
-    if measure_messages(own) > room:
-        own = [UserMessage(content=_shorten(message.content, max(room // len(own), 2_000))) for message in own]
-    return list(own)
+    user_messages = [message for message in messages if isinstance(message, UserMessage) and message.origin == "user"]
+    if measure_messages(user_messages) > room:
+        user_messages = [
+            UserMessage(content=_ATTACHED.sub("", _render_with_placeholders(message))) for message in user_messages
+        ]
+    if measure_messages(user_messages) > room:
+        user_messages = [
+            UserMessage(content=_shorten(message.content, max(room // len(user_messages), 2_000)))
+            for message in user_messages
+        ]
+    return list(user_messages)
 
 
 def _render_with_placeholders(message: UserMessage | ToolMessage) -> str:
-    return "\n".join((message.content, *(format_placeholder(each, "left out") for each in message.attachments)))
+    return "\n".join(
+        (message.content, *(format_placeholder(attachment, "left out") for attachment in message.attachments))
+    )
 
 
 def _transcribe(message: Message) -> str:

@@ -26,8 +26,8 @@ ALL_ELSE_STAYS = "What was said and done stays."
 def drop_refused_reasoning(state: SessionState, error: ProviderError, model: str, emit: Emit) -> bool:
     """Drop the reasoning of all answers so far after a refusal. False: it was no such refusal, or there is none."""
     count = len(_list_answers_with_reasoning(state.messages))
-    wires = (each.wire for each in state.messages if isinstance(each, AssistantMessage))
-    if error.code != REASONING_REFUSED or all(each is None for each in wires):
+    wires = (message.wire for message in state.messages if isinstance(message, AssistantMessage))
+    if error.code != REASONING_REFUSED or all(wire is None for wire in wires):
         return False
     emit(ReasoningDropped(answers=count))
     emit(
@@ -45,19 +45,23 @@ def notify_dropped(state: SessionState, answer: ModelAnswer, model: str, emit: E
     report, usage = answer.report, answer.usage
     fresh = usage.prompt_tokens - usage.cached_tokens
     cost = f" About {fresh:,} tokens were read anew." if fresh > 0 else ""
-    others = [each for each in _list_answers_with_reasoning(state.messages) if each.model != model]
+    others = [
+        assistant_message
+        for assistant_message in _list_answers_with_reasoning(state.messages)
+        if assistant_message.model != model
+    ]
     if len(others) >= report.dropped_reasoning:
-        why = "another model thought it"
+        reason = "another model thought it"
     else:
-        why = "what stood before it is not what it was when it was thought"
-    message = f"{_format_count(report.dropped_reasoning)} is not sent any more: {why}."
+        reason = "what stood before it is not what it was when it was thought"
+    message = f"{_format_count(report.dropped_reasoning)} is not sent any more: {reason}."
     emit(Notice(level="info", message=message, hint=f"{ALL_ELSE_STAYS}{cost}"))
 
 
 def strip_bound_reasoning(messages: Sequence[Message]) -> tuple[list[Message], int]:
     """Return the messages without reasoning that is bound to other bytes before it, and how many answers lose some."""
-    found = [replace(each, wire=None) if _is_bound(each) else each for each in messages]
-    return found, sum(_is_bound(each) and has_reasoning(each.wire) for each in messages)
+    stripped_messages = [replace(message, wire=None) if _is_bound(message) else message for message in messages]
+    return stripped_messages, sum(_is_bound(message) and has_reasoning(message.wire) for message in messages)
 
 
 def notify_shortened(emit: Emit, count: int, fresh: int) -> None:
@@ -68,7 +72,7 @@ def notify_shortened(emit: Emit, count: int, fresh: int) -> None:
 
 
 def _list_answers_with_reasoning(messages: Iterable[Message]) -> list[AssistantMessage]:
-    return [each for each in messages if isinstance(each, AssistantMessage) and has_reasoning(each.wire)]
+    return [message for message in messages if isinstance(message, AssistantMessage) and has_reasoning(message.wire)]
 
 
 def _is_bound(message: Message) -> TypeGuard[AssistantMessage]:

@@ -58,74 +58,79 @@ class HistoryPart(Struct, frozen=True, kw_only=True):
 
 def list_history_parts(messages: Sequence[Message]) -> list[HistoryPart]:
     """List the parts of a history, in order; the results of each tool, and all answers, are one part."""
-    calls = {call.id: call.name for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls}
-    found: list[HistoryPart] = []
+    calls = {
+        call.id: call.name
+        for message in messages
+        if isinstance(message, AssistantMessage)
+        for call in message.tool_calls
+    }
+    parts: list[HistoryPart] = []
     results: dict[str, list[int]] = {}
     answers: list[Message] = []
     for index, message in enumerate(messages):
         match message:
             case UserMessage(content=content):
-                found += list(_list_sections(index, content)) or [_build_whole(index, message)]
+                parts += list(_list_sections(index, content)) or [_build_whole(index, message)]
                 if message.attachments:
                     size = measure_messages([message]) - len(content.encode("utf-8", "replace"))
-                    name = ", ".join(each.name or each.media_type for each in message.attachments)
-                    found.append(_join(name, "attached to what you said", [], size, problem=OF_PICTURES, detail=""))
+                    name = ", ".join(attachment.name or attachment.media_type for attachment in message.attachments)
+                    parts.append(_join(name, "attached to what you said", [], size, problem=OF_PICTURES, detail=""))
             case ToolMessage(call_id=call):
                 results.setdefault(calls.get(call, "a tool"), []).append(index)
             case AssistantMessage():
                 answers.append(message)
     if answers:
         size = measure_messages(answers)
-        found.append(_join("answers", "said by the model", [], size, problem=OF_ANSWERS, detail=_count(answers)))
-    found += [_describe_results(tool, places, messages) for tool, places in results.items()]
-    return found
+        parts.append(_join("answers", "said by the model", [], size, problem=OF_ANSWERS, detail=_count(answers)))
+    parts += [_describe_results(tool, places, messages) for tool, places in results.items()]
+    return parts
 
 
 def _build_whole(index: int, message: UserMessage) -> HistoryPart:
     """Build the part of a message that is made of no sections."""
     is_own = message.origin == "user"
-    told = (
+    labels = (
         ("a message", "what you said", _KEPT["user_query"]) if is_own else ("reminder", "told by the program", OF_NEWS)
     )
-    return _build_part(index, (0, len(message.content)), message.content, told)
+    return _build_part(index, (0, len(message.content)), message.content, labels)
 
 
 def _list_sections(index: int, content: str) -> Iterator[HistoryPart]:
     """List the sections of a message; whatever stands between them is the user's words."""
     sections = list(_SECTION.finditer(content))
-    query = next((each[2] for each in sections if each[1] == "user_query"), "")
-    quoted = " ".join(query.split())
-    why = f"with “{quoted[:MAX_QUOTED]}{'…' if len(quoted) > MAX_QUOTED else ''}”" if quoted else "with a message"
+    query = next((section[2] for section in sections if section[1] == "user_query"), "")
+    quote = " ".join(query.split())
+    circumstance = f"with “{quote[:MAX_QUOTED]}{'…' if len(quote) > MAX_QUOTED else ''}”" if quote else "with a message"
     for section in sections:
         tag = section[1]
         if tag in ("attached_files", "rules"):
-            yield from _list_blocks(index, section, content, why)
+            yield from _list_blocks(index, section, content, circumstance)
             continue
         name, reason = _REASONS.get(tag, ("reminder", "told by the program"))
         if tag == "user_query":
-            name, reason = f"“{quoted[:MAX_QUOTED]}”", "what you said"
+            name, reason = f"“{quote[:MAX_QUOTED]}”", "what you said"
         yield _build_part(index, section.span(2), content, (name, reason, _KEPT.get(tag, "")))
 
 
-def _list_blocks(index: int, section: re.Match[str], content: str, why: str) -> Iterator[HistoryPart]:
+def _list_blocks(index: int, section: re.Match[str], content: str, circumstance: str) -> Iterator[HistoryPart]:
     for block in _BLOCK.finditer(content, section.start(2), section.end(2)):
-        said = dict(_ATTRIBUTE.findall(block[2]))
-        name = said.get("path") or said.get("name", "")
-        if said.get("lines"):
-            name += f":{said['lines']}"
-        if said.get("symbol"):
-            name = f"{said['symbol']} · {name}"
+        attributes = dict(_ATTRIBUTE.findall(block[2]))
+        name = attributes.get("path") or attributes.get("name", "")
+        if attributes.get("lines"):
+            name += f":{attributes['lines']}"
+        if attributes.get("symbol"):
+            name = f"{attributes['symbol']} · {name}"
         is_rule = section[1] == "rules"
-        reason = f"a rule that came to bear {why}" if is_rule else f"sent {why}"
-        kept = _KEPT["rules"] if is_rule else ""
-        yield _build_part(index, block.span(3), content, (name, reason, kept), said.get("note", ""))
+        reason = f"a rule that came to bear {circumstance}" if is_rule else f"sent {circumstance}"
+        problem = _KEPT["rules"] if is_rule else ""
+        yield _build_part(index, block.span(3), content, (name, reason, problem), attributes.get("note", ""))
 
 
 def _build_part(
-    index: int, span: tuple[int, int], content: str, told: tuple[str, str, str], detail: str = ""
+    index: int, span: tuple[int, int], content: str, labels: tuple[str, str, str], detail: str = ""
 ) -> HistoryPart:
     start, end = span
-    name, reason, problem = told
+    name, reason, problem = labels
     text = content[start:end].encode("utf-8", "replace")
     spans = (DroppedSpan(message=index, start=start, end=end),)
     return HistoryPart(
@@ -140,19 +145,26 @@ def _build_part(
 
 
 def _describe_results(tool: str, places: Sequence[int], messages: Sequence[Message]) -> HistoryPart:
-    own = [messages[index] for index in places]
+    result_messages = [messages[index] for index in places]
     spans = [
         DroppedSpan(message=index, start=0, end=len(message.content))
-        for index, message in zip(places, own, strict=True)
+        for index, message in zip(places, result_messages, strict=True)
         if isinstance(message, ToolMessage) and not message.content.startswith("(left out")
     ]
     problem = "" if spans else "they are left out already"
     reason = "read or run by the agent"
-    return _join(f"results of {tool}", reason, spans, measure_messages(own), problem=problem, detail=_count(own))
+    return _join(
+        f"results of {tool}",
+        reason,
+        spans,
+        measure_messages(result_messages),
+        problem=problem,
+        detail=_count(result_messages),
+    )
 
 
 def _join(name: str, reason: str, spans: Sequence[DroppedSpan], size: int, *, problem: str, detail: str) -> HistoryPart:
-    key = "".join(f"{each.message}:{each.end};" for each in spans).encode()
+    key = "".join(f"{span.message}:{span.end};" for span in spans).encode()
     return HistoryPart(
         id=f"{name}:{crc32(key):08x}",
         name=name,

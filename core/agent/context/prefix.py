@@ -65,7 +65,7 @@ def build_setup(
     tools: Toolset,
     *,
     hears: TrustCheck | None = trust_everything,
-    appended: str = "",
+    appended_prompt: str = "",
 ) -> PromptSetup:
     """Read rules and layout; build the prefix or load the one that the session began with. Runs in a thread.
 
@@ -75,27 +75,27 @@ def build_setup(
     files = load_rule_files(workspace, hears)
     choices = choose_rules(files)
     rules = render_rule_blocks(choices)
-    if appended.strip():
-        rules = (*rules, render("appended", text=escape_tags(appended.strip())))
+    if appended_prompt.strip():
+        rules = (*rules, render("appended", text=escape_tags(appended_prompt.strip())))
     fresh = Prefix(system=render_system_prompt(rules), tools=tools.build_specs(load_tool_text))
-    prefix, changed = load_or_save_prefix(directory, PREFIX_FILE, fresh)
+    prefix, is_changed = load_or_save_prefix(directory, PREFIX_FILE, fresh)
     return PromptSetup(
         prefix=prefix,
         rules=rules,
         loaded=list_loaded(files, choices, only_told=True),
         layout=render_layout(workspace),
         size=measure_prefix(prefix.system, prefix.tools),
-        is_changed=changed,
+        is_changed=is_changed,
     )
 
 
 def load_or_save_prefix(directory: Path, name: str, fresh: Prefix) -> tuple[Prefix, bool]:
     """Return the prefix that the session began with, else `fresh`, saved; and whether its tools had to change."""
-    kept = _load_prefix(directory / name)
-    if kept is not None and kept.tools == fresh.tools:
-        return kept, False
+    saved_prefix = _load_prefix(directory / name)
+    if saved_prefix is not None and saved_prefix.tools == fresh.tools:
+        return saved_prefix, False
     save_state_file(directory, name, msgspec.json.encode(fresh))
-    return fresh, kept is not None
+    return fresh, saved_prefix is not None
 
 
 def delete_prefixes(directory: Path) -> None:

@@ -69,15 +69,15 @@ def render_layout(workspace: Workspace) -> str:
 def clip_layout(layout: str) -> str:
     """Return a client's own layout, at most MAX_ENTRIES lines and MAX_LAYOUT characters of it; the end of one that is
     longer says how many lines are missing."""
-    lines, kept, size = layout.rstrip().splitlines(), list[str](), 0
+    lines, clipped_lines, size = layout.rstrip().splitlines(), list[str](), 0
     for line in lines[:MAX_ENTRIES]:
         size += len(line) + 1
         if size > MAX_LAYOUT:
             break
-        kept.append(_replace_unprintable(line))
-    if len(kept) < len(lines):
-        kept.append(f"… {len(lines) - len(kept)} more")
-    return "\n".join(kept)
+        clipped_lines.append(_replace_unprintable(line))
+    if len(clipped_lines) < len(lines):
+        clipped_lines.append(f"… {len(lines) - len(clipped_lines)} more")
+    return "\n".join(clipped_lines)
 
 
 def _open_directory(node: _Directory, workspace: Workspace, ignore: IgnoreRules, budget: _Budget) -> None:
@@ -117,7 +117,7 @@ def _write_tree(node: _Directory, depth: int, lines: list[str]) -> None:
 
 
 def _replace_unprintable(name: str) -> str:
-    return name if name.isprintable() else "".join(each if each.isprintable() else "�" for each in name)
+    return name if name.isprintable() else "".join(char if char.isprintable() else "�" for char in name)
 
 
 def describe_git_status(root: Path) -> str:
@@ -128,11 +128,11 @@ def describe_git_status(root: Path) -> str:
     """
     register_git_credentials(root)
     try:
-        with open_repository(root, may_be_above=True) as made:
-            if made is None:
+        with open_repository(root, may_be_above=True) as repository:
+            if repository is None:
                 return ""
-            status = _summarize_status(made.run("-C", str(root), *_STATUS_ARGUMENTS, seconds=GIT_TIME_LIMIT))
-            return f"{_describe_place(made.root, root)}{status}" if status else ""
+            status = _summarize_status(repository.run("-C", str(root), *_STATUS_ARGUMENTS, seconds=GIT_TIME_LIMIT))
+            return f"{_describe_place(repository.root, root)}{status}" if status else ""
     except (OSError, GitFailed):
         return ""
 
@@ -140,10 +140,10 @@ def describe_git_status(root: Path) -> str:
 def _describe_place(top: Path, root: Path) -> str:
     if top == root:
         return ""
-    place, below = (_replace_unprintable(str(each)) for each in (top, root.relative_to(top)))
+    top_name, below = (_replace_unprintable(str(path)) for path in (top, root.relative_to(top)))
     return (
-        f"repository: {place}, of which {below}/ is this workspace; commands can read the rest, nothing can change it;"
-        " paths are from here\n"
+        f"repository: {top_name}, of which {below}/ is this workspace; commands can read the rest, nothing can change"
+        " it; paths are from here\n"
     )
 
 

@@ -50,37 +50,37 @@ async def load_setup(context: TurnContext) -> PromptSetup:
     memory = context.memory
     if memory.setup is None or memory.setup.cancelled():
         memory.setup = asyncio.ensure_future(_build_setup(context))
-    wanted = (memory.setup, context.settings, context.routes.current.id)
-    if memory.known_setup is None or memory.known_setup[0] != wanted:
+    key = (memory.setup, context.settings, context.routes.current.id)
+    if memory.known_setup is None or memory.known_setup[0] != key:
         try:
-            made = await asyncio.shield(memory.setup)
+            setup = await asyncio.shield(memory.setup)
         except Exception:
             memory.setup = None
             raise
-        memory.known_setup = (wanted, await _apply_dialect(context, made))
-    made = memory.known_setup[1]
-    if made.is_changed and "prefix" not in memory.announced and _has_answered(context.state.messages):
+        memory.known_setup = (key, await _apply_dialect(context, setup))
+    setup = memory.known_setup[1]
+    if setup.is_changed and "prefix" not in memory.announced and _has_answered(context.state.messages):
         memory.announced["prefix"] = "changed"
         context.emit(Notice(level="info", message=OTHER_TOOLS, hint=OTHER_TOOLS_HINT))
-    return made
+    return setup
 
 
 def _has_answered(messages: Sequence[Message]) -> bool:
-    return any(isinstance(each, AssistantMessage) for each in messages)
+    return any(isinstance(message, AssistantMessage) for message in messages)
 
 
 async def _build_setup(context: TurnContext) -> PromptSetup:
-    made = await asyncio.to_thread(
+    setup = await asyncio.to_thread(
         build_setup,
         context.terminal.host.workspace,
         context.directory,
         context.tools,
         hears=context.permissions.rule_check,
-        appended=context.appended_prompt,
+        appended_prompt=context.appended_prompt,
     )
-    if made.loaded and made.loaded != context.state.rules:
-        context.emit(RulesLoaded(rules=made.loaded))
-    return made
+    if setup.loaded and setup.loaded != context.state.rules:
+        context.emit(RulesLoaded(rules=setup.loaded))
+    return setup
 
 
 async def _apply_dialect(context: TurnContext, setup: PromptSetup) -> PromptSetup:
@@ -123,8 +123,8 @@ def _is_meant(
 def _choose_variant(context: TurnContext) -> None:
     """Choose the prompt variant, once for each model. A dialect that the user configured wins over what is known."""
     model = context.routes.current.id
-    said = context.settings.models[model].dialect if model in context.settings.models else ""
-    tools = context.routes.current.capabilities.tools or bool(said)
+    dialect = context.settings.models[model].dialect if model in context.settings.models else ""
+    tools = context.routes.current.capabilities.tools or bool(dialect)
     if context.memory.variants.choose_variant(model, window=context.window, tools=tools) and not tools:
         context.emit(Notice(level="info", message=CALLS_IN_TEXT.format(model)))
 
@@ -137,8 +137,8 @@ def _build_native_setup(context: TurnContext, setup: PromptSetup, *, short: bool
         else replace(setup.prefix, tools=context.tools.build_specs(load_tool_text, edits))
     )
     name = f"prefix-{edits}-short.json" if short else f"prefix-{edits}.json"
-    prefix, changed = load_or_save_prefix(context.directory, name, fresh)
-    return {"prefix": prefix, "size": measure_prefix(prefix.system, prefix.tools), "is_changed": changed}
+    prefix, is_changed = load_or_save_prefix(context.directory, name, fresh)
+    return {"prefix": prefix, "size": measure_prefix(prefix.system, prefix.tools), "is_changed": is_changed}
 
 
 def build_native_prefix(tools: Toolset, rules: Sequence[str], edits: EditFormat, *, short: bool = False) -> Prefix:
@@ -160,8 +160,8 @@ def _build_text_setup(context: TurnContext, setup: PromptSetup, *, short: bool) 
         dialect = TagDialect(goes_on=context.terminal.is_contained)
         system = render_tags_prompt(context.tools, setup.rules, short=short)
         file = f"prefix-{name}-short.json" if short else file
-    prefix, changed = load_or_save_prefix(context.directory, file, Prefix(system=system, tools=()))
-    return {"prefix": prefix, "size": measure_prefix(prefix.system, ()), "dialect": dialect, "is_changed": changed}
+    prefix, is_changed = load_or_save_prefix(context.directory, file, Prefix(system=system, tools=()))
+    return {"prefix": prefix, "size": measure_prefix(prefix.system, ()), "dialect": dialect, "is_changed": is_changed}
 
 
 def render_tags_prompt(tools: Toolset, rules: Sequence[str], *, short: bool = False) -> str:

@@ -29,7 +29,7 @@ def escape_tags(text: str) -> str:
 
 def escape_attribute(value: str) -> str:
     """Escape foreign text for between quotes in a tag."""
-    return "".join("�" if ord(each) < 32 else each for each in value).replace('"', "&quot;").replace("<", "&lt;")
+    return "".join("�" if ord(char) < 32 else char for char in value).replace('"', "&quot;").replace("<", "&lt;")
 
 
 def render_rule(rule: AgentRule) -> str:
@@ -47,4 +47,4 @@ def render_rule_block(choice: RuleChoice) -> str:
 
 def render_rule_blocks(choices: Sequence[RuleChoice]) -> tuple[str, ...]:
     """Render the blocks of those rules that are told."""
-    return tuple(render_rule_block(each) for each in choices if each.binds or each.is_listed)
+    return tuple(render_rule_block(choice) for choice in choices if choice.binds or choice.is_listed)

@@ -72,39 +72,43 @@ class Reminders(Struct, frozen=True):
             self._report_terminal()
         self._report_stale_layers()
         for identity, text in list(state.pending_steers.items()):
-            beside = self.memory.steer_context.pop(identity, NO_CONTEXT)
-            steered = f"{wrap_reminder(render('reminders/steer'))}\n{beside.text}{wrap_tag('user_query', text)}"
-            shown = (*find_attachments(text, state.attachments), *beside.attachments)
-            self.emit(MessageAppended(message=UserMessage(content=steered, attachments=shown), steers=(identity,)))
+            steer_context = self.memory.steer_context.pop(identity, NO_CONTEXT)
+            content = f"{wrap_reminder(render('reminders/steer'))}\n{steer_context.text}{wrap_tag('user_query', text)}"
+            attachments = (*find_attachments(text, state.attachments), *steer_context.attachments)
+            self.emit(
+                MessageAppended(message=UserMessage(content=content, attachments=attachments), steers=(identity,))
+            )
 
     def render_mode(self) -> str:
         """Render the text for a mode that the model has not been told of yet; "" when it knows."""
-        mode, told = self.state.mode, self.memory.announced.get("mode", "")
-        if mode == told:
+        mode, announced_mode = self.state.mode, self.memory.announced.get("mode", "")
+        if mode == announced_mode:
             return ""
         self.memory.announced["mode"] = mode
-        about = render(f"modes/{mode}", contained=self.permissions.terminal.is_contained)
-        text = "\n\n".join(filter(None, (about, _render_mode_tools(self.tools, mode, self.get_dialect()))))
-        return render("reminders/mode", mode=mode, previous=told, text=text)
+        instructions = render(f"modes/{mode}", contained=self.permissions.terminal.is_contained)
+        text = "\n\n".join(filter(None, (instructions, _render_mode_tools(self.tools, mode, self.get_dialect()))))
+        return render("reminders/mode", mode=mode, previous=announced_mode, text=text)
 
     def _report_answers(self) -> None:
         answers = self.state.unreported_answers
-        texts = [escape_tags(format_answers(each.asked.questions, each.answered.answers)) for each in answers.values()]
+        texts = [
+            escape_tags(format_answers(answer.asked.questions, answer.answered.answers)) for answer in answers.values()
+        ]
         ids = tuple(answers)
         append_reminder(self.emit, render("reminders/answers", answers="\n".join(texts)))
         self.emit(AnswersReported(ids=ids))
 
     def _report_terminal(self) -> None:
         news = list(self.state.unreported_commands.values())
-        ended = [{"id": each.id, "line": format_job_end(each)} for each in news if isinstance(each, JobEnded)]
-        ran = [_describe_command(each) for each in news if isinstance(each, CommandRan)]
-        append_reminder(self.emit, render("reminders/terminal", ended=ended, ran=ran))
-        self.emit(TerminalReported(ids=tuple(each.id for each in news)))
+        ended_jobs = [{"id": event.id, "line": format_job_end(event)} for event in news if isinstance(event, JobEnded)]
+        ran = [_describe_command(event) for event in news if isinstance(event, CommandRan)]
+        append_reminder(self.emit, render("reminders/terminal", ended=ended_jobs, ran=ran))
+        self.emit(TerminalReported(ids=tuple(event.id for event in news)))
 
     def _report_stale_layers(self) -> None:
         """Say of what commands left beside the review that it may not fit the project, whenever that is new."""
-        bulks = [each for each in self.state.review.bulks if not each.is_cache]
-        texts = {each.root: "; ".join(filter(None, (each.conflict, each.stale))) for each in bulks}
+        bulks = [bulk for bulk in self.state.review.bulks if not bulk.is_cache]
+        texts = {bulk.root: "; ".join(filter(None, (bulk.conflict, bulk.stale))) for bulk in bulks}
         news = {root: text for root, text in texts.items() if text != self.memory.announced.get(f"bulk {root}", "")}
         self.memory.announced.update({f"bulk {root}": text for root, text in news.items()})
         if lines := [{"root": escape_tags(root), "why": escape_tags(text)} for root, text in news.items() if text]:
@@ -115,8 +119,8 @@ class Reminders(Struct, frozen=True):
         verdicts, undone = tuple(state.unreported_verdicts.values()), tuple(state.undone_verdicts.values())
         edits = tuple(state.edited_hunks.values())
         append_reminder(self.emit, render_verdicts(verdicts, undone, edits))
-        told = [*(verdict.id for verdict in (*undone, *verdicts)), *(edit.id for edit in edits)]
-        self.emit(VerdictsReported(ids=tuple(told)))
+        reported_ids = [*(verdict.id for verdict in (*undone, *verdicts)), *(edit.id for edit in edits)]
+        self.emit(VerdictsReported(ids=tuple(reported_ids)))
 
 
 def _render_mode_tools(tools: Toolset, mode: str, dialect: DialectName) -> str:
@@ -148,19 +152,19 @@ def _describe_command(run: CommandRan) -> dict[str, str]:
 def render_verdicts(
     verdicts: Sequence[VerdictRecord], undone: Sequence[VerdictRecord] = (), edits: Sequence[HunkEdited] = ()
 ) -> str:
-    edited = [
+    edit_excerpts = [
         {"path": escape_tags(edit.path), "start": edit.start, "excerpt": escape_tags(edit.excerpt[:MAX_EXCERPT])}
         for edit in edits[-MAX_VERDICTS:]
     ]
-    given = [verdict for verdict in verdicts if not verdict.superseded]
+    current_verdicts = [verdict for verdict in verdicts if not verdict.superseded]
     return render(
         "reminders/verdicts",
-        verdicts=[_describe_verdict(verdict) for verdict in given[-MAX_VERDICTS:]],
+        verdicts=[_describe_verdict(verdict) for verdict in current_verdicts[-MAX_VERDICTS:]],
         superseded=[_describe_verdict(verdict) for verdict in verdicts if verdict.superseded],
         undone=[_describe_verdict(verdict) for verdict in undone[-MAX_VERDICTS:]],
-        edits=edited,
-        accepted=any(verdict.verdict == "accept" for verdict in given),
-        rejected=any(verdict.verdict == "reject" for verdict in given),
+        edits=edit_excerpts,
+        accepted=any(verdict.verdict == "accept" for verdict in current_verdicts),
+        rejected=any(verdict.verdict == "reject" for verdict in current_verdicts),
     )
 
 
@@ -186,9 +190,11 @@ def return_steers(state: SessionState, emit: Callable[[AnyEvent], None]) -> None
 
 def summarize_answers(questions: Sequence[Question], answers: Sequence[QuestionAnswer]) -> str:
     """Format answers, one line a question, as the chat shows what began a turn."""
-    given = {answer.question: answer for answer in answers}
+    answers_by_question = {answer.question: answer for answer in answers}
     return "\n".join(
-        f"{_clip_line(each.text)} → {_format_answer(each, given[each.id])}" for each in questions if each.id in given
+        f"{_clip_line(question.text)} → {_format_answer(question, answers_by_question[question.id])}"
+        for question in questions
+        if question.id in answers_by_question
     )
 
 

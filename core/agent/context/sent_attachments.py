@@ -54,27 +54,32 @@ class AttachmentSender(Struct, frozen=True):
         blocks: list[str] = []
         for path, data in files:
             try:
-                made = await asyncio.to_thread(prepare_attachment, data, PurePosixPath(path).name)
-                self.blobs.put(made.data)
+                prepared_attachment = await asyncio.to_thread(prepare_attachment, data, PurePosixPath(path).name)
+                self.blobs.put(prepared_attachment.data)
             except AttachmentRefused as refused:
                 message = f"{path} is not attached: {refused.message}"
                 self.emit(Notice(level="warning", message=message, hint=refused.hint))
                 note = f"not attached: {refused.message}"
             else:
-                attachments.append(made.attachment)
-                note = ", ".join(filter(None, ("attached", describe_attachment(made.attachment), made.note)))
+                attachments.append(prepared_attachment.attachment)
+                note = ", ".join(
+                    filter(
+                        None,
+                        ("attached", describe_attachment(prepared_attachment.attachment), prepared_attachment.note),
+                    )
+                )
             blocks.append(f'<file path="{escape_attribute(path)}" note="{escape_attribute(note)}"/>')
         return MentionedAttachments(attachments=tuple(attachments), blocks=tuple(blocks))
 
     async def replace_unsendable(self, messages: Sequence[Message], route: Route) -> Sequence[Message]:
         """Return the history with text for what the model can't be sent; the same objects where nothing is replaced."""
-        senders = (each for each in messages if not isinstance(each, AssistantMessage))
-        shown = [attachment for message in senders for attachment in message.attachments]
-        if not shown:
+        senders = (message for message in messages if not isinstance(message, AssistantMessage))
+        attachments = [attachment for message in senders for attachment in message.attachments]
+        if not attachments:
             return messages
-        for each in shown:
-            if _format_key(route, each) not in self.stand_ins:
-                await self._resolve_stand_in(each, route)
+        for attachment in attachments:
+            if _format_key(route, attachment) not in self.stand_ins:
+                await self._resolve_stand_in(attachment, route)
         return [self._replace(message, route) for message in messages]
 
     async def _resolve_stand_in(self, attachment: Attachment, route: Route) -> None:
@@ -83,8 +88,8 @@ class AttachmentSender(Struct, frozen=True):
             data = await asyncio.to_thread(self.blobs.get, attachment.digest)
         except ContentLost as lost:
             text = format_placeholder(attachment, CONTENT_LOST)
-            said, hint = f"{_describe(attachment)} can't be sent: {lost.message}", "Attach it again if it is needed."
-            self.emit(Notice(level="warning", message=said, hint=hint))
+            warning, hint = f"{_describe(attachment)} can't be sent: {lost.message}", "Attach it again if it is needed."
+            self.emit(Notice(level="warning", message=warning, hint=hint))
         else:
             text = "" if is_taken else await asyncio.to_thread(_render_as_text, attachment, data)
             if text:
@@ -97,7 +102,7 @@ class AttachmentSender(Struct, frozen=True):
     def _replace(self, message: Message, route: Route) -> Message:
         if isinstance(message, AssistantMessage) or not message.attachments:
             return message
-        texts = tuple(self.stand_ins[_format_key(route, each)] for each in message.attachments)
+        texts = tuple(self.stand_ins[_format_key(route, attachment)] for attachment in message.attachments)
         return _append_texts(message, texts) if any(texts) else message
 
 
@@ -117,6 +122,6 @@ def _render_as_text(attachment: Attachment, data: bytes) -> str:
 @lru_cache(maxsize=512)
 def _append_texts(message: UserMessage | ToolMessage, texts: tuple[str, ...]) -> Message:
     """Return the message with texts instead of attachments; the same object for the same arguments, for reuse."""
-    left = tuple(each for each, text in zip(message.attachments, texts, strict=True) if not text)
+    attachments = tuple(attachment for attachment, text in zip(message.attachments, texts, strict=True) if not text)
     content = "\n\n".join((message.content, *filter(None, texts)))
-    return replace(message, content=content, attachments=left)
+    return replace(message, content=content, attachments=attachments)

@@ -24,8 +24,8 @@ def measure_messages(messages: Iterable[Message]) -> int:
 def _measure_message(message: Message) -> int:
     match message:
         case UserMessage(content=content, attachments=shown) | ToolMessage(content=content, attachments=shown):
-            attached = round(sum(map(estimate_tokens, shown)) * BYTES_PER_TOKEN)
-            return len(content.encode("utf-8", "replace")) + 16 + attached
+            attachment_size = round(sum(map(estimate_tokens, shown)) * BYTES_PER_TOKEN)
+            return len(content.encode("utf-8", "replace")) + 16 + attachment_size
         case AssistantMessage(wire=WireAnswer(items=items)):
             return len(encode_record(items)) + 16
         case AssistantMessage():

@@ -37,55 +37,63 @@ class RuleReview(Struct, frozen=True, kw_only=True):
 
     def find_news(self) -> tuple[list[str], list[str]]:
         """Return the blocks that the model does not know yet: those of new rules, and those of changed ones."""
-        fresh, changed = [], []
+        fresh, changed_blocks = [], []
         for choice in self.choices:
-            known = self.told.get(escape_attribute(choice.rule.path))
-            if known is None:
+            known_block = self.told.get(escape_attribute(choice.rule.path))
+            if known_block is None:
                 fresh += [render_rule_block(choice)] if choice.binds or choice.is_listed else []
-            elif known not in (render_rule_block(choice), render_rule(choice.rule)):
-                changed.append(render_rule_block(choice) if choice.is_listed else render_rule(choice.rule))
-        return fresh, changed
+            elif known_block not in (render_rule_block(choice), render_rule(choice.rule)):
+                changed_blocks.append(render_rule_block(choice) if choice.is_listed else render_rule(choice.rule))
+        return fresh, changed_blocks
 
     def find_removed(self) -> list[str]:
         """Return the paths, as they stand in a tag, of rules that the model was told and that are no more."""
-        there = {escape_attribute(each) for each in (*(rule.path for rule in self.files.rules), *self._list_unread())}
-        return [path for path in self.told if path not in there]
+        present_paths = {
+            escape_attribute(path) for path in (*(rule.path for rule in self.files.rules), *self._list_unread())
+        }
+        return [path for path in self.told if path not in present_paths]
 
     def _list_unread(self) -> list[str]:
-        return [each.path for each in self.files.problems]
+        return [problem.path for problem in self.files.problems]
 
     def list_rules(self, *, only_told: bool = False) -> tuple[LoadedRule, ...]:
         """Return every rule with its place and the reason for it."""
-        told = {choice.rule.path for choice in self.choices if escape_attribute(choice.rule.path) in self.told}
-        return list_loaded(self.files, self.choices, told=told, only_told=only_told)
+        announced_paths = {
+            choice.rule.path for choice in self.choices if escape_attribute(choice.rule.path) in self.told
+        }
+        return list_loaded(self.files, self.choices, earlier_paths=announced_paths, only_told=only_told)
 
 
 def find_told(system: str, messages: Sequence[Message]) -> dict[str, str]:
     """Find the block of each rule that the model was told last, by its path; without those that were taken back."""
-    told: dict[str, str] = {}
-    texts = (each.content for each in messages if isinstance(each, UserMessage))
-    for text in (system, *(each for each in texts if "<rule" in each or "<removed_rule" in each)):
-        told |= {found[1]: found[0] for found in _BLOCK.finditer(text)}
+    blocks: dict[str, str] = {}
+    texts = (message.content for message in messages if isinstance(message, UserMessage))
+    for text in (system, *(text for text in texts if "<rule" in text or "<removed_rule" in text)):
+        blocks |= {match[1]: match[0] for match in _BLOCK.finditer(text)}
         for path in _REMOVED.findall(text):
-            told.pop(path, None)
-    return told
+            blocks.pop(path, None)
+    return blocks
 
 
 async def review_rules(
-    context: TurnContext, system: str, paths: Iterable[str], prompt: str = "", *, near: Sequence[str] = ()
+    context: TurnContext, system: str, paths: Iterable[str], prompt: str = "", *, nearby_paths: Sequence[str] = ()
 ) -> RuleReview:
     """Read the rules as they are now and decide on them for the paths at hand and the words of a prompt.
 
     `near`: files whose folders are looked into beside those at hand.
     """
-    told = find_told(system, context.state.messages)
+    known_blocks = find_told(system, context.state.messages)
     at_hand = tuple(paths)
-    known = [path for path in told if not path.startswith(("/", "~"))]
+    known_paths = [path for path in known_blocks if not path.startswith(("/", "~"))]
     workspace = context.terminal.host.workspace
-    near = (*at_hand[-MAX_NEAR:], *known, *near)
-    files = await asyncio.to_thread(load_rule_files, workspace, context.permissions.rule_check, near=near)
-    named = find_named(files, set(find_references(prompt)))
-    return RuleReview(files=files, choices=choose_rules(files, RuleOccasion(at_hand, named)), told=told)
+    nearby_paths = (*at_hand[-MAX_NEAR:], *known_paths, *nearby_paths)
+    files = await asyncio.to_thread(
+        load_rule_files, workspace, context.permissions.rule_check, nearby_paths=nearby_paths
+    )
+    referenced_paths = find_named(files, set(find_references(prompt)))
+    return RuleReview(
+        files=files, choices=choose_rules(files, RuleOccasion(at_hand, referenced_paths)), told=known_blocks
+    )
 
 
 async def render_rule_news(context: TurnContext, system: str, paths: Iterable[str], prompt: str = "") -> list[str]:
@@ -95,36 +103,40 @@ async def render_rule_news(context: TurnContext, system: str, paths: Iterable[st
     rows = review.list_rules(only_told=True)
     if rows != context.state.rules:
         context.emit(RulesLoaded(rules=rows))
-    (fresh, changed), removed = review.find_news(), review.find_removed()
-    if not (fresh or changed or removed):
+    (fresh, changed_blocks), removed_paths = review.find_news(), review.find_removed()
+    if not (fresh or changed_blocks or removed_paths):
         return []
-    return [wrap_tag("rules", render("reminders/rules", fresh=fresh, changed=changed, removed=removed))]
+    return [wrap_tag("rules", render("reminders/rules", fresh=fresh, changed=changed_blocks, removed=removed_paths))]
 
 
 async def append_rule_news(context: TurnContext, system: str) -> None:
     """Append a message with the rules that the files speak to that came to hand since the model was told of any."""
-    known = context.memory.paths_at_hand
-    paths = tuple(dict.fromkeys((*known, *list_paths_at_hand(context))))
-    if paths != known or context.memory.are_rules_due:
+    known_paths = context.memory.paths_at_hand
+    paths = tuple(dict.fromkeys((*known_paths, *list_paths_at_hand(context))))
+    if paths != known_paths or context.memory.are_rules_due:
         for part in await render_rule_news(context, system, paths):
             context.emit(MessageAppended(message=UserMessage(content=part, origin="program")))
 
 
-def list_paths_at_hand(context: TurnContext, *more: Iterable[str]) -> tuple[str, ...]:
+def list_paths_at_hand(context: TurnContext, *path_groups: Iterable[str]) -> tuple[str, ...]:
     """Return the paths that this turn is about, each once: `more` ones, what the model has read, what is pending."""
-    own = (context.memory.read_digests, context.state.changes)
-    return tuple(dict.fromkeys(path for group in (*more, *own) for path in group))
+    own_groups = (context.memory.read_digests, context.state.changes)
+    return tuple(dict.fromkeys(path for group in (*path_groups, *own_groups) for path in group))
 
 
-async def fetch_rules(permissions: CallPermissions, names: tuple[str, ...], near: tuple[str, ...]) -> FetchedRules:
+async def fetch_rules(
+    permissions: CallPermissions, names: tuple[str, ...], nearby_paths: tuple[str, ...]
+) -> FetchedRules:
     """Find rules by path or name, with what they import. `near`: files whose folders may have rules of their own."""
     workspace = permissions.terminal.host.workspace
-    files = await asyncio.to_thread(load_rule_files, workspace, permissions.rule_check, near=(*near, *names))
+    files = await asyncio.to_thread(
+        load_rule_files, workspace, permissions.rule_check, nearby_paths=(*nearby_paths, *names)
+    )
     paths = find_named(files, [name.removeprefix("@").removeprefix("./") for name in names])
-    found = [rule for rule in files.rules if rule.path in paths or rule.owner in paths]
+    rules = [rule for rule in files.rules if rule.path in paths or rule.owner in paths]
     return FetchedRules(
-        texts=tuple(render_rule(rule) for rule in found),
-        paths=tuple(rule.path for rule in found),
+        texts=tuple(render_rule(rule) for rule in rules),
+        paths=tuple(rule.path for rule in rules),
         unknown=tuple(name for name in names if not find_named(files, [name.removeprefix("@").removeprefix("./")])),
         known=tuple(rule.path for rule in files.rules if not rule.owner),
     )

@@ -43,53 +43,57 @@ async def compose_user_message(
     context: TurnContext, prompt: str, surroundings: PromptSurroundings, reminders: Reminders
 ) -> UserMessage:
     """Build the message that the model is sent for a prompt."""
-    host, announced = context.terminal.host, context.memory.announced
+    host, announcements = context.terminal.host, context.memory.announced
     root = host.workspace.root
-    reading = _read_git_status(root, trusted=context.permissions.is_trusted)
-    made, git, _ = await asyncio.gather(load_setup(context), reading, context.terminal.find_box())
+    reading = _read_git_status(root, is_trusted=context.permissions.is_trusted)
+    setup, git, _ = await asyncio.gather(load_setup(context), reading, context.terminal.find_box())
     parts: list[str] = []
-    sent = [each.content for each in context.state.messages if isinstance(each, UserMessage)]
+    sent_texts = [message.content for message in context.state.messages if isinstance(message, UserMessage)]
     sources = await context.open_sources(build_reader(context.permissions, context.memory.read_digests))
-    if not any("<project_layout>" in each for each in sent):
-        parts += [wrap_tag("user_info", _format_user_info(root)), wrap_tag("project_layout", escape_tags(made.layout))]
-    if not any("<repo_map>" in each for each in sent) and (shape := await _build_map(sources, surroundings)):
+    if not any("<project_layout>" in text for text in sent_texts):
+        parts += [wrap_tag("user_info", _format_user_info(root)), wrap_tag("project_layout", escape_tags(setup.layout))]
+    if not any("<repo_map>" in text for text in sent_texts) and (shape := await _build_map(sources, surroundings)):
         parts.append(wrap_tag("repo_map", escape_tags(shape)))
     now, model = datetime.now().astimezone(), escape_tags(context.routes.current.id)
-    parts += _tag_if_changed(announced, "now", f"Date: {now:%A, %Y-%m-%d}\nModel: {model}")
-    parts += _tag_if_changed(announced, "git_status", escape_tags(git))
-    viewed = escape_tags("\n".join(_describe_viewed(surroundings)))
-    parts += _tag_if_changed(announced, "open_and_recently_viewed_files", viewed)
-    parts += _render_client_words(announced, sent, surroundings)
+    parts += _tag_if_changed(announcements, "now", f"Date: {now:%A, %Y-%m-%d}\nModel: {model}")
+    parts += _tag_if_changed(announcements, "git_status", escape_tags(git))
+    viewed_files = escape_tags("\n".join(_describe_viewed(surroundings)))
+    parts += _tag_if_changed(announcements, "open_and_recently_viewed_files", viewed_files)
+    parts += _render_client_words(announcements, sent_texts, surroundings)
     items = surroundings.items if surroundings.items is not None else (await resolve_mentions(sources, prompt)).items
     taking = partial(fetch_mentioned, context), partial(read_mentioned, context)
-    attached = await BlockWriter(sources, sent, *taking).write(items)
+    context_blocks = await BlockWriter(sources, sent_texts, *taking).write(items)
     sender = AttachmentSender(host.shadow.blobs, context.memory.stand_ins, context.emit)
-    shown = await sender.attach_mentioned(attached.pictures)
-    at_hand = list_paths_at_hand(context, surroundings.open_files, attached.paths)
-    rules = " ".join(f"@{each.key.removeprefix('rule:')}" for each in items if each.kind == "rule")
+    mentioned_attachments = await sender.attach_mentioned(context_blocks.pictures)
+    at_hand = list_paths_at_hand(context, surroundings.open_files, context_blocks.paths)
+    rules = " ".join(
+        f"@{context_item.key.removeprefix('rule:')}" for context_item in items if context_item.kind == "rule"
+    )
     words = prompt if surroundings.items is None else rules
-    parts += await render_rule_news(context, made.prefix.system, at_hand, words)
+    parts += await render_rule_news(context, setup.prefix.system, at_hand, words)
     parts += await render_offers(context.offers, context.state.messages)
-    if blocks := (*attached.blocks, *shown.blocks):
+    if blocks := (*context_blocks.blocks, *mentioned_attachments.blocks):
         parts.append(wrap_tag("attached_files", "\n".join(blocks)))
-    parts.append(wrap_tag("user_query", made.dialect.format_prompt(prompt)))
+    parts.append(wrap_tag("user_query", setup.dialect.format_prompt(prompt)))
     if mode := reminders.render_mode():
         parts.append(wrap_reminder(mode))
-    named = find_attachments(prompt, context.state.attachments)
-    for unknown in [each for each in LABEL_PATTERN.findall(prompt) if each not in context.state.attachments]:
+    attachments = find_attachments(prompt, context.state.attachments)
+    for unknown in [label for label in LABEL_PATTERN.findall(prompt) if label not in context.state.attachments]:
         context.emit(Notice(level="warning", message=f"{unknown} names nothing of this session: it was sent as text."))
-    return UserMessage(content="\n\n".join(parts), attachments=(*named, *shown.attachments))
+    return UserMessage(content="\n\n".join(parts), attachments=(*attachments, *mentioned_attachments.attachments))
 
 
-def _render_client_words(announced: dict[str, str], sent: Sequence[str], surroundings: PromptSurroundings) -> list[str]:
+def _render_client_words(
+    announcements: dict[str, str], sent_texts: Sequence[str], surroundings: PromptSurroundings
+) -> list[str]:
     """Render the rules of a client, its layout of the project and what was said to it before, where they are news. A
     layout is told once in a conversation (`sent`: its messages): a tree a prompt would fill the context."""
     rules = escape_tags("\n\n".join(surroundings.rules))
     earlier = "\n".join(map(_render_earlier, surroundings.earlier))
-    told = _tag_if_changed(announced, "client_rules", rules)
-    if surroundings.layout.strip() and not any("<client_layout>" in each for each in sent):
-        told.append(wrap_tag("client_layout", escape_tags(clip_layout(surroundings.layout))))
-    return told + _tag_if_changed(announced, "earlier_conversation", earlier)
+    parts = _tag_if_changed(announcements, "client_rules", rules)
+    if surroundings.layout.strip() and not any("<client_layout>" in text for text in sent_texts):
+        parts.append(wrap_tag("client_layout", escape_tags(clip_layout(surroundings.layout))))
+    return parts + _tag_if_changed(announcements, "earlier_conversation", earlier)
 
 
 def _render_earlier(message: EarlierMessage) -> str:
@@ -98,10 +102,10 @@ def _render_earlier(message: EarlierMessage) -> str:
 
 async def _build_map(sources: ContextSources, surroundings: PromptSurroundings) -> str:
     """Return a map of the project, "" = it is not ready: a later message brings it."""
-    named = [each.path for each in surroundings.items or () if each.path]
+    mentioned_paths = [context_item.path for context_item in surroundings.items or () if context_item.path]
     try:
         async with asyncio.timeout(MAP_TIMEOUT):
-            return await sources.build_map((*named, *surroundings.open_files[:MAX_OPEN_FILES]))
+            return await sources.build_map((*mentioned_paths, *surroundings.open_files[:MAX_OPEN_FILES]))
     except TimeoutError:
         return ""
 
@@ -113,11 +117,11 @@ def _describe_viewed(surroundings: PromptSurroundings) -> Iterator[str]:
         if viewing is None or viewing.path != path or not (viewing.line or viewing.selected):
             yield path
             continue
-        selected = f"; lines {viewing.start}-{viewing.end} are selected" if viewing.selected else ""
-        yield f"{path} (the cursor is on line {viewing.line}{selected})"
+        selection = f"; lines {viewing.start}-{viewing.end} are selected" if viewing.selected else ""
+        yield f"{path} (the cursor is on line {viewing.line}{selection})"
         if viewing.selected:
-            clipped = viewing.selected[:MAX_SELECTED]
-            yield "\n".join(f"    {line}" for line in clipped.splitlines())
+            excerpt = viewing.selected[:MAX_SELECTED]
+            yield "\n".join(f"    {line}" for line in excerpt.splitlines())
             if len(viewing.selected) > MAX_SELECTED:
                 yield "    …"
 
@@ -127,8 +131,8 @@ def build_bare_message(prompt: str, attachments: Mapping[str, Attachment]) -> Us
     return UserMessage(content=wrap_tag("user_query", prompt), attachments=find_attachments(prompt, attachments))
 
 
-async def _read_git_status(root: Path, *, trusted: bool) -> str:
-    if not trusted:
+async def _read_git_status(root: Path, *, is_trusted: bool) -> str:
+    if not is_trusted:
         return ""
     try:
         async with asyncio.timeout(GIT_TIMEOUT):
@@ -148,8 +152,8 @@ def _format_user_info(root: Path) -> str:
     )
 
 
-def _tag_if_changed(announced: dict[str, str], tag: str, text: str) -> list[str]:
-    if not text or announced.get(tag) == text:
+def _tag_if_changed(announcements: dict[str, str], tag: str, text: str) -> list[str]:
+    if not text or announcements.get(tag) == text:
         return []
-    announced[tag] = text
+    announcements[tag] = text
     return [wrap_tag(tag, text)]

@@ -65,12 +65,12 @@ class DebugCapability:
 
     def give_verdict(self, name: str, verdict: CauseVerdict, evidence: tuple[str, ...], reason: str) -> Hypothesis:
         self._check()
-        found = find_hypothesis(self.hypotheses(), name)
-        wanted = {each.partition(":")[0].strip() for each in evidence}
-        logs = {run: self.records(run) if run in wanted else () for run in self._state.runs}
-        made = record_verdict(found, verdict, resolve_evidence(evidence, logs), reason)
-        self._host.emit(HypothesisJudged(hypothesis=made))
-        return made
+        hypothesis = find_hypothesis(self.hypotheses(), name)
+        cited_runs = {reference.partition(":")[0].strip() for reference in evidence}
+        logs = {run: self.records(run) if run in cited_runs else () for run in self._state.runs}
+        judged_hypothesis = record_verdict(hypothesis, verdict, resolve_evidence(evidence, logs), reason)
+        self._host.emit(HypothesisJudged(hypothesis=judged_hypothesis))
+        return judged_hypothesis
 
     def records(self, run: str) -> tuple[ProbeRecord, ...]:
         known_run = self._state.runs.get(run)
@@ -108,24 +108,26 @@ class DebugCapability:
             raise ToolInputInvalid(
                 f"There is no probe {unknown[0]!r}.", hint=f"In place: {', '.join(present) or 'none'}."
             )
-        gone = names or tuple(present)
-        said = await self._fix.ask_for_verdict(self._origin) if set(gone) >= set(present) else None
+        probe_ids = names or tuple(present)
+        verdict = await self._fix.ask_for_verdict(self._origin) if set(probe_ids) >= set(present) else None
         self._check()
-        if said is not None and said.outcome == "broken":
-            return RemovedProbes(said=f"{said.message} The probes are in place still.")
-        gone = tuple(name for name in gone if name in self._state.probes)
-        if gone:
-            self._host.emit(ProbeRemoved(ids=gone))
-        if not self._state.probes and (left := remove_marks(self._host.shadow, self._state.probed_paths).paths):
-            raise ToolFailed(f"Marks of probes are left in {', '.join(left)}.", hint="Take them out by an edit.")
-        return RemovedProbes(gone=gone, said=said.message if said else "")
+        if verdict is not None and verdict.outcome == "broken":
+            return RemovedProbes(said=f"{verdict.message} The probes are in place still.")
+        probe_ids = tuple(name for name in probe_ids if name in self._state.probes)
+        if probe_ids:
+            self._host.emit(ProbeRemoved(ids=probe_ids))
+        if not self._state.probes and (marked_paths := remove_marks(self._host.shadow, self._state.probed_paths).paths):
+            raise ToolFailed(
+                f"Marks of probes are left in {', '.join(marked_paths)}.", hint="Take them out by an edit."
+            )
+        return RemovedProbes(gone=probe_ids, said=verdict.message if verdict else "")
 
     def save_output(self, run: str, text: str) -> str:
         self._check()
         return spill_output(self._host.directory, f"log_{run}", text)[0]
 
-    async def reproduce(self, wanted: Reproduction) -> ReproductionReport:
+    async def reproduce(self, reproduction: Reproduction) -> ReproductionReport:
         self._check()
         if not self._state.hypotheses:
             raise ToolFailed("There are no hypotheses yet.", hint="Set three to five with hypotheses_set first.")
-        return await self._runner.reproduce(wanted)
+        return await self._runner.reproduce(reproduction)

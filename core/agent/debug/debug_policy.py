@@ -57,9 +57,9 @@ class DebugPolicy(Struct, eq=False):
             return True
         if self._is_fix_unshown and self._urge_once("fix_unshown", files=", ".join(debug.fixes)):
             return True
-        judged = await self._fix.ask_for_verdict(Origin(turn=self._turn_id))
-        if judged is not None and judged.outcome == "broken":
-            append_reminder(emit, judged.message)
+        verdict = await self._fix.ask_for_verdict(Origin(turn=self._turn_id))
+        if verdict is not None and verdict.outcome == "broken":
+            append_reminder(emit, verdict.message)
             return True
         remove_all_probes(debug, emit, "the turn ended")
         return False
@@ -71,17 +71,17 @@ class DebugPolicy(Struct, eq=False):
         can_be = self._permissions.terminal.is_contained and state.mode == "debug" and bool(debug.runs)
         return can_be and bool(debug.fixes) and not debug.fix_run
 
-    def _urge_once(self, about: str, **told: str) -> bool:
-        if about in self._urged_topics:
+    def _urge_once(self, topic: str, **variables: str) -> bool:
+        if topic in self._urged_topics:
             return False
-        self._urged_topics.add(about)
-        append_reminder(self._host.emit, render(f"reminders/{about}", **told))
+        self._urged_topics.add(topic)
+        append_reminder(self._host.emit, render(f"reminders/{topic}", **variables))
         return True
 
 
-def remove_all_probes(debug: DebugState, emit: Callable[[AnyEvent], None], why: str) -> None:
+def remove_all_probes(debug: DebugState, emit: Callable[[AnyEvent], None], reason: str) -> None:
     """Remove the probes that are in place, and notify the user."""
     if debug.probes:
         count = "1 probe was" if len(debug.probes) == 1 else f"{len(debug.probes)} probes were"
         emit(ProbeRemoved(ids=tuple(debug.probes), by="program"))
-        emit(Notice(level="info", message=f"{count} taken away: {why}."))
+        emit(Notice(level="info", message=f"{count} taken away: {reason}."))

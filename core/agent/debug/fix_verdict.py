@@ -44,40 +44,44 @@ class FixReview(Struct, frozen=True):
 
     def revert(self, origin: Origin) -> tuple[str, ...]:
         """Revert what was changed since a hypothesis was confirmed and still waits for review. Returns the files."""
-        shadow, gone = self.host.shadow, []
+        shadow, reverted_paths = self.host.shadow, []
         for path, before in self._debug.fixes.items():
             change = self.host.state.changes.get(path)
             if change is None:
                 continue
-            wanted = before or change.base
-            data = None if wanted.kind == "absent" else shadow.blobs.get(wanted.blob)
-            shadow.edit(path, data, origin, wanted.mode if data else None)
+            target = before or change.base
+            data = None if target.kind == "absent" else shadow.blobs.get(target.blob)
+            shadow.edit(path, data, origin, target.mode if data else None)
             self.digests.pop(path, None)
-            gone.append(path)
-        return tuple(gone)
+            reverted_paths.append(path)
+        return tuple(reverted_paths)
 
     def record(self, outcome: FixOutcome, origin: Origin, *, note: str = "") -> FixVerdict:
         """Record the verdict on the fix in the latest run that shows it; revert the fix if it did not help."""
         run = self._debug.fix_run
         if outcome == "fixed":
-            shown = self._debug.runs.get(run)
-            self._emit_check(run, (shown.command if shown else "") or "shown by the user", 0)
-        gone = self.revert(replace(origin, tool="still_broken")) if outcome == "broken" else ()
-        self.host.emit(FixJudged(run=run, outcome=outcome, taken_back=gone))
-        if gone:
-            self.host.emit(Notice(level="info", message=f"Still broken. {_format_reverted(gone)}"))
-        told = {
+            probe_run = self._debug.runs.get(run)
+            self._emit_check(run, (probe_run.command if probe_run else "") or "shown by the user", 0)
+        reverted_paths = self.revert(replace(origin, tool="still_broken")) if outcome == "broken" else ()
+        self.host.emit(FixJudged(run=run, outcome=outcome, taken_back=reverted_paths))
+        if reverted_paths:
+            self.host.emit(Notice(level="info", message=f"Still broken. {_format_reverted(reverted_paths)}"))
+        message = {
             "fixed": "The user says that the fault is gone. Take the probes away and end with a short account.",
-            "broken": f"The user says that the fault is still there. {_format_reverted(gone)} Set new hypotheses from "
-            "what the runs have shown; edits wait until one of them is confirmed.",
+            "broken": f"The user says that the fault is still there. {_format_reverted(reverted_paths)} Set new "
+            "hypotheses from what the runs have shown; edits wait until one of them is confirmed.",
             "unsure": "The user can't say whether the fault is gone; go by what the runs have shown.",
         }[outcome]
-        return FixVerdict(outcome=outcome, message=f"{told} The user adds: {note}" if note else told)
+        return FixVerdict(outcome=outcome, message=f"{message} The user adds: {note}" if note else message)
 
     def record_proof(self, run: ProbeRun) -> None:
         """Record a check: a command that failed before the fix and was run again over it."""
-        before = (each for each in self._debug.runs.values() if not each.after_fix and each.command == run.command)
-        has_shown_it = any(each.exit_code not in {0, None} for each in before)
+        before = (
+            probe_run
+            for probe_run in self._debug.runs.values()
+            if not probe_run.after_fix and probe_run.command == run.command
+        )
+        has_shown_it = any(probe_run.exit_code not in {0, None} for probe_run in before)
         if run.after_fix and run.command and run.exit_code is not None and has_shown_it:
             self._emit_check(run.id, run.command, run.exit_code)
 
@@ -91,31 +95,37 @@ class FixReview(Struct, frozen=True):
         debug, emit = self._debug, self.host.emit
         if not debug.awaits_fix_verdict:
             return None
-        shown = debug.runs[debug.fix_run]
+        probe_run = debug.runs[debug.fix_run]
         before = next((run for run in reversed(debug.runs.values()) if not run.after_fix), None)
         if not self.user.is_interactive:
-            emit(FixJudged(run=shown.id, outcome="unsure", by="program"))
-            message = f"Nobody could be asked whether the fault is gone. {_format_run_end(shown, None)}."
+            emit(FixJudged(run=probe_run.id, outcome="unsure", by="program"))
+            message = f"Nobody could be asked whether the fault is gone. {_format_run_end(probe_run, None)}."
             emit(Notice(level="info", message=message, hint="See for yourself before you accept the change."))
-            told = "Nobody could be asked whether the fault is gone: go by what the runs have shown, and say so."
-            return FixVerdict(outcome="unsure", message=told)
-        ends = [_format_run_end(shown, None), *([_format_run_end(before, shown)] if before else [])]
+            verdict_message = (
+                "Nobody could be asked whether the fault is gone: go by what the runs have shown, and say so."
+            )
+            return FixVerdict(outcome="unsure", message=verdict_message)
+        ends = [_format_run_end(probe_run, None), *([_format_run_end(before, probe_run)] if before else [])]
         text = "\n".join(["Is the fault gone?", "", *ends])
         question = Question(id=FIXED_QUESTION, text=text, options=(*VERDICT_OPTIONS, PROCEED_OPTION))
-        answered = await self.user.ask(QuestionAsked(id=new_id("ask"), call=origin.call, questions=(question,)))
-        answer = answered.answers[0] if answered.answers else None
-        chosen = answer.options[0] if answer is not None and answer.options else "proceed"
+        response = await self.user.ask(QuestionAsked(id=new_id("ask"), call=origin.call, questions=(question,)))
+        answer = response.answers[0] if response.answers else None
+        option = answer.options[0] if answer is not None and answer.options else "proceed"
         note = answer.text.strip() if answer else ""
-        return self.record(OUTCOME_BY_OPTION.get(chosen, "unsure"), origin, note=note)
+        return self.record(OUTCOME_BY_OPTION.get(option, "unsure"), origin, note=note)
 
 
-def _format_reverted(gone: Sequence[str]) -> str:
-    return f"The fix was taken back in {', '.join(gone)}." if gone else "Nothing of the fix was pending any more."
+def _format_reverted(reverted_paths: Sequence[str]) -> str:
+    return (
+        f"The fix was taken back in {', '.join(reverted_paths)}."
+        if reverted_paths
+        else "Nothing of the fix was pending any more."
+    )
 
 
 def _format_run_end(run: ProbeRun, other: ProbeRun | None) -> str:
     when = "after the fix" if run.after_fix else "before it"
     if not run.command:
         return f"{run.id}, {when}: shown by you"
-    of = f" of `{run.command}`" if other is None or other.command != run.command else ""
-    return f"{run.id}, {when}: {describe_end(run.exit_code, run.ended)}{of}"
+    suffix = f" of `{run.command}`" if other is None or other.command != run.command else ""
+    return f"{run.id}, {when}: {describe_end(run.exit_code, run.ended)}{suffix}"

@@ -30,21 +30,21 @@ class LeftoverMarks(Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...] = ()
 
 
-def remove_marks(shadow: Shadow, paths: Iterable[str] = (), *, with_ignored: bool = False) -> LeftoverMarks:
+def remove_marks(shadow: Shadow, paths: Iterable[str] = (), *, includes_ignored: bool = False) -> LeftoverMarks:
     """Remove regions between marks from what is pending (and `paths`); return what is left. Raises `StateError`."""
     pending = {change.path: change for change in shadow.list_changes()}
     looked_at = sorted({*pending, *paths})
     for path in looked_at:
         if path in pending:
             _remove_pending_marks(shadow, pending[path])
-    left = [path for path in looked_at if _is_marked(shadow, path)]
-    ignored = (
+    marked_paths = [path for path in looked_at if _is_marked(shadow, path)]
+    ignored_paths = (
         [path for path in islice(list_kept_files(shadow.merged_tree), MAX_IGNORED_FILES) if path not in pending]
-        if with_ignored
+        if includes_ignored
         else []
     )
-    left += [path for path in ignored if has_regions(_read_merged(shadow, path) or b"")]
-    return LeftoverMarks(file_count=len({*looked_at, *ignored}), paths=tuple(dict.fromkeys(left)))
+    marked_paths += [path for path in ignored_paths if has_regions(_read_merged(shadow, path) or b"")]
+    return LeftoverMarks(file_count=len({*looked_at, *ignored_paths}), paths=tuple(dict.fromkeys(marked_paths)))
 
 
 def _remove_pending_marks(shadow: Shadow, change: Change) -> None:

@@ -67,41 +67,45 @@ class ProbeRunner:
         self._origin = origin
         self._check = check_lease
 
-    async def reproduce(self, wanted: Reproduction) -> ReproductionReport:
+    async def reproduce(self, reproduction: Reproduction) -> ReproductionReport:
         """Reproduce the fault once. Raises `ToolFailed` if refused, or if it could not begin; then there is no run."""
         host, state = self._host, self._host.state.debug
-        if wanted.steps and not self._approver.user.is_interactive:
+        if reproduction.steps and not self._approver.user.is_interactive:
             raise ToolFailed("Nobody can be asked in this session.", hint="Give a command that shows the fault.")
-        if wanted.command:
-            await self._check_agreed(wanted)
-        begun = ProbeRun(
-            id=f"r{state.run_count + 1}", command=wanted.command, ended="stopped", after_fix=self._has_fix()
+        if reproduction.command:
+            await self._check_agreed(reproduction)
+        run = ProbeRun(
+            id=f"r{state.run_count + 1}", command=reproduction.command, ended="stopped", after_fix=self._has_fix()
         )
         room = self._build_overlay()
-        collector = await self._start_collector(wanted, room.build_posted_path(begun.id))
+        collector = await self._start_collector(reproduction, room.build_posted_path(run.id))
         try:
             probes = tuple(state.probes.values())
-            layer = room.open(begun.id, probes, host.shadow, self._build_url(collector), host.box.tier)
+            layer = room.open(run.id, probes, host.shadow, self._build_url(collector), host.box.tier)
         except BaseException:
             await self._stop_collector(collector)
             raise
-        begun = replace(begun, probes=len(probes) - len(layer.lost_probes))
-        host.emit(ReproduceRequested(run=begun.id, call=self._origin.call, command=wanted.command, steps=wanted.steps))
-        started, came = monotonic(), _RunEnd(outcome="stopped")
+        run = replace(run, probes=len(probes) - len(layer.lost_probes))
+        host.emit(
+            ReproduceRequested(
+                run=run.id, call=self._origin.call, command=reproduction.command, steps=reproduction.steps
+            )
+        )
+        start_time, run_end = monotonic(), _RunEnd(outcome="stopped")
         try:
-            came = await self._run_watched(wanted, begun.id, layer)
+            run_end = await self._run_watched(reproduction, run.id, layer)
         finally:
             await self._stop_collector(collector)
-            log = read_log(chain(read_chunks(layer.log), [b"\n"], read_chunks(layer.posted)), begun.id, host.session_id)
-            room.close(begun.id)
-            begun = replace(begun, duration_ms=round((monotonic() - started) * 1000))
-            recorded = self._store_run(begun, log, came)
-            host.emit(ReproduceEnded(run=begun.id, outcome=came.outcome))
+            log = read_log(chain(read_chunks(layer.log), [b"\n"], read_chunks(layer.posted)), run.id, host.session_id)
+            room.close(run.id)
+            run = replace(run, duration_ms=round((monotonic() - start_time) * 1000))
+            recorded_run = self._store_run(run, log, run_end)
+            host.emit(ReproduceEnded(run=run.id, outcome=run_end.outcome))
         return ReproductionReport(
-            run=recorded,
-            outcome=came.outcome,
-            result=came.result,
-            note=self._record_user_verdict(came),
+            run=recorded_run,
+            outcome=run_end.outcome,
+            result=run_end.result,
+            note=self._record_user_verdict(run_end),
             lost=layer.lost_probes,
             unseen=() if self._terminal.is_contained else tuple(state.fixes),
         )
@@ -111,10 +115,10 @@ class ProbeRunner:
         debug = self._host.state.debug
         return debug.has_fix and (self._terminal.is_contained or not debug.fixes)
 
-    def _record_user_verdict(self, came: _RunEnd) -> str:
-        if (outcome := OUTCOME_BY_OPTION.get(came.outcome)) is None:
-            return f"The user adds: {came.note}" if came.note else ""
-        return self._fix.record(outcome, self._origin, note=came.note).message
+    def _record_user_verdict(self, run_end: _RunEnd) -> str:
+        if (outcome := OUTCOME_BY_OPTION.get(run_end.outcome)) is None:
+            return f"The user adds: {run_end.note}" if run_end.note else ""
+        return self._fix.record(outcome, self._origin, note=run_end.note).message
 
     def _build_overlay(self) -> ProbeOverlay:
         host = self._host
@@ -123,46 +127,50 @@ class ProbeRunner:
             raise ToolFailed("There is no room for a log that a run can write to.", hint="Make room, then try again.")
         return ProbeOverlay(host.session_id, host.directory, cache)
 
-    def _store_run(self, run: ProbeRun, log: ParsedLog, came: _RunEnd) -> ProbeRun:
-        result = came.result
+    def _store_run(self, run: ProbeRun, log: ParsedLog, run_end: _RunEnd) -> ProbeRun:
+        result = run_end.result
         records = (*log.records, *_build_output_records(run.id, len(log.records), result))
-        made = replace(
+        recorded_run = replace(
             run,
             exit_code=result.exit_code if result else None,
-            ended=result.ended if result else came.outcome,
+            ended=result.ended if result else run_end.outcome,
             log=self._host.shadow.blobs.put(encode_records(records)),
             records=len(records),
             broken=log.broken,
             left=log.left_out,
             counts=count_records(log.records),
         )
-        self._host.emit(RunRecorded(run=made))
-        self._fix.record_proof(made)
-        return made
+        self._host.emit(RunRecorded(run=recorded_run))
+        self._fix.record_proof(recorded_run)
+        return recorded_run
 
-    async def _run_watched(self, wanted: Reproduction, run: str, layer: ProbeMount) -> _RunEnd:
+    async def _run_watched(self, reproduction: Reproduction, run: str, layer: ProbeMount) -> _RunEnd:
         watching = asyncio.create_task(self._stream_records(run, layer))
         try:
             return await (
-                self._run_command(wanted, layer) if wanted.command else self._ask_user_to_reproduce(wanted, layer)
+                self._run_command(reproduction, layer)
+                if reproduction.command
+                else self._ask_user_to_reproduce(reproduction, layer)
             )
         finally:
             watching.cancel()
 
     async def _stream_records(self, run: str, layer: ProbeMount) -> None:
-        seen, tails = 0, [LogTail(layer.log), LogTail(layer.posted)]
-        while seen < MAX_LIVE_RECORDS:
+        record_count, tails = 0, [LogTail(layer.log), LogTail(layer.posted)]
+        while record_count < MAX_LIVE_RECORDS:
             await asyncio.sleep(POLL_PERIOD)
-            records = read_log([tail.read_lines() for tail in tails], run, most=MAX_LIVE_RECORDS - seen).records
+            records = read_log(
+                [tail.read_lines() for tail in tails], run, limit=MAX_LIVE_RECORDS - record_count
+            ).records
             if records:
-                shown = tuple(replace(each, line=each.line + seen) for each in records)
-                seen += len(shown)
-                self._host.emit(ProbeLogged(run=run, records=shown))
+                live_records = tuple(replace(record, line=record.line + record_count) for record in records)
+                record_count += len(live_records)
+                self._host.emit(ProbeLogged(run=run, records=live_records))
 
     # where probes that can write no file send what they log
 
-    async def _start_collector(self, wanted: Reproduction, log: Path) -> LogCollector | None:
-        texts = [wanted.command, *(each.code for each in self._host.state.debug.probes.values())]
+    async def _start_collector(self, reproduction: Reproduction, log: Path) -> LogCollector | None:
+        texts = [reproduction.command, *(probe.code for probe in self._host.state.debug.probes.values())]
         if not any(word in text for text in texts for word in (URL_PLACEHOLDER, URL_VARIABLE)):
             return None
         collector = LogCollector(self._host.session_id, log)
@@ -187,19 +195,19 @@ class ProbeRunner:
 
     # by a command
 
-    async def _check_agreed(self, wanted: Reproduction) -> None:
-        tool = _build_tool(wanted)
-        if why := await self._approver.find_refusal(self._origin.call, tool):
-            raise ToolFailed(f"`{wanted.command}` was not run: {why}")
+    async def _check_agreed(self, reproduction: Reproduction) -> None:
+        tool = _build_tool(reproduction)
+        if refusal := await self._approver.find_refusal(self._origin.call, tool):
+            raise ToolFailed(f"`{reproduction.command}` was not run: {refusal}")
         self._check()
 
-    async def _run_command(self, wanted: Reproduction, layer: ProbeMount) -> _RunEnd:
+    async def _run_command(self, reproduction: Reproduction, layer: ProbeMount) -> _RunEnd:
         order = CommandRequest(
-            command=wanted.command,
+            command=reproduction.command,
             origin=self._origin,
             # Without a box the effects can't be dropped, and there are no probes.
             keeps_effects=not self._terminal.is_contained,
-            time_limit=min(wanted.seconds, MAX_SECONDS),
+            time_limit=min(reproduction.seconds, MAX_SECONDS),
             overlays=layer.overlays,
             env=layer.env,
         )
@@ -207,7 +215,7 @@ class ProbeRunner:
             result = await self._terminal.run(order, self._emit_output)
         finally:
             self._permissions.network_grants.revoke_once()
-        await self._approver.report_command(self._origin.call, _build_tool(wanted), result)
+        await self._approver.report_command(self._origin.call, _build_tool(reproduction), result)
         return _RunEnd(outcome="ran", result=result)
 
     def _emit_output(self, text: str) -> None:
@@ -215,33 +223,35 @@ class ProbeRunner:
 
     # by the user
 
-    async def _ask_user_to_reproduce(self, wanted: Reproduction, layer: ProbeMount) -> _RunEnd:
+    async def _ask_user_to_reproduce(self, reproduction: Reproduction, layer: ProbeMount) -> _RunEnd:
         is_contained = self._terminal.is_contained
         if is_contained:
             self._terminal.probe_mount = layer
         try:
-            question = _build_question(wanted.steps, after_fix=self._has_fix(), contained=is_contained)
-            asked = QuestionAsked(id=new_id("ask"), call=self._origin.call, questions=(question,))
-            answered = await self._approver.user.ask(asked)
+            question = _build_question(reproduction.steps, after_fix=self._has_fix(), is_contained=is_contained)
+            request = QuestionAsked(id=new_id("ask"), call=self._origin.call, questions=(question,))
+            response = await self._approver.user.ask(request)
         finally:
             self._terminal.probe_mount = None
-        if not answered.answers:
+        if not response.answers:
             return _RunEnd(outcome="stopped")
-        answer = answered.answers[0]
-        chosen = answer.options[0] if answer.options else "proceed"
-        return _RunEnd(outcome=_CHOICES.get(chosen, "proceed"), note=answer.text.strip())
+        answer = response.answers[0]
+        option = answer.options[0] if answer.options else "proceed"
+        return _RunEnd(outcome=_CHOICES.get(option, "proceed"), note=answer.text.strip())
 
 
-def _build_question(steps: tuple[str, ...], *, after_fix: bool, contained: bool) -> Question:
-    numbered = "\n".join(f"{number}. {step}" for number, step in enumerate(steps, start=1))
-    how = (
+def _build_question(steps: tuple[str, ...], *, after_fix: bool, is_contained: bool) -> Question:
+    numbered_steps = "\n".join(f"{number}. {step}" for number, step in enumerate(steps, start=1))
+    instructions = (
         "\n\nStart the program with !command: until you answer, what you run that way has the probes, and what it "
         "changes in files is dropped."
-        if contained
+        if is_contained
         else ""
     )
     options = (PROCEED_OPTION, *VERDICT_OPTIONS) if after_fix else (PROCEED_OPTION,)
-    return Question(id=REPRODUCE_QUESTION, text=f"Please show the fault:\n\n{numbered}{how}", options=options)
+    return Question(
+        id=REPRODUCE_QUESTION, text=f"Please show the fault:\n\n{numbered_steps}{instructions}", options=options
+    )
 
 
 def _build_output_records(run: str, before: int, result: CommandResult | None) -> tuple[ProbeRecord, ...]:
@@ -253,5 +263,7 @@ def _build_output_records(run: str, before: int, result: CommandResult | None) -
     )
 
 
-def _build_tool(wanted: Reproduction) -> RunTerminalCmd:
-    return RunTerminalCmd(command=wanted.command, explanation="It is to show the fault, with the probes in place.")
+def _build_tool(reproduction: Reproduction) -> RunTerminalCmd:
+    return RunTerminalCmd(
+        command=reproduction.command, explanation="It is to show the fault, with the probes in place."
+    )

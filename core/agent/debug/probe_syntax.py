@@ -41,31 +41,38 @@ def check_probe_syntax(path: str, before: str, after: str, line: int) -> None:
 def _check_not_hidden(path: str, after: str) -> None:
     """Raise if a mark stands in a string, a comment or text: the probe would stand there, too, and not run."""
     for mark in find_region_comments(after):
-        at = find_position(path, after, mark.line)
-        if at is not None and "ERROR" not in at.within and not any("comment" in kind for kind in at.begins):
+        position = find_position(path, after, mark.line)
+        if (
+            position is not None
+            and "ERROR" not in position.within
+            and not any("comment" in kind for kind in position.begins)
+        ):
             raise _build_not_run_error(
-                path, at.within[0].replace("_", " ").removesuffix(" fragment").removesuffix(" content")
+                path, position.within[0].replace("_", " ").removesuffix(" fragment").removesuffix(" content")
             )
 
 
 def _check_not_between(path: str, before: str, after: str, line: int) -> None:
     """Raise if a probe parts what belongs together, or takes the only statement of an `if` from it."""
-    filled = [number for number, body in enumerate(before.split("\n"), start=1) if body.strip()]
+    line_numbers = [number for number, body in enumerate(before.split("\n"), start=1) if body.strip()]
     down = after.count("\n") - before.count("\n")
-    above = [(number, number) for number in filled if number < line][-1:]
-    below = [(number, number + down) for number in filled if number >= line][:1]
-    for number, moved in above + below:
-        was, now = find_position(path, before, number), find_position(path, after, moved)
-        if was is not None and now is not None and was.within != now.within:
-            torn = next((kind for kind in was.within if was.within.count(kind) != now.within.count(kind)), "statement")
+    above = [(number, number) for number in line_numbers if number < line][-1:]
+    below = [(number, number + down) for number in line_numbers if number >= line][:1]
+    for number, new_number in above + below:
+        old_position, now = find_position(path, before, number), find_position(path, after, new_number)
+        if old_position is not None and now is not None and old_position.within != now.within:
+            node_kind = next(
+                (kind for kind in old_position.within if old_position.within.count(kind) != now.within.count(kind)),
+                "statement",
+            )
             raise ToolInputInvalid(
-                f"{path}: before line {line} a probe would part what belongs together ({torn.replace('_', ' ')}).",
+                f"{path}: before line {line} a probe would part what belongs together ({node_kind.replace('_', ' ')}).",
                 hint="Nothing was put in place. Give the line before the whole statement.",
             )
 
 
-def _build_not_run_error(path: str, what: str) -> ToolInputInvalid:
-    return ToolInputInvalid(f"{path}: at that line a probe would stand within a {what}, and not run.", hint=_HINT)
+def _build_not_run_error(path: str, kind: str) -> ToolInputInvalid:
+    return ToolInputInvalid(f"{path}: at that line a probe would stand within a {kind}, and not run.", hint=_HINT)
 
 
 def _find_python_flaw(text: str) -> str:
@@ -73,8 +80,8 @@ def _find_python_flaw(text: str) -> str:
     error = find_compile_error(text)
     if error is None:
         return ""
-    shown = (error.text or "").strip()
-    return f"{error.msg} (line {error.lineno}{f': {shown[:200]}' if shown else ''})"
+    source_line = (error.text or "").strip()
+    return f"{error.msg} (line {error.lineno}{f': {source_line[:200]}' if source_line else ''})"
 
 
 def _count_comment_marks(text: str) -> int:

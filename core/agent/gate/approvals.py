@@ -78,20 +78,20 @@ class Approver(Struct, frozen=True):
         request = self._build_request(call, access, tool, before, reason)
         if can_leave:
             request = replace(request, options=(*request.options, "run_on_machine"))
-        resolved = await self.user.approve(request)
-        if can_leave and resolved.decision == "run_on_machine":
+        resolution = await self.user.approve(request)
+        if can_leave and resolution.decision == "run_on_machine":
             return LEAVE_BOX
-        if resolved.by == "user" and resolved.decision in {"allow_always", "reject_always"}:
-            choice: PermissionChoice = "allow" if resolved.decision == "allow_always" else "deny"
-            await self._save(choice, before, [_name_rule(access, before.subject, resolved.pattern)])
-        if resolved.decision not in ALLOWING_DECISIONS:
-            return _format_refusal(resolved)
-        weighed, grants = self.permissions.weigh_request(tool), self.permissions.network_grants
+        if resolution.by == "user" and resolution.decision in {"allow_always", "reject_always"}:
+            choice: PermissionChoice = "allow" if resolution.decision == "allow_always" else "deny"
+            await self._save(choice, before, [_name_rule(access, before.subject, resolution.pattern)])
+        if resolution.decision not in ALLOWING_DECISIONS:
+            return _format_refusal(resolution)
+        weighed_request, grants = self.permissions.weigh_request(tool), self.permissions.network_grants
         if self._build_approval(access, tool).compute_digest() != before.compute_digest():
             return "the mode or the place changed after this was asked. Nothing was changed; call again."
-        if resolved.decision == "allow_session":
-            grants.grant(weighed.hosts, for_session=True)
-            grants.grant_services(weighed.services, for_session=True)
+        if resolution.decision == "allow_session":
+            grants.grant(weighed_request.hosts, for_session=True)
+            grants.grant_services(weighed_request.services, for_session=True)
         return ""
 
     async def find_hook_refusal(self, call: str, tool: Tool[object]) -> str:
@@ -99,8 +99,8 @@ class Approver(Struct, frozen=True):
         yes in their place."""
         if not self.hooks.has(HookEvent.PERMISSION_REQUEST):
             return ""
-        given = tool.arguments if isinstance(tool, ExternalTool) else msgspec.to_builtins(tool)
-        arguments = {name: value for name, value in given.items() if value is not None}
+        raw_arguments = tool.arguments if isinstance(tool, ExternalTool) else msgspec.to_builtins(tool)
+        arguments = {name: value for name, value in raw_arguments.items() if value is not None}
         occasion = HookOccasion(
             event=HookEvent.PERMISSION_REQUEST,
             call=HookCall(tool=tool.name, call=call, arguments=arguments),
@@ -150,18 +150,18 @@ class Approver(Struct, frozen=True):
         """Ask the user for the command to run and return the call with it. None: no answer, or nobody to ask."""
         if not self.user.is_interactive:
             return None
-        proposed = tool.command if len(tool.command) <= _MAX_SHOWN else f"{tool.command[:_MAX_SHOWN]} …"
-        why = f" ({tool.explanation})" if tool.explanation else ""
+        proposal = tool.command if len(tool.command) <= _MAX_SHOWN else f"{tool.command[:_MAX_SHOWN]} …"
+        explanation = f" ({tool.explanation})" if tool.explanation else ""
         question = Question(
             id="command",
-            text=f"The agent would run this{why}:\n\n{proposed}\n\n"
+            text=f"The agent would run this{explanation}:\n\n{proposal}\n\n"
             "Type the command to run; its output goes to the agent.",
             options=(Option(id=_PROPOSED, label="Run it as proposed"),),
         )
-        answered = await self.user.ask(QuestionAsked(id=new_id("ask"), call=call, questions=(question,)))
-        if not answered.answers:
+        response = await self.user.ask(QuestionAsked(id=new_id("ask"), call=call, questions=(question,)))
+        if not response.answers:
             return None
-        answer = answered.answers[0]
+        answer = response.answers[0]
         if answer.text.strip():
             return replace(tool, command=answer.text.strip())
         return tool if _PROPOSED in answer.options else None
@@ -171,7 +171,7 @@ class Approver(Struct, frozen=True):
     ) -> bool:
         """Ask whether a command may reach hosts, and grant them. True: run it again. `is_ahead`: it is no command that
         has run, but something of the program's that has sent nothing yet."""
-        grants, hosts = self.permissions.network_grants, tuple(dict.fromkeys(each.host for each in targets))
+        grants, hosts = self.permissions.network_grants, tuple(dict.fromkeys(target.host for target in targets))
         rules = [f"WebFetch({host})" for host in hosts]
         subject = "\n".join(map(str, targets))
         decision = await self._ask_for_targets(call, command, subject, hosts, rules, is_ahead=is_ahead)
@@ -229,32 +229,34 @@ class Approver(Struct, frozen=True):
             return f"{permissions.mode.value} mode runs no commands here."
         is_typed = False
         if permissions.settings.commands.policy == "human":
-            found = await self.ask_for_command(call, tool)
-            if found is None or found.command != tool.command:
+            agreed_tool = await self.ask_for_command(call, tool)
+            if agreed_tool is None or agreed_tool.command != tool.command:
                 return "the user did not run it."
             is_typed = True
-        checked = cast("Tool[object]", tool)
-        decided = permissions.decide(Access.EXEC, checked, is_typed=is_typed)
-        if decided.choice == "deny":
-            return decided.reason
-        if decided.choice == "ask" and (refused := await self.ask_for_call(call, Access.EXEC, checked, decided.reason)):
-            return refused
+        generic_tool = cast("Tool[object]", tool)
+        decision = permissions.decide(Access.EXEC, generic_tool, is_typed=is_typed)
+        if decision.choice == "deny":
+            return decision.reason
+        if decision.choice == "ask" and (
+            refusal := await self.ask_for_call(call, Access.EXEC, generic_tool, decision.reason)
+        ):
+            return refusal
         if not permissions.is_granted(Access.EXEC):
             return "the mode changed meanwhile."
-        about = HookCall(tool=tool.name, call=call, arguments={"command": tool.command})
-        occasion = HookOccasion(event=HookEvent.BEFORE_SHELL, call=about, subjects=(tool.command,))
+        hook_call = HookCall(tool=tool.name, call=call, arguments={"command": tool.command})
+        occasion = HookOccasion(event=HookEvent.BEFORE_SHELL, call=hook_call, subjects=(tool.command,))
         return (await self.hooks.run(occasion)).describe_refusal()
 
     async def report_command(self, call: str, tool: RunTerminalCmd, result: CommandResult) -> None:
         """Tell the hooks of a command that another call needed and that has run."""
-        about = HookCall(
+        hook_call = HookCall(
             tool=tool.name,
             call=call,
             arguments={"command": tool.command},
             result=result.output,
             duration_ms=result.duration_ms,
         )
-        await self.hooks.run(HookOccasion(event=HookEvent.AFTER_SHELL, call=about, subjects=(tool.command,)))
+        await self.hooks.run(HookOccasion(event=HookEvent.AFTER_SHELL, call=hook_call, subjects=(tool.command,)))
 
 
 def _list_options(
@@ -274,7 +276,7 @@ def _name_rule(access: Access, subject: str, pattern: str) -> str:
     return f"Shell({pattern})" if pattern else ""
 
 
-def _format_refusal(resolved: ApprovalResolved) -> str:
-    who = "The user" if resolved.by == "user" else "The program"
-    note = f" {resolved.note}" if resolved.note else ""
+def _format_refusal(resolution: ApprovalResolved) -> str:
+    who = "The user" if resolution.by == "user" else "The program"
+    note = f" {resolution.note}" if resolution.note else ""
     return f"{who} refused this call.{note} Nothing was changed."

@@ -66,7 +66,7 @@ class CallHooks(Struct, frozen=True):
 
     async def _ask(self, call: GatedCall) -> HookOutcome:
         """Ask about each file that the call names, and about the call as a whole; the first refusal counts."""
-        changed: HookOutcome | None = None
+        changed_outcome: HookOutcome | None = None
         asking: HookOutcome = NOTHING_SAID
         for path in self._list_paths(call) or ("",):
             for occasion in self._build_before(call, path):
@@ -74,23 +74,23 @@ class CallHooks(Struct, frozen=True):
                 if outcome.is_denied:
                     return outcome
                 asking = outcome if outcome.permission == "ask" else asking
-                changed = changed or (outcome if outcome.changed_input is not None else None)
-        return changed or asking
+                changed_outcome = changed_outcome or (outcome if outcome.changed_input is not None else None)
+        return changed_outcome or asking
 
     def _list_paths(self, call: GatedCall) -> tuple[str, ...]:
         return () if call.tool is None else self.permissions.list_named_paths(call.tool)
 
     def _build_before(self, call: GatedCall, path: str) -> list[HookOccasion]:
-        about = _build_call(call, path)
-        found = [_build_occasion(HookEvent.PRE_TOOL, call, about)]
+        hook_call = _build_call(call, path)
+        occasions = [_build_occasion(HookEvent.PRE_TOOL, call, hook_call)]
         if call.name in _SHELL_TOOLS:
-            found.append(HookOccasion(event=HookEvent.BEFORE_SHELL, call=about, subjects=(call.subject,)))
+            occasions.append(HookOccasion(event=HookEvent.BEFORE_SHELL, call=hook_call, subjects=(call.subject,)))
         if call.access is Access.EXTERNAL:
-            found.append(_build_occasion(HookEvent.BEFORE_MCP, call, about))
+            occasions.append(_build_occasion(HookEvent.BEFORE_MCP, call, hook_call))
         if call.name == "read_file" and path and self.hooks.has(HookEvent.BEFORE_READ):
             fields = {"content": self._read_text(path), "attachments": []}
-            found.append(_build_occasion(HookEvent.BEFORE_READ, call, about, fields))
-        return [each for each in found if self.hooks.has(each.event)]
+            occasions.append(_build_occasion(HookEvent.BEFORE_READ, call, hook_call, fields))
+        return [occasion for occasion in occasions if self.hooks.has(occasion.event)]
 
     def _read_text(self, path: str) -> str:
         try:
@@ -113,38 +113,38 @@ class CallHooks(Struct, frozen=True):
         before = self._pending.pop(call.request.id, None)
         if not self.hooks.has(*_AFTER):
             return
-        result, added = call.text, list[str]()
+        result, additions = call.text, list[str]()
         for occasion in self._build_after(call, result, before):
             outcome = await self.hooks.run(occasion)
             if outcome.output is not None:
                 call.text = outcome.output
-            added += _describe_additions(outcome)
-        call.text = "\n".join((call.text, *added))
+            additions += _describe_additions(outcome)
+        call.text = "\n".join((call.text, *additions))
 
     def _build_after(self, call: GatedCall, result: str, before: dict[str, FileState] | None) -> list[HookOccasion]:
-        found = []
+        occasions = []
         if before is not None:
             now = self._list_pending()
-            touched = [path for path in {**before, **now} if before.get(path) != now.get(path)]
-            for path in touched:
+            edited_paths = [path for path in {**before, **now} if before.get(path) != now.get(path)]
+            for path in edited_paths:
                 fields = {"edits": self._list_edits(call, path)}
-                about = _build_call(call, path, result)
-                found.append(_build_occasion(HookEvent.AFTER_EDIT, call, about, fields))
-        about = _build_call(call, next(iter(self._list_paths(call)), ""), result)
+                hook_call = _build_call(call, path, result)
+                occasions.append(_build_occasion(HookEvent.AFTER_EDIT, call, hook_call, fields))
+        hook_call = _build_call(call, next(iter(self._list_paths(call)), ""), result)
         if call.name in _SHELL_TOOLS:
-            found.append(HookOccasion(event=HookEvent.AFTER_SHELL, call=about, subjects=(call.subject,)))
+            occasions.append(HookOccasion(event=HookEvent.AFTER_SHELL, call=hook_call, subjects=(call.subject,)))
         if call.access is Access.EXTERNAL:
-            found.append(_build_occasion(HookEvent.AFTER_MCP, call, about))
-        found.append(_build_occasion(HookEvent.POST_TOOL, call, about))
-        return [each for each in found if self.hooks.has(each.event)]
+            occasions.append(_build_occasion(HookEvent.AFTER_MCP, call, hook_call))
+        occasions.append(_build_occasion(HookEvent.POST_TOOL, call, hook_call))
+        return [occasion for occasion in occasions if self.hooks.has(occasion.event)]
 
     def _list_edits(self, call: GatedCall, path: str) -> list[dict[str, str]]:
-        said = decode_arguments(call.request.arguments)
-        pairs = said.get("edits") if isinstance(said.get("edits"), list) else [said]
+        arguments = decode_arguments(call.request.arguments)
+        pairs = arguments.get("edits") if isinstance(arguments.get("edits"), list) else [arguments]
         edits = [
-            {"old_string": str(each["old_string"]), "new_string": str(each["new_string"])}
-            for each in pairs or ()
-            if isinstance(each, dict) and {"old_string", "new_string"} <= each.keys()
+            {"old_string": str(edit["old_string"]), "new_string": str(edit["new_string"])}
+            for edit in pairs or ()
+            if isinstance(edit, dict) and {"old_string", "new_string"} <= edit.keys()
         ]
         return edits or [{"old_string": "", "new_string": self._read_text(path)}]
 
@@ -154,8 +154,8 @@ class CallHooks(Struct, frozen=True):
             return
         kind = "permission_denied" if call.status == "denied" else "error"
         fields = {"error": call.text, "error_message": call.text, "failure_type": kind, "is_interrupt": False}
-        about = _build_call(call, next(iter(self._list_paths(call)), ""))
-        occasion = _build_occasion(HookEvent.POST_FAILURE, call, about, fields)
+        hook_call = _build_call(call, next(iter(self._list_paths(call)), ""))
+        occasion = _build_occasion(HookEvent.POST_FAILURE, call, hook_call, fields)
         call.text = "\n".join((call.text, *_describe_additions(await self.hooks.run(occasion))))
 
 
@@ -175,17 +175,19 @@ def _list_arguments(call: GatedCall) -> dict[str, Any]:
         return decode_arguments(call.request.arguments)
     if isinstance(call.tool, ExternalTool):
         return dict(call.tool.arguments)
-    given = decode_arguments(call.request.arguments).keys()
-    names = {call.tool.argument_names.get(name, name) for name in given}
-    known = msgspec.structs.fields(type(call.tool))
-    names |= {each.encode_name for each in known if getattr(call.tool, each.name) != each.default}
+    argument_keys = decode_arguments(call.request.arguments).keys()
+    names = {call.tool.argument_names.get(name, name) for name in argument_keys}
+    fields = msgspec.structs.fields(type(call.tool))
+    names |= {field.encode_name for field in fields if getattr(call.tool, field.name) != field.default}
     return {name: value for name, value in msgspec.to_builtins(call.tool).items() if name in names}
 
 
-def _build_occasion(event: HookEvent, call: GatedCall, about: HookCall, fields: Mapping[str, Any] = {}) -> HookOccasion:
+def _build_occasion(
+    event: HookEvent, call: GatedCall, hook_call: HookCall, fields: Mapping[str, Any] = {}
+) -> HookOccasion:
     """Return an event of a call as its matchers (names of the tool) and conditions (command, path) see it."""
-    texts = tuple(filter(None, (call.subject, about.path)))
-    return HookOccasion(event=event, call=about, fields=fields, subjects=list_tool_names(call.name), texts=texts)
+    texts = tuple(filter(None, (call.subject, hook_call.path)))
+    return HookOccasion(event=event, call=hook_call, fields=fields, subjects=list_tool_names(call.name), texts=texts)
 
 
 def _change_arguments(call: GatedCall, outcome: HookOutcome) -> bool:
@@ -199,11 +201,11 @@ def _change_arguments(call: GatedCall, outcome: HookOutcome) -> bool:
     if after == before:
         return False
     try:
-        said = {"arguments": after} if isinstance(call.tool, ExternalTool) else after
-        call.tool = convert_arguments(type(call.tool), msgspec.json.encode(said).decode())
+        arguments = {"arguments": after} if isinstance(call.tool, ExternalTool) else after
+        call.tool = convert_arguments(type(call.tool), msgspec.json.encode(arguments).decode())
     except ToolInputInvalid as problem:
-        why = f"a hook changed what the call says, and that is no call: {problem.message}"
-        raise CallStopped("denied", f"Not run: {why} Nothing was changed.") from problem
+        reason = f"a hook changed what the call says, and that is no call: {problem.message}"
+        raise CallStopped("denied", f"Not run: {reason} Nothing was changed.") from problem
     call.subject = call.tool.subject()
     call.changed_by = outcome.describe_change()
     return True
@@ -215,10 +217,10 @@ def _list_path_names(arguments: dict[str, Any]) -> list[str]:
 
 def _describe_additions(outcome: HookOutcome) -> list[str]:
     """Return what the model is told of the answers: what hooks changed, and what they add."""
-    found = []
+    lines = []
     for hook, answer in outcome.answers:
         if answer.effects:
-            found.append(f"[The hook `{hook.command[:120]}` {answer.effects}]")
+            lines.append(f"[The hook `{hook.command[:120]}` {answer.effects}]")
         if answer.context:
-            found.append(f"[The hook `{hook.command[:120]}` says: {answer.context}]")
-    return found
+            lines.append(f"[The hook `{hook.command[:120]}` says: {answer.context}]")
+    return lines

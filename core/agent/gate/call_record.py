@@ -35,14 +35,14 @@ def end_for(call: GatedCall, error: Exception) -> None:
         call.is_malformed = isinstance(error, ToolInputInvalid) and call.tool is None
     else:
         name = Path(save_crash_report(error, f"the tool {call.name}")).name
-        kept = f" (kept as {name} among the faults)" if name else ""
-        call.text = f"The tool failed unexpectedly ({type(error).__name__}){kept}; try another way."
+        report_note = f" (kept as {name} among the faults)" if name else ""
+        call.text = f"The tool failed unexpectedly ({type(error).__name__}){report_note}; try another way."
         call.error_code = UNEXPECTED
 
 
 def build_finished_call(call: GatedCall, root: str) -> FinishedCall:
     """Build what the documents of a call are made of. `root`: the workspace."""
-    asked = call.capability if isinstance(call.capability, UserPrompter) else None
+    prompter = call.capability if isinstance(call.capability, UserPrompter) else None
     code = call.error_code or (DENIED if call.status == "denied" else FAILED)
     return FinishedCall(
         document=call.document,
@@ -54,10 +54,10 @@ def build_finished_call(call: GatedCall, root: str) -> FinishedCall:
         summary=call.outcome.summary or ("" if call.status == "completed" else extract_first_line(call.text)),
         duration_ms=round((monotonic() - call.started) * 1000),
         detail=_tell_granted(call),
-        attachments=tuple(each.attachment for each in call.outcome.attachments),
-        title=asked.title if asked else "",
-        questions=asked.questions if asked else (),
-        answers=asked.answers if asked else (),
+        attachments=tuple(attachment.attachment for attachment in call.outcome.attachments),
+        title=prompter.title if prompter else "",
+        questions=prompter.questions if prompter else (),
+        answers=prompter.answers if prompter else (),
         root=root,
         paths=call.tool.paths() if call.tool is not None else (),
         error_code=code if call.has_failed else "",
@@ -71,17 +71,21 @@ def _tell_granted(call: GatedCall) -> Detail:
     detail = call.outcome.detail
     if not isinstance(detail, TerminalDetail) or call.is_on_machine:
         return detail
-    granted = [each for each in detail.permissions if each != "network"]
-    was_asked_for = len(granted) < len(detail.permissions)
-    could_reach = call.approval.tier == Tier.NONE.value or any(not is_service(each) for each in call.approval.network)
+    permissions = [permission for permission in detail.permissions if permission != "network"]
+    was_asked_for = len(permissions) < len(detail.permissions)
+    could_reach = call.approval.tier == Tier.NONE.value or any(
+        not is_service(target) for target in call.approval.network
+    )
     if call.hosts or call.received or (was_asked_for and could_reach):
-        granted.insert(0, "network")
-    return replace(detail, permissions=(*granted, *(each for each in call.services if each not in granted)))
+        permissions.insert(0, "network")
+    return replace(
+        detail, permissions=(*permissions, *(service for service in call.services if service not in permissions))
+    )
 
 
 def _list_arguments(call: GatedCall) -> dict[str, Any]:
     """Return the arguments as they were written; of a command what was decided on stands in their place."""
-    written, tool = decode_arguments(call.request.arguments), cast("object", call.tool)
+    arguments, tool = decode_arguments(call.request.arguments), cast("object", call.tool)
     if not isinstance(tool, RunTerminalCmd):
-        return written
-    return written | {"command": tool.command, "required_permissions": list(tool.required_permissions)}
+        return arguments
+    return arguments | {"command": tool.command, "required_permissions": list(tool.required_permissions)}

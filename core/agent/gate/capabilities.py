@@ -69,31 +69,31 @@ class UserPrompter(Struct, eq=False):
     async def ask(self, questions: tuple[Question, ...], title: str = "") -> tuple[QuestionAnswer, ...]:
         self._lease.check()
         self.questions, self.title = questions, title
-        asked = QuestionAsked(id=new_id("ask"), call=self._call, questions=questions, title=title, lasting=True)
-        self.answers = (await self._user.ask(asked)).answers
+        request = QuestionAsked(id=new_id("ask"), call=self._call, questions=questions, title=title, lasting=True)
+        self.answers = (await self._user.ask(request)).answers
         return self.answers
 
-    async def propose_note(self, text: str, why: str) -> None:
+    async def propose_note(self, text: str, reason: str) -> None:
         self._lease.check()
         if self._host.state.is_private:
             raise ToolFailed("this session is private: nothing of it is kept, and no notes are.")
         notes = ProjectNotes(self._host.workspace.root)
-        note = await asyncio.to_thread(notes.add, text, why, is_kept=False)
+        note = await asyncio.to_thread(notes.add, text, reason, is_kept=False)
         self._host.emit(Notice(level="info", message=f"A note waits for you: {note.text}", hint=NOTE_HINT))
 
     async def request_mode(self, mode: str, explanation: str) -> bool:
         self._lease.check()
-        wanted = parse_mode(mode)
-        if self._host.state.mode == wanted:
+        target_mode = parse_mode(mode)
+        if self._host.state.mode == target_mode:
             return True
         request = ApprovalRequested(
-            id=new_id("apr"), call=self._call, kind="mode", subject=wanted, explanation=explanation
+            id=new_id("apr"), call=self._call, kind="mode", subject=target_mode, explanation=explanation
         )
-        resolved = await self._user.approve(request)
-        if resolved.decision not in ALLOWING_DECISIONS:
+        resolution = await self._user.approve(request)
+        if resolution.decision not in ALLOWING_DECISIONS:
             return False
-        if self._host.state.mode != wanted:
-            self._host.emit(ModeChanged(mode=wanted, by="agent"))
+        if self._host.state.mode != target_mode:
+            self._host.emit(ModeChanged(mode=target_mode, by="agent"))
         return True
 
 
@@ -113,9 +113,9 @@ class CommandRunner(Struct, eq=False):
     _has_ended: bool = False
 
     async def run_command(self, command: str, *, time_limit: float) -> CommandResult:
-        granted, request = self._build_request(command, min(time_limit, MAX_COMMAND_SECONDS))
+        permissions, request = self._build_request(command, min(time_limit, MAX_COMMAND_SECONDS))
         terminal = self._python.terminal
-        self._is_on_machine = "all" in granted
+        self._is_on_machine = "all" in permissions
         if self._is_on_machine:
             environment = build_requested_environment(is_attended=self._is_attended)
             result = await run_on_machine(
@@ -123,7 +123,7 @@ class CommandRunner(Struct, eq=False):
             )
         else:
             result = await terminal.run(request, self._emit_output, self._ask_after_run)
-        return replace(result, permissions=granted)
+        return replace(result, permissions=permissions)
 
     async def _ask_after_run(self) -> bool:
         self._has_ended = True
@@ -133,17 +133,17 @@ class CommandRunner(Struct, eq=False):
         self._has_ended, self._latest = False, ""
         return True
 
-    async def run_python(self, code: str, approved: str, *, time_limit: float) -> CommandResult:
-        self._consume_approval(approved)
-        origin = replace(self._origin, command=approved)
+    async def run_python(self, code: str, approved_subject: str, *, time_limit: float) -> CommandResult:
+        self._consume_approval(approved_subject)
+        origin = replace(self._origin, command=approved_subject)
         limit = min(time_limit, MAX_COMMAND_SECONDS)
         return await self._python.run(code, origin=origin, time_limit=limit, on_output=self._emit_output)
 
     async def start_job(self, command: str, *, wait: float) -> CommandResult:
         self._python.terminal.jobs.check_capacity()
-        granted, request = self._build_request(command, None)
+        permissions, request = self._build_request(command, None)
         result = await self._python.terminal.start_job(request, self._emit_output, wait=wait)
-        return replace(result, permissions=granted)
+        return replace(result, permissions=permissions)
 
     async def send(self, job: str, text: str, *, wait: float) -> JobReport:
         self._consume_approval(f"{job} <- {text}")
@@ -152,24 +152,24 @@ class CommandRunner(Struct, eq=False):
         return await jobs.read(job, wait)
 
     def _build_request(self, command: str, seconds: float | None) -> tuple[tuple[str, ...], CommandRequest]:
-        approved = self._consume_approval(command)
+        approval = self._consume_approval(command)
         origin = replace(self._origin, command=command)
         keeps_effects = self._python.terminal.keeps_effects()
         request = CommandRequest(command=command, origin=origin, keeps_effects=keeps_effects, time_limit=seconds)
-        return approved.permissions, request
+        return approval.permissions, request
 
     def _consume_approval(self, subject: str) -> Approval:
         self._lease.check()
-        approved, self._approved = self._approved, None
-        if approved is None or subject != approved.subject:
+        approval, self._approved = self._approved, None
+        if approval is None or subject != approval.subject:
             raise ToolFailed("This is not the command that was approved; it was not run.")
-        now = self._permissions.build_approval(subject, approved.permissions)
-        if now.compute_digest() != approved.compute_digest():
+        now = self._permissions.build_approval(subject, approval.permissions)
+        if now.compute_digest() != approval.compute_digest():
             raise ToolFailed(
                 "The mode, the directory or the environment is not the one that was approved; it was not run.",
                 hint="Call again.",
             )
-        return approved
+        return approval
 
     def _emit_output(self, text: str) -> None:
         self._latest = (self._latest + text)[-MAX_STOPPED_OUTPUT:]
@@ -229,7 +229,9 @@ class CapabilityFactory(Struct, frozen=True):
     ) -> object:
         """Build the capability of one call. `approval`: what EXEC may run; `paths`: files that the user said yes to."""
         permissions, terminal = self.approver.permissions, self.python.terminal
-        todo = next((each.id for each in terminal.host.state.todos if each.status == "in_progress"), "")
+        todo = next(
+            (todo_entry.id for todo_entry in terminal.host.state.todos if todo_entry.status == "in_progress"), ""
+        )
         match access:
             case Access.READ:
                 reader = build_reader(permissions, self.digests, paths, origin.tool)

@@ -52,9 +52,9 @@ async def resolve_edit(side: SideRequests, order: EditRequest) -> str:
     raise _build_refusal(order, f"a model did not find out either ({problem.rstrip('.')})")
 
 
-def _build_refusal(order: EditRequest, why: str) -> EditError:
+def _build_refusal(order: EditRequest, reason: str) -> EditError:
     return EditError(
-        f"{order.problem.rstrip('.')}; {why}.",
+        f"{order.problem.rstrip('.')}; {reason}.",
         hint="Nothing was changed. Put a line of the file before and after each change, or use search_replace.",
     )
 
@@ -80,8 +80,8 @@ def _apply_answer(order: EditRequest, answer: str) -> str:
     after = apply_line_plan(order.text, plan)
     if wrong := find_unplanned_changes(order.text, after, plan):
         raise EditError(f"Lines {wrong[:5]} changed although the plan does not name them.")
-    if why := find_unmentioned_change(order.text, after, order.draft):
-        raise EditError(f"{why[0].upper()}{why[1:]}.")
+    if reason := find_unmentioned_change(order.text, after, order.draft):
+        raise EditError(f"{reason[0].upper()}{reason[1:]}.")
     if flaw := describe_first_flaw(order.path, order.text, after):
         raise EditError(f"The file parsed before and would not any more: {flaw}.")
     return after
@@ -89,9 +89,9 @@ def _apply_answer(order: EditRequest, answer: str) -> str:
 
 def _extract_plan(answer: str) -> str:
     """Return the last fenced block of an answer; without any, the text between its first and its last bracket."""
-    fenced = _FENCED_BLOCK.findall(answer)
-    if fenced:
-        return str(fenced[-1])
+    blocks = _FENCED_BLOCK.findall(answer)
+    if blocks:
+        return str(blocks[-1])
     start, stop = answer.find("["), answer.rfind("]")
     return answer[start : stop + 1] if 0 <= start < stop else answer
 

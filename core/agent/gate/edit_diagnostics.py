@@ -36,13 +36,13 @@ class EditDiagnostics(Struct, eq=False):
     async def describe_edit(self) -> str:
         """Return what is new since the last edit, for its result; "" when nothing is known of it (yet)."""
         self._has_edited = True
-        settled = await self._servers.settle(LATE_BUDGET if self._is_late else EDIT_BUDGET)
-        self._is_late = not settled
+        is_settled = await self._servers.settle(LATE_BUDGET if self._is_late else EDIT_BUDGET)
+        self._is_late = not is_settled
         news = self._servers.take_news()
         names = ", ".join(self._servers.take_sources())
         if news:
             return "\n".join((f"New since this edit ({names}):", *format_diagnostics(news)))
-        return f"{names}: nothing new." if names and settled else ""
+        return f"{names}: nothing new." if names and is_settled else ""
 
     def append_late(self) -> None:
         """Tell the model what came after the result of its edit."""
@@ -65,5 +65,5 @@ class EditDiagnostics(Struct, eq=False):
         return True
 
 
-def _escape_lines(found: list[Diagnostic]) -> str:
-    return escape_tags("\n".join(format_diagnostics(found)))
+def _escape_lines(diagnostics: list[Diagnostic]) -> str:
+    return escape_tags("\n".join(format_diagnostics(diagnostics)))

@@ -59,16 +59,16 @@ class FileReader(Struct, eq=False, kw_only=True):
     search_project: SearchProject = search_nothing
 
     def stat(self, path: str) -> PathStat | None:
-        own = self.relative(path)
-        self.check_path(Access.READ, own)
-        register_read_repository(Path(self.root), own)  # what is looked for is read or searched next
-        return self.look_up(own)
+        relative_path = self.relative(path)
+        self.check_path(Access.READ, relative_path)
+        register_read_repository(Path(self.root), relative_path)  # what is looked for is read or searched next
+        return self.look_up(relative_path)
 
     def read_bytes(self, path: str, limit: int) -> bytes:
-        own = self.relative(path)
-        self.check_path(Access.READ, own)
-        data = self.read(own, limit)
-        if ".git" in PurePosixPath(own).parts:
+        relative_path = self.relative(path)
+        self.check_path(Access.READ, relative_path)
+        data = self.read(relative_path, limit)
+        if ".git" in PurePosixPath(relative_path).parts:
             register_credentials_of(data.decode("utf-8", "replace"))
         return data
 
@@ -76,28 +76,28 @@ class FileReader(Struct, eq=False, kw_only=True):
         return self.list_entries(self.relative(path))
 
     def mark_read(self, path: str) -> None:
-        own = self.relative(path)
-        self.digests[own] = self.compute_digest(path)
-        if not own.startswith("/"):
-            self.names.note_read(own)
+        relative_path = self.relative(path)
+        self.digests[relative_path] = self.compute_digest(path)
+        if not relative_path.startswith("/"):
+            self.names.note_read(relative_path)
 
     async def diagnose(self, paths: tuple[str, ...]) -> tuple[DiagnosticsReported, ...]:
         return await self.names.diagnose(tuple(map(self.relative, paths)))
 
-    async def find_places(self, kind: LocationKind, at: NamePosition) -> tuple[Place, ...]:
-        return tuple(self._hide_kept(each) for each in await self.names.locate(kind, at))
+    async def find_places(self, kind: LocationKind, name_position: NamePosition) -> tuple[Place, ...]:
+        return tuple(self._hide_kept(location) for location in await self.names.locate(kind, name_position))
 
-    async def describe_name(self, at: NamePosition) -> str:
-        return await self.names.describe(at)
+    async def describe_name(self, name_position: NamePosition) -> str:
+        return await self.names.describe(name_position)
 
-    def _hide_kept(self, place: Place) -> Place:
+    def _hide_kept(self, location: Place) -> Place:
         """Return the place without its text where that is kept from the agent."""
         try:
-            if not place.path.startswith("/"):
-                self.check_path(Access.READ, place.path)
+            if not location.path.startswith("/"):
+                self.check_path(Access.READ, location.path)
         except PathRefused:
-            return replace(place, text="")
-        return place
+            return replace(location, text="")
+        return location
 
     async def search(self, query: SearchQuery) -> SearchAnswer:
         return await self.search_project(query, self)
@@ -124,26 +124,26 @@ class FileEditor(FileReader, eq=False, kw_only=True):
 
     def write(self, path: str, data: bytes) -> FileEditDetail:
         self.lease.check()
-        own = self.relative(path)
-        self.check_path(Access.PROPOSE, own)
+        relative_path = self.relative(path)
+        self.check_path(Access.PROPOSE, relative_path)
         check_no_marks(data)
-        edited = self.edit(own, data)
-        self.digests[own] = hashlib.sha256(data).hexdigest()
-        return build_edit_detail(own, edited)
+        shadow_edit = self.edit(relative_path, data)
+        self.digests[relative_path] = hashlib.sha256(data).hexdigest()
+        return build_edit_detail(relative_path, shadow_edit)
 
     def delete(self, path: str) -> FileEditDetail:
         self.lease.check()
-        own = self.relative(path)
-        self.check_path(Access.PROPOSE, own)
-        edited = self.edit(own, None)
-        self.digests.pop(own, None)
-        return build_edit_detail(own, edited)
+        relative_path = self.relative(path)
+        self.check_path(Access.PROPOSE, relative_path)
+        shadow_edit = self.edit(relative_path, None)
+        self.digests.pop(relative_path, None)
+        return build_edit_detail(relative_path, shadow_edit)
 
     def move(self, path: str, target: str, data: bytes) -> FileEditDetail:
         self.lease.check()
         old, new = self.relative(path), self.relative(target)
-        for each in (old, new):
-            self.check_path(Access.PROPOSE, each)
+        for relative_path in (old, new):
+            self.check_path(Access.PROPOSE, relative_path)
         check_no_marks(data)
         before, status = self.read(old, 1 << 26), self.look_up(old)
         self.edit(new, data, status.mode if status is not None else None)
@@ -155,9 +155,9 @@ class FileEditor(FileReader, eq=False, kw_only=True):
     def has_read_current(self, path: str) -> bool:
         return self.digests.get(self.relative(path)) == self.compute_digest(path)
 
-    async def plan_rename(self, at: NamePosition, new_name: str) -> dict[str, str]:
+    async def plan_rename(self, name_position: NamePosition, new_name: str) -> dict[str, str]:
         self.lease.check()
-        return await self.names.plan_rename(at, new_name)
+        return await self.names.plan_rename(name_position, new_name)
 
     async def apply_with_model(self, order: EditRequest) -> str:
         self.lease.check()
@@ -165,7 +165,7 @@ class FileEditor(FileReader, eq=False, kw_only=True):
 
 
 def list_reading(
-    permissions: CallPermissions, digests: dict[str, str], approved: Sequence[str], tool: str = ""
+    permissions: CallPermissions, digests: dict[str, str], approved_paths: Sequence[str], tool: str = ""
 ) -> dict[str, Any]:
     """List the fields of a `FileReader`: functions without the objects that they are methods of."""
 
@@ -173,13 +173,13 @@ def list_reading(
         return lambda *arguments: function(*arguments)  # noqa: PLW0108 (a bound method leads to its object)
 
     directory, shadow = permissions.terminal.host.directory, permissions.terminal.host.shadow
-    guard = permissions.build_path_guard(approved, tool)
+    guard = permissions.build_path_guard(approved_paths, tool)
     reading: dict[str, Any] = {
         "root": str(shadow.workspace.root),
         "digests": digests,
         "relative": detach(shadow.workspace.to_relative),
         "list_entries": detach(shadow.list_open_dir),
-        "pending_paths": lambda: {each.path: each.operation for each in shadow.list_changes()},
+        "pending_paths": lambda: {change.path: change.operation for change in shadow.list_changes()},
         "read_spilled": lambda path: read_spilled(directory, path),
         "check_path": detach(guard.check),
         "look_up": detach(shadow.stat),
@@ -188,45 +188,45 @@ def list_reading(
         "find_skill": lambda request: open_skill(permissions, request),
         "run_linter": lambda job, pending: run_linter(permissions, job, pending=pending),
     }
-    added = permissions.added_directories
-    return reading if added is None else reading | _reach_added(reading, added, guard)
+    added_directories = permissions.added_directories
+    return reading if added_directories is None else reading | _reach_added(reading, added_directories, guard)
 
 
-def _reach_added(reading: dict[str, Any], added: AddedDirectories, guard: PathGuard) -> dict[str, Any]:
+def _reach_added(reading: dict[str, Any], added_directories: AddedDirectories, guard: PathGuard) -> dict[str, Any]:
     """Return the functions that differ where further directories can be read, by absolute paths."""
 
     def relative(path: str) -> str:
         try:
-            own: str = reading["relative"](path)
+            relative_path: str = reading["relative"](path)
         except PathRefused:
-            if found := added.locate(path):
-                return found
+            if absolute_path := added_directories.locate(path):
+                return absolute_path
             raise
-        return own
+        return relative_path
 
     def check(access: Access, path: str) -> None:
         if not path.startswith("/"):
             reading["check_path"](access, path)
         elif access is not Access.READ:
             raise PathRefused(f"{path!r} is not in the project: it can only be read.", code="read_only")
-        elif guard.allowed or guard.decide_added(path, is_secret=added.is_secret(path)).choice != "allow":
+        elif guard.allowed or guard.decide_added(path, is_secret=added_directories.is_secret(path)).choice != "allow":
             raise PathRefused(f"{path!r} is kept from the agent.", code="path_denied")
 
     def choose(name: str, other: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda path, *more: (other if path.startswith("/") else reading[name])(path, *more)
+        return lambda path, *arguments: (other if path.startswith("/") else reading[name])(path, *arguments)
 
     return {
         "relative": relative,
         "check_path": check,
-        "look_up": choose("look_up", added.stat),
-        "read": choose("read", added.read),
-        "list_entries": choose("list_entries", added.list_dir),
+        "look_up": choose("look_up", added_directories.stat),
+        "read": choose("read", added_directories.read),
+        "list_entries": choose("list_entries", added_directories.list_dir),
     }
 
 
 def build_reader(
-    permissions: CallPermissions, digests: dict[str, str], approved: Sequence[str] = (), tool: str = ""
+    permissions: CallPermissions, digests: dict[str, str], approved_paths: Sequence[str] = (), tool: str = ""
 ) -> FileReader:
     """Build a READ capability. `digests`: what the model has read; `approved`: files that the user said yes to; `tool`:
     who reads."""
-    return FileReader(**list_reading(permissions, digests, approved, tool))
+    return FileReader(**list_reading(permissions, digests, approved_paths, tool))

@@ -79,7 +79,7 @@ class Gate(Struct):
 
     async def run(self, calls: Sequence[GatedCall], format_result: ResultFormat, get_warning: ResultFormat) -> None:
         """Run all calls of one step; each gets its one answer, also when cancelled, and `get_warning` after it."""
-        answered = 0
+        answered_count = 0
         try:
             await self._parse_all(calls)
             for access, group in groupby(calls, key=lambda call: call.access):
@@ -88,9 +88,9 @@ class Gate(Struct):
                     tell_refused(together, self.permissions)
                     for call in together:
                         self._append_result(call, format_result(call), get_warning(call))
-                        answered += 1
+                        answered_count += 1
         except asyncio.CancelledError:
-            for call in calls[answered:]:
+            for call in calls[answered_count:]:
                 if not call.is_recorded:
                     self._record(call)
                 self._append_result(call, format_result(call))
@@ -98,7 +98,7 @@ class Gate(Struct):
 
     async def _run_together(self, calls: Sequence[GatedCall]) -> None:
         """Run calls at the same time. Nothing of them runs any more when this is left."""
-        running = [asyncio.ensure_future(self._run_call(each)) for each in calls]
+        running = [asyncio.ensure_future(self._run_call(call)) for call in calls]
         try:
             await asyncio.gather(*running)
         finally:
@@ -152,11 +152,11 @@ class Gate(Struct):
         command: object = tool
         if not isinstance(command, RunTerminalCmd) or not command.working_directory:
             return tool
-        terminal, place = self.permissions.terminal, command.working_directory
+        terminal, directory = self.permissions.terminal, command.working_directory
         with suppress(PathRefused):
-            rel = terminal.host.workspace.to_relative(place)
-            place = str(terminal.host.workspace.root / rel) if rel != terminal.shell.directory else ""
-        text = go_to(place, command.command) if place else command.command
+            rel = terminal.host.workspace.to_relative(directory)
+            directory = str(terminal.host.workspace.root / rel) if rel != terminal.shell.directory else ""
+        text = go_to(directory, command.command) if directory else command.command
         return cast("Tool[object]", replace(command, command=text, working_directory=""))
 
     # whether it may run
@@ -179,8 +179,12 @@ class Gate(Struct):
             call.approved_paths = paths
             self._check_granted(call)  # the mode may have changed while the user thought about it
         if call.access is Access.EXEC and not call.is_on_machine:
-            weighed = self.permissions.weigh_request(call.tool)
-            call.hosts, call.services, call.permission_notes = weighed.hosts, weighed.services, weighed.notes
+            weighed_request = self.permissions.weigh_request(call.tool)
+            call.hosts, call.services, call.permission_notes = (
+                weighed_request.hosts,
+                weighed_request.services,
+                weighed_request.notes,
+            )
             call.approval = self.permissions.build_call_approval(call.tool)
 
     async def _ask_for_call(self, call: GatedCall, decision: PolicyDecision) -> None:
@@ -190,13 +194,17 @@ class Gate(Struct):
         tool, ask = call.tool, self.approver.ask_for_call
         command = tool if isinstance(tool, RunTerminalCmd) and self.permissions.terminal.is_contained else None
         can_leave = command is not None and not explain_confinement(self.permissions, command)
-        refused = await ask(call.request.id, call.access, tool, decision.reason, can_leave=can_leave)
-        if refused == LEAVE_BOX and command is not None:
+        refusal = await ask(call.request.id, call.access, tool, decision.reason, can_leave=can_leave)
+        if refusal == LEAVE_BOX and command is not None:
             outward = replace(command, required_permissions=(*command.required_permissions, "all"))
-            again = await self._decide_on_request(call, outward, decision)
-            refused = await ask(call.request.id, call.access, tool, again.reason) if again.choice == "ask" else ""
-        if refused:
-            raise CallStopped("denied", f"Not run: {refused}")
+            second_decision = await self._decide_on_request(call, outward, decision)
+            refusal = (
+                await ask(call.request.id, call.access, tool, second_decision.reason)
+                if second_decision.choice == "ask"
+                else ""
+            )
+        if refusal:
+            raise CallStopped("denied", f"Not run: {refusal}")
 
     async def _decide_on_request(
         self, call: GatedCall, tool: RunTerminalCmd, decision: PolicyDecision
@@ -226,14 +234,14 @@ class Gate(Struct):
         """Check the access against the mode that holds now, not the one in which the model made up its mind."""
         permissions, access = self.permissions, call.access
         assert access is not None
-        if why := permissions.explain_tool_refusal(call.name, access):
-            raise CallStopped("denied", f"Not run: {call.name} {why}. Nothing was changed. Do without it.")
+        if reason := permissions.explain_tool_refusal(call.name, access):
+            raise CallStopped("denied", f"Not run: {call.name} {reason}. Nothing was changed. Do without it.")
         is_switch = permissions.subagent_limits is not None and call.name == "switch_mode"
         is_withheld = is_switch or not permissions.is_tool_given(call.name)
         if is_withheld or not permissions.is_granted(access):
             raise CallStopped("denied", self._explain_refusal(call.name, access))
-        if why := explain_held_back(permissions.terminal.host.state, access):
-            raise CallStopped("denied", why)
+        if reason := explain_held_back(permissions.terminal.host.state, access):
+            raise CallStopped("denied", reason)
 
     def _explain_refusal(self, name: str, access: Access) -> str:
         """Explain why the mode, or the limits of a subagent, refuse an access, and what to do instead."""
@@ -244,18 +252,18 @@ class Gate(Struct):
         text = f"Not run: {mode.value} mode does not allow {name} ({access.value}). Nothing was changed."
         if not elsewhere:
             return f"{text} No mode allows it here; describe what you would do instead."
-        modes = " or ".join(each.value for each in elsewhere)
+        modes = " or ".join(granting_mode.value for granting_mode in elsewhere)
         return (
             f"{text} It is possible in {modes} mode: if the request needs it, propose the mode with switch_mode; "
             "otherwise describe in your answer what you would do."
         )
 
-    async def _let_user_type(self, call: GatedCall, proposed: RunTerminalCmd) -> None:
-        typed = await self.approver.ask_for_command(call.request.id, proposed)
-        if typed is not None:
+    async def _let_user_type(self, call: GatedCall, proposal: RunTerminalCmd) -> None:
+        typed_tool = await self.approver.ask_for_command(call.request.id, proposal)
+        if typed_tool is not None:
             self._check_granted(call)  # the mode may have changed meanwhile
-            call.proposed_command = proposed.command
-            call.tool, call.subject = cast("Tool[object]", typed), typed.subject()
+            call.proposed_command = proposal.command
+            call.tool, call.subject = cast("Tool[object]", typed_tool), typed_tool.subject()
 
     # its run
 
@@ -268,8 +276,8 @@ class Gate(Struct):
                 rerun = NetworkRerun(self.approver, call, self._check_granted)
                 await self._run_tool(call, None if call.is_beside_others else rerun)
                 call.text = rerun.format_result(call.text)
-                if unanswered := grants.take_unanswered():
-                    call.text += NO_ANSWER.format(", ".join(unanswered))
+                if unanswered_hosts := grants.take_unanswered():
+                    call.text += NO_ANSWER.format(", ".join(unanswered_hosts))
                 if call.is_on_machine:
                     grants.record_received()  # nobody knows what it brought in
             finally:
@@ -283,10 +291,10 @@ class Gate(Struct):
             call.text = "\n".join(filter(None, (call.text, await self.diagnostics.describe_edit())))
         if call.status == "completed":
             await self.hooks.report_end(call)
-        call.text, spilled = clip_text(
+        call.text, spill_path = clip_text(
             self.permissions.terminal.host.directory, call.request.id, f"{call.format_aside()}{call.text}"
         )
-        call.spilled = spilled or call.outcome.spilled
+        call.spilled = spill_path or call.outcome.spilled
 
     async def _run_tool(self, call: GatedCall, rerun: NetworkRerun | None = None) -> None:
         assert call.access is not None
@@ -301,7 +309,7 @@ class Gate(Struct):
         work = asyncio.ensure_future(call.tool.run(call.capability))
         call.text = CANCELLED
         try:
-            done, _ = await asyncio.wait({work}, timeout=limit)
+            finished_tasks, _ = await asyncio.wait({work}, timeout=limit)
         finally:
             if not work.done():
                 work.cancel()
@@ -310,7 +318,7 @@ class Gate(Struct):
             call.lease.end()
             if work.done() and not work.cancelled():
                 work.exception()
-        if not done:
+        if not finished_tasks:
             raise CallStopped("failed", TIMED_OUT.format(limit), code="timed_out")
         if work.cancelled():
             raise CallStopped("failed", "The tool gave up.")
@@ -329,17 +337,17 @@ class Gate(Struct):
 
     def _record(self, call: GatedCall) -> None:
         call.is_recorded = True
-        for attached in call.outcome.attachments:
-            self.permissions.terminal.host.shadow.blobs.put(attached.data)
-        finished = build_finished_call(call, str(self.permissions.terminal.host.workspace.root))
-        finish_call_documents(self.documents, finished)
+        for attachment in call.outcome.attachments:
+            self.permissions.terminal.host.shadow.blobs.put(attachment.data)
+        finished_call = build_finished_call(call, str(self.permissions.terminal.host.workspace.root))
+        finish_call_documents(self.documents, finished_call)
         self.emit(
             ToolFinished(
                 call=call.request.id,
                 tool=call.name,
                 status=call.status,
-                duration_ms=finished.duration_ms,
-                summary=finished.summary,
+                duration_ms=finished_call.duration_ms,
+                summary=finished_call.summary,
                 spilled=call.spilled,
             )
         )
@@ -349,6 +357,6 @@ class Gate(Struct):
             call_id=call.request.id,
             content=f"{text}\n{warning}".strip() or "(no output)",
             is_error=call.status != "completed",
-            attachments=tuple(each.attachment for each in call.outcome.attachments),
+            attachments=tuple(attachment.attachment for attachment in call.outcome.attachments),
         )
         self.emit(MessageAppended(message=message))

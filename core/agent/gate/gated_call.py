@@ -98,7 +98,7 @@ class GatedCall(Struct, eq=False):
 
     def format_aside(self) -> str:
         """Return lines for before the result: another command than the model's ran, or it was granted less."""
-        notes = "".join(f"[{each}]\n" for each in self.permission_notes)
+        notes = "".join(f"[{note}]\n" for note in self.permission_notes)
         if self.changed_by:
             return f"{self.changed_by} It is now: {self.subject}\n{notes}"
         if not self.proposed_command or self.proposed_command == self.subject:

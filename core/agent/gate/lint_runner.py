@@ -36,19 +36,19 @@ async def run_linter(permissions: CallPermissions, job: LintJob, *, pending: boo
         )
     if reason := permissions.explain_unasked(format_command(job), job.directory):
         raise ToolFailed(f"was not run: {reason}")
-    if not pending and (there := _narrow_to_disk(terminal.host.workspace, job)) is not job:
-        if there is None:
+    if not pending and (disk_job := _narrow_to_disk(terminal.host.workspace, job)) is not job:
+        if disk_job is None:
             return EMPTY_RUN
-        job = there
+        job = disk_job
     return await _run_boxed(terminal, box, job, pending=pending)
 
 
 def _narrow_to_disk(workspace: Workspace, job: LintJob) -> LintJob | None:
     """Return the job without the files that the user does not have; None: then there is nothing to run."""
-    there = tuple(path for path in job.files if workspace.stat(path) is not None)
-    if workspace.stat(job.directory) is None or (LINTERS[job.linter].named and not there):
+    disk_files = tuple(path for path in job.files if workspace.stat(path) is not None)
+    if workspace.stat(job.directory) is None or (LINTERS[job.linter].named and not disk_files):
         return None
-    return job if there == job.files else replace(job, files=there)
+    return job if disk_files == job.files else replace(job, files=disk_files)
 
 
 async def _run_boxed(terminal: Terminal, box: Box, job: LintJob, *, pending: bool) -> LintRun:
@@ -59,11 +59,11 @@ async def _run_boxed(terminal: Terminal, box: Box, job: LintJob, *, pending: boo
     )
     running = await box.start(spec, output.add)
     try:
-        ended: BoxResult = await running.wait()
+        result: BoxResult = await running.wait()
     except asyncio.CancelledError:
         terminal.finish_in_background(running.stop())
         raise
-    return LintRun(exit_code=ended.exit_code, output="".join(output.parts), ended=ended.end_reason)
+    return LintRun(exit_code=result.exit_code, output="".join(output.parts), ended=result.end_reason)
 
 
 class _BoundedOutput(Struct):

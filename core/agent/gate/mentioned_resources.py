@@ -30,7 +30,7 @@ async def read_mentioned(context: TurnContext, keys: Sequence[str]) -> list[Show
     """
     opening, lease = context.outward.get(Access.EXTERNAL), CallLease()
     caller = cast(ExternalCaller, opening(Origin(turn=context.turn_id), lease)) if opening is not None else None
-    shown, sources = list[ShownPage](), list[str]()
+    pages, sources = list[ShownPage](), list[str]()
     try:
         for key in keys:
             try:
@@ -39,14 +39,14 @@ async def read_mentioned(context: TurnContext, keys: Sequence[str]) -> list[Show
                 name = key.removeprefix(RESOURCE)
                 message = f"@{name} does not go with the prompt: {problem.message}"
                 context.emit(Notice(level="warning", message=message, hint=problem.hint))
-                shown.append(build_resource_note(key, f"not read: {problem.message}"))
+                pages.append(build_resource_note(key, f"not read: {problem.message}"))
             else:
-                shown.append(page)
+                pages.append(page)
                 sources.append(source)
     finally:
         lease.end()
         context.permissions.record_foreign(sources)
-    return shown
+    return pages
 
 
 async def _read(context: TurnContext, caller: ExternalCaller | None, key: str) -> tuple[ShownPage, str]:
@@ -57,7 +57,7 @@ async def _read(context: TurnContext, caller: ExternalCaller | None, key: str) -
     host = await caller.find_host(server)
     if host and not context.permissions.network_grants.can_be_asked(host):
         raise ToolFailed(f"A rule denies {host}.")
-    found = await caller.read_resource(server, uri)
-    text = f"{open_resource_tag(key, _NOTE)}\n{escape_tags(found.content)}\n</mcp_resource>"
-    picture = found.attachments[0] if found.attachments else None
+    outcome = await caller.read_resource(server, uri)
+    text = f"{open_resource_tag(key, _NOTE)}\n{escape_tags(outcome.content)}\n</mcp_resource>"
+    picture = outcome.attachments[0] if outcome.attachments else None
     return ShownPage(text=text, summary="", picture=picture), host or f"the MCP server {server}"

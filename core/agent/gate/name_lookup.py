@@ -39,20 +39,20 @@ async def search_nothing(_query: SearchQuery, _reader: Reader) -> SearchAnswer:
 def open_lookup(servers: LanguageServers) -> NameLookup:
     """Build the questions to the servers of a session; the protocol is read with the first of them."""
 
-    async def locate(kind: LocationKind, at: NamePosition) -> tuple[Place, ...]:
+    async def locate(kind: LocationKind, name_position: NamePosition) -> tuple[Place, ...]:
         from core.lsp import questions
 
-        return await questions.locate(servers, kind, at)
+        return await questions.locate(servers, kind, name_position)
 
-    async def describe(at: NamePosition) -> str:
+    async def describe(name_position: NamePosition) -> str:
         from core.lsp import questions
 
-        return await questions.describe_name(servers, at)
+        return await questions.describe_name(servers, name_position)
 
-    async def plan_rename(at: NamePosition, new_name: str) -> dict[str, str]:
+    async def plan_rename(name_position: NamePosition, new_name: str) -> dict[str, str]:
         from core.lsp import questions
 
-        return await questions.plan_rename(servers, at, new_name)
+        return await questions.plan_rename(servers, name_position, new_name)
 
     async def diagnose(paths: tuple[str, ...]) -> tuple[DiagnosticsReported, ...]:
         return await servers.diagnose(paths)

@@ -64,13 +64,13 @@ class PathGuard(Struct, frozen=True):
         """Return the stricter of the decisions on the path and on what its links lead to."""
         paths = dict.fromkeys((rel, self.resolve_links(rel)))
         for path in paths:
-            if not all(is_path_allowed(path, each) for each in self.allowed):
+            if not all(is_path_allowed(path, patterns) for patterns in self.allowed):
                 return PolicyDecision(choice="deny", reason="This tool is kept to other paths (allowed_paths, scope).")
-        found = [
+        decisions = [
             decide_path(access, path, rules=self.rules, is_secret=is_secret(path, self.ignore.is_ignored))
             for path in paths
         ]
-        return max(found, key=lambda each: ("allow", "ask", "deny").index(each.choice))
+        return max(decisions, key=lambda decision: ("allow", "ask", "deny").index(decision.choice))
 
     def decide_added(self, path: str, *, is_secret: bool) -> PolicyDecision:
         """Decide on reading a file beside the project, by its absolute path."""
@@ -80,12 +80,12 @@ class PathGuard(Struct, frozen=True):
         """Raise `PathRefused` for what is refused, or must be asked about and was not."""
         if rel in self.approved and not self.allowed:
             return
-        decided = self.decide(access, rel)
-        if decided.choice == "deny":
-            raise PathRefused(f"{rel!r} is kept from the agent. {decided.reason}", code="path_denied")
-        if decided.choice == "ask":
+        decision = self.decide(access, rel)
+        if decision.choice == "deny":
+            raise PathRefused(f"{rel!r} is kept from the agent. {decision.reason}", code="path_denied")
+        if decision.choice == "ask":
             raise PathRefused(
-                f"{rel!r} needs the user's yes. {decided.reason}",
+                f"{rel!r} needs the user's yes. {decision.reason}",
                 hint="Name exactly this file in a call of its own.",
                 code="path_unasked",
             )
@@ -137,8 +137,13 @@ class CallPermissions(Struct):
 
     def find_tool_settings(self, name: str) -> ToolSettings:
         """Return what a tool may do now, by the settings, the mode and the request."""
-        own, asked = self.settings.get_tool_settings(name, self.mode.value), self._find_requested(name)
-        return own if asked is None else narrow_tool(own, asked)
+        configured_settings, requested_settings = (
+            self.settings.get_tool_settings(name, self.mode.value),
+            self._find_requested(name),
+        )
+        return (
+            configured_settings if requested_settings is None else narrow_tool(configured_settings, requested_settings)
+        )
 
     def _find_requested(self, name: str) -> ToolSettings | None:
         """Return what the request lets a tool do, None = it says nothing of it. What work needs to come to its end is
@@ -165,38 +170,38 @@ class CallPermissions(Struct):
 
     async def describe_tool_limits(self) -> str:
         """Describe to the model what narrows tools of its list now, "" = nothing does."""
-        own = self.settings.get_mode_settings(self.mode).tools
-        told, named = [], sorted({*self.settings.tools, *own, *self.requested_tools} - {OTHER_TOOLS})
+        mode_tools = self.settings.get_mode_settings(self.mode).tools
+        lines, names = [], sorted({*self.settings.tools, *mode_tools, *self.requested_tools} - {OTHER_TOOLS})
         if OTHER_TOOLS in self.requested_tools and not self.requested_tools[OTHER_TOOLS].enabled:
-            told.append("All tools are switched off now but those that this names.")
-            named = sorted({*named, *(each for each in self.requested_tools if each != OTHER_TOOLS)})
-        for name in named:
+            lines.append("All tools are switched off now but those that this names.")
+            names = sorted({*names, *(name for name in self.requested_tools if name != OTHER_TOOLS)})
+        for name in names:
             limits = self.find_tool_settings(name)
             if not limits.enabled:
-                told.append(f"`{name}`: switched off now")
+                lines.append(f"`{name}`: switched off now")
                 continue
-            if (where := _describe_narrowing(limits)) or name in self.requested_tools:
-                told.append(f"`{name}`: {where or 'to be called as usual'}")
-        return escape_tags("\n".join(told))
+            if (narrowing := _describe_narrowing(limits)) or name in self.requested_tools:
+                lines.append(f"`{name}`: {narrowing or 'to be called as usual'}")
+        return escape_tags("\n".join(lines))
 
     def describe_tool_narrowing(self, name: str) -> str:
         """Describe to the user what narrows a tool now that may be called, "" = nothing does."""
         limits = self.find_tool_settings(name)
-        asked = "each call is asked about" if limits.require_approval else ""
-        return "; ".join(filter(None, (_describe_narrowing(limits), asked)))
+        approval_note = "each call is asked about" if limits.require_approval else ""
+        return "; ".join(filter(None, (_describe_narrowing(limits), approval_note)))
 
-    def build_path_guard(self, approved: Sequence[str] = (), tool: str = "") -> PathGuard:
+    def build_path_guard(self, approved_paths: Sequence[str] = (), tool: str = "") -> PathGuard:
         """Build the guard of the session's paths; `approved`: those that the user said yes to. `tool`: who asks."""
         shadow = self.terminal.host.shadow
         return PathGuard(
-            shadow.ignore, shadow.merged_tree.resolve_links, self.load_rules(), approved, self._list_allowed(tool)
+            shadow.ignore, shadow.merged_tree.resolve_links, self.load_rules(), approved_paths, self._list_allowed(tool)
         )
 
     def _list_allowed(self, tool: str) -> tuple[tuple[str, ...], ...]:
         """List what a tool is kept to: a path has to be in each of these."""
         limits = self.find_tool_settings(tool)
-        changed = (tuple(self.terminal.host.shadow.state.changes),) if limits.scope == "changed" else ()
-        return (*((limits.allowed_paths,) if limits.allowed_paths else ()), *changed)
+        changed_paths = (tuple(self.terminal.host.shadow.state.changes),) if limits.scope == "changed" else ()
+        return (*((limits.allowed_paths,) if limits.allowed_paths else ()), *changed_paths)
 
     def weigh_request(self, tool: object) -> WeighedRequest:
         """Weigh what a call asks for beside running, as things are now."""
@@ -204,8 +209,8 @@ class CallPermissions(Struct):
 
     def build_call_approval(self, tool: Tool[object]) -> Approval:
         """Build the approval of a command with what it asks for and can be granted in the box."""
-        weighed = self.weigh_request(tool)
-        return self.build_approval(tool.subject(), weighed.granted, weighed.targets)
+        weighed_request = self.weigh_request(tool)
+        return self.build_approval(tool.subject(), weighed_request.granted, weighed_request.targets)
 
     def build_approval(self, subject: str, permissions: tuple[str, ...] = (), targets: Sequence[str] = ()) -> Approval:
         """Build the approval that a command would need if it began now, with `targets` beside what it can reach.
@@ -213,8 +218,10 @@ class CallPermissions(Struct):
         With "all" it leaves the box, and gets nothing that commands have set.
         """
         if "all" in permissions:
-            place, mode = self.terminal.shell.directory, self.mode.value
-            return Approval(subject=subject, directory=place, tier=Tier.NONE.value, mode=mode, permissions=permissions)
+            directory, mode = self.terminal.shell.directory, self.mode.value
+            return Approval(
+                subject=subject, directory=directory, tier=Tier.NONE.value, mode=mode, permissions=permissions
+            )
         shell = self.terminal.shell
         names = sorted({*shell.variables, *shell.removed})
         values = {name: None if name in shell.removed else value for name, value in shell.variables.items()}
@@ -239,36 +246,36 @@ class CallPermissions(Struct):
             is_manual=self.settings.commands.policy == "human",
             directory=directory,
         )
-        decided = decide_call(Access.EXEC, command, terms, rules=self.load_rules())
-        return "" if decided.choice == "allow" else decided.reason or "the user wants to be asked about commands."
+        decision = decide_call(Access.EXEC, command, terms, rules=self.load_rules())
+        return "" if decision.choice == "allow" else decision.reason or "the user wants to be asked about commands."
 
     def decide(self, access: Access, tool: Tool[object], *, is_typed: bool = False) -> PolicyDecision:
         """Decide on a call by rules, policy and the settings of its tool, before anybody is asked. `is_typed`: the user
         typed this command."""
-        decided = self._decide_by_rules(access, tool, is_typed=is_typed)
+        decision = self._decide_by_rules(access, tool, is_typed=is_typed)
         is_asked = self.find_tool_settings(tool.name).require_approval and not is_typed
-        if decided.choice == "allow" and is_asked:
+        if decision.choice == "allow" and is_asked:
             return PolicyDecision(choice="ask", reason=f"Each call of {tool.name} is asked about.")
-        return decided
+        return decision
 
     def _decide_by_rules(self, access: Access, tool: Tool[object], *, is_typed: bool) -> PolicyDecision:
-        checked: object = tool
-        if isinstance(checked, ExternalTool):
-            return self._decide_on_external(checked)
-        if isinstance(checked, SearchTools):
+        generic_tool: object = tool
+        if isinstance(generic_tool, ExternalTool):
+            return self._decide_on_external(generic_tool)
+        if isinstance(generic_tool, SearchTools):
             return PolicyDecision(choice="allow")
         if access not in PATH_ACCESSES:
             return self._decide_on_call(access, tool, is_typed=is_typed)
-        guard, found = self.build_path_guard(tool=tool.name), PolicyDecision(choice="allow")
+        guard, strictest_decision = self.build_path_guard(tool=tool.name), PolicyDecision(choice="allow")
         for path in self.list_named_paths(tool):
             try:
-                decided = guard.decide(access, path)
+                decision = guard.decide(access, path)
             except PathRefused:
                 continue
-            if decided.choice == "deny":
-                return PolicyDecision(choice="deny", reason=f"{path} is kept from the agent. {decided.reason}")
-            found = decided if decided.choice == "ask" else found
-        return found
+            if decision.choice == "deny":
+                return PolicyDecision(choice="deny", reason=f"{path} is kept from the agent. {decision.reason}")
+            strictest_decision = decision if decision.choice == "ask" else strictest_decision
+        return strictest_decision
 
     def _decide_on_external(self, tool: ExternalTool) -> PolicyDecision:
         host, grants = tool.host, self.network_grants
@@ -300,24 +307,24 @@ class CallPermissions(Struct):
             directory=self.terminal.shell.directory,
             saved_choice=self.saved_rules.find_choice(self.build_call_approval(tool)),
         )
-        decided = decide_call(access, subject, terms, rules=self.load_rules())
-        if is_typed and decided.choice == "ask":
-            decided = PolicyDecision(choice="allow", reason="The user typed it.")
+        decision = decide_call(access, subject, terms, rules=self.load_rules())
+        if is_typed and decision.choice == "ask":
+            decision = PolicyDecision(choice="allow", reason="The user typed it.")
         targets = self.weigh_request(tool).targets
         caution = self.network_grants.explain_caution() if self.network_grants.needs_caution(targets) else ""
         is_answered = terms.saved_choice == "allow" and not caution
-        if decided.choice == "allow" and targets and not is_answered:
+        if decision.choice == "allow" and targets and not is_answered:
             reason = WANTS_TARGETS.format(", ".join(targets))
             return PolicyDecision(choice="ask", reason=f"{reason}; {caution}." if caution else f"{reason}.")
-        return decided
+        return decision
 
     def list_named_paths(self, tool: Tool[object]) -> tuple[str, ...]:
         """Return the workspace-relative files that a call names; the tool itself reports what is no path of it."""
-        found = []
+        relative_paths = []
         for path in tool.paths():
             with suppress(PathRefused):
-                found.append(self.terminal.host.workspace.to_relative(path))
-        return tuple(found)
+                relative_paths.append(self.terminal.host.workspace.to_relative(path))
+        return tuple(relative_paths)
 
     def decide_host(self, host: str, *, is_named: bool = False) -> PolicyDecision:
         """Decide on a host that the program itself is to reach for the agent. `is_named`: the user's own configuration
@@ -337,8 +344,10 @@ class CallPermissions(Struct):
 
     def record_refused(self, targets: Sequence[HostAndPort]) -> None:
         """Record hosts that were refused without a question, though no rule denies them."""
-        if named := tuple(dict.fromkeys(str(each) for each in targets if self.network_grants.can_be_asked(each.host))):
-            self.terminal.host.emit(NetworkRefused(targets=named))
+        if target_names := tuple(
+            dict.fromkeys(str(target) for target in targets if self.network_grants.can_be_asked(target.host))
+        ):
+            self.terminal.host.emit(NetworkRefused(targets=target_names))
 
     def record_exposure(self, access: Access, tool: Tool[object] | None, turn_id: str) -> None:
         """Record, before a call runs, what it will show to the model: it counts for what may go out in this turn."""
@@ -346,8 +355,8 @@ class CallPermissions(Struct):
             self.network_grants.begin_turn(turn_id)
             self.record_refused(self.network_grants.take_refused())
         elif access is Access.READ and tool is not None:
-            ignored = self.terminal.host.shadow.ignore.is_ignored
-            if any(is_secret(path, ignored) for path in self.list_named_paths(tool)):
+            is_ignored = self.terminal.host.shadow.ignore.is_ignored
+            if any(is_secret(path, is_ignored) for path in self.list_named_paths(tool)):
                 self.network_grants.begin_turn(turn_id)
                 self.network_grants.record_secret_read()
         elif access is Access.EXTERNAL and (source := getattr(tool, "source", "")):
@@ -357,6 +366,6 @@ class CallPermissions(Struct):
 
 
 def _describe_narrowing(limits: ToolSettings) -> str:
-    where = [f"only below {', '.join(limits.allowed_paths)}"] if limits.allowed_paths else []
-    where += ["only files with pending changes"] if limits.scope == "changed" else []
-    return "; ".join(where)
+    parts = [f"only below {', '.join(limits.allowed_paths)}"] if limits.allowed_paths else []
+    parts += ["only files with pending changes"] if limits.scope == "changed" else []
+    return "; ".join(parts)

@@ -48,7 +48,7 @@ FetchPages = Callable[[Sequence[str]], Awaitable[Sequence[ShownPage]]]
 async def name_pages(urls: Sequence[str]) -> Sequence[ShownPage]:
     """Name pages, which the model can fetch: nobody can be asked about them here."""
     note = "mentioned; fetch it by web_fetch"
-    return [ShownPage(text=f'<web_page url="{escape_attribute(each)}" note="{note}"/>', summary="") for each in urls]
+    return [ShownPage(text=f'<web_page url="{escape_attribute(url)}" note="{note}"/>', summary="") for url in urls]
 
 
 # Reads resources by the keys of their items, in this order, and says in their texts what went wrong.
@@ -57,7 +57,7 @@ ReadResources = Callable[[Sequence[str]], Awaitable[Sequence[ShownPage]]]
 
 async def name_resources(keys: Sequence[str]) -> Sequence[ShownPage]:
     """Name resources, which go with a prompt and not with a message to the running turn."""
-    return [build_resource_note(each, "mentioned; it was not read, as the turn was running") for each in keys]
+    return [build_resource_note(key, "mentioned; it was not read, as the turn was running") for key in keys]
 
 
 def build_resource_note(key: str, note: str) -> ShownPage:
@@ -90,10 +90,10 @@ class BlockWriter(Struct, eq=False):
         for item in items:
             if item.kind == "rule":  # its text goes with the other rules
                 continue
-            if (shown := pages.get(item.key)) is not None:
-                blocks.setdefault(shown.text)
-                if shown.picture is not None:
-                    pictures[item.label] = shown.picture.data
+            if (page := pages.get(item.key)) is not None:
+                blocks.setdefault(page.text)
+                if page.picture is not None:
+                    pictures[item.label] = page.picture.data
                 continue
             if item.path:
                 paths.setdefault(item.path)
@@ -106,17 +106,19 @@ class BlockWriter(Struct, eq=False):
                 if len(pictures) < MAX_PICTURES:  # one byte more than may be sent
                     pictures[item.path] = self.sources.reader.read_bytes(item.path, MAX_INPUT_BYTES + 1)
                 continue
-            is_whole = any(f'<file path="{escape_attribute(item.path)}">' in each for each in blocks)
+            is_whole = any(f'<file path="{escape_attribute(item.path)}">' in block for block in blocks)
             blocks.setdefault(await self._render(item, is_whole=is_whole))
         return ContextBlocks(paths=tuple(paths), blocks=tuple(blocks), pictures=tuple(pictures.items()))
 
     async def _take_in(self, items: Sequence[ContextItem]) -> dict[str, ShownPage]:
         """Return what is foreign of the items, by their keys."""
-        pages = [each.key for each in items if each.kind == "page"]
-        resources = [each.key for each in items if each.kind == "resource"]
-        urls = [each.removeprefix(PAGE) for each in pages]
-        found = dict(zip(pages, await self.fetch_pages(urls), strict=True)) if pages else {}
-        return found | (dict(zip(resources, await self.read_resources(resources), strict=True)) if resources else {})
+        pages = [context_item.key for context_item in items if context_item.kind == "page"]
+        resources = [context_item.key for context_item in items if context_item.kind == "resource"]
+        urls = [key.removeprefix(PAGE) for key in pages]
+        pages_by_key = dict(zip(pages, await self.fetch_pages(urls), strict=True)) if pages else {}
+        return pages_by_key | (
+            dict(zip(resources, await self.read_resources(resources), strict=True)) if resources else {}
+        )
 
     async def _render(self, item: ContextItem, *, is_whole: bool) -> str:
         if item.places:
@@ -130,11 +132,11 @@ class BlockWriter(Struct, eq=False):
                 return self._fit_block(item, "", await self.sources.session.render(item))
 
     def _render_places(self, item: ContextItem) -> str:
-        shown = list(item.places[:MAX_LISTED])
+        lines = list(item.places[:MAX_LISTED])
         if len(item.places) > MAX_LISTED:
-            shown.append(f"… {len(item.places) - MAX_LISTED} more")
+            lines.append(f"… {len(item.places) - MAX_LISTED} more")
         name = item.key.partition(":")[2]
-        text = escape_tags("\n".join(shown))
+        text = escape_tags("\n".join(lines))
         return f'<file name="{escape_attribute(name)}" note="several places; none is shown">\n{text}\n</file>'
 
     def _render_file(self, item: ContextItem) -> str:
@@ -167,18 +169,18 @@ class BlockWriter(Struct, eq=False):
 
     def _outline(self, path: str) -> str:
         symbols = self.sources.list_symbols(path)
-        lines = [f"{each.first + 1}-{each.last + 1} {each.qualified}" for each in symbols[:MAX_OUTLINE]]
+        lines = [f"{symbol.first + 1}-{symbol.last + 1} {symbol.qualified}" for symbol in symbols[:MAX_OUTLINE]]
         return "\n".join(lines + ([f"… {len(symbols) - MAX_OUTLINE} more"] if len(symbols) > MAX_OUTLINE else []))
 
     def _render_lines(self, item: ContextItem, *, is_whole: bool) -> str:
         lines = self.sources.read_lines(item.path, MAX_LINED) or []
         text = "".join(lines[item.start - 1 : item.end])
-        place = f' lines="{item.start}-{item.end}"'
+        attributes = f' lines="{item.start}-{item.end}"'
         if item.kind == "symbol":
-            place += f' symbol="{escape_attribute(item.label.partition(" · ")[0])}"'
+            attributes += f' symbol="{escape_attribute(item.label.partition(" · ")[0])}"'
         if is_whole:
-            return f'<file path="{escape_attribute(item.path)}"{place} note="shown above"/>'
-        return self._fit_block(item, place, text.rstrip("\n"))
+            return f'<file path="{escape_attribute(item.path)}"{attributes} note="shown above"/>'
+        return self._fit_block(item, attributes, text.rstrip("\n"))
 
     def _fit_block(self, item: ContextItem, attributes: str, text: str) -> str:
         """Return a block with as much of the text as there is room for."""
@@ -192,11 +194,11 @@ class BlockWriter(Struct, eq=False):
         if len(data) > max(room, 0):
             body = cut_lines(data, room).decode("utf-8", "replace")
             opening += "" if " note=" in attributes else f' note="only its beginning; {len(data):,} bytes in all"'
-        used = len(body.encode("utf-8", "replace"))
+        size = len(body.encode("utf-8", "replace"))
         if is_found:
-            self._left_found -= used
+            self._left_found -= size
         else:
-            self._left -= used
+            self._left -= size
         return f"{opening}>\n{body}\n</file>"
 
     def _is_shown(self, item: ContextItem, body: str) -> bool:
@@ -235,5 +237,5 @@ def _list_folder(sources: ContextSources, path: str) -> str:
         entries = sources.reader.list_dir(path)
     except PathRefused as refused:
         return refused.message
-    names = [f"{each.name}/" if each.kind == "directory" else each.name for each in entries if not each.ignored]
+    names = [f"{entry.name}/" if entry.kind == "directory" else entry.name for entry in entries if not entry.ignored]
     return "\n".join(names[:200] + ([f"… {len(names) - 200} more"] if len(names) > 200 else []))

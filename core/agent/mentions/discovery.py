@@ -23,25 +23,31 @@ MAX_CANDIDATES: Final = 8  # files of one name that are looked into
 MAX_LOOKED_INTO: Final = 24  # files of a prompt that are looked into; the sources keep the symbols of more
 
 
-async def discover_context(sources: ContextSources, named: PlainNames) -> tuple[ContextItem, ...]:
+async def discover_context(sources: ContextSources, plain_names: PlainNames) -> tuple[ContextItem, ...]:
     """Find what the words of a prompt name, files first, at most MAX_FOUND."""
-    found, rest = await asyncio.to_thread(_find_in_files, sources, named)
-    found += await _find_in_index(sources, rest)
-    return tuple({each.key: each for each in found}.values())[:MAX_FOUND]
+    items, rest = await asyncio.to_thread(_find_in_files, sources, plain_names)
+    items += await _find_in_index(sources, rest)
+    return tuple({context_item.key: context_item for context_item in items}.values())[:MAX_FOUND]
 
 
-def _find_in_files(sources: ContextSources, named: PlainNames) -> tuple[list[ContextItem], list[str]]:
+def _find_in_files(sources: ContextSources, plain_names: PlainNames) -> tuple[list[ContextItem], list[str]]:
     """Find files, and what they define; return the symbols that are still to be looked for, too. Reads and parses."""
-    files = {each: _find_files(sources, each) for each in named.paths}
-    candidates = dict.fromkeys(path for found in files.values() for path in found[:MAX_CANDIDATES])
-    symbols, chosen = _find_beside(sources, list(candidates)[:MAX_LOOKED_INTO], (*named.symbols, *named.words))
-    items = (_describe_file(sources, each, _narrow(found, chosen)) for each, found in files.items() if found)
-    rest = [each for each in named.symbols if each not in symbols and not _is_file(each, files)]
-    return [*(each for each in items if each is not None), *symbols.values()], rest
+    files = {named_path: _find_files(sources, named_path) for named_path in plain_names.paths}
+    candidates = dict.fromkeys(path for paths in files.values() for path in paths[:MAX_CANDIDATES])
+    symbols, chosen_paths = _find_beside(
+        sources, list(candidates)[:MAX_LOOKED_INTO], (*plain_names.symbols, *plain_names.words)
+    )
+    items = (
+        _describe_file(sources, named_path, _narrow(paths, chosen_paths))
+        for named_path, paths in files.items()
+        if paths
+    )
+    rest = [symbol for symbol in plain_names.symbols if symbol not in symbols and not _is_file(symbol, files)]
+    return [*(context_item for context_item in items if context_item is not None), *symbols.values()], rest
 
 
-def _find_files(sources: ContextSources, named: NamedPath) -> tuple[str, ...]:
-    name = named.name
+def _find_files(sources: ContextSources, named_path: NamedPath) -> tuple[str, ...]:
+    name = named_path.name
     if name.startswith("/"):
         try:
             path = sources.reader.relative(name)
@@ -49,8 +55,8 @@ def _find_files(sources: ContextSources, named: NamedPath) -> tuple[str, ...]:
             return ()
         return (path,) if _can_read(sources, path) else ()
     is_word = "/" not in name and "." not in name
-    found = sources.names.find_titled(name) if is_word else sources.find_files(name)
-    return tuple(path for path in found[: 4 * MAX_CANDIDATES] if _can_read(sources, path))
+    matches = sources.names.find_titled(name) if is_word else sources.find_files(name)
+    return tuple(path for path in matches[: 4 * MAX_CANDIDATES] if _can_read(sources, path))
 
 
 def _can_stat(sources: ContextSources, path: str) -> bool:
@@ -66,77 +72,83 @@ def _can_read(sources: ContextSources, path: str) -> bool:
 
 
 def _is_file(name: str, files: dict[NamedPath, tuple[str, ...]]) -> bool:
-    return any(found and each.name == name for each, found in files.items())
+    return any(paths and named_path.name == name for named_path, paths in files.items())
 
 
 def _find_beside(
     sources: ContextSources, paths: Sequence[str], words: Iterable[str]
 ) -> tuple[dict[str, ContextItem], set[str]]:
     """Find words that one of these files defines. Returns the items by word, and the files that they are in."""
-    found: dict[str, ContextItem] = {}
-    chosen: set[str] = set()
+    items: dict[str, ContextItem] = {}
+    chosen_paths: set[str] = set()
     if not paths:
-        return found, chosen
+        return items, chosen_paths
     for word in words:
-        places = [(path, each) for path in paths for each in sources.find_definitions(path, word)]
+        places = [(path, definition) for path in paths for definition in sources.find_definitions(path, word)]
         if not places or len(places) > MAX_PLACES:
             continue
-        chosen |= {path for path, _ in places}
-        found[word] = _describe_symbol(word, places)
-    return found, chosen
+        chosen_paths |= {path for path, _ in places}
+        items[word] = _describe_symbol(word, places)
+    return items, chosen_paths
 
 
-def _narrow(paths: tuple[str, ...], chosen: set[str]) -> tuple[str, ...]:
+def _narrow(paths: tuple[str, ...], chosen_paths: set[str]) -> tuple[str, ...]:
     """Of several files with the name, those that define what is named beside them are meant."""
-    return tuple(path for path in paths if path in chosen) or paths
+    return tuple(path for path in paths if path in chosen_paths) or paths
 
 
-def _describe_file(sources: ContextSources, named: NamedPath, paths: tuple[str, ...]) -> ContextItem | None:
+def _describe_file(sources: ContextSources, named_path: NamedPath, paths: tuple[str, ...]) -> ContextItem | None:
     if len(paths) == 1:
-        return build_file_item(sources, paths[0], named.start, named.end, origin="found")
+        return build_file_item(sources, paths[0], named_path.start, named_path.end, origin="found")
     if len(paths) > 4 * MAX_CANDIDATES - 1:
         return None
-    return build_places_item(named.name, "file", paths)
+    return build_places_item(named_path.name, "file", paths)
 
 
 def _describe_symbol(word: str, places: Sequence[tuple[str, Symbol]]) -> ContextItem:
     if len(places) == 1:
         return build_symbol_item(*places[0], origin="found")
-    return build_places_item(word, "symbol", [f"{path}:{each.first + 1}-{each.last + 1}" for path, each in places])
+    return build_places_item(
+        word, "symbol", [f"{path}:{symbol.first + 1}-{symbol.last + 1}" for path, symbol in places]
+    )
 
 
 async def _find_in_index(sources: ContextSources, names: Sequence[str]) -> list[ContextItem]:
     if not names:
         return []
     lasts = {name: split_name(name)[-1] for name in names}
-    known = await sources.list_defining_files(tuple(dict.fromkeys(lasts.values())))
-    found: list[ContextItem] = []
+    symbol_places = await sources.list_defining_files(tuple(dict.fromkeys(lasts.values())))
+    items: list[ContextItem] = []
     for name, last in lasts.items():
-        item = await asyncio.to_thread(find_symbol, sources, name, known.get(last, ()))
-        found += [item] if item is not None else []
-    return found
+        item = await asyncio.to_thread(find_symbol, sources, name, symbol_places.get(last, ()))
+        items += [item] if item is not None else []
+    return items
 
 
 def find_symbol(
-    sources: ContextSources, name: str, places: Sequence[SymbolPlace], most: int = MAX_PLACES
+    sources: ContextSources, name: str, places: Sequence[SymbolPlace], limit: int = MAX_PLACES
 ) -> ContextItem | None:
     """Return what a name stands for whose last part is defined at `places`: one definition, or several of at most
     `most`. Where the text has moved on, it is looked for there."""
     from core.index.search.place_kinds import is_beside  # its patterns take a moment to be compiled
 
-    fitting = [each for each in places if _fits(name, each.path, each.symbol)]
-    fitting = [each for each in fitting if not is_beside(each.path)] or fitting
-    files = list(dict.fromkeys(each.path for each in fitting))
-    if not files or len(fitting) > most:
+    fitting = [symbol_place for symbol_place in places if _fits(name, symbol_place.path, symbol_place.symbol)]
+    fitting = [symbol_place for symbol_place in fitting if not is_beside(symbol_place.path)] or fitting
+    files = list(dict.fromkeys(symbol_place.path for symbol_place in fitting))
+    if not files or len(fitting) > limit:
         return None
     if len(files) > MAX_CANDIDATES:
         readable = {path for path in files if _can_stat(sources, path)}
-        shown = [f"{each.path}:{each.start}-{each.end}" for each in fitting if each.path in readable]
-        return build_places_item(name, "symbol", shown) if shown else None
+        locations = [
+            f"{symbol_place.path}:{symbol_place.start}-{symbol_place.end}"
+            for symbol_place in fitting
+            if symbol_place.path in readable
+        ]
+        return build_places_item(name, "symbol", locations) if locations else None
     last = split_name(name)[-1]
-    now = [(path, each) for path in files for each in sources.find_definitions(path, last)]
-    wanted = [(path, each) for path, each in now if _fits(name, path, each.qualified)]
-    return _describe_symbol(name, wanted[:most]) if wanted else None
+    now = [(path, definition) for path in files for definition in sources.find_definitions(path, last)]
+    matches = [(path, definition) for path, definition in now if _fits(name, path, definition.qualified)]
+    return _describe_symbol(name, matches[:limit]) if matches else None
 
 
 def split_name(name: str) -> list[str]:

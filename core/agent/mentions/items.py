@@ -42,8 +42,8 @@ def _widen_line(sources: ContextSources, path: str, line: int) -> tuple[int, int
     count = text.count("\n") + 1
     if line > count:
         return 0, 0
-    holding = [each for each in sources.list_symbols(path) if each.first < line <= each.last + 1]
-    inner = min(holding, key=lambda each: each.last - each.first, default=None)
+    holding = [symbol for symbol in sources.list_symbols(path) if symbol.first < line <= symbol.last + 1]
+    inner = min(holding, key=lambda symbol: symbol.last - symbol.first, default=None)
     if inner is not None and inner.last - inner.first < 8 * AROUND_LINE:
         return inner.first + 1, inner.last + 1
     return max(line - AROUND_LINE, 1), min(line + AROUND_LINE, count)
@@ -68,12 +68,12 @@ def build_symbol_item(path: str, symbol: Symbol, *, origin: Origin = "mention") 
 
 def build_places_item(name: str, kind: ContextKind, places: Sequence[str], origin: Origin = "found") -> ContextItem:
     """Build the item of a name that stands for several files or definitions: their places are listed."""
-    what = "files" if kind == "file" else "definitions"
+    noun = "files" if kind == "file" else "definitions"
     return ContextItem(
         key=f"{kind}:{name}",
         kind=kind,
-        label=f"{name} · {len(places)} {what}",
+        label=f"{name} · {len(places)} {noun}",
         origin=origin,
-        reason=f"{'mentioned' if origin == 'mention' else _NAMED}; there are {len(places)} {what}, which are listed",
+        reason=f"{'mentioned' if origin == 'mention' else _NAMED}; there are {len(places)} {noun}, which are listed",
         places=tuple(places),
     )

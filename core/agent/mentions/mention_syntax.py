@@ -76,40 +76,40 @@ class Mention(Struct, frozen=True, kw_only=True):
     is_code: bool = False
 
 
-def parse_mentions(prompt: str, pasted: Iterable[TextSpan] = ()) -> tuple[Mention, ...]:
+def parse_mentions(prompt: str, pasted_spans: Iterable[TextSpan] = ()) -> tuple[Mention, ...]:
     """Parse the mentions of a prompt, each once, in order. `pasted`: spans in which nothing is mentioned."""
     if "@" not in prompt:
         return ()
-    masked = mask_code(prompt, pasted)
-    found: dict[str, Mention] = {}
-    seen: set[str] = set()
-    for match in _MENTION.finditer(masked):
-        if match.group() in seen or len(found) >= MAX_PARSED:
+    masked_text = mask_code(prompt, pasted_spans)
+    mentions: dict[str, Mention] = {}
+    seen_texts: set[str] = set()
+    for match in _MENTION.finditer(masked_text):
+        if match.group() in seen_texts or len(mentions) >= MAX_PARSED:
             continue
-        seen.add(match.group())
-        if (made := _build_mention(match, masked)) is not None:
-            found.setdefault(made.text, made)
-    return tuple(found.values())
+        seen_texts.add(match.group())
+        if (mention := _build_mention(match, masked_text)) is not None:
+            mentions.setdefault(mention.text, mention)
+    return tuple(mentions.values())
 
 
 def _build_mention(match: re.Match[str], text: str) -> Mention | None:
-    address, quoted, plain = match.groups()
+    address, quoted_name, plain = match.groups()
     if address is not None:
         address = _trim_address(address)
         return Mention(text=f"@{address}", name=address)
     end = match.end()
-    if quoted is not None:
+    if quoted_name is not None:
         if suffix := _SUFFIX.match(text, end):
-            return _with_lines(match.group() + suffix.group(), quoted, suffix)
-        suffix = _LAST_SUFFIX.search(quoted)
-        return _with_lines(match.group(), quoted[: suffix.start()] if suffix else quoted, suffix)
+            return _with_lines(match.group() + suffix.group(), quoted_name, suffix)
+        suffix = _LAST_SUFFIX.search(quoted_name)
+        return _with_lines(match.group(), quoted_name[: suffix.start()] if suffix else quoted_name, suffix)
     name = plain.rstrip(".:!?…")
     if not name or not (name[0].isalnum() or name[0] in "_./~"):
         return None
     suffix = _LAST_SUFFIX.search(name)
-    made = _with_lines(f"@{name}", name[: suffix.start()] if suffix else name, suffix)
+    mention = _with_lines(f"@{name}", name[: suffix.start()] if suffix else name, suffix)
     is_code = _is_other_word(name) or text[end : end + 1] == "(" or _is_above_code(text, match.start(), end)
-    return Mention(text=made.text, name=made.name, start=made.start, end=made.end, is_code=is_code)
+    return Mention(text=mention.text, name=mention.name, start=mention.start, end=mention.end, is_code=is_code)
 
 
 def is_address(name: str) -> bool:
@@ -129,11 +129,11 @@ def _trim_address(address: str) -> str:
     return address
 
 
-def find_lines(typed: str) -> str:
+def find_lines(text: str) -> str:
     """Return the lines at the end of a mention that is being typed, also when they are only begun; "" = there are
     none."""
-    found = _UNFINISHED_LINES.search(typed)
-    return found.group() if found is not None and typed[: found.start()] not in SOURCES else ""
+    match = _UNFINISHED_LINES.search(text)
+    return match.group() if match is not None and text[: match.start()] not in SOURCES else ""
 
 
 def _with_lines(text: str, name: str, suffix: re.Match[str] | None) -> Mention:
@@ -163,24 +163,24 @@ def _is_above_code(text: str, start: int, end: int) -> bool:
     return _CODE_LINE.match(text, line_end + 1) is not None
 
 
-def mask_code(prompt: str, pasted: Iterable[TextSpan] = ()) -> str:
+def mask_code(prompt: str, pasted_spans: Iterable[TextSpan] = ()) -> str:
     """Return the prompt with spaces for code, piped input and `pasted` spans; offsets and lines stay what they are."""
-    masked = blank_spans(prompt, pasted)
-    masked = blank_spans(masked, iterate_fences(masked))
-    return _SPAN.sub(lambda match: _blank(match.group()), masked) if "`" in masked else masked
+    masked_text = blank_spans(prompt, pasted_spans)
+    masked_text = blank_spans(masked_text, iterate_fences(masked_text))
+    return _SPAN.sub(lambda match: _blank(match.group()), masked_text) if "`" in masked_text else masked_text
 
 
 def blank_spans(prompt: str, spans: Iterable[TextSpan]) -> str:
     """Return the prompt with spaces for `spans` and for what was piped in."""
     parts: list[str] = []
-    done = 0
+    position = 0
     last = prompt.rfind(_END_OF_PIPED) + len(_END_OF_PIPED)  # each search beyond it would read to the end in vain
     for start, end in sorted((*spans, *(match.span() for match in _PIPED.finditer(prompt, 0, last)))):
-        begin, until = max(start, done), min(end, len(prompt))
-        if begin < until:
-            parts += [prompt[done:begin], _blank(prompt[begin:until])]
-            done = until
-    return "".join((*parts, prompt[done:]))
+        begin, stop = max(start, position), min(end, len(prompt))
+        if begin < stop:
+            parts += [prompt[position:begin], _blank(prompt[begin:stop])]
+            position = stop
+    return "".join((*parts, prompt[position:]))
 
 
 def _blank(text: str) -> str:

@@ -64,12 +64,12 @@ class PlainNames(Struct, frozen=True, kw_only=True):
     words: tuple[str, ...] = ()
 
 
-def find_plain_names(prompt: str, mentions: Iterable[str] = (), pasted: Iterable[TextSpan] = ()) -> PlainNames:
+def find_plain_names(prompt: str, mentions: Iterable[str] = (), pasted_spans: Iterable[TextSpan] = ()) -> PlainNames:
     """Find the words of a prompt that may name something. `mentions` are taken out of it first; nothing is looked for
     in `pasted` spans, and in fences only for the places of a traceback."""
-    text = blank_spans(prompt, pasted)[:MAX_SCANNED]
-    for each in sorted(mentions, key=len, reverse=True):
-        text = text.replace(each, " " * len(each))
+    text = blank_spans(prompt, pasted_spans)[:MAX_SCANNED]
+    for mention in sorted(mentions, key=len, reverse=True):
+        text = text.replace(mention, " " * len(mention))
     paths = {match[1]: NamedPath(match[1], int(match[2]), int(match[2])) for match in _TRACEBACK.finditer(text)}
     text = blank_spans(text, iterate_fences(text))
     symbols = dict.fromkeys(match[1] for match in _QUOTED.finditer(text))

@@ -19,13 +19,13 @@ class ProjectNames:
         self._by_name: dict[str, list[str]] = defaultdict(list)
         self._directories: dict[str, list[str]] = defaultdict(list)
         self.endings: set[str] = set()
-        known: set[str] = set()
+        known_directories: set[str] = set()
         for path in paths:
             above, _, name = path.rpartition("/")
             self._by_name[name.lower()].append(path)
             self.endings.add(name.rpartition(".")[2].lower() if "." in name else "")
-            while above and above not in known:
-                known.add(above)
+            while above and above not in known_directories:
+                known_directories.add(above)
                 higher, _, last = above.rpartition("/")
                 self._directories[last.lower()].append(above)
                 above = higher
@@ -42,41 +42,41 @@ class ProjectNames:
         """Find files by a word like README or Makefile: a name without its ending, in the same case."""
         if not (word.isupper() and len(word) > 3) and not word.istitle():
             return ()
-        whole = [path for path in self._by_name.get(word.lower(), ()) if path.rpartition("/")[2] == word]
+        exact_paths = [path for path in self._by_name.get(word.lower(), ()) if path.rpartition("/")[2] == word]
         endings = ("", ".md", ".rst", ".txt") if word.isupper() else ()
-        named = [path for end in endings for path in self._by_name.get(f"{word.lower()}{end}", ())]
-        return _prefer_exact([*whole, *(path for path in named if path not in whole)], word)
+        stem_paths = [path for end in endings for path in self._by_name.get(f"{word.lower()}{end}", ())]
+        return _prefer_exact([*exact_paths, *(path for path in stem_paths if path not in exact_paths)], word)
 
-    def find_near(self, name: str, more: Iterable[str] = ()) -> list[str]:
+    def find_near(self, name: str, extra_words: Iterable[str] = ()) -> list[str]:
         """Find paths (and `more` words) that may have been meant by a name that is none, best first."""
         last = name.rstrip("/").rpartition("/")[2].lower()
         words = [*list(self._by_name)[:MAX_SEARCHED], *list(self._directories)[:MAX_SEARCHED]]
-        others = list(more)
-        found: list[tuple[float, str]] = []
-        for index, likeness in find_closest(last, [*words, *(each.lower() for each in others)], cutoff=_LIKE_PATHS):
+        others = list(extra_words)
+        candidates: list[tuple[float, str]] = []
+        for index, likeness in find_closest(last, [*words, *(word.lower() for word in others)], cutoff=_LIKE_PATHS):
             if index >= len(words):
-                found.append((likeness, others[index - len(words)]))
+                candidates.append((likeness, others[index - len(words)]))
                 continue
             paths = self._by_name.get(words[index], []) + [
-                f"{each}/" for each in self._directories.get(words[index], [])
+                f"{directory}/" for directory in self._directories.get(words[index], [])
             ]
-            found += [(likeness, path) for path in sorted(paths, key=lambda each: (each.count("/"), each))[:2]]
-        return [path for _, path in sorted(found, key=lambda each: -each[0])][:3]
+            candidates += [(likeness, path) for path in sorted(paths, key=lambda path: (path.count("/"), path))[:2]]
+        return [path for _, path in sorted(candidates, key=lambda candidate: -candidate[0])][:3]
 
 
-def _select(known: dict[str, list[str]], name: str) -> tuple[str, ...]:
-    wanted = name.removeprefix("./").strip("/")
-    last = wanted.rpartition("/")[2]
+def _select(paths_by_name: dict[str, list[str]], name: str) -> tuple[str, ...]:
+    target = name.removeprefix("./").strip("/")
+    last = target.rpartition("/")[2]
     if not last:
         return ()
-    suffix = f"/{wanted.lower()}"
-    found = [path for path in known.get(last.lower(), ()) if f"/{path.lower()}".endswith(suffix)]
-    cased = [path for path in found if f"/{path}".endswith(f"/{wanted}")]
-    return _prefer_exact(cased or found, wanted)
+    suffix = f"/{target.lower()}"
+    matches = [path for path in paths_by_name.get(last.lower(), ()) if f"/{path.lower()}".endswith(suffix)]
+    exact_matches = [path for path in matches if f"/{path}".endswith(f"/{target}")]
+    return _prefer_exact(exact_matches or matches, target)
 
 
-def _prefer_exact(paths: list[str], wanted: str) -> tuple[str, ...]:
+def _prefer_exact(paths: list[str], target: str) -> tuple[str, ...]:
     """A path that is named from the top is meant, whatever else ends with it."""
-    stems = {wanted, f"{wanted}.md"}
+    stems = {target, f"{target}.md"}
     exact = [path for path in paths if path in stems]
     return tuple(exact[:1] or sorted(paths, key=lambda path: (path.count("/"), path)))

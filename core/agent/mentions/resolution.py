@@ -30,72 +30,72 @@ PAGE: Final = "page:"  # before an address, in the key of its item
 
 
 async def resolve_prompt(
-    sources: ContextSources, prompt: str, pasted: Iterable[TextSpan] = (), excluded: Collection[str] = ()
+    sources: ContextSources, prompt: str, pasted_spans: Iterable[TextSpan] = (), excluded_keys: Collection[str] = ()
 ) -> PromptContextAnswer:
     """Return everything that goes with a prompt but what is excluded, and what is wrong with it."""
-    spans = tuple(pasted)
-    mentioned = await resolve_mentions(sources, prompt, spans, excluded)
-    items = {each.key: each for each in mentioned.items}
-    plain = find_plain_names(prompt, [each.text for each in parse_mentions(prompt, spans)], spans)
+    spans = tuple(pasted_spans)
+    answer = await resolve_mentions(sources, prompt, spans, excluded_keys)
+    items = {context_item.key: context_item for context_item in answer.items}
+    plain = find_plain_names(prompt, [mention.text for mention in parse_mentions(prompt, spans)], spans)
     for item in await discover_context(sources, plain):
         items.setdefault(item.key, item)
-    kept = tuple(each for each in items.values() if each.key not in excluded)
-    return PromptContextAnswer(items=kept, problems=mentioned.problems)
+    remaining_items = tuple(context_item for context_item in items.values() if context_item.key not in excluded_keys)
+    return PromptContextAnswer(items=remaining_items, problems=answer.problems)
 
 
 async def resolve_mentions(
-    sources: ContextSources, prompt: str, pasted: Iterable[TextSpan] = (), excluded: Collection[str] = ()
+    sources: ContextSources, prompt: str, pasted_spans: Iterable[TextSpan] = (), excluded_keys: Collection[str] = ()
 ) -> PromptContextAnswer:
     """Return what the mentions of a prompt stand for, and what is wrong with them."""
     items: dict[str, ContextItem] = {}
     problems: dict[str, ContextProblem] = {}
-    for each in parse_mentions(prompt, pasted):
-        if each.text in excluded:
+    for mention in parse_mentions(prompt, pasted_spans):
+        if mention.text in excluded_keys:
             continue
         if len(items) >= MAX_MENTIONS:
-            refused = MentionRefused(f"a prompt takes at most {MAX_MENTIONS} mentions.", hint="Mention a directory.")
-            problems[each.text] = _build_problem(each, refused)
+            refusal = MentionRefused(f"a prompt takes at most {MAX_MENTIONS} mentions.", hint="Mention a directory.")
+            problems[mention.text] = _build_problem(mention, refusal)
             break
-        if is_address(each.name) and sum(item.kind == "page" for item in items.values()) >= MAX_PAGES:
-            refused = MentionRefused(f"a prompt takes at most {MAX_PAGES} pages.", hint="Send it without this one.")
-            problems[each.text] = _build_problem(each, refused)
+        if is_address(mention.name) and sum(item.kind == "page" for item in items.values()) >= MAX_PAGES:
+            refusal = MentionRefused(f"a prompt takes at most {MAX_PAGES} pages.", hint="Send it without this one.")
+            problems[mention.text] = _build_problem(mention, refusal)
             continue
         try:
-            found = await resolve_mention(sources, each)
-        except (MentionRefused, PathRefused) as refused:
-            problems[each.text] = _build_problem(each, refused)
+            context_item = await resolve_mention(sources, mention)
+        except (MentionRefused, PathRefused) as refusal:
+            problems[mention.text] = _build_problem(mention, refusal)
         else:
-            if found is not None:
-                items.setdefault(found.key, found)
+            if context_item is not None:
+                items.setdefault(context_item.key, context_item)
     return PromptContextAnswer(items=tuple(items.values()), problems=tuple(problems.values()))
 
 
-def _build_problem(mention: Mention, refused: AgentTuiError) -> ContextProblem:
-    hint = f"{refused.hint} {AS_TEXT}".lstrip()
-    return ContextProblem(key=mention.text, message=f"{mention.text}: {refused.message}", hint=hint)
+def _build_problem(mention: Mention, error: AgentTuiError) -> ContextProblem:
+    hint = f"{error.hint} {AS_TEXT}".lstrip()
+    return ContextProblem(key=mention.text, message=f"{mention.text}: {error.message}", hint=hint)
 
 
 async def resolve_mention(sources: ContextSources, mention: Mention) -> ContextItem | None:
     """Return what a mention stands for; None: it is plainly something else. Raises `MentionRefused`, `PathRefused`."""
-    said = mention.text[1:]
+    mention_text = mention.text[1:]
     if is_address(mention.name):
         return _build_page_item(mention.name)
-    word, colon, name = said.partition(":")
-    if said in SPECIAL_WORDS or (colon and word in SOURCES):
+    word, colon, name = mention_text.partition(":")
+    if mention_text in SPECIAL_WORDS or (colon and word in SOURCES):
         return await sources.session.find(word, name)
-    if (found := await _find_resource(sources, said) or _resolve_path(sources, mention)) is not None:
-        return found
+    if (context_item := await _find_resource(sources, mention_text) or _resolve_path(sources, mention)) is not None:
+        return context_item
     if not mention.start and (symbol := await _resolve_symbol(sources, mention.name)) is not None:
         return symbol
-    if (named := await sources.session.find_named(mention.name)) is not None:
-        return named
+    if (session_item := await sources.session.find_named(mention.name)) is not None:
+        return session_item
     if mention.is_code and not _is_in_project(sources, mention.name):
         return None
     raise await _build_refusal(sources, mention)
 
 
-async def _find_resource(sources: ContextSources, said: str) -> ContextItem | None:
-    server, _, uri = said.strip('"').partition(":")
+async def _find_resource(sources: ContextSources, mention_text: str) -> ContextItem | None:
+    server, _, uri = mention_text.strip('"').partition(":")
     return await sources.session.find_resource(server, uri) if uri else None
 
 
@@ -114,21 +114,21 @@ def _build_page_item(text: str) -> ContextItem:
 
 
 def _resolve_path(sources: ContextSources, mention: Mention) -> ContextItem | None:
-    said, name = mention.text[1:].strip('"'), mention.name
-    for path, start, end in ((said, 0, 0), (name, mention.start, mention.end)):
+    mention_text, name = mention.text[1:].strip('"'), mention.name
+    for path, start, end in ((mention_text, 0, 0), (name, mention.start, mention.end)):
         if kind := _find_kind(sources, path):
             return _build_path_item(sources, sources.reader.relative(path), kind, start, end)
     if name.startswith("/"):
         return None
     files = _keep_existing(sources, sources.find_files(name), "file")
-    found = files or _keep_existing(sources, sources.names.find_directories(name), "directory")
+    matches = files or _keep_existing(sources, sources.names.find_directories(name), "directory")
     kind = "file" if files else "directory"
-    if len(found) == 1:
-        return _build_path_item(sources, found[0], kind, mention.start, mention.end)
-    if found and mention.start:
-        some = f"{', '.join(found[:3])}{', …' if len(found) > 3 else ''}"
-        raise MentionRefused(f"{len(found)} files are called {name}: {some}.", hint="Write more of the path.")
-    return build_places_item(name, "file" if files else "folder", found, "mention") if found else None
+    if len(matches) == 1:
+        return _build_path_item(sources, matches[0], kind, mention.start, mention.end)
+    if matches and mention.start:
+        some = f"{', '.join(matches[:3])}{', …' if len(matches) > 3 else ''}"
+        raise MentionRefused(f"{len(matches)} files are called {name}: {some}.", hint="Write more of the path.")
+    return build_places_item(name, "file" if files else "folder", matches, "mention") if matches else None
 
 
 def _is_in_project(sources: ContextSources, name: str) -> bool:
@@ -180,15 +180,15 @@ async def _resolve_symbol(sources: ContextSources, name: str) -> ContextItem | N
     parts = split_name(name)
     if not all(part.replace("$", "_").isidentifier() for part in parts):
         return None
-    known = await sources.list_defining_files((parts[-1],))
-    found = find_symbol(sources, name, known.get(parts[-1], ()), MAX_PLACES)
-    return None if found is None else replace(found, origin="mention", reason="mentioned")
+    symbol_places = await sources.list_defining_files((parts[-1],))
+    context_item = find_symbol(sources, name, symbol_places.get(parts[-1], ()), MAX_PLACES)
+    return None if context_item is None else replace(context_item, origin="mention", reason="mentioned")
 
 
 async def _build_refusal(sources: ContextSources, mention: Mention) -> MentionRefused:
     is_path = "/" in mention.name or bool(mention.start) or "." in mention.name[1:]
-    more = () if is_path else (*SPECIAL_WORDS, *await sources.list_names(mention.name[:SHARED_BEGINNING]))
-    near = sources.names.find_near(mention.name, more)
-    hint = f"Did you mean {' or '.join(f'@{each}' for each in near)}?" if near else ""
+    extra_names = () if is_path else (*SPECIAL_WORDS, *await sources.list_names(mention.name[:SHARED_BEGINNING]))
+    nearest_names = sources.names.find_near(mention.name, extra_names)
+    hint = f"Did you mean {' or '.join(f'@{name}' for name in nearest_names)}?" if nearest_names else ""
     later = f" ({sources.index_state})" if sources.index_state and not is_path else ""
     return MentionRefused(f"there is no file {'' if is_path else 'or symbol '}of this name{later}.", hint=hint)

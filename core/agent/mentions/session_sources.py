@@ -85,14 +85,14 @@ class OpenSession(Struct, frozen=True, kw_only=True):
 
     async def find_named(self, name: str) -> ContextItem | None:
         """Return the subagent of this name (behind `agent-`), or the rule; its text goes with the other rules."""
-        if name.startswith(AGENT_PREFIX) and (found := await self._find_agent(name.removeprefix(AGENT_PREFIX))):
-            return found
+        if name.startswith(AGENT_PREFIX) and (agent_item := await self._find_agent(name.removeprefix(AGENT_PREFIX))):
+            return agent_item
         return await self._find_rule(name)
 
     async def _require(self, word: str, name: str) -> ContextItem:
-        found = await (self._find_agent(name) if word == "agent" else self._find_rule(name))
-        if found is not None:
-            return found
+        context_item = await (self._find_agent(name) if word == "agent" else self._find_rule(name))
+        if context_item is not None:
+            return context_item
         if word == "agent":
             message = f"there is no subagent {name!r}." if name else "name the subagent: @agent-NAME."
             raise MentionRefused(message, hint=f"There are: {', '.join(await self.list_agents())}.")
@@ -104,9 +104,9 @@ class OpenSession(Struct, frozen=True, kw_only=True):
         return _item("rule", f"@{name} · rule", "a rule", name) if find_named(files, {name}) else None
 
     async def _find_agent(self, name: str) -> ContextItem | None:
-        known = {each.lower(): each for each in await self.list_agents()}
-        found = known.get(name.lower())
-        return _item("agent", f"@agent-{found} · subagent", "a subagent", found) if found else None
+        agent_names = {agent.lower(): agent for agent in await self.list_agents()}
+        agent_name = agent_names.get(name.lower())
+        return _item("agent", f"@agent-{agent_name} · subagent", "a subagent", agent_name) if agent_name else None
 
     async def render(self, item: ContextItem) -> str:
         """Return its text for the model."""
@@ -173,8 +173,8 @@ class OpenSession(Struct, frozen=True, kw_only=True):
                 output = said.output or document.content or ""
             case None:
                 return ""
-        clipped = output if len(output) <= MAX_OUTPUT else f"…\n{output[-MAX_OUTPUT:]}"
-        return f"$ {_get_command(self.state.last_run)}\n{clipped.rstrip()}\n({end})"
+        clipped_output = output if len(output) <= MAX_OUTPUT else f"…\n{output[-MAX_OUTPUT:]}"
+        return f"$ {_get_command(self.state.last_run)}\n{clipped_output.rstrip()}\n({end})"
 
     def _find_plan(self, name: str) -> ContextItem:
         if not name:
@@ -182,14 +182,14 @@ class OpenSession(Struct, frozen=True, kw_only=True):
             if not path:
                 raise MentionRefused("there is no plan in this session.", hint="Name one: @plan:NAME.")
             return _build_plan_item(path)
-        listed = [plan.path for plan in self.plans.list_plans().plans]
-        found = [path for path in listed if name.lower() in path.rpartition("/")[2].lower()]
-        exact = [path for path in found if path.rpartition("/")[2].removesuffix(".plan.md").lower() == name.lower()]
-        if len(exact or found) == 1:
-            return _build_plan_item((exact or found)[0])
-        names = ", ".join(path.rpartition("/")[2].removesuffix(".plan.md") for path in (found or listed)[:6])
-        what = f"several plans are called {name!r}" if found else f"there is no plan {name!r}"
-        raise MentionRefused(f"{what}.", hint=f"The plans are: {names}." if names else "There are no plans.")
+        plan_paths = [plan.path for plan in self.plans.list_plans().plans]
+        matches = [path for path in plan_paths if name.lower() in path.rpartition("/")[2].lower()]
+        exact = [path for path in matches if path.rpartition("/")[2].removesuffix(".plan.md").lower() == name.lower()]
+        if len(exact or matches) == 1:
+            return _build_plan_item((exact or matches)[0])
+        names = ", ".join(path.rpartition("/")[2].removesuffix(".plan.md") for path in (matches or plan_paths)[:6])
+        problem = f"several plans are called {name!r}" if matches else f"there is no plan {name!r}"
+        raise MentionRefused(f"{problem}.", hint=f"The plans are: {names}." if names else "There are no plans.")
 
     def _render_plan(self, path: str) -> str:
         try:
@@ -198,22 +198,26 @@ class OpenSession(Struct, frozen=True, kw_only=True):
             return f"(it can't be read: {problem.message})"
 
     def _find_session(self, name: str) -> ContextItem:
-        own = self.state.session_id
-        others = [each for each in list_sessions(self.store, limit=50) if each.id != own and each.turns]
+        session_id = self.state.session_id
+        others = [
+            session for session in list_sessions(self.store, limit=50) if session.id != session_id and session.turns
+        ]
         words = name.lower().replace("-", " ")
-        found = [each for each in others if not name or each.id == name or words in each.title.lower()]
-        if not found:
+        sessions = [session for session in others if not name or session.id == name or words in session.title.lower()]
+        if not sessions:
             raise MentionRefused(
                 f"there is no session {name!r}." if name else "there is no session before this one.",
                 hint="`agent-tui sessions` lists them." if others else "",
             )
-        return _item("session", f"@session · {found[0].title or found[0].id}", "an earlier session", found[0].id)
+        return _item(
+            "session", f"@session · {sessions[0].title or sessions[0].id}", "an earlier session", sessions[0].id
+        )
 
     def _render_session(self, name: str) -> str:
         directory = self.store.get_path(name)
-        info = next((each for each in list_sessions(self.store, limit=200) if each.id == name), None)
+        info = next((session for session in list_sessions(self.store, limit=200) if session.id == name), None)
         summary = load_summary(directory, growing=True)
-        prompts = [each.text for each in summary.prompts] if summary is not None else []
+        prompts = [prompt.text for prompt in summary.prompts] if summary is not None else []
         return "\n".join(_describe_session(info, prompts)) if info is not None else ""
 
 
@@ -238,12 +242,12 @@ def _get_command(ran: CommandRan | TerminalCommandDocument | None) -> str:
             return ""
 
 
-def _render_change(found: ChangeDiff | None, path: str) -> Iterator[str]:
-    if found is None:
+def _render_change(change_diff: ChangeDiff | None, path: str) -> Iterator[str]:
+    if change_diff is None:
         return
-    yield f"--- {path} ({found.change.operation}{', binary' if found.change.binary else ''})"
-    yield from (f"{_SIGNS[line.kind]}{line.text}" for line in found.lines)
-    if found.truncated:
+    yield f"--- {path} ({change_diff.change.operation}{', binary' if change_diff.change.binary else ''})"
+    yield from (f"{_SIGNS[line.kind]}{line.text}" for line in change_diff.lines)
+    if change_diff.truncated:
         yield "… there is more"
 
 

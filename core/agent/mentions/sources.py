@@ -104,10 +104,12 @@ class ContextSources(Struct, eq=False, kw_only=True):
 
     def find_files(self, name: str) -> tuple[str, ...]:
         """Find the files whose path is `name` or ends with it, those that are only pending included."""
-        found = self.names.find_files(name)
+        files = self.names.find_files(name)
         suffix = f"/{name.removeprefix('./').strip('/')}"
-        more = (path for path in self.reader.pending_paths() if path not in found and f"/{path}".endswith(suffix))
-        return (*found, *more)
+        pending_matches = (
+            path for path in self.reader.pending_paths() if path not in files and f"/{path}".endswith(suffix)
+        )
+        return (*files, *pending_matches)
 
     def find_kind(self, path: str) -> str:
         """Return "file", "directory" or another kind, "" = nothing is there. Raises `PathRefused`."""
@@ -148,29 +150,40 @@ class ContextSources(Struct, eq=False, kw_only=True):
 
     async def list_defining_files(self, names: Sequence[str]) -> dict[str, list[SymbolPlace]]:
         """Return the places of names (each the last part of one) in the index, and in pending text that it lacks."""
-        known = {name: list(places) for name, places in (await self.find_places(names)).items()}
+        symbol_places = {name: list(places) for name, places in (await self.find_places(names)).items()}
         for path in list(self.reader.pending_paths())[:MAX_PENDING]:
-            for each in self.list_symbols(path):
-                if each.name in names and all(path != place.path for place in known.get(each.name, ())):
-                    place = SymbolPlace(
-                        path=path, start=each.first + 1, end=each.last + 1, symbol=each.qualified, kind="", signature=""
+            for symbol in self.list_symbols(path):
+                if symbol.name in names and all(
+                    path != symbol_place.path for symbol_place in symbol_places.get(symbol.name, ())
+                ):
+                    symbol_place = SymbolPlace(
+                        path=path,
+                        start=symbol.first + 1,
+                        end=symbol.last + 1,
+                        symbol=symbol.qualified,
+                        kind="",
+                        signature="",
                     )
-                    known.setdefault(each.name, []).append(place)
-        return known
+                    symbol_places.setdefault(symbol.name, []).append(symbol_place)
+        return symbol_places
 
     def find_definitions(self, path: str, name: str) -> tuple[Symbol, ...]:
         """Return the definitions of a name in a file; overloads that follow each other are one."""
         text = self.read_text(path)
         last = name.replace("::", ".").replace("#", ".").rpartition(".")[2]
-        found: list[Symbol] = []
-        for each in _group_symbols(path.rpartition("/")[2], text).get(last, ()) if text else ():
-            if not match_symbol(each, name):
+        definitions: list[Symbol] = []
+        for symbol in _group_symbols(path.rpartition("/")[2], text).get(last, ()) if text else ():
+            if not match_symbol(symbol, name):
                 continue
-            if found and found[-1].qualified == each.qualified and each.first - found[-1].last <= 2:
-                found[-1] = found[-1]._replace(last=each.last)
+            if (
+                definitions
+                and definitions[-1].qualified == symbol.qualified
+                and symbol.first - definitions[-1].last <= 2
+            ):
+                definitions[-1] = definitions[-1]._replace(last=symbol.last)
             else:
-                found.append(each)
-        return tuple(found)
+                definitions.append(symbol)
+        return tuple(definitions)
 
 
 OpenSources = Callable[[Reader], Awaitable[ContextSources]]
@@ -183,10 +196,10 @@ async def open_bare_sources(reader: Reader) -> ContextSources:
 
 @lru_cache(maxsize=48)
 def _group_symbols(name: str, text: str) -> Mapping[str, Sequence[Symbol]]:
-    grouped: dict[str, list[Symbol]] = {}
-    for each in _list_symbols(name, text):
-        grouped.setdefault(each.name, []).append(each)
-    return grouped
+    symbols_by_name: dict[str, list[Symbol]] = {}
+    for symbol in _list_symbols(name, text):
+        symbols_by_name.setdefault(symbol.name, []).append(symbol)
+    return symbols_by_name
 
 
 @lru_cache(maxsize=48)

@@ -19,12 +19,12 @@ MAX_NAMED = 8
 
 def _build_clash_notice(path: str, clashes: Sequence[PlanConflict]) -> Notice:
     """Build the notice of a clash: the file won, and what it won over is said in full, so that it can be put back."""
-    told = "; ".join(f"{each.where}: {each.dropped}" for each in clashes[:MAX_NAMED])
-    more = f" (and {len(clashes) - MAX_NAMED} more)" if len(clashes) > MAX_NAMED else ""
+    details = "; ".join(f"{clash.where}: {clash.dropped}" for clash in clashes[:MAX_NAMED])
+    suffix = f" (and {len(clashes) - MAX_NAMED} more)" if len(clashes) > MAX_NAMED else ""
     return Notice(
         level="warning",
         message=f"{path} was changed outside at the same place; the file was left as it is there.",
-        hint=f"Not taken: {told[:MAX_SHOWN]}{more}",
+        hint=f"Not taken: {details[:MAX_SHOWN]}{suffix}",
     )
 
 
@@ -36,11 +36,11 @@ class PlanSync(Struct, eq=False):
     emit: Callable[[AnyEvent], None]
     _reported: str = ""
 
-    def publish(self, merged: MergedPlan) -> None:
+    def publish(self, merged_plan: MergedPlan) -> None:
         """Emit what a merge made of a plan, and what did not get into it."""
-        self.emit(PlanUpdated(plan=merged.plan))
-        if merged.conflicts:
-            self.emit(_build_clash_notice(merged.plan.path, merged.conflicts))
+        self.emit(PlanUpdated(plan=merged_plan.plan))
+        if merged_plan.conflicts:
+            self.emit(_build_clash_notice(merged_plan.plan.path, merged_plan.conflicts))
 
     def report_trouble(self, trouble: AgentTuiError) -> None:
         """Notify the user, once for each such trouble, that the plan's file can't be read or written."""
@@ -54,28 +54,30 @@ class PlanSync(Struct, eq=False):
         path = self.state.todos_plan_path
         if not path:
             return False
-        known = self.state.plans.get(path)
+        known_plan = self.state.plans.get(path)
         try:
             now = self.store.load(path)
-            if now == known:
+            if now == known_plan:
                 self._reported = ""
                 return False
             todos = self.state.todos
-            is_behind = known is not None and known.todos != todos  # the file could not be written when they changed
-            merged = self.store.edit(path, todos=todos, base=known) if is_behind else MergedPlan(plan=now)
+            is_behind = (
+                known_plan is not None and known_plan.todos != todos
+            )  # the file could not be written when they changed
+            merged_plan = self.store.edit(path, todos=todos, base=known_plan) if is_behind else MergedPlan(plan=now)
         except AgentTuiError as trouble:
             self.report_trouble(trouble)
             return False
-        self.publish(merged)
-        self.emit(TodoChanged(todos=merged.plan.todos, plan=path))
+        self.publish(merged_plan)
+        self.emit(TodoChanged(todos=merged_plan.plan.todos, plan=path))
         return True
 
     def save_todos(self, path: str, todos: tuple[Todo, ...]) -> tuple[Todo, ...]:
         """Merge the task list into its plan file and return it. A file that can't be written is a notice."""
         try:
-            merged = self.store.edit(path, todos=todos, base=self.state.plans.get(path))
+            merged_plan = self.store.edit(path, todos=todos, base=self.state.plans.get(path))
         except AgentTuiError as error:
             self.report_trouble(error)
             return todos
-        self.publish(merged)
-        return merged.plan.todos
+        self.publish(merged_plan)
+        return merged_plan.plan.todos

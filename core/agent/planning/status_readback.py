@@ -37,32 +37,34 @@ class StatusReadback(Struct, frozen=True, kw_only=True):
 
 
 async def read_back_statuses(
-    plans: PlanSync, shadow: Shadow, announced: dict[str, str], set_status: SetStatus
+    plans: PlanSync, shadow: Shadow, announcements: dict[str, str], set_status: SetStatus
 ) -> StatusReadback:
     """Set the statuses written into the plan's file since the last call; `set_status` may raise `AgentTuiError`."""
     path = plans.state.todos_plan_path
     change = plans.state.changes.get(path) if path else None
     if change is None or change.pending.kind != "file":
-        announced.pop("plan_written", None)
+        announcements.pop("plan_written", None)
         return StatusReadback()
-    if announced.get("plan_written") == change.pending.blob:
+    if announcements.get("plan_written") == change.pending.blob:
         return StatusReadback()
-    announced["plan_written"] = change.pending.blob
+    announcements["plan_written"] = change.pending.blob
     try:
-        wanted = _list_status_changes(_parse_plan(shadow, path, change.base), _parse_plan(shadow, path, change.pending))
+        status_changes = _list_status_changes(
+            _parse_plan(shadow, path, change.base), _parse_plan(shadow, path, change.pending)
+        )
     except AgentTuiError as trouble:
         return StatusReadback(
             notes=(f"Your change of the plan file can't be read, so none of it counts: {trouble.message}",)
         )
     notes: list[str] = []
-    for key, status in wanted:
+    for key, status in status_changes:
         try:
             notes += await set_status(key, status)
         except AgentTuiError as refused:
             notes.append(f"{key} is not {status}: {refused.message}")
-    if wanted:
-        _reset_pending_file(plans, shadow, announced, path, change)
-    return StatusReadback(written_ids=frozenset(key for key, _ in wanted), notes=tuple(notes))
+    if status_changes:
+        _reset_pending_file(plans, shadow, announcements, path, change)
+    return StatusReadback(written_ids=frozenset(key for key, _ in status_changes), notes=tuple(notes))
 
 
 def _parse_plan(shadow: Shadow, path: str, state: FileState) -> Plan | None:
@@ -72,25 +74,29 @@ def _parse_plan(shadow: Shadow, path: str, state: FileState) -> Plan | None:
     return parse_plan_file(text, path)[0]
 
 
-def _list_status_changes(base: Plan | None, written: Plan | None) -> list[tuple[str, TodoStatus]]:
-    if base is None or written is None:
+def _list_status_changes(base: Plan | None, written_plan: Plan | None) -> list[tuple[str, TodoStatus]]:
+    if base is None or written_plan is None:
         return []
-    was = {todo.id: todo.status for todo in base.todos}
-    place = {todo.id: number for number, todo in enumerate(sort_topologically(base.todos))}
-    found = [(todo.id, todo.status) for todo in written.todos if was.get(todo.id, todo.status) != todo.status]
-    return sorted(found, key=lambda each: (STATUS_ORDER[each[1]], place[each[0]]))
+    base_statuses = {todo.id: todo.status for todo in base.todos}
+    positions = {todo.id: number for number, todo in enumerate(sort_topologically(base.todos))}
+    status_changes = [
+        (todo.id, todo.status) for todo in written_plan.todos if base_statuses.get(todo.id, todo.status) != todo.status
+    ]
+    return sorted(status_changes, key=lambda change: (STATUS_ORDER[change[1]], positions[change[0]]))
 
 
-def _reset_pending_file(plans: PlanSync, shadow: Shadow, announced: dict[str, str], path: str, change: Change) -> None:
+def _reset_pending_file(
+    plans: PlanSync, shadow: Shadow, announcements: dict[str, str], path: str, change: Change
+) -> None:
     """Rewrite the pending file with the statuses that came true; without other changes nothing stays pending."""
     try:
         now = {todo.id: todo.status for todo in plans.store.load(path).todos}
         text = shadow.blobs.get(change.pending.blob).decode("utf-8", errors="replace")
-        written, page = parse_plan_file(text, path)
-        text = rewrite_plan(page, replace(written, todos=apply_statuses(written.todos, now)))
+        written_plan, page = parse_plan_file(text, path)
+        text = rewrite_plan(page, replace(written_plan, todos=apply_statuses(written_plan.todos, now)))
         shadow.edit(path, text.encode(), origin=change.origin)
         shadow.check_disk(path)
     except AgentTuiError:
         return  # a file that broke meanwhile is told of elsewhere; what is pending stays for the review
-    left = plans.state.changes.get(path)
-    announced["plan_written"] = left.pending.blob if left is not None else ""
+    remaining_change = plans.state.changes.get(path)
+    announcements["plan_written"] = remaining_change.pending.blob if remaining_change is not None else ""

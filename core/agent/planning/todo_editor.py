@@ -51,46 +51,50 @@ class TodoEditor(Struct, eq=False):
         before = self._plans.state.todos
         check_graph(todos, before)
         check_steps(before, todos)
-        settled = await self._apply_changes(before, todos)
+        update = await self._apply_changes(before, todos)
         self._check()
-        plan, after = self.plan, settled.todos
+        plan, after = self.plan, update.todos
         if plan:
             after = self._plans.save_todos(plan, after)
         self._plans.emit(TodoChanged(todos=after, plan=plan))
-        return replace(settled, todos=after)
+        return replace(update, todos=after)
 
     async def _apply_changes(self, before: Sequence[Todo], after: tuple[Todo, ...]) -> TodosUpdated:
         notes: list[str] = []
         for cut in find_cancelled(before, after):
             after, note = await self._ask_about_cut(cut, before, after)
             notes.append(note)
-        was = {todo.id: todo.status for todo in before}
-        failed = False
+        old_statuses = {todo.id: todo.status for todo in before}
+        has_failed = False
         for todo in find_newly_completed(before, after):
-            if todo.verify and (why := await self._prove(todo)):
-                failed = True
-                notes.append(f"{todo.id} is not completed. {why}")
-                status: TodoStatus = was.get(todo.id, "pending")
+            if todo.verify and (reason := await self._prove(todo)):
+                has_failed = True
+                notes.append(f"{todo.id} is not completed. {reason}")
+                status: TodoStatus = old_statuses.get(todo.id, "pending")
                 after = apply_statuses(after, {todo.id: status})
         after, undone = _hold_back_waiting(before, after)
         notes += undone
-        return TodosUpdated(todos=after, notes=tuple(notes), failed=failed)
+        return TodosUpdated(todos=after, notes=tuple(notes), failed=has_failed)
 
     async def _ask_about_cut(
         self, cut: CancelledTodo, before: Sequence[Todo], after: tuple[Todo, ...]
     ) -> tuple[tuple[Todo, ...], str]:
         key, names = cut.todo.id, [todo.id for todo in cut.waiting]
-        asked = QuestionAsked(id=new_id("ask"), call=self._call, questions=(_build_question(cut),))
-        answered = await self._user.ask(asked)
-        answer = answered.answers[0] if answered.answers else QuestionAnswer(question="cancelled", options=(RELEASE,))
-        said = f' The user said: "{answer.text.strip()}"' if answer.text.strip() else ""
+        request = QuestionAsked(id=new_id("ask"), call=self._call, questions=(_build_question(cut),))
+        response = await self._user.ask(request)
+        answer = response.answers[0] if response.answers else QuestionAnswer(question="cancelled", options=(RELEASE,))
+        quote = f' The user said: "{answer.text.strip()}"' if answer.text.strip() else ""
         if CANCEL in answer.options:
-            gone: TodoStatus = "cancelled"
-            return apply_statuses(after, dict.fromkeys(names, gone)), f"Cancelled with {key}: {', '.join(names)}."
-        if KEEP in answer.options or (said and RELEASE not in answer.options):
-            was: TodoStatus = next((todo.status for todo in before if todo.id == key), "pending")
-            return apply_statuses(after, {key: was}), f"{key} is not cancelled: the user wants to keep it.{said}"
-        return after, f"{', '.join(names)} no longer wait{'s' if len(names) == 1 else ''} for {key}.{said}"
+            cancelled_status: TodoStatus = "cancelled"
+            return apply_statuses(
+                after, dict.fromkeys(names, cancelled_status)
+            ), f"Cancelled with {key}: {', '.join(names)}."
+        if KEEP in answer.options or (quote and RELEASE not in answer.options):
+            old_status: TodoStatus = next((todo.status for todo in before if todo.id == key), "pending")
+            return apply_statuses(
+                after, {key: old_status}
+            ), f"{key} is not cancelled: the user wants to keep it.{quote}"
+        return after, f"{', '.join(names)} no longer wait{'s' if len(names) == 1 else ''} for {key}.{quote}"
 
 
 class PlanFileEditor(TodoEditor):
@@ -98,10 +102,10 @@ class PlanFileEditor(TodoEditor):
 
     def create_plan(self, plan: Plan) -> Plan:
         self._check()
-        created = self._plans.store.create(plan)
-        self._plans.emit(PlanCreated(plan=created))
-        self._plans.emit(TodoChanged(todos=created.todos, plan=created.path))
-        return created
+        created_plan = self._plans.store.create(plan)
+        self._plans.emit(PlanCreated(plan=created_plan))
+        self._plans.emit(TodoChanged(todos=created_plan.todos, plan=created_plan.path))
+        return created_plan
 
     async def update_plan(self, change: PlanChange) -> tuple[Plan, TodosUpdated]:
         self._check()
@@ -114,21 +118,21 @@ class PlanFileEditor(TodoEditor):
         todos = _remove_todos(apply_todo_changes(base.todos, change.todos, merge=True), change.remove)
         check_graph(todos, base.todos)
         check_steps(base.todos, todos)
-        settled = await self._apply_changes(base.todos, todos)
+        update = await self._apply_changes(base.todos, todos)
         self._check()
-        merged = plans.store.edit(
-            path, name=change.name, overview=change.overview, body=change.body, todos=settled.todos, base=base
+        merged_plan = plans.store.edit(
+            path, name=change.name, overview=change.overview, body=change.body, todos=update.todos, base=base
         )
-        plans.publish(merged)
-        plans.emit(TodoChanged(todos=merged.plan.todos, plan=path))
-        return merged.plan, replace(settled, todos=merged.plan.todos)
+        plans.publish(merged_plan)
+        plans.emit(TodoChanged(todos=merged_plan.plan.todos, plan=path))
+        return merged_plan.plan, replace(update, todos=merged_plan.plan.todos)
 
 
-def _remove_todos(todos: Sequence[Todo], removed: Sequence[str]) -> tuple[Todo, ...]:
-    unknown = sorted(set(removed) - {todo.id for todo in todos})
+def _remove_todos(todos: Sequence[Todo], removed_ids: Sequence[str]) -> tuple[Todo, ...]:
+    unknown = sorted(set(removed_ids) - {todo.id for todo in todos})
     if unknown:
         raise ToolFailed(f"There is no todo {unknown[0]} to remove.", hint="Nothing was changed.")
-    return tuple(todo for todo in todos if todo.id not in removed)
+    return tuple(todo for todo in todos if todo.id not in removed_ids)
 
 
 def apply_statuses(todos: Sequence[Todo], status: Mapping[str, TodoStatus]) -> tuple[Todo, ...]:
@@ -138,17 +142,19 @@ def apply_statuses(todos: Sequence[Todo], status: Mapping[str, TodoStatus]) -> t
 
 def _hold_back_waiting(before: Sequence[Todo], after: tuple[Todo, ...]) -> tuple[tuple[Todo, ...], list[str]]:
     """Return the todos, those that can't begin as they were, with notes: another is not done, or in progress."""
-    was = {todo.id: todo for todo in before}
+    old_todos = {todo.id: todo for todo in before}
     notes: list[str] = []
     open_ids = {todo.id for todo in after if todo.status not in {"completed", "cancelled"}}
-    working = [todo.id for todo in after if todo.status == "in_progress" == was.get(todo.id, todo).status]
+    working = [todo.id for todo in after if todo.status == "in_progress" == old_todos.get(todo.id, todo).status]
     for todo in after:
-        old = was[todo.id].status if todo.id in was else "pending"
+        old = old_todos[todo.id].status if todo.id in old_todos else "pending"
         if todo.status == old or todo.status not in {"in_progress", "completed"}:
             continue
-        waits = [each for each in todo.dependencies if each in open_ids]
-        if waits or (todo.status == "in_progress" and [each for each in working if each != todo.id]):
-            notes.append(f"{todo.id} stays {old}: {', '.join(waits or working)} comes first.")
+        open_dependencies = [dependency for dependency in todo.dependencies if dependency in open_ids]
+        if open_dependencies or (
+            todo.status == "in_progress" and [todo_id for todo_id in working if todo_id != todo.id]
+        ):
+            notes.append(f"{todo.id} stays {old}: {', '.join(open_dependencies or working)} comes first.")
             after = apply_statuses(after, {todo.id: old})
             open_ids.add(todo.id)
     return after, notes
@@ -156,11 +162,11 @@ def _hold_back_waiting(before: Sequence[Todo], after: tuple[Todo, ...]) -> tuple
 
 def _build_question(cut: CancelledTodo) -> Question:
     names = ", ".join(todo.id for todo in cut.waiting[:MAX_NAMED])
-    more = len(cut.waiting) - MAX_NAMED
-    shown = f"{names} and {more} more" if more > 0 else names
+    remaining_count = len(cut.waiting) - MAX_NAMED
+    listing = f"{names} and {remaining_count} more" if remaining_count > 0 else names
     return Question(
         id="cancelled",
-        text=f"The agent cancels the todo {cut.todo.id} ({cut.todo.content}). What becomes of {shown}, which "
+        text=f"The agent cancels the todo {cut.todo.id} ({cut.todo.content}). What becomes of {listing}, which "
         f"{'depends' if len(cut.waiting) == 1 else 'depend'} on it?",
         options=(
             Option(id=RELEASE, label="Go on with them, without it"),

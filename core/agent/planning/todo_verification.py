@@ -39,15 +39,15 @@ def build_prover(
         tool = RunTerminalCmd(
             command=todo.verify, explanation=f"It has to pass before the todo {todo.id} is completed."
         )
-        refused = await approver.find_refusal(origin.call, tool)
-        if refused:
-            return f"Its command `{todo.verify}` was not run: {refused}"
+        refusal = await approver.find_refusal(origin.call, tool)
+        if refusal:
+            return f"Its command `{todo.verify}` was not run: {refusal}"
         permissions = approver.permissions
         approval = permissions.build_approval(todo.verify)
         permissions.record_exposure(Access.EXEC, None, origin.turn)
         is_clean = await permissions.terminal.find_box()
-        how = ", alone in a clean layer" if is_clean else ""
-        host.emit(ToolOutput(call=origin.call, text=f"{todo.id} is proved by $ {todo.verify}{how}\n"))
+        suffix = ", alone in a clean layer" if is_clean else ""
+        host.emit(ToolOutput(call=origin.call, text=f"{todo.id} is proved by $ {todo.verify}{suffix}\n"))
         try:
             if is_clean:
                 result = await _run_clean(host, origin, todo)
@@ -71,12 +71,12 @@ def _run_clean(host: CommandHost, origin: Origin, todo: Todo) -> Awaitable[Comma
 def _record_verification(host: CommandHost, todo: Todo, result: CommandResult, *, is_clean: bool) -> str:
     plan = host.state.todos_plan_path
     if is_clean:
-        verified = verify_todo_run(host, todo, plan=plan, result=result, emit=host.emit)
+        verification = verify_todo_run(host, todo, plan=plan, result=result, emit=host.emit)
     else:
-        verified = record_todo_run(todo, plan=plan, result=result, is_unboxed=True)
-        host.emit(verified)
-    if verified.has_passed:
+        verification = record_todo_run(todo, plan=plan, result=result, is_unboxed=True)
+        host.emit(verification)
+    if verification.has_passed:
         return ""
     output = result.output if len(result.output) <= MAX_OUTPUT else f"[…]\n{result.output[-MAX_OUTPUT:]}"
-    told = format_outcome(todo.verify, replace(result, output=output)).content
-    return f"Its command `{todo.verify}` did not pass:\n{told}\n{verified.problem}".rstrip()
+    content = format_outcome(todo.verify, replace(result, output=output)).content
+    return f"Its command `{todo.verify}` did not pass:\n{content}\n{verification.problem}".rstrip()

@@ -49,20 +49,24 @@ async def open_skill(permissions: CallPermissions, request: SkillRequest) -> Ski
     check_readable(permissions, skill)
     if request.file:
         return await _open_file(permissions, skill, request.file)
-    activated = await render_skill(permissions, skill, request.arguments)
+    activation = await render_skill(permissions, skill, request.arguments)
     state = permissions.terminal.host.state
-    if any(activated.text in message.content for message in state.messages):
+    if any(activation.text in message.content for message in state.messages):
         return SkillText(text=f"{skill.name} is open: its text stands above, unchanged.", path=skill.path)
-    permissions.terminal.host.emit(activated)
-    return SkillText(text=activated.text, path=skill.path)
+    permissions.terminal.host.emit(activation)
+    return SkillText(text=activation.text, path=skill.path)
 
 
-def _build_refusal(name: str, skills: SkillSet, found: Skill | None) -> ToolInputInvalid:
-    if found is not None:
-        return ToolInputInvalid(f"Only the user opens {found.name}.", hint=f"They type /{found.name}.")
-    known = [each.name for each in skills.skills if not each.is_manual]
-    near = find_nearest_names(name[:100], known)
-    hint = f"Did you mean {' or '.join(near)}?" if near else f"The skills are: {', '.join(known[:100]) or 'none'}."
+def _build_refusal(name: str, skills: SkillSet, skill: Skill | None) -> ToolInputInvalid:
+    if skill is not None:
+        return ToolInputInvalid(f"Only the user opens {skill.name}.", hint=f"They type /{skill.name}.")
+    skill_names = [candidate.name for candidate in skills.skills if not candidate.is_manual]
+    nearest_names = find_nearest_names(name[:100], skill_names)
+    hint = (
+        f"Did you mean {' or '.join(nearest_names)}?"
+        if nearest_names
+        else f"The skills are: {', '.join(skill_names[:100]) or 'none'}."
+    )
     return ToolInputInvalid(f"There is no skill {name[:100]!r}.", hint=hint)
 
 
@@ -92,7 +96,7 @@ async def render_skill(
 ) -> SkillActivated:
     """Render what the model is sent of a skill. Raises `ToolFailed` when one of its commands does not run."""
     host = permissions.terminal.host
-    given = PromptArguments(
+    prompt_arguments = PromptArguments(
         text=arguments,
         names=skill.arguments,
         takes_numbers=bool(skill.argument_hint),
@@ -102,7 +106,7 @@ async def render_skill(
             "CLAUDE_SESSION_ID": host.session_id,
         },
     )
-    body = await fill_commands(permissions, render_parts(skill.body, given))
+    body = await fill_commands(permissions, render_parts(skill.body, prompt_arguments))
     text = render(
         "skill",
         called=escape_attribute(skill.name),
@@ -117,21 +121,23 @@ async def render_skill(
 
 async def fill_commands(permissions: CallPermissions, parts: Sequence[PromptPart]) -> str:
     """Return a text with the output of its commands in place of them, run one after the other. Raises `ToolFailed`."""
-    if sum(each.is_command for each in parts) > MAX_COMMANDS:
+    if sum(part.is_command for part in parts) > MAX_COMMANDS:
         raise ToolFailed(f"It holds more than {MAX_COMMANDS} commands, so none was run.")
-    return "".join([await run_injected(permissions, each.text) if each.is_command else each.text for each in parts])
+    return "".join([await run_injected(permissions, part.text) if part.is_command else part.text for part in parts])
 
 
 def render_pinned(skills: Sequence[SkillActivated], before: Sequence[Message], after: Sequence[Message]) -> list[str]:
     """Render the skills that a compaction took away, the latest opened first, each cut and all within a bound."""
     room = MAX_PINNED_TOGETHER
-    found = []
+    texts = []
     for skill in reversed(skills):
         opening = _LINE.match(skill.text)
         marker = opening.group() if opening else skill.text
-        is_lost = any(marker in each.content for each in before) and not any(marker in each.content for each in after)
+        is_lost = any(marker in message.content for message in before) and not any(
+            marker in message.content for message in after
+        )
         text = skill.text if len(skill.text) <= MAX_PINNED else skill.text[: MAX_PINNED - len(_CUT)] + _CUT
         if is_lost and len(text) <= room:
             room -= len(text)
-            found.append(text)
-    return found
+            texts.append(text)
+    return texts

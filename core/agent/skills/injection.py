@@ -22,15 +22,17 @@ async def run_injected(permissions: CallPermissions, command: str) -> str:
     """Run a command and return its output. Raises `ToolFailed`: it must not run, or it failed."""
     terminal = permissions.terminal
     box = await terminal.host.box.find()
-    said = f"`{command[:200]}`"
+    quoted_command = f"`{command[:200]}`"
     if box is None or not box.tier.can_run_unasked:
-        raise ToolFailed(f"{said} was not run: nothing on this machine holds a command well enough to run it unasked.")
+        raise ToolFailed(
+            f"{quoted_command} was not run: nothing on this machine holds a command well enough to run it unasked."
+        )
     if reason := permissions.explain_unasked(command, terminal.shell.directory):
-        raise ToolFailed(f"{said} was not run: {reason}")
+        raise ToolFailed(f"{quoted_command} was not run: {reason}")
     output, end, exit_code = await _run_boxed(permissions, box, command)
     if end != "exited" or exit_code != 0:
-        how = f"exit code {exit_code}" if end == "exited" else end
-        raise ToolFailed(f"{said} failed ({how}): {output.strip()[-1_000:] or 'it said nothing'}")
+        outcome = f"exit code {exit_code}" if end == "exited" else end
+        raise ToolFailed(f"{quoted_command} failed ({outcome}): {output.strip()[-1_000:] or 'it said nothing'}")
     return mask_secrets(output.rstrip("\n"))
 
 
@@ -43,19 +45,19 @@ async def _run_boxed(permissions: CallPermissions, box: Box, command: str) -> tu
         cwd=terminal.shell.directory,
         limits=BoxLimits(seconds=TIME_LIMIT),
     )
-    left = MAX_OUTPUT
+    remaining = MAX_OUTPUT
 
     def add(text: str) -> None:
-        nonlocal left
-        if left > 0:
-            parts.append(text[:left])
-            left -= len(text)
+        nonlocal remaining
+        if remaining > 0:
+            parts.append(text[:remaining])
+            remaining -= len(text)
 
     running = await box.start(spec, add)
     try:
-        ended = await running.wait()
+        result = await running.wait()
     except asyncio.CancelledError:
         terminal.finish_in_background(running.stop())
         raise
-    cut = f"\n[cut after {MAX_OUTPUT:,} characters]" if left < 0 else ""
-    return "".join(parts) + cut, ended.end_reason, ended.exit_code
+    cut = f"\n[cut after {MAX_OUTPUT:,} characters]" if remaining < 0 else ""
+    return "".join(parts) + cut, result.end_reason, result.exit_code

@@ -34,26 +34,26 @@ class SkillTeller(Struct):
         if self.skills is None:
             self.skills = await load_session_skills(self.context.permissions)
         context, state = self.context, self.context.state
-        told = _TOLD_NAME.findall(find_told_offer(TAG, state.messages))
+        announced_names = _TOLD_NAME.findall(find_told_offer(TAG, state.messages))
         prompt = state.turns[-1].prompt if state.turns else ""
         paths = (*context.memory.paths_at_hand, *list_paths_at_hand(context))
-        return choose_skills(self.skills.skills, SkillOccasion(prompt=prompt, paths=paths, told=told))
+        return choose_skills(self.skills.skills, SkillOccasion(prompt=prompt, paths=paths, told=announced_names))
 
     async def describe(self) -> str:
         """Describe the skills that are offered, "" = there are none."""
         if self.context.dialect == "command":  # it has no tool to open one with
             return ""
         choices = await self.choose()
-        offered = [_describe_skill(each.skill) for each in choices if each.is_offered]
-        if not offered:
+        descriptions = [_describe_skill(choice.skill) for choice in choices if choice.is_offered]
+        if not descriptions:
             return ""
-        others = [each.skill.name for each in choices if each.is_named]
-        return render("skills", skills=offered, others=others, in_text=self.context.dialect == "tags")
+        others = [choice.skill.name for choice in choices if choice.is_named]
+        return render("skills", skills=descriptions, others=others, in_text=self.context.dialect == "tags")
 
 
 def _describe_skill(skill: Skill) -> str:
-    said = " ".join(filter(None, (skill.description, skill.when_to_use)))
-    return f"{skill.name}: {escape_tags(mask_secrets(said))}"
+    description = " ".join(filter(None, (skill.description, skill.when_to_use)))
+    return f"{skill.name}: {escape_tags(mask_secrets(description))}"
 
 
 def build_skill_offer(context: TurnContext) -> Offer:

@@ -57,10 +57,10 @@ class TurnBudget(Struct, eq=False):
 
     def check_end(self) -> None:
         """Check the limits when a turn is done: its last step may be over them. Raises `LimitReached`."""
-        limits, used = self._limits(), self.usage.prompt_tokens + self.usage.completion_tokens
+        limits, tokens = self._limits(), self.usage.prompt_tokens + self.usage.completion_tokens
         hint = "The answer is whole; raise it with /limits or `{}` in your configuration, or ask for less."
-        if limits.max_tokens and used > limits.max_tokens:
-            raise LimitReached(f"{used:,} tokens were used (max_tokens).", hint=hint.format("limits.max_tokens"))
+        if limits.max_tokens and tokens > limits.max_tokens:
+            raise LimitReached(f"{tokens:,} tokens were used (max_tokens).", hint=hint.format("limits.max_tokens"))
         if limits.max_cost and (cost := self.usage.cost or 0.0) > limits.max_cost:
             raise LimitReached(f"${cost:.2f} were used (max_cost).", hint=hint.format("limits.max_cost"))
 
@@ -68,12 +68,12 @@ class TurnBudget(Struct, eq=False):
         """Check the limits before a step. Raises `LimitReached`."""
         if self._parent is not None:
             self._parent.check()
-        limits, used = self._limits(), self.usage.prompt_tokens + self.usage.completion_tokens
+        limits, tokens = self._limits(), self.usage.prompt_tokens + self.usage.completion_tokens
         hint = "Send another message to go on, or raise it with /limits or `{}` in your configuration."
         if limits.max_steps and self.steps >= limits.max_steps:
             raise LimitReached(f"Stopped after {self.steps} steps (max_steps).", hint=hint.format("limits.max_steps"))
-        if limits.max_tokens and used >= limits.max_tokens:
-            raise LimitReached(f"Stopped after {used:,} tokens (max_tokens).", hint=hint.format("limits.max_tokens"))
+        if limits.max_tokens and tokens >= limits.max_tokens:
+            raise LimitReached(f"Stopped after {tokens:,} tokens (max_tokens).", hint=hint.format("limits.max_tokens"))
         if limits.max_cost and (cost := self.usage.cost or 0.0) >= limits.max_cost:
             raise LimitReached(f"Stopped at a cost of ${cost:.2f} (max_cost).", hint=hint.format("limits.max_cost"))
         if limits.max_cost and self.unpriced_model:
@@ -108,4 +108,4 @@ class SubagentLimits(Struct, frozen=True, kw_only=True):
 
 
 def _is_among(name: str, names: frozenset[str]) -> bool:
-    return name in names or any(each[-1:] == "*" and name.startswith(each[:-1]) for each in names)
+    return name in names or any(pattern[-1:] == "*" and name.startswith(pattern[:-1]) for pattern in names)

@@ -120,17 +120,17 @@ class Turn:
             context.working = None
             return_steers(self._state, self._emit)
             reason, message = self.ending
-            finished = TurnFinished(
+            event = TurnFinished(
                 reason=reason,
                 usage=self.budget.usage,
                 steps=self.budget.steps,
                 duration_ms=round((monotonic() - self._started) * 1000),
                 message=message,
             )
-            self._emit(finished)
+            self._emit(event)
         if fault is not None:
             raise fault
-        return finished
+        return event
 
     async def run_steps(self) -> None:
         """Run all steps and record in `ending` how they ended; only an interrupt comes out as an exception."""
@@ -169,14 +169,14 @@ class Turn:
     async def _append_prompt(self) -> PromptSetup:
         """Append the prompt with its context to the history; the prompt alone if there is no time for more."""
         message: UserMessage | None = None
-        added = await self._hooks.begin(self.prompt)
+        hook_context = await self._hooks.begin(self.prompt)
         try:
             message = await compose_user_message(self._context, self._model_prompt, self._surroundings, self._reminders)
         finally:
             if message is None:
                 message = build_bare_message(self._model_prompt, self._state.attachments)
             self._emit(MessageAppended(message=message))
-        self._hooks.append_context(added)
+        self._hooks.append_context(hook_context)
         return await load_setup(self._context)
 
     async def _run_step(self, model: ModelCalls) -> bool:
@@ -203,23 +203,23 @@ class Turn:
             or await self._policy.should_continue(answer.message.content, is_over=answer.is_over)
         )
 
-    def _record_answer(self, made: PromptSetup, answer: ModelAnswer) -> None:
+    def _record_answer(self, setup: PromptSetup, answer: ModelAnswer) -> None:
         """Record the answer and its usage. An answer that says nothing at all is no message."""
         context, usage, model = self._context, answer.usage, self._context.routes.current.id
         meter, messages = context.memory.meter, self._state.messages
         self.budget.add(usage, model)
         if usage.cost is None and context.routes.price(model, PRICED_PROBE) != 0.0:  # no tokens were told either
             self.budget.mark_unpriced(model)
-        meter.calibrate(made.size, messages, usage.prompt_tokens)
+        meter.calibrate(setup.size, messages, usage.prompt_tokens)
         if answer.message.content.strip() or answer.calls or answer.is_resumable:
             self._emit(MessageAppended(message=answer.message))
         if answer.report.dropped_reasoning > self._state.dropped_reasoning_count:
             notify_dropped(self._state, answer, model, self._emit)
-        used = meter.count_tokens(made.size, self._state.messages)
-        self._emit(StepFinished(step=self.budget.steps, usage=usage, context_tokens=used, model=model))
+        tokens = meter.count_tokens(setup.size, self._state.messages)
+        self._emit(StepFinished(step=self.budget.steps, usage=usage, context_tokens=tokens, model=model))
         self._emit(
             ContextMeasured(
-                used=used,
+                used=tokens,
                 window=context.window,
                 estimated=usage.prompt_tokens <= 0,
                 dropped_reasoning=answer.report.dropped_reasoning,
@@ -231,7 +231,7 @@ class Turn:
         """Return the call that is meant by one that only leads to it."""
         return resolve_scroll(translate_call(unwrap_call(request)), self._state.messages)
 
-    async def _run_calls(self, made: PromptSetup, answer: ModelAnswer) -> bool:
+    async def _run_calls(self, setup: PromptSetup, answer: ModelAnswer) -> bool:
         """Run the calls of an answer. Returns False when one of them ended the turn."""
         calls = [
             GatedCall(call, document, call.name, answer.problems.get(call.id, ""), call.id == answer.cut_call)
@@ -239,7 +239,7 @@ class Turn:
         ]
         if self._context.build.plan:
             await self._todos.follow_planned_calls(calls)
-        results = ResultFormatter(made.dialect, self._context.terminal.host, self._context.terminal.jobs)
+        results = ResultFormatter(setup.dialect, self._context.terminal.host, self._context.terminal.jobs)
         await self._gate.run(calls, results.format, self._loop_guard.get_warning)
         self._loop_guard.record_calls(calls)
         await self._todos.record_calls(calls)

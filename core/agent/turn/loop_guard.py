@@ -66,15 +66,15 @@ class LoopGuard(Struct, eq=False):
 
     def record_calls(self, calls: Sequence[GatedCall]) -> None:
         """Count a step's calls after they went through the gate. Raises `LoopDetected`."""
-        for key, failed in {_hash_call(call): call.has_failed for call in calls}.items():
-            if failed:
+        for key, has_failed in {_hash_call(call): call.has_failed for call in calls}.items():
+            if has_failed:
                 self._failures[key] = self._failures.get(key, 0) + 1
             else:
                 self._failures.pop(key, None)
         self._objection_count = 0
-        well_formed = {call.request.name for call in calls if not call.is_malformed}
-        self._fault_row = 0 if well_formed else self._fault_row + 1
-        self._faults = {fault: count for fault, count in self._faults.items() if fault[0] not in well_formed}
+        well_formed_names = {call.request.name for call in calls if not call.is_malformed}
+        self._fault_row = 0 if well_formed_names else self._fault_row + 1
+        self._faults = {fault: count for fault, count in self._faults.items() if fault[0] not in well_formed_names}
         for fault in {_describe_fault(call) for call in calls if call.is_malformed}:
             self._faults[fault] = self._faults.get(fault, 0) + 1
         self._check_loops(calls)

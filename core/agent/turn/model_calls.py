@@ -51,7 +51,7 @@ class ModelCalls(Struct, eq=False):
     async def request_answer(self) -> ModelAnswer:
         """Return the model's answer, after as many attempts as are reasonable."""
         backoff: Backoff | None = None
-        shortened = False
+        is_shortened = False
         while True:
             reception = self._open_reception()
             try:
@@ -62,12 +62,12 @@ class ModelCalls(Struct, eq=False):
                     await self._switch_to_text_calls("It wrote a call that its server did not make one of.")
                 return answer
             except ContextOverflow as overflow:
-                if shortened:
+                if is_shortened:
                     self._abandon(reception, "the conversation is too long")
                     raise _build_too_long(overflow) from None
                 self._record_retry(reception, 1, 0.0, overflow)
                 await self._compact(is_full=True)
-                shortened = True
+                is_shortened = True
             except ProviderError as error:
                 if await self._repair(reception, error):
                     continue
@@ -105,10 +105,10 @@ class ModelCalls(Struct, eq=False):
     def _has_file(self, path: str) -> bool:
         shadow = self._context.terminal.host.shadow
         try:
-            found = shadow.stat(shadow.workspace.to_relative(path))
+            path_stat = shadow.stat(shadow.workspace.to_relative(path))
         except PathRefused:
             return False
-        return found is not None and found.kind == "file"
+        return path_stat is not None and path_stat.kind == "file"
 
     async def _repair(self, reception: AnswerReceiver, error: ProviderError) -> bool:
         """True if the step can do without what the server refused, so that it is asked again at once."""
@@ -123,11 +123,17 @@ class ModelCalls(Struct, eq=False):
         """True if the server seems to make no calls of what this model writes: none so far, or not once before."""
         self._leaks += 1
         model = self._routes.current.id
-        answers = (each for each in self._state.messages if isinstance(each, AssistantMessage) and each.model == model)
-        called = any(call.id not in each.in_text for each in answers if not each.dialect for call in each.tool_calls)
-        return not called or self._leaks > 1
+        answers = (
+            message
+            for message in self._state.messages
+            if isinstance(message, AssistantMessage) and message.model == model
+        )
+        has_called = any(
+            call.id not in answer.in_text for answer in answers if not answer.dialect for call in answer.tool_calls
+        )
+        return not has_called or self._leaks > 1
 
-    async def _switch_to_text_calls(self, why: str) -> bool:
+    async def _switch_to_text_calls(self, reason: str) -> bool:
         """Let a model without function calls write them into its text from now on. False: it does so already."""
         model = self._routes.current.id
         if not self.setup.prefix.tools:
@@ -135,7 +141,7 @@ class ModelCalls(Struct, eq=False):
         self._context.memory.variants.mark_toolless(model)
         self._context.memory.known_setup = None
         self.setup = await load_setup(self._context)
-        self._emit(Notice(level="info", message=CALLS_IN_TEXT.format(model), hint=why))
+        self._emit(Notice(level="info", message=CALLS_IN_TEXT.format(model), hint=reason))
         return True
 
     def _build_backoff(self) -> Backoff:
@@ -174,8 +180,8 @@ class ModelCalls(Struct, eq=False):
             )
         )
 
-    def _abandon(self, reception: AnswerReceiver, why: str) -> None:
-        message = reception.abandon(why)
+    def _abandon(self, reception: AnswerReceiver, reason: str) -> None:
+        message = reception.abandon(reason)
         if message is not None:
             self._emit(MessageAppended(message=message))
         self._budget.add(reception.usage, self._routes.current.id)
@@ -184,21 +190,23 @@ class ModelCalls(Struct, eq=False):
     async def ensure_room(self) -> None:
         """Compact a history that fills the window. Raises `ContextOverflow`."""
         memory, window = self._context.memory, self._context.window
-        used = memory.meter.count_tokens(self.setup.size, self._state.messages)
+        tokens = memory.meter.count_tokens(self.setup.size, self._state.messages)
         full, self._is_window_full = self._is_window_full, False
-        is_filled = window > 0 and used >= window * self._context.settings.context.compact_at
-        if full or (is_filled and used > memory.compacted_tokens * 1.2):  # it has grown by a fifth since the last time
+        is_filled = window > 0 and tokens >= window * self._context.settings.context.compact_at
+        if full or (
+            is_filled and tokens > memory.compacted_tokens * 1.2
+        ):  # it has grown by a fifth since the last time
             await self._compact(is_full=full)
-        if full and memory.meter.count_tokens(self.setup.size, self._state.messages) >= used:
+        if full and memory.meter.count_tokens(self.setup.size, self._state.messages) >= tokens:
             raise _build_too_long(ContextOverflow("the last answer did not fit into it."))
 
     async def use_model_of(self, todo: Todo | None) -> None:
         """Take the model and effort that the todo at hand names, if the project is trusted."""
-        heard = todo if self._context.permissions.is_trusted else None
-        wanted = (heard.model, str(heard.effort)) if heard is not None else ("", "")
-        if wanted != self._todo_model and self._routes.chain:
-            self._todo_model = wanted
-            if self._routes.switch_to(*wanted, self._emit):
+        trusted_todo = todo if self._context.permissions.is_trusted else None
+        choice = (trusted_todo.model, str(trusted_todo.effort)) if trusted_todo is not None else ("", "")
+        if choice != self._todo_model and self._routes.chain:
+            self._todo_model = choice
+            if self._routes.switch_to(*choice, self._emit):
                 self.setup = await load_setup(self._context)
 
     async def _compact(self, *, is_full: bool) -> None:

@@ -30,9 +30,9 @@ async def render_offers(offers: Sequence[Offer], messages: Sequence[Message]) ->
     """Render the offers that the model does not know as they hold now; empty = it knows all."""
     parts = []
     for offer in offers:
-        text, told = await offer.describe(), find_told_offer(offer.tag, messages)
+        text, known_part = await offer.describe(), find_told_offer(offer.tag, messages)
         part = wrap_tag(offer.tag, text or NOTHING_LEFT)
-        if part != told and (text or told):
+        if part != known_part and (text or known_part):
             parts.append(part)
     return parts
 
@@ -47,6 +47,6 @@ def find_told_offer(tag: str, messages: Sequence[Message]) -> str:
     """Find the block that the model was told last of an offer, with its tag; "" = it was told nothing."""
     block = re.compile(rf"<{tag}>\n.*?\n</{tag}>", re.DOTALL)
     for message in reversed(messages):
-        if isinstance(message, UserMessage) and (found := block.findall(message.content)):
-            return str(found[-1])
+        if isinstance(message, UserMessage) and (matches := block.findall(message.content)):
+            return str(matches[-1])
     return ""

@@ -37,26 +37,28 @@ class Backoff(Struct, eq=False, kw_only=True):
     def compute_pause(self, error: ProviderError) -> float | None:
         """Return the seconds to wait before the next attempt, or None to give up; the error's hint then says why."""
         now, absent = monotonic(), error.code in UNANSWERED and not self.has_answered
-        left = self._first_failures.setdefault(absent, now) + (UNREACHABLE_BUDGET if absent else self.budget) - now
+        remaining_time = (
+            self._first_failures.setdefault(absent, now) + (UNREACHABLE_BUDGET if absent else self.budget) - now
+        )
         self.has_answered = self.has_answered or error.code not in UNANSWERED
         self._paid_count += error.code in PAID_CODES
         pause = min(FIRST_PAUSE * 2.0 ** (self.attempt - 1), LONGEST_PAUSE) * random.uniform(0.75, 1.25)
         pause = max(pause, FLOOR, error.retry_after or 0.0)
-        asked = error.retry_after is not None and error.retry_after > left
+        is_too_long = error.retry_after is not None and error.retry_after > remaining_time
         if not error.retryable:
             return None
-        if asked or self._paid_count >= MAX_PAID_ATTEMPTS or left < FLOOR:
+        if is_too_long or self._paid_count >= MAX_PAID_ATTEMPTS or remaining_time < FLOOR:
             error.hint = self._format_give_up(error, now)
             return None
         self.attempt += 1
-        return min(pause, left)
+        return min(pause, remaining_time)
 
     def _format_give_up(self, error: ProviderError, now: float) -> str:
-        tried = ""
+        attempt_note = ""
         if self.attempt > 1:
-            tried = f"It was tried {self.attempt} times in {now - min(self._first_failures.values()):.0f} s. "
+            attempt_note = f"It was tried {self.attempt} times in {now - min(self._first_failures.values()):.0f} s. "
         if (wait := error.retry_after) is not None and wait >= LONG_WAIT:
             asks = f"It asks to be left alone for {format_duration(wait)}."
-            most = f"At most {self.budget:.0f} s are waited for a model. "
-            return f"{asks} {most}{tried}Send the prompt again then, or choose another model with /model."
-        return f"{tried}{error.hint}"
+            limit_note = f"At most {self.budget:.0f} s are waited for a model. "
+            return f"{asks} {limit_note}{attempt_note}Send the prompt again then, or choose another model with /model."
+        return f"{attempt_note}{error.hint}"

@@ -64,19 +64,19 @@ class TurnRoutes(Struct, kw_only=True):
         if error is not None and (error.code in FINAL_CODES or isinstance(error, ContextOverflow)):
             return None
         ids = [route.id for route in self.chain]
-        place = ids.index(self.current.id) + 1 if self.current.id in ids else 0
-        return next((route for route in self.chain[place:] if route.id != self.current.id), None)
+        start = ids.index(self.current.id) + 1 if self.current.id in ids else 0
+        return next((route for route in self.chain[start:] if route.id != self.current.id), None)
 
     def fall_back(self, route: Route, error: ProviderError, emit: Callable[[AnyEvent], None]) -> None:
         """Switch to another route for the rest of the turn, and notify the user."""
         first, self.current = self.current, route
-        wanted = self.chain[0].id if first in self.chain else first.id
+        preferred_model = self.chain[0].id if first in self.chain else first.id
         emit(
             RouteTaken(
                 model=route.id,
                 effort=route.effort,
                 context_window=route.window,
-                instead_of=wanted,
+                instead_of=preferred_model,
                 reason=error.message,
             )
         )
@@ -89,10 +89,12 @@ class TurnRoutes(Struct, kw_only=True):
         route = self.current
         if (route.id, route.effort) == (before.id, before.effort):
             return False
-        asked = effort if effort != route.effort else ""
-        emit(RouteTaken(model=route.id, effort=route.effort, wanted=asked, context_window=route.window))
-        if asked:
-            message = f"{route.id} has no effort {asked}: {route.effort or 'its default'} is used for this todo."
+        missing_effort = effort if effort != route.effort else ""
+        emit(RouteTaken(model=route.id, effort=route.effort, wanted=missing_effort, context_window=route.window))
+        if missing_effort:
+            message = (
+                f"{route.id} has no effort {missing_effort}: {route.effort or 'its default'} is used for this todo."
+            )
             emit(Notice(level="info", message=message))
         return True
 

@@ -65,17 +65,17 @@ class TodoFollower(Struct, eq=False):
 
     def _is_list_kept_by_model(self, calls: Sequence[GatedCall] = ()) -> bool:
         """True if the model keeps the list itself, now or before: with `todo_write`, or in the plan's file."""
-        used = self._used_tools | {self._tools.resolve_name(call.request.name) for call in calls}
-        return self._is_file_kept_by_model or "todo_write" in used
+        tool_names = self._used_tools | {self._tools.resolve_name(call.request.name) for call in calls}
+        return self._is_file_kept_by_model or "todo_write" in tool_names
 
     async def record_calls(self, calls: Sequence[GatedCall]) -> None:
         """Follow the calls that a step has run."""
         self._used_tools |= {call.name for call in calls}
-        worked = [call for call in calls if call.status == "completed" and call.access in WORK_ACCESSES]
-        if worked:
-            await self._read_back_statuses(worked[-1].request.id)
+        work_calls = [call for call in calls if call.status == "completed" and call.access in WORK_ACCESSES]
+        if work_calls:
+            await self._read_back_statuses(work_calls[-1].request.id)
         if self._is_following:
-            for call in worked:
+            for call in work_calls:
                 for path in self._list_changed_paths(call):
                     await self._follow_work(call.request.id, path)
                     if path:
@@ -88,17 +88,19 @@ class TodoFollower(Struct, eq=False):
         detail, plan = call.outcome.detail, self._state.todos_plan_path
         if isinstance(detail, FileEditDetail | FileEditDetails):
             edits = detail.edits if isinstance(detail, FileEditDetails) else (detail,)
-            return [each.path for each in edits if each.path != plan]
+            return [edit.path for edit in edits if edit.path != plan]
         changes = self._state.changes.items()
-        made = [path for path, each in changes if each.origin is not None and each.origin.call == call.request.id]
-        return [path for path in made if path != plan] or [""]
+        changed_paths = [
+            path for path, change in changes if change.origin is not None and change.origin.call == call.request.id
+        ]
+        return [path for path in changed_paths if path != plan] or [""]
 
     async def _read_back_statuses(self, call: str) -> None:
-        found = await self._read_back(lambda key, status: self._set_statuses(call, {key: status}))
-        self._is_file_kept_by_model = self._is_file_kept_by_model or bool(found.written_ids)
-        if found.notes:
-            told = render("reminders/plan_file", notes=found.notes, todos=format_todos(self._state.todos))
-            append_reminder(self._emit, told)
+        readback = await self._read_back(lambda key, status: self._set_statuses(call, {key: status}))
+        self._is_file_kept_by_model = self._is_file_kept_by_model or bool(readback.written_ids)
+        if readback.notes:
+            reminder = render("reminders/plan_file", notes=readback.notes, todos=format_todos(self._state.todos))
+            append_reminder(self._emit, reminder)
 
     @property
     def _is_following(self) -> bool:
@@ -109,13 +111,17 @@ class TodoFollower(Struct, eq=False):
         todos = self._state.todos
         now = find_in_progress(todos)
         free = self.select_wanted(find_ready(todos if now is None else apply_statuses(todos, {now.id: "completed"})))
-        meant = max(free, key=lambda todo: _score_fit(todo, path), default=None)
-        if now is None and meant is not None:
-            await self._try_statuses(call, {meant.id: "in_progress"})
+        best_match = max(free, key=lambda todo: _score_fit(todo, path), default=None)
+        if now is None and best_match is not None:
+            await self._try_statuses(call, {best_match.id: "in_progress"})
         elif (
-            now and meant and path and now.id in self._edited_todos and _score_fit(meant, path) > _score_fit(now, path)
+            now
+            and best_match
+            and path
+            and now.id in self._edited_todos
+            and _score_fit(best_match, path) > _score_fit(now, path)
         ):
-            await self._try_statuses(call, {now.id: "completed", meant.id: "in_progress"})
+            await self._try_statuses(call, {now.id: "completed", best_match.id: "in_progress"})
 
     async def _try_statuses(self, call: str, statuses: dict[str, TodoStatus]) -> None:
         """Set statuses by the same rules as the model; remind it of what stands against them."""

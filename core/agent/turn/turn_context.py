@@ -87,8 +87,8 @@ class TurnContext(Struct, kw_only=True):
     def dialect(self) -> DialectName:
         """The dialect of the current model."""
         model = self.routes.current.id
-        chosen = self.settings.get_dialect(model)
-        return "tags" if chosen == "native" and self.memory.variants.is_toolless(model) else chosen
+        dialect_name = self.settings.get_dialect(model)
+        return "tags" if dialect_name == "native" and self.memory.variants.is_toolless(model) else dialect_name
 
     @property
     def window(self) -> int:

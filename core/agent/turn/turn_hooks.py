@@ -42,14 +42,14 @@ class TurnHooks(Struct, eq=False):
         hooks = self._context.hooks
         hooks.take_stop()  # one that was said outside of a turn stops none
         await hooks.refresh()
-        added = [] if self._is_subagent else [(await self._begin_session()).context]
+        contexts = [] if self._is_subagent else [(await self._begin_session()).context]
         event = HookEvent.SUBAGENT_START if self._is_subagent else HookEvent.BEFORE_PROMPT
         fields = {"task": prompt, "prompt": prompt, "attachments": []}
         outcome = await hooks.run(HookOccasion(event=event, fields=fields, subjects=self._list_subjects(event)))
         if outcome.is_denied:
             hint = "Nothing of it was sent. /hooks lists the hooks."
             raise PromptRefused(outcome.describe_refusal(), hint=hint)
-        return "\n".join(filter(None, (*added, outcome.context)))
+        return "\n".join(filter(None, (*contexts, outcome.context)))
 
     async def _begin_session(self) -> HookOutcome:
         """Tell the hooks, with the first prompt since the session was opened, that it goes on."""

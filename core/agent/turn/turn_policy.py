@@ -67,14 +67,14 @@ class TurnPolicy(Struct, eq=False):
 
     async def _should_continue_build(self) -> bool:
         await self._todos.complete_current()
-        left = [todo for todo in self._todos.select_wanted(self._state.todos) if todo.status not in DONE]
-        done = len(self._state.todos) - len(left)
-        self._urge_count = 0 if done > self._done_count else self._urge_count
-        self._done_count = done
-        if not left:
+        open_todos = [todo for todo in self._todos.select_wanted(self._state.todos) if todo.status not in DONE]
+        done_count = len(self._state.todos) - len(open_todos)
+        self._urge_count = 0 if done_count > self._done_count else self._urge_count
+        self._done_count = done_count
+        if not open_todos:
             return False
         if self._urge_count >= MAX_URGES:
-            count = "one todo is" if len(left) == 1 else f"{len(left)} todos are"
+            count = "one todo is" if len(open_todos) == 1 else f"{len(open_todos)} todos are"
             self._emit(
                 Notice(
                     level="info",
@@ -84,11 +84,11 @@ class TurnPolicy(Struct, eq=False):
             )
             return False
         self._urge_count += 1
-        now = next((todo.id for todo in left if todo.status == "in_progress"), "")
+        now = next((todo.id for todo in open_todos if todo.status == "in_progress"), "")
         free = [todo.id for todo in self._todos.select_wanted(find_ready(self._state.todos))]
         by_file = self._state.todos_plan_path if self._has_commands_alone() else ""
-        told = render("reminders/build_left", todos=format_todos(left), now=now, ready=free, by_file=by_file)
-        append_reminder(self._emit, told)
+        reminder = render("reminders/build_left", todos=format_todos(open_todos), now=now, ready=free, by_file=by_file)
+        append_reminder(self._emit, reminder)
         self._todos.known = self._state.todos
         return True
 

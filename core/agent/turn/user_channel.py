@@ -48,9 +48,9 @@ class UserChannel(Struct, eq=False):
             raise
 
     def _refuse(self, identity: str, note: str) -> ApprovalResolved:
-        resolved = ApprovalResolved(id=identity, decision="reject_once", by="program", note=note)
-        self._emit(resolved)
-        return resolved
+        resolution = ApprovalResolved(id=identity, decision="reject_once", by="program", note=note)
+        self._emit(resolution)
+        return resolution
 
     async def ask(self, question: QuestionAsked) -> QuestionAnswered:
         """Ask the user and wait. No answers: dismissed, or nobody there. A lasting question outlives an interrupt."""
@@ -71,16 +71,24 @@ class UserChannel(Struct, eq=False):
         return identity in self._questions
 
     def resolve_approval(
-        self, identity: str, decision: ApprovalDecision, note: str = "", pattern: str = "", *, by: Answerer = "user"
+        self,
+        identity: str,
+        decision: ApprovalDecision,
+        note: str = "",
+        pattern: str = "",
+        *,
+        answerer: Answerer = "user",
     ) -> bool:
         """Resolve an approval with the user's answer, or `by` the program where nobody gave one. False: nobody waits
         for it (any more); nothing was changed."""
-        resolved = ApprovalResolved(id=identity, decision=decision, by=by, note=note, pattern=pattern)
-        return self._resolve(self._approvals, resolved)
+        resolution = ApprovalResolved(id=identity, decision=decision, by=answerer, note=note, pattern=pattern)
+        return self._resolve(self._approvals, resolution)
 
-    def resolve_question(self, identity: str, answers: tuple[QuestionAnswer, ...], *, by: Answerer = "user") -> bool:
+    def resolve_question(
+        self, identity: str, answers: tuple[QuestionAnswer, ...], *, answerer: Answerer = "user"
+    ) -> bool:
         """Resolve a question with the user's answers (none = dismissed). False: nobody waits for them (any more)."""
-        return self._resolve(self._questions, QuestionAnswered(id=identity, answers=answers, by=by))
+        return self._resolve(self._questions, QuestionAnswered(id=identity, answers=answers, by=answerer))
 
     def _resolve(self, waiting: dict[str, asyncio.Future[Answer]], answer: Answer) -> bool:
         future = waiting.get(answer.id)

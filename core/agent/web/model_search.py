@@ -35,14 +35,14 @@ async def search_by_model(context: TurnContext, query: WebQuery) -> ModelFinding
     """Have the API of the conversation's model search the web, which it can. Raises `WebFailed`."""
     route = replace(context.routes.current, effort="")
     side = SideRequests(context.routes, context.budget, context.emit, context.id, private=context.is_private)
-    asked, wish = UserMessage(content=query.text), HostedSearch(query.allowed, query.blocked)
+    question, wish = UserMessage(content=query.text), HostedSearch(query.allowed, query.blocked)
     system = render("web_search_by_model", blocked=query.blocked)
     try:
-        text, answer = await side.search(route, system, [asked], wish)
+        text, answer = await side.search(route, system, [question], wish)
     except ProviderError as problem:
         raise WebFailed(problem.message, hint=problem.hint, code="no_search") from None
     items = answer.items if answer is not None else ()
-    if not any(each.get("type") in _SEARCHED for each in items):
+    if not any(part.get("type") in _SEARCHED for part in items):
         raise WebFailed(
             f"{route.id} answered without a search.", hint="Ask for what a page would say.", code="no_answer"
         )
@@ -52,21 +52,25 @@ async def search_by_model(context: TurnContext, query: WebQuery) -> ModelFinding
 
 def _list_found(answer: WireAnswer) -> Iterator[FoundPage]:
     """List the pages that an answer cites, then those that it only found; a page may come twice."""
-    said = [part for item in answer.items for part in _tables(item.get("content")) if item.get("type") == "message"]
-    texts = [*said, *(item for item in answer.items if item.get("type") == "text")]
-    for cited in (each for part in texts for each in _tables(part.get("annotations")) + _tables(part.get("citations"))):
-        yield _build_page(cited)
+    message_parts = [
+        part for item in answer.items for part in _tables(item.get("content")) if item.get("type") == "message"
+    ]
+    texts = [*message_parts, *(item for item in answer.items if item.get("type") == "text")]
+    for citation in (
+        annotation for part in texts for annotation in _tables(part.get("annotations")) + _tables(part.get("citations"))
+    ):
+        yield _build_page(citation)
     for item in answer.items:
         action = item.get("action")
         sources = action.get("sources") if isinstance(action, dict) else None
-        found = item.get("content") if item.get("type") == "web_search_tool_result" else sources
-        yield from map(_build_page, _tables(found))
+        pages = item.get("content") if item.get("type") == "web_search_tool_result" else sources
+        yield from map(_build_page, _tables(pages))
 
 
-def _build_page(found: dict[str, Any]) -> FoundPage:
+def _build_page(table: dict[str, Any]) -> FoundPage:
     parts = {"url": "url", "title": "title", "text": "cited_text", "age": "page_age"}
-    return FoundPage(**{ours: str(found.get(theirs) or "") for ours, theirs in parts.items()})
+    return FoundPage(**{field: str(table.get(key) or "") for field, key in parts.items()})
 
 
 def _tables(value: object) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return [table for table in value if isinstance(table, dict)] if isinstance(value, list) else []

@@ -39,12 +39,12 @@ def build_web_offer(context: TurnContext) -> Offer:
 
     async def describe() -> str:
         permissions = context.permissions
-        granted = context.user.is_interactive or select_rules(permissions.load_rules(), "WebFetch", "allow")
+        can_fetch = context.user.is_interactive or select_rules(permissions.load_rules(), "WebFetch", "allow")
         settings = context.settings.web
         searches = not explain_no_search(context) and "web_search" not in context.tools.disabled
-        if not settings.enabled or not (granted or searches) or context.dialect == "command":
+        if not settings.enabled or not (can_fetch or searches) or context.dialect == "command":
             return ""
-        return render("web", in_text=context.dialect == "tags", fetches=bool(granted), searches=searches)
+        return render("web", in_text=context.dialect == "tags", fetches=bool(can_fetch), searches=searches)
 
     return Offer(TAG, describe)
 
@@ -71,8 +71,8 @@ async def answer_question(context: TurnContext, wrap: Callable[[int], str], ques
         room = min(MAX_ASKED_CHARS, (route.window or MAX_ASKED_CHARS) * 2)  # about half of the window
         prompt = UserMessage(content=f"{wrap(room)}\n\nThe question: {mask_secrets(question)}")
         try:
-            if said := (await side.ask("small", route, render("web_answer"), [prompt])).strip():
-                return said, room
+            if answer := (await side.ask("small", route, render("web_answer"), [prompt])).strip():
+                return answer, room
         except ProviderError:
             continue
     raise WebFailed(
@@ -92,23 +92,23 @@ async def fetch_mentioned(context: TurnContext, urls: Sequence[str]) -> list[Sho
     opening, lease = context.outward.get(Access.NET), CallLease()
     visitor = opening(Origin(turn=context.turn_id), lease) if opening is not None else None
     is_open = isinstance(visitor, PageVisitor) and context.permissions.is_granted(Access.NET)
-    shown: list[ShownPage] = []
+    pages: list[ShownPage] = []
     try:
         for url in urls:
             try:
                 if not isinstance(visitor, PageVisitor) or not is_open:
                     raise WebFailed("Pages can't be fetched here.", hint="Paste what matters.", code="denied")
                 visitor.is_deferred = True
-                shown.append(await visitor.visit(PageRequest(url=url)))
+                pages.append(await visitor.visit(PageRequest(url=url)))
             except WebFailed as problem:
                 message = f"@{url} does not go with the prompt: {problem.message}"
                 context.emit(Notice(level="warning", message=message, hint=problem.hint))
-                shown.append(_explain_missing(url, problem))
+                pages.append(_explain_missing(url, problem))
     finally:
         lease.end()
         if isinstance(visitor, PageVisitor):
             visitor.record_deferred()
-    return shown
+    return pages
 
 
 def _explain_missing(url: str, problem: WebFailed) -> ShownPage:
@@ -132,8 +132,8 @@ def open_web(context: TurnContext, find_fetcher: Callable[[], WebFetcher]) -> Op
             from core.agent.web.model_search import search_by_model
             from core.web.search import HOW_TO_CONFIGURE
 
-            if why := explain_no_search(context):
-                raise WebFailed(f"There is no search: {why}.", hint=HOW_TO_CONFIGURE, code="no_search")
+            if reason := explain_no_search(context):
+                raise WebFailed(f"There is no search: {reason}.", hint=HOW_TO_CONFIGURE, code="no_search")
             return await search_by_model(context, query)
 
         return PageVisitor(find_fetcher(), approver, answer, search, origin, lease)

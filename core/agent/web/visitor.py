@@ -46,29 +46,29 @@ class PageVisitor(Struct, eq=False):
     is_deferred: bool = False
     _deferred: list[str] = field(default_factory=list)
 
-    async def visit(self, wanted: PageRequest) -> ShownPage:
+    async def visit(self, request: PageRequest) -> ShownPage:
         permissions = self._approver.permissions
         try:
             page = await self._fetcher.fetch(
-                wanted.url, self._approve_page, minds_robots=permissions.settings.web.robots
+                request.url, self._approve_page, minds_robots=permissions.settings.web.robots
             )
         finally:
             permissions.network_grants.revoke_once()
         self._lease.check()
         if page.picture is not None:
             return ShownPage(text=_wrap(page, "[a picture]"), summary="a picture", picture=page.picture)
-        text = page.source or page.text if wanted.is_raw else page.require_text()
-        if wanted.prompt and not (wanted.find or wanted.offset):
-            answer, room = await self._answer(lambda room: _wrap(page, text, room=room), wanted.prompt)
-            told = _wrap(page, answer, tag="web_answer", extent=_describe_extent(page, text, room))
-            return ShownPage(text=told, summary="an answer from the page")
-        return ShownPage(text=_wrap(page, _select(text, wanted)), summary=f"{page.kind}, {len(text):,} characters")
+        text = page.source or page.text if request.is_raw else page.require_text()
+        if request.prompt and not (request.find or request.offset):
+            answer, room = await self._answer(lambda room: _wrap(page, text, room=room), request.prompt)
+            answer_text = _wrap(page, answer, tag="web_answer", extent=_describe_extent(page, text, room))
+            return ShownPage(text=answer_text, summary="an answer from the page")
+        return ShownPage(text=_wrap(page, _select(text, request)), summary=f"{page.kind}, {len(text):,} characters")
 
     async def search(self, query: WebQuery, /) -> ShownPage:
         permissions = self._approver.permissions
         settings = permissions.settings.web.search
-        if why := settings.explain_absence():
-            raise WebFailed(f"There is no search: {why}.", hint=HOW_TO_CONFIGURE, code="no_search")
+        if reason := settings.explain_absence():
+            raise WebFailed(f"There is no search: {reason}.", hint=HOW_TO_CONFIGURE, code="no_search")
         query = replace(query, text=mask_secrets(query.text))
         if settings.provider == "model":
             return await self._show_findings(query)
@@ -87,13 +87,13 @@ class PageVisitor(Struct, eq=False):
     async def _show_findings(self, query: WebQuery) -> ShownPage:
         permissions = self._approver.permissions
         self._check_enabled()
-        found = await self._search_by_model(query)
+        findings = await self._search_by_model(query)
         self._lease.check()
         permissions.network_grants.begin_turn(self._origin.turn)
         permissions.network_grants.record_received()
-        permissions.record_foreign((f"the search of {found.engine}",))
-        text = _wrap_hits(query, found.engine, found.hits, found.text)
-        return ShownPage(text=text, summary=f"{_count(found.hits)} by {found.engine}")
+        permissions.record_foreign((f"the search of {findings.engine}",))
+        text = _wrap_hits(query, findings.engine, findings.hits, findings.text)
+        return ShownPage(text=text, summary=f"{_count(findings.hits)} by {findings.engine}")
 
     def _check_enabled(self) -> None:
         if not self._approver.permissions.settings.web.enabled:
@@ -109,10 +109,10 @@ class PageVisitor(Struct, eq=False):
         grants = permissions.network_grants
         grants.begin_turn(self._origin.turn)
         self._check_enabled()
-        decided = permissions.decide_host(address.host, is_named=is_named)
-        if decided.choice == "deny":
-            raise WebFailed(decided.reason, hint="Use another source.", code="denied")
-        if decided.choice == "ask" and not await self._ask(address, wanted_by):
+        decision = permissions.decide_host(address.host, is_named=is_named)
+        if decision.choice == "deny":
+            raise WebFailed(decision.reason, hint="Use another source.", code="denied")
+        if decision.choice == "ask" and not await self._ask(address, wanted_by):
             raise WebFailed(
                 f"The user did not allow {address.host}.",
                 hint="Do without it, or use another source.",
@@ -134,19 +134,19 @@ class PageVisitor(Struct, eq=False):
         return await self._approver.ask_for_network(self._origin.call, wanted_by, (address.target,), is_ahead=True)
 
 
-def _select(text: str, wanted: PageRequest) -> str:
-    if wanted.find:
-        return show_found(text, wanted.find)
-    if wanted.is_raw and len(text) > PART_CHARS and not wanted.offset:
+def _select(text: str, request: PageRequest) -> str:
+    if request.find:
+        return show_found(text, request.find)
+    if request.is_raw and len(text) > PART_CHARS and not request.offset:
         return show_part(text, 0)
-    return show_part(text, wanted.offset) if wanted.offset else show_beginning(text)
+    return show_part(text, request.offset) if request.offset else show_beginning(text)
 
 
 def _wrap(page: Page, text: str, *, tag: str = "web_page", extent: str = "", room: int = sys.maxsize) -> str:
     """Wrap foreign text, `room` characters of it, in a tag that it can't close."""
     extent = extent or _describe_extent(page, text, room)
-    named = {"url": page.address, "title": page.title, "kind": page.kind, "extent": extent}
-    return _wrap_foreign(tag, named, text[:room])
+    fields = {"url": page.address, "title": page.title, "kind": page.kind, "extent": extent}
+    return _wrap_foreign(tag, fields, text[:room])
 
 
 def _describe_extent(page: Page, text: str, room: int) -> str:
@@ -161,14 +161,14 @@ def _count(hits: Sequence[WebHit]) -> str:
 
 def _wrap_hits(query: WebQuery, engine: str, hits: Sequence[WebHit], answer: str = "") -> str:
     rows = [
-        "\n   ".join(filter(None, (f"{number}. {each.title}", each.url, each.date, each.snippet)))
-        for number, each in enumerate(hits, 1)
+        "\n   ".join(filter(None, (f"{number}. {hit.title}", hit.url, hit.date, hit.snippet)))
+        for number, hit in enumerate(hits, 1)
     ]
     text = "\n\n".join(filter(None, (answer, "\n".join(rows)))) or "[nothing found]"
     return _wrap_foreign("web_results", {"query": query.text, "engine": engine}, text)
 
 
-def _wrap_foreign(tag: str, named: Mapping[str, str], text: str) -> str:
-    named = {**named, "note": _NOTE}
-    attributes = " ".join(f'{name}="{escape_attribute(value)}"' for name, value in named.items() if value)
+def _wrap_foreign(tag: str, fields: Mapping[str, str], text: str) -> str:
+    fields = {**fields, "note": _NOTE}
+    attributes = " ".join(f'{name}="{escape_attribute(value)}"' for name, value in fields.items() if value)
     return f"<{tag} {attributes}>\n{escape_tags(text)}\n</{tag}>"

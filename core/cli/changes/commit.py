@@ -61,20 +61,20 @@ def parse(argv: Sequence[str]) -> CommitArguments:
     parser.add_argument("--split", choices=get_args(q.CommitSplit), default="none", help="one for each")
     parser.add_argument("--only", action="append", default=[], metavar="PATH", help="of this file or directory alone")
     parser.add_argument("--hooks", choices=get_args(cmd.HookPlace), default="box", help="box (default): there first")
-    said = parser.parse_intermixed_args(argv)
-    if said.message and (said.write_text or said.split != "none"):
+    args = parser.parse_intermixed_args(argv)
+    if args.message and (args.write_text or args.split != "none"):
         parser.error("-m is the message of one commit; it goes with neither --write-text nor --split")
     return CommitArguments(
-        directory=parse_directory(said.words, parser),
-        session=said.session or "",
-        writes_text=said.write_text,
-        dry_run=said.dry_run,
-        json=said.json,
-        trust=said.trust,
-        message=said.message,
-        split=said.split,
-        only=tuple(said.only),
-        hooks=said.hooks,
+        directory=parse_directory(args.words, parser),
+        session=args.session or "",
+        writes_text=args.write_text,
+        dry_run=args.dry_run,
+        json=args.json,
+        trust=args.trust,
+        message=args.message,
+        split=args.split,
+        only=tuple(args.only),
+        hooks=args.hooks,
     )
 
 
@@ -89,50 +89,50 @@ async def _go(arguments: CommitArguments) -> int:
 
 
 async def _commit(work: ChangesWork, arguments: CommitArguments) -> int:
-    paths = tuple(relate_path(each, arguments.directory) for each in arguments.only)
+    paths = tuple(relate_path(path, arguments.directory) for path in arguments.only)
     query = q.CommitQuery(session=work.session, split=arguments.split, paths=paths)
-    found = await _preview(work, query)
-    if arguments.split == "topic" and not found.refused:
-        ids = tuple(edit for group in found.groups for edit in group.edits)
-        *_, told = await work.submit(cmd.CommitSort(session=work.session, edits=ids), ev.CommitSorted)
-        if isinstance(told, ev.CommitSorted):
-            found = await _preview(work, replace(query, topics=told.topics))
-    if found.refused:
-        return work.refuse(arguments, found, found.refused, found.hint)
-    messages = tuple(arguments.message or each.message for each in found.groups)
+    answer = await _preview(work, query)
+    if arguments.split == "topic" and not answer.refused:
+        ids = tuple(edit for group in answer.groups for edit in group.edits)
+        *_, event = await work.submit(cmd.CommitSort(session=work.session, edits=ids), ev.CommitSorted)
+        if isinstance(event, ev.CommitSorted):
+            answer = await _preview(work, replace(query, topics=event.topics))
+    if answer.refused:
+        return work.refuse(arguments, answer, answer.refused, answer.hint)
+    messages = tuple(arguments.message or group.message for group in answer.groups)
     if arguments.writes_text:
-        groups = tuple(each.edits for each in found.groups)
-        drafted = await work.submit(cmd.CommitDraft(session=work.session, groups=groups), ev.CommitDrafted)
-        messages = drafted[-1].messages if isinstance(drafted[-1], ev.CommitDrafted) else messages
+        groups = tuple(group.edits for group in answer.groups)
+        events = await work.submit(cmd.CommitDraft(session=work.session, groups=groups), ev.CommitDrafted)
+        messages = events[-1].messages if isinstance(events[-1], ev.CommitDrafted) else messages
     if arguments.dry_run:
-        _show_commits(arguments, found, messages)
+        _show_commits(arguments, answer, messages)
         return ExitCode.DONE
-    planned = tuple(
-        cmd.PlannedCommit(message=text, edits=each.edits) for text, each in zip(messages, found.groups, strict=True)
+    planned_commits = tuple(
+        cmd.PlannedCommit(message=text, edits=group.edits) for text, group in zip(messages, answer.groups, strict=True)
     )
-    command = cmd.CommitMake(session=work.session, head=found.head, commits=planned, hooks=arguments.hooks)
-    ends = await work.submit(command, ev.CommitMade, count=len(planned))
-    for each in found.left_out:
-        say(f"left      {display_name(each.path)} ({to_one_line(each.problem)})")
+    command = cmd.CommitMake(session=work.session, head=answer.head, commits=planned_commits, hooks=arguments.hooks)
+    ends = await work.submit(command, ev.CommitMade, count=len(planned_commits))
+    for file in answer.left_out:
+        say(f"left      {display_name(file.path)} ({to_one_line(file.problem)})")
     return work.report(arguments, ends)
 
 
 async def _preview(work: ChangesWork, query: q.CommitQuery) -> q.CommitAnswer:
-    found = await work.engine.query(query)
-    assert isinstance(found, q.CommitAnswer)
-    return found
+    answer = await work.engine.query(query)
+    assert isinstance(answer, q.CommitAnswer)
+    return answer
 
 
-def _show_commits(arguments: CommitArguments, found: q.CommitAnswer, messages: Sequence[str]) -> None:
+def _show_commits(arguments: CommitArguments, answer: q.CommitAnswer, messages: Sequence[str]) -> None:
     if arguments.json:
-        print_json(found)
+        print_json(answer)
         return
-    hooks = f", with the hooks {', '.join(found.hooks)}" if found.hooks else ""
-    lines = [f"on {found.branch or 'a detached HEAD'}{hooks}"]
-    for text, group in zip(messages, found.groups, strict=True):
+    hooks = f", with the hooks {', '.join(answer.hooks)}" if answer.hooks else ""
+    lines = [f"on {answer.branch or 'a detached HEAD'}{hooks}"]
+    for text, group in zip(messages, answer.groups, strict=True):
         lines += ["", *(f"    {line}".rstrip() for line in expose_text(text.strip()).split("\n")), ""]
         lines += [
-            f"  {each.operation:<7} {display_name(each.path)}  +{each.added} -{each.removed}" for each in group.files
+            f"  {file.operation:<7} {display_name(file.path)}  +{file.added} -{file.removed}" for file in group.files
         ]
-    lines += [f"  left    {display_name(each.path)} ({to_one_line(each.problem)})" for each in found.left_out]
+    lines += [f"  left    {display_name(file.path)} ({to_one_line(file.problem)})" for file in answer.left_out]
     sys.stdout.write(escape_hidden("\n".join(lines)) + "\n")

@@ -54,13 +54,13 @@ def parse(argv: Sequence[str]) -> DiffArguments:
     parser.add_argument("--dir", default="", metavar="DIR", help="the project; the current directory by default")
     parser.add_argument("--session", type=parse_session_id, metavar="ID", help="else the last one")
     parser.add_argument("--json", action="store_true", help="the answer, as JSON")
-    said = parser.parse_intermixed_args(argv)
+    args = parser.parse_intermixed_args(argv)
     return DiffArguments(
-        directory=parse_directory([said.dir] if said.dir else [], parser),
-        session=said.session or "",
-        json=said.json,
-        paths=tuple(said.paths),
-        which="accepted" if said.accepted else "pending",
+        directory=parse_directory([args.dir] if args.dir else [], parser),
+        session=args.session or "",
+        json=args.json,
+        paths=tuple(args.paths),
+        which="accepted" if args.accepted else "pending",
     )
 
 
@@ -72,8 +72,8 @@ def run(arguments: DiffArguments) -> int:
 def expose_patch_line(line: bytes) -> str:
     """Return a line of a patch with all in it made visible; bytes that are no UTF-8 are named."""
     text = line.decode("utf-8", "surrogateescape")
-    shown = text[:1] + expose_whole(text[1:]) if text[:1] in _SIGNS else expose_whole(text)
-    return _BYTE.sub(lambda mark: f"‹byte {int(mark[1], 16) & 0xFF:02X}{mark[2]}›", shown)
+    visible_text = text[:1] + expose_whole(text[1:]) if text[:1] in _SIGNS else expose_whole(text)
+    return _BYTE.sub(lambda mark: f"‹byte {int(mark[1], 16) & 0xFF:02X}{mark[2]}›", visible_text)
 
 
 async def _go(arguments: DiffArguments) -> int:
@@ -87,20 +87,20 @@ async def _go(arguments: DiffArguments) -> int:
 
 
 async def _print(work: ChangesWork, arguments: DiffArguments) -> int:
-    paths = tuple(relate_path(each, arguments.directory) for each in arguments.paths)
-    found = await work.engine.query(q.PatchQuery(session=work.session, which=arguments.which, paths=paths))
-    if isinstance(found, q.RefusedAnswer):
-        say(f"agent-tui: {found.message} {found.hint}".rstrip())
+    paths = tuple(relate_path(path, arguments.directory) for path in arguments.paths)
+    answer = await work.engine.query(q.PatchQuery(session=work.session, which=arguments.which, paths=paths))
+    if isinstance(answer, q.RefusedAnswer):
+        say(f"agent-tui: {answer.message} {answer.hint}".rstrip())
         return ExitCode.FAILED
-    assert isinstance(found, q.PatchAnswer)
+    assert isinstance(answer, q.PatchAnswer)
     if arguments.json:
-        print_json(found)
+        print_json(answer)
         return ExitCode.DONE
     if sys.stdout.isatty():  # what would act or hide is written as what it is; other programs get every byte
-        sys.stdout.writelines(f"{expose_patch_line(line)}\n" for line in found.patch.split(b"\n")[:-1])
+        sys.stdout.writelines(f"{expose_patch_line(line)}\n" for line in answer.patch.split(b"\n")[:-1])
     else:
-        sys.stdout.buffer.write(found.patch)
+        sys.stdout.buffer.write(answer.patch)
     sys.stdout.flush()
-    for path, why in found.left_out:
-        say(f"left      {display_name(path)} ({to_one_line(why)})")
-    return ExitCode.REFUSED if found.left_out else ExitCode.DONE
+    for path, reason in answer.left_out:
+        say(f"left      {display_name(path)} ({to_one_line(reason)})")
+    return ExitCode.REFUSED if answer.left_out else ExitCode.DONE

@@ -46,19 +46,19 @@ def parse(argv: Sequence[str]) -> PullRequestArguments:
     for name in ("title", "body", "branch", "base"):
         parser.add_argument(f"--{name}", default="", help=f"the {name}, if not the proposed one")
     parser.add_argument("--draft", action="store_true", help="open it as a draft, which is not ready for review")
-    said = parser.parse_intermixed_args(argv)
+    args = parser.parse_intermixed_args(argv)
     return PullRequestArguments(
-        directory=parse_directory(said.words, parser),
-        session=said.session or "",
-        writes_text=said.write_text,
-        dry_run=said.dry_run,
-        json=said.json,
-        trust=said.trust,
-        title=said.title,
-        body=said.body,
-        branch=said.branch,
-        base=said.base,
-        is_draft=said.draft,
+        directory=parse_directory(args.words, parser),
+        session=args.session or "",
+        writes_text=args.write_text,
+        dry_run=args.dry_run,
+        json=args.json,
+        trust=args.trust,
+        title=args.title,
+        body=args.body,
+        branch=args.branch,
+        base=args.base,
+        is_draft=args.draft,
     )
 
 
@@ -73,38 +73,38 @@ async def _go(arguments: PullRequestArguments) -> int:
 
 
 async def _open(work: ChangesWork, arguments: PullRequestArguments) -> int:
-    found = await work.engine.query(q.PullRequestQuery(session=work.session))
-    assert isinstance(found, q.PullRequestAnswer)
-    if found.refused:
-        return work.refuse(arguments, found, found.refused, found.hint)
-    title, body = arguments.title or found.title, arguments.body or found.body
+    answer = await work.engine.query(q.PullRequestQuery(session=work.session))
+    assert isinstance(answer, q.PullRequestAnswer)
+    if answer.refused:
+        return work.refuse(arguments, answer, answer.refused, answer.hint)
+    title, body = arguments.title or answer.title, arguments.body or answer.body
     if arguments.writes_text:
-        drafted = await work.submit(cmd.PullRequestDraft(session=work.session), ev.PullRequestDrafted)
-        if isinstance(last := drafted[-1], ev.PullRequestDrafted):
+        events = await work.submit(cmd.PullRequestDraft(session=work.session), ev.PullRequestDrafted)
+        if isinstance(last := events[-1], ev.PullRequestDrafted):
             title, body = arguments.title or last.title, arguments.body or last.body
     command = cmd.PullRequestOpen(
         session=work.session,
-        branch=arguments.branch or found.branch,
-        base=arguments.base or found.base,
-        remote=found.remote,
+        branch=arguments.branch or answer.branch,
+        base=arguments.base or answer.base,
+        remote=answer.remote,
         title=title,
         body=body,
         is_draft=arguments.is_draft,
     )
     if arguments.dry_run:
         if arguments.json:
-            print_json(found)
+            print_json(answer)
         else:
-            sys.stdout.write(_describe_pull_request(found, command))
+            sys.stdout.write(_describe_pull_request(answer, command))
         return ExitCode.DONE
-    sys.stderr.write(_describe_pull_request(found, command).rstrip("\n") + "\n")
+    sys.stderr.write(_describe_pull_request(answer, command).rstrip("\n") + "\n")
     sys.stderr.flush()
     return work.report(arguments, await work.submit(command, ev.PullRequestOpened))
 
 
-def _describe_pull_request(found: q.PullRequestAnswer, command: cmd.PullRequestOpen) -> str:
+def _describe_pull_request(answer: q.PullRequestAnswer, command: cmd.PullRequestOpen) -> str:
     """Return what is pushed where, who opens which kind of request, and its text."""
     kind = "a draft pull request" if command.is_draft else "a pull request"
-    how = f"then {found.program} opens {kind}" if found.program else f"neither gh nor glab opens {kind}"
-    head = f"push HEAD as {command.branch} to {command.remote} ({found.url}), {how}; into {command.base}"
+    next_step = f"then {answer.program} opens {kind}" if answer.program else f"neither gh nor glab opens {kind}"
+    head = f"push HEAD as {command.branch} to {command.remote} ({answer.url}), {next_step}; into {command.base}"
     return escape_hidden(f"{head}\n\n{command.title}\n\n{command.body}")

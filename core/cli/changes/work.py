@@ -93,9 +93,9 @@ def is_trusted(arguments: ChangesArguments, *, find_programs: Callable[[Path], S
     return False
 
 
-def _render_trust_question(stated: ev.TrustStated | None, directory: Path) -> str:
-    held, hooks = (stated.holds, stated.hooks) if stated is not None else ((), ())
-    holds = f" in {', '.join(map(to_one_line, held))}" if held else ""
+def _render_trust_question(trust_event: ev.TrustStated | None, directory: Path) -> str:
+    contents, hooks = (trust_event.holds, trust_event.hooks) if trust_event is not None else ((), ())
+    holds = f" in {', '.join(map(to_one_line, contents))}" if contents else ""
     lines = "".join(f"hook of the agent's: {to_one_line(line)}\n" for line in hooks)
     return escape_hidden(lines + TRUST_QUESTION.format(directory=to_one_line(str(directory)), holds=holds))
 
@@ -108,11 +108,11 @@ async def open_work(arguments: ChangesArguments, session: str = "") -> AsyncGene
     if not session:
         raise CommandRejected("there is no session here, so nothing was accepted.", code="session_unknown")
     options = EngineOptions(interactive=False, watch=False, preload=False, private=False, trust=arguments.trust)
-    engine, heard = await resume_session(arguments.directory, session, options), list[ev.AnyEvent]()
-    view = SessionView(engine, session, lambda envelope: heard.append(envelope.event))
+    engine, events = await resume_session(arguments.directory, session, options), list[ev.AnyEvent]()
+    view = SessionView(engine, session, lambda envelope: events.append(envelope.event))
     try:
         await view.settle()
-        yield ChangesWork(engine, view, heard, session)
+        yield ChangesWork(engine, view, events, session)
     finally:
         await view.close()
         await engine.close()
@@ -129,22 +129,22 @@ class ChangesWork:
 
     async def submit(self, command: cmd.AnyCommand, kind: type[ev.AnyEvent], *, count: int = 1) -> list[ev.AnyEvent]:
         """Send a command; return its events of the kind once there are `count`, or the failure that came instead."""
-        since = len(self._heard)
+        start = len(self._heard)
         require_ack(await self.engine.submit(command))
 
         def list_ends() -> list[ev.AnyEvent]:
             ends = (kind, ev.CommitFailed, ev.ErrorRaised)
-            return [each for each in self._heard[since:] if isinstance(each, ends)]
+            return [event for event in self._heard[start:] if isinstance(event, ends)]
 
         await self._view.wait_until(
-            lambda: len(list_ends()) >= count or any(not isinstance(each, kind) for each in list_ends())
+            lambda: len(list_ends()) >= count or any(not isinstance(end, kind) for end in list_ends())
         )
         return list_ends()
 
-    def refuse(self, arguments: ChangesArguments, found: q.Answer, message: str, hint: str) -> int:
+    def refuse(self, arguments: ChangesArguments, answer: q.Answer, message: str, hint: str) -> int:
         """Say why there is nothing to do."""
         if arguments.json:
-            print_json(found)
+            print_json(answer)
         else:
             say(f"agent-tui: {message} {hint}".rstrip())
         return ExitCode.FAILED
@@ -157,8 +157,8 @@ class ChangesWork:
                 print_json(event)
             match event:
                 case ev.CommitMade():
-                    where = event.branch or "detached HEAD"
-                    say(f"committed {event.id[:10]} on {where}: {event.subject} ({count('file', len(event.files))})")
+                    branch = event.branch or "detached HEAD"
+                    say(f"committed {event.id[:10]} on {branch}: {event.subject} ({count('file', len(event.files))})")
                     if event.problem:
                         say(f"agent-tui: {event.problem}")
                 case ev.PullRequestOpened():

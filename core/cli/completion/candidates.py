@@ -38,21 +38,21 @@ def parse(argv: Sequence[str]) -> CandidateArguments:
 
 def run(arguments: CandidateArguments) -> int:
     """Print the candidates."""
-    found: dict[str, None] = {}
+    candidates: dict[str, None] = {}
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        for each in _list_candidates(arguments.kind):
-            if each.startswith(arguments.prefix) and each.isprintable() and " " not in each:
-                found[each] = None
-            if len(found) == MAX_CANDIDATES:
+        for candidate in _list_candidates(arguments.kind):
+            if candidate.startswith(arguments.prefix) and candidate.isprintable() and " " not in candidate:
+                candidates[candidate] = None
+            if len(candidates) == MAX_CANDIDATES:
                 break
-    sys.stdout.write("".join(f"{each}\n" for each in found))
+    sys.stdout.write("".join(f"{candidate}\n" for candidate in candidates))
     return ExitCode.DONE
 
 
 def _list_candidates(kind: str) -> Iterator[str]:
     yield from FIRST_WORDS.get(kind, ())
     if kind in {"attach", "sessions", "session_ids"}:
-        yield from (each["id"] for each in _load_summaries())
+        yield from (summary["id"] for summary in _load_summaries())
     elif kind == "models":
         yield from _list_models()
     elif kind == "modes":
@@ -65,11 +65,11 @@ def _load_summaries() -> list[dict[str, Any]]:
     """Load what lists show of the sessions of this directory, the one used last first."""
     from core.sessions.store import SessionStore
 
-    found: list[dict[str, Any]] = []
+    summaries: list[dict[str, Any]] = []
     for directory in SessionStore(Path()).list_directories()[:MAX_CANDIDATES]:
         with suppress(OSError, ValueError, KeyError):
-            found.append(_load_json(directory / "summary.json")["info"])
-    return found
+            summaries.append(_load_json(directory / "summary.json")["info"])
+    return summaries
 
 
 def _load_json(path: Path) -> Any:
@@ -86,18 +86,18 @@ def _load_config() -> dict[str, Any]:
 def _list_models() -> Iterator[str]:
     """List models that were used here, that are configured, that are suggested, and that endpoints have told of."""
     config = _load_config()
-    yield from (each["model"] for each in _load_summaries() if each.get("model"))
+    yield from (summary["model"] for summary in _load_summaries() if summary.get("model"))
     yield from (str(config[key]) for key in ("model", "small_model", "apply_model") if config.get(key))
     yield from config.get("models", {})
     providers = {name: preset.base_url for name, preset in KNOWN.items()}
-    providers |= {name: str(each.get("base_url", "")) for name, each in config.get("providers", {}).items()}
+    providers |= {name: str(provider.get("base_url", "")) for name, provider in config.get("providers", {}).items()}
     for name, preset in KNOWN.items():
-        yield from (f"{name}/{each}" for each in preset.suggested)
+        yield from (f"{name}/{model}" for model in preset.suggested)
     for file in sorted((get_cache_dir() / "models").glob("*.json")):
         with suppress(OSError, ValueError):
-            told = _load_json(file)
-            names = [name for name, address in providers.items() if address and told["origin"].startswith(address)]
-            yield from (f"{name}/{model}" for name in names for model in told["models"])
+            listing = _load_json(file)
+            names = [name for name, address in providers.items() if address and listing["origin"].startswith(address)]
+            yield from (f"{name}/{model}" for name in names for model in listing["models"])
 
 
 def _list_servers() -> Iterator[str]:

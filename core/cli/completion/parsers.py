@@ -56,7 +56,7 @@ def _add_child(children: Any, name: str, parser: Parser) -> None:
 
 def list_options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     """List the options of a parser that are shown to users."""
-    return [each for each in parser._actions if each.option_strings and each.help != argparse.SUPPRESS]
+    return [action for action in parser._actions if action.option_strings and action.help != argparse.SUPPRESS]
 
 
 def iterate_parsers(root: Parser) -> dict[str, argparse.ArgumentParser]:

@@ -64,8 +64,8 @@ def build_script(shell: str) -> str:
     root = build_parser_tree()
     for name, parser in iterate_parsers(root).items():
         for action in parser._actions:
-            if (found := _choose_completion(name, action)) is not None:
-                action.complete = found  # type: ignore[attr-defined]  # how shtab is told
+            if (completion := _choose_completion(name, action)) is not None:
+                action.complete = completion  # type: ignore[attr-defined]  # how shtab is told
     script: str = shtab.complete(root, shell=shell, preamble=_build_preamble()[shell])
     # Where there is nothing of ours to complete, there may be a directory or a file.
     return script.replace("complete -o bashdefault -F", "complete -o bashdefault -o default -F")
@@ -80,7 +80,7 @@ def _ask_for(kind: str) -> dict[str, str]:
 def _build_preamble() -> dict[str, str]:
     kinds = (*FIRST_WORDS, *_ASKED_FOR.values())
     ask = "agent-tui _complete {} 2>/dev/null"
-    bash = [f'_agent_tui_ask_{each}() {{ compgen -W "$({ask.format(each)})" -- "$1"; }}' for each in kinds]
+    bash = [f'_agent_tui_ask_{kind}() {{ compgen -W "$({ask.format(kind)})" -- "$1"; }}' for kind in kinds]
     return {"bash": "\n".join(bash), "zsh": _ZSH_ASK, "fish": ""}
 
 

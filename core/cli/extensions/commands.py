@@ -50,15 +50,15 @@ def parse(argv: Sequence[str]) -> CommandsArguments:
     parser.add_argument("words", nargs="*", metavar="ACTION", help="list (default), or explain NAME [ARGUMENTS]; DIR")
     parser.add_argument("--dir", default="", metavar="DIR", help="with explain: the project")
     parser.add_argument("--json", action="store_true", help="all of it, as JSON")
-    said = parser.parse_intermixed_args(argv)
-    if said.words[:1] != ["explain"]:
-        words = said.words[1:] if said.words[:1] == ["list"] else said.words
-        return CommandsArguments(directory=parse_directory(words, parser), json=said.json)
-    if len(said.words) < 2:
+    args = parser.parse_intermixed_args(argv)
+    if args.words[:1] != ["explain"]:
+        words = args.words[1:] if args.words[:1] == ["list"] else args.words
+        return CommandsArguments(directory=parse_directory(words, parser), json=args.json)
+    if len(args.words) < 2:
         parser.error("explain needs the name of a command")
-    directory = parse_directory([said.dir] if said.dir else [], parser)
-    name, given = said.words[1].removeprefix("/"), _join_words(said.words[2:])
-    return CommandsArguments(directory=directory, name=name, given=given, json=said.json)
+    directory = parse_directory([args.dir] if args.dir else [], parser)
+    name, argument_text = args.words[1].removeprefix("/"), _join_words(args.words[2:])
+    return CommandsArguments(directory=directory, name=name, given=argument_text, json=args.json)
 
 
 def _join_words(words: Sequence[str]) -> str:
@@ -66,7 +66,7 @@ def _join_words(words: Sequence[str]) -> str:
     import shlex
 
     is_whole = len(words) == 1
-    return " ".join(each if is_whole or len(each.split()) == 1 else shlex.quote(each) for each in words)
+    return " ".join(word if is_whole or len(word.split()) == 1 else shlex.quote(word) for word in words)
 
 
 def run(arguments: CommandsArguments) -> int:
@@ -76,44 +76,47 @@ def run(arguments: CommandsArguments) -> int:
     check = trust.load_files().is_trusted if trust.is_given() else None
     if arguments.name:
         return _explain(workspace, check, arguments)
-    found = list_commands(workspace, check)
+    answer = list_commands(workspace, check)
     if arguments.json:
-        _write_json(found)
+        _write_json(answer)
         return ExitCode.DONE
-    sys.stdout.write("".join(f"{line}\n" for line in format_commands(found)))
+    sys.stdout.write("".join(f"{line}\n" for line in format_commands(answer)))
     if check is None:
         sys.stdout.write(UNTRUSTED)
     return ExitCode.DONE
 
 
-def format_commands(found: CommandsAnswer) -> list[str]:
+def format_commands(answer: CommandsAnswer) -> list[str]:
     """Format one line a command: its name with the words that it takes, where it comes from, and what it is for."""
-    if not found.commands and not found.skipped:
-        return [f"There are no commands {'here' if found.is_trusted else 'of your own'} but those of the screen."]
+    if not answer.commands and not answer.skipped:
+        return [f"There are no commands {'here' if answer.is_trusted else 'of your own'} but those of the screen."]
     lines = []
-    for each in found.commands:
-        called = f"/{each.name} {each.hint}".strip()
-        lines.append(f"{to_one_line(called)}  [{each.scope} {each.kind}: {to_one_line(each.path)}]")
-        lines.append(f"    {to_one_line(each.description)}")
-        lines += [f"  ! {to_one_line(problem)}" for problem in each.problems]
-    return lines + format_skipped(found.skipped)
+    for command in answer.commands:
+        usage = f"/{command.name} {command.hint}".strip()
+        lines.append(f"{to_one_line(usage)}  [{command.scope} {command.kind}: {to_one_line(command.path)}]")
+        lines.append(f"    {to_one_line(command.description)}")
+        lines += [f"  ! {to_one_line(problem)}" for problem in command.problems]
+    return lines + format_skipped(answer.skipped)
 
 
 def _explain(workspace: Workspace, check: TrustCheck | None, arguments: CommandsArguments) -> int:
-    found = load_prompt_commands(workspace, check).find(arguments.name)
-    if found is None:
+    command = load_prompt_commands(workspace, check).find(arguments.name)
+    if command is None:
         sys.stderr.write(f"There is no command {arguments.name!r} here; agent-tui commands lists them.\n")
         if check is None:
             sys.stderr.write(UNTRUSTED)
         return ExitCode.FAILED
-    shown = preview_command(found, arguments.given)
+    preview = preview_command(command, arguments.given)
     if arguments.json:
-        _write_json(shown)
+        _write_json(preview)
         return ExitCode.DONE
-    runs = "".join(f"! would run, in the box and with nothing of it kept: {expose_line(each)}\n" for each in shown.runs)
-    sys.stdout.write(f"{to_one_line(str(Path(shown.path)))}\n{runs}\n{expose_text(shown.text)}\n")
+    runs = "".join(
+        f"! would run, in the box and with nothing of it kept: {expose_line(command_line)}\n"
+        for command_line in preview.runs
+    )
+    sys.stdout.write(f"{to_one_line(str(Path(preview.path)))}\n{runs}\n{expose_text(preview.text)}\n")
     return ExitCode.DONE
 
 
-def _write_json(found: msgspec.Struct) -> None:
-    write_json(msgspec.json.format(msgspec.json.encode(found), indent=2))
+def _write_json(struct: msgspec.Struct) -> None:
+    write_json(msgspec.json.format(msgspec.json.encode(struct), indent=2))

@@ -94,24 +94,24 @@ def parse(argv: Sequence[str]) -> McpArguments:
     parser.add_argument("--no-browser", action="store_true", help="login: only print the page's address")
     parser.add_argument("--json", action="store_true", help="the list, as JSON")
     words = list(argv)
-    at = words.index("--") if "--" in words else len(words)
-    said, command = parser.parse_intermixed_args(words[:at]), words[at + 1 :]
-    named = list(said.words)
-    action: Action = cast("Action", named.pop(0)) if named and named[0] in _ACTIONS else "list"
+    index = words.index("--") if "--" in words else len(words)
+    args, command = parser.parse_intermixed_args(words[:index]), words[index + 1 :]
+    positionals = list(args.words)
+    action: Action = cast("Action", positionals.pop(0)) if positionals and positionals[0] in _ACTIONS else "list"
     if action in {"list", "serve"}:
-        directory = parse_directory(named or _list_given(said.dir), parser)
-        return McpArguments(directory=directory, action=action, json=said.json)
-    if len(named) != 1:
+        directory = parse_directory(positionals or _list_given(args.dir), parser)
+        return McpArguments(directory=directory, action=action, json=args.json)
+    if len(positionals) != 1:
         parser.error(f"{action} takes one NAME" + ("; the command stands behind --" if action == "add" else ""))
-    entry = _build_entry(said, command, parser) if action == "add" else None
-    directory = parse_directory(_list_given(said.dir), parser)
+    entry = _build_entry(args, command, parser) if action == "add" else None
+    directory = parse_directory(_list_given(args.dir), parser)
     return McpArguments(
         directory=directory,
         action=action,
-        name=named[0],
-        scope=said.scope,
+        name=positionals[0],
+        scope=args.scope,
         entry=entry,
-        browser=not said.no_browser,
+        browser=not args.no_browser,
     )
 
 
@@ -119,25 +119,25 @@ def _list_given(word: str) -> list[str]:
     return [word] if word else []
 
 
-def _build_entry(said: Any, command: list[str], parser: Parser) -> dict[str, Any]:
+def _build_entry(args: Any, command: list[str], parser: Parser) -> dict[str, Any]:
     """Build the entry of a file that the options say, in the words of that file; or exit."""
-    if bool(command) == bool(said.url):
+    if bool(command) == bool(args.url):
         parser.error("add takes either --url URL, or the command behind --: agent-tui mcp add NAME -- COMMAND ...")
     entry: dict[str, Any] = {}
-    if said.url:
-        if said.env:
+    if args.url:
+        if args.env:
             parser.error("--env is for a command; a remote server gets --header")
-        entry |= {"type": said.transport or "http", "url": said.url}
-        pairs = [each.partition(":") for each in said.header]
+        entry |= {"type": args.transport or "http", "url": args.url}
+        pairs = [header.partition(":") for header in args.header]
         if any(not name.strip() or not colon for name, colon, _ in pairs):
             parser.error("--header takes 'NAME: VALUE'")
         entry |= {"headers": {name.strip(): value.strip() for name, _, value in pairs}} if pairs else {}
     else:
-        if said.header or said.transport:
+        if args.header or args.transport:
             parser.error("--header and --transport are for a remote server, with --url")
         entry |= {"command": command[0], "args": command[1:]}
-        entry |= {"env": dict(_parse_variable(each, parser) for each in said.env)} if said.env else {}
-    return entry | ({"timeout": said.timeout} if said.timeout else {})
+        entry |= {"env": dict(_parse_variable(variable, parser) for variable in args.env)} if args.env else {}
+    return entry | ({"timeout": args.timeout} if args.timeout else {})
 
 
 def _parse_variable(text: str, parser: Parser) -> tuple[str, str]:
@@ -167,41 +167,41 @@ def run(arguments: McpArguments) -> int:
 
 def _change(arguments: McpArguments) -> int:
     is_shared = arguments.scope == "project"
-    place = arguments.directory / PROJECT_FILES[0] if is_shared else get_config_dir() / OWN_FILE
-    change_file(place, arguments.name, arguments.entry, is_shared=is_shared)
-    done = "removed from" if arguments.entry is None else "added to"
+    path = arguments.directory / PROJECT_FILES[0] if is_shared else get_config_dir() / OWN_FILE
+    change_file(path, arguments.name, arguments.entry, is_shared=is_shared)
+    verb = "removed from" if arguments.entry is None else "added to"
     needs = " It needs your yes before it runs: /mcp on the screen." if is_shared and arguments.entry else ""
-    sys.stdout.write(f"{arguments.name} {done} {to_one_line(str(place))}.{needs}\n")
+    sys.stdout.write(f"{arguments.name} {verb} {to_one_line(str(path))}.{needs}\n")
     return ExitCode.DONE
 
 
 def _print_list(arguments: McpArguments) -> int:
     workspace = Workspace(arguments.directory)
     trust = TrustStore(workspace.root)
-    found = list_rows(workspace, trust.load_files().is_trusted if trust.is_given() else None)
+    answer = list_rows(workspace, trust.load_files().is_trusted if trust.is_given() else None)
     if arguments.json:
-        write_json(msgspec.json.format(msgspec.json.encode(found), indent=2))
+        write_json(msgspec.json.format(msgspec.json.encode(answer), indent=2))
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in format_servers(found)))
+        sys.stdout.write("".join(f"{line}\n" for line in format_servers(answer)))
     return ExitCode.DONE
 
 
-def format_servers(found: ServersAnswer) -> Iterator[str]:
+def format_servers(answer: ServersAnswer) -> Iterator[str]:
     """Format one line a server: its sign (+ on, ? needs a yes, - off or refused), name, place and tools; then its
     entry. A line for each problem follows."""
-    if not found.servers:
-        yield f"There are no MCP servers {'here' if found.is_trusted else 'of your own'}."
-    for each in found.servers:
-        tools = f", {len(each.tools)} tools" if each.tools else ""
-        state = _STATES.get(each.state, "")
-        yield f"{SIGNS.get(each.state, '+')} {each.name}  [{to_one_line(each.source)}{tools}]{state}"
-        yield from (f"    {expose_line(line)}" for line in each.entry.splitlines())
-        off = [to_one_line(tool.name) for tool in each.tools if not tool.is_on]
+    if not answer.servers:
+        yield f"There are no MCP servers {'here' if answer.is_trusted else 'of your own'}."
+    for server in answer.servers:
+        tools = f", {len(server.tools)} tools" if server.tools else ""
+        state = _STATES.get(server.state, "")
+        yield f"{SIGNS.get(server.state, '+')} {server.name}  [{to_one_line(server.source)}{tools}]{state}"
+        yield from (f"    {expose_line(line)}" for line in server.entry.splitlines())
+        off = [to_one_line(tool.name) for tool in server.tools if not tool.is_on]
         if off:
             yield f"    off: {', '.join(off)}"
-    for problem in found.problems:
+    for problem in answer.problems:
         yield f"! {to_one_line(problem)}"
-    if not found.is_trusted:
+    if not answer.is_trusted:
         yield "This project is not trusted: none of its own servers is known."
 
 
@@ -209,8 +209,8 @@ def _log_in_or_out(arguments: McpArguments) -> int:
     from core.mcp.remote.login import log_in, log_out, open_in_browser
 
     def show(url: str) -> None:
-        shown = to_one_line(url)
-        sys.stdout.write(f"Log in to {arguments.name} at {urlsplit(url).netloc}, on this page:\n\n{shown}\n\n")
+        safe_url = to_one_line(url)
+        sys.stdout.write(f"Log in to {arguments.name} at {urlsplit(url).netloc}, on this page:\n\n{safe_url}\n\n")
         is_open = arguments.browser and open_in_browser(url)
         sys.stdout.write("It is open in your browser; " if is_open else "Open it in a browser on this machine; ")
         sys.stdout.write("this waits until you come back.\n")
@@ -219,8 +219,8 @@ def _log_in_or_out(arguments: McpArguments) -> int:
     config = _find_allowed(arguments)
     variables = Variables(Workspace(arguments.directory).root, os.environ)
     if arguments.action == "logout":
-        gone = log_out(config, variables)
-        sys.stdout.write(f"The login to {config.name} is {'forgotten' if gone else 'none that is kept'}.\n")
+        is_forgotten = log_out(config, variables)
+        sys.stdout.write(f"The login to {config.name} is {'forgotten' if is_forgotten else 'none that is kept'}.\n")
     else:
         sys.stdout.write(f"{to_one_line(asyncio.run(log_in(config, variables, show)))}\n")
     return ExitCode.DONE
@@ -230,8 +230,8 @@ def _find_allowed(arguments: McpArguments) -> ServerConfig:
     """Find the entry of a server that may be used. Raises `ConfigError`."""
     workspace = Workspace(arguments.directory)
     trust = TrustStore(workspace.root)
-    found = load_servers(workspace, trust.load_files().is_trusted if trust.is_given() else None).servers
-    config = next((each for each in found if each.name == arguments.name), None)
+    servers = load_servers(workspace, trust.load_files().is_trusted if trust.is_given() else None).servers
+    config = next((server for server in servers if server.name == arguments.name), None)
     if config is None:
         raise ConfigError(f"there is no MCP server {arguments.name!r} here.", hint="agent-tui mcp list names them.")
     if not ConsentStore(workspace.root).get_answer(config):
@@ -244,10 +244,10 @@ async def _test(arguments: McpArguments) -> int:
         arguments.directory, options=EngineOptions(interactive=False, watch=False, preload=False, private=True)
     )
     try:
-        opened = await engine.submit(cmd.SessionOpen())
-        if isinstance(opened, cmd.Reject):
-            raise AgentTuiError(opened.message, hint=opened.hint)
-        servers = engine.server_access(opened.session).servers
+        reply = await engine.submit(cmd.SessionOpen())
+        if isinstance(reply, cmd.Reject):
+            raise AgentTuiError(reply.message, hint=reply.hint)
+        servers = engine.server_access(reply.session).servers
         config = await servers.find_config(arguments.name)
         if config is None:
             raise ConfigError(f"there is no MCP server {arguments.name!r} here.", hint="agent-tui mcp list names them.")
@@ -256,9 +256,9 @@ async def _test(arguments: McpArguments) -> int:
         await engine.close()
     sys.stdout.write(f"{arguments.name} started and named {len(tools)} tool{'' if len(tools) == 1 else 's'}:\n")
     for tool in tools:
-        about = next(iter((tool.description or "").strip().split("\n")), "")
+        description = next(iter((tool.description or "").strip().split("\n")), "")
         reads = "  (says that it changes nothing)" if tool.is_reading else ""
         sys.stdout.write(f"  {expose_line(tool.name)}{reads}\n")
-        shown = about if len(about) <= _SHOWN else f"{about[:_SHOWN]}…"
-        sys.stdout.write(f"    {expose_line(shown)}\n" if shown else "")
+        excerpt = description if len(description) <= _SHOWN else f"{description[:_SHOWN]}…"
+        sys.stdout.write(f"    {expose_line(excerpt)}\n" if excerpt else "")
     return ExitCode.DONE

@@ -48,11 +48,11 @@ def parse(argv: Sequence[str]) -> SkillsArguments:
     parser.add_argument("words", nargs="*", metavar="ACTION", help="list (default) or check; DIR")
     parser.add_argument("--for", dest="paths", action="append", metavar="FILE", help="a file that is worked on")
     parser.add_argument("--json", action="store_true", help="all of it, as JSON")
-    said = parser.parse_intermixed_args(argv)
-    action, words = (said.words[0], said.words[1:]) if said.words[:1] in (["list"], ["check"]) else ("list", said.words)
+    args = parser.parse_intermixed_args(argv)
+    action, words = (args.words[0], args.words[1:]) if args.words[:1] in (["list"], ["check"]) else ("list", args.words)
     directory = parse_directory(words, parser)
     return SkillsArguments(
-        directory=directory, is_check=action == "check", paths=tuple(said.paths or ()), json=said.json
+        directory=directory, is_check=action == "check", paths=tuple(args.paths or ()), json=args.json
     )
 
 
@@ -61,38 +61,41 @@ def run(arguments: SkillsArguments) -> int:
     workspace = Workspace(arguments.directory)
     trust = TrustStore(workspace.root)
     check = trust.load_files().is_trusted if trust.is_given() else None
-    found = list_skills(workspace, check, arguments.paths)
-    wrong = _list_wrong(found)
+    answer = list_skills(workspace, check, arguments.paths)
+    wrong = _list_wrong(answer)
     code = ExitCode.FAILED if arguments.is_check and wrong else ExitCode.DONE
     if arguments.json:
-        write_json(msgspec.json.format(msgspec.json.encode(found), indent=2))
+        write_json(msgspec.json.format(msgspec.json.encode(answer), indent=2))
         return code
     right = "Nothing is wrong." if check is not None else "Nothing is wrong with your own."
-    lines = wrong or [right] if arguments.is_check else format_skills(found)
+    lines = wrong or [right] if arguments.is_check else format_skills(answer)
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     if check is None:
         sys.stdout.write(UNTRUSTED)
     return code
 
 
-def format_skills(found: SkillsAnswer) -> list[str]:
+def format_skills(answer: SkillsAnswer) -> list[str]:
     """Format one line a skill: its sign (+ told, ~ by name, - not told), name and place, and below it the reason."""
-    lines = [f"There are no skills {'here' if found.is_trusted else 'of your own'}."] if not found.skills else []
-    width = max((len(each.name) for each in found.skills), default=0)
-    for each in found.skills:
-        lines.append(f"{_SIGNS[each.state]} {to_one_line(each.name):<{width}}  {to_one_line(each.path)}")
-        lines.append(f"    {to_one_line(each.reason)}")
-        lines += [f"  ! {to_one_line(each.note)}"] if each.note else []
-    return lines + format_skipped(found.skipped)
+    lines = [f"There are no skills {'here' if answer.is_trusted else 'of your own'}."] if not answer.skills else []
+    width = max((len(skill.name) for skill in answer.skills), default=0)
+    for skill in answer.skills:
+        lines.append(f"{_SIGNS[skill.state]} {to_one_line(skill.name):<{width}}  {to_one_line(skill.path)}")
+        lines.append(f"    {to_one_line(skill.reason)}")
+        lines += [f"  ! {to_one_line(skill.note)}"] if skill.note else []
+    return lines + format_skipped(answer.skipped)
 
 
-def format_skipped(skipped: Sequence[SkippedExtension]) -> list[str]:
+def format_skipped(skipped_extensions: Sequence[SkippedExtension]) -> list[str]:
     """Format one line for each file that makes no extension."""
-    return [f"! {to_one_line(each.path)} is none: {to_one_line(each.reason)}" for each in skipped]
+    return [
+        f"! {to_one_line(skipped_extension.path)} is none: {to_one_line(skipped_extension.reason)}"
+        for skipped_extension in skipped_extensions
+    ]
 
 
-def _list_wrong(found: SkillsAnswer) -> list[str]:
-    return [_describe_note(each) for each in found.skills if each.note] + format_skipped(found.skipped)
+def _list_wrong(answer: SkillsAnswer) -> list[str]:
+    return [_describe_note(skill) for skill in answer.skills if skill.note] + format_skipped(answer.skipped)
 
 
 def _describe_note(skill: LoadedSkill) -> str:

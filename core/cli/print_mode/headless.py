@@ -77,8 +77,8 @@ def run_print(
 
 def read_prompt(arguments: PrintArguments, stdin: TextIO | None) -> str:
     """Return the prompt of the command line; what is piped in is its context, or the prompt if there is no other."""
-    said = _decode_argument(arguments.prompt or "").strip()
-    piped = ""
+    prompt = _decode_argument(arguments.prompt or "").strip()
+    stdin_text = ""
     if "-" not in arguments.images and stdin is not None and not stdin.closed and not stdin.isatty():
         data = read_input(stdin.buffer, MAX_STDIN + 1)
         if len(data) > MAX_STDIN:
@@ -87,15 +87,15 @@ def read_prompt(arguments: PrintArguments, stdin: TextIO | None) -> str:
                 hint="Put it into a file and name the file in the prompt.",
                 code="stdin_too_large",
             )
-        piped = data.decode("utf-8", "replace")
+        stdin_text = data.decode("utf-8", "replace")
         try:
             data.decode("utf-8")
         except UnicodeDecodeError as problem:
-            told = f"(byte {problem.start}): what could not be read became {REPLACEMENT}."
-            sys.stderr.write(f"! standard input is not UTF-8 {told}\n")
-    if not piped.strip():
-        return said
-    return f"{said}\n\n<stdin>\n{piped.rstrip()}\n</stdin>" if said else piped.strip()
+            explanation = f"(byte {problem.start}): what could not be read became {REPLACEMENT}."
+            sys.stderr.write(f"! standard input is not UTF-8 {explanation}\n")
+    if not stdin_text.strip():
+        return prompt
+    return f"{prompt}\n\n<stdin>\n{stdin_text.rstrip()}\n</stdin>" if prompt else stdin_text.strip()
 
 
 def _decode_argument(text: str) -> str:
@@ -147,15 +147,15 @@ class _PrintRun:
     async def _run(self) -> int:
         if not self._prompt:
             return self._print_refusal(cmd.Reject(code="empty_text", message="the prompt is empty."))
-        opened = await self._open()
-        if isinstance(opened, cmd.Reject):
-            return self._print_refusal(opened)
-        self._session, self._opened = opened.session, opened.seq
-        self._printed = opened.seq - self._is_resumed  # `session.resumed` says what was mended
+        reply = await self._open()
+        if isinstance(reply, cmd.Reject):
+            return self._print_refusal(reply)
+        self._session, self._opened = reply.session, reply.seq
+        self._printed = reply.seq - self._is_resumed  # `session.resumed` says what was mended
         view = SessionView(self._engine, self._session, self._take_in)
         try:
-            refused = await self._prepare(view)
-            return self._print_refusal(refused) if refused is not None else await self._finish(view)
+            rejection = await self._prepare(view)
+            return self._print_refusal(rejection) if rejection is not None else await self._finish(view)
         finally:
             await view.close()
             await self._tasks.cancel()
@@ -167,8 +167,8 @@ class _PrintRun:
             if isinstance(reply, cmd.Reject):
                 return reply
         await view.settle()
-        if (refused := await self._attach(view)) is not None:
-            return refused
+        if (rejection := await self._attach(view)) is not None:
+            return rejection
         loop = asyncio.get_running_loop()
         for number in STOP_SIGNALS:
             loop.add_signal_handler(number, self._interrupt)
@@ -205,12 +205,12 @@ class _PrintRun:
     async def _attach(self, view: SessionView) -> cmd.Reject | None:
         """Attach what `--image` names. Returns the rejection; None = all of it was attached."""
         adds = list[cmd.AttachmentAdd]()
-        for each in self._arguments.images:
-            if each == "-":
+        for image in self._arguments.images:
+            if image == "-":
                 data = await asyncio.to_thread(read_input, sys.stdin.buffer, cmd.MAX_ATTACHMENT_BYTES + 1)
                 adds.append(cmd.AttachmentAdd(session=self._session, data=data, name="standard input"))
             else:
-                adds.append(cmd.AttachmentAdd(session=self._session, path=_to_absolute(each)))
+                adds.append(cmd.AttachmentAdd(session=self._session, path=_to_absolute(image)))
         self._attached = AttachedLabels(self._submit, view.settle)
         try:
             self._labels = await self._attached.attach(adds)
@@ -231,10 +231,14 @@ class _PrintRun:
     def _list_changes(self) -> list[cmd.AnyCommand]:
         if not self._is_resumed:
             return []
-        said, session = self._arguments, self._session
-        found: list[cmd.AnyCommand] = [cmd.ModeSet(session=session, mode=said.mode)] if said.mode is not None else []
-        found += [cmd.ModelSet(session=session, model=said.model)] if said.model is not None else []
-        return found + ([cmd.EffortSet(session=session, effort=said.effort)] if said.effort is not None else [])
+        arguments, session = self._arguments, self._session
+        commands: list[cmd.AnyCommand] = (
+            [cmd.ModeSet(session=session, mode=arguments.mode)] if arguments.mode is not None else []
+        )
+        commands += [cmd.ModelSet(session=session, model=arguments.model)] if arguments.model is not None else []
+        return commands + (
+            [cmd.EffortSet(session=session, effort=arguments.effort)] if arguments.effort is not None else []
+        )
 
     def _interrupt(self) -> None:
         """Interrupt the turn at the first Ctrl+C (or SIGTERM, SIGHUP); the third one does not wait for it."""
@@ -266,9 +270,9 @@ class _PrintRun:
 
     async def _count_down(self, seconds: float) -> None:
         end = monotonic() + seconds
-        while (left := end - monotonic()) > 0:
-            self._printer.count_down(ceil(left))
-            await pause(min(left, 1.0))
+        while (remaining_time := end - monotonic()) > 0:
+            self._printer.count_down(ceil(remaining_time))
+            await pause(min(remaining_time, 1.0))
 
     def _stop_count_down(self) -> None:
         if self._counting is not None:
@@ -278,13 +282,13 @@ class _PrintRun:
     async def _finish(self, view: SessionView) -> int:
         state, turn = view.state, view.state.turns[-1]
         has_failed = turn.reason != "done" or (self._answer is not None and not self._answer.text)
-        accepted = () if has_failed else await self._accept(view)
-        response = build_response(turn, state, accepted=accepted)
+        accepted_paths = () if has_failed else await self._accept(view)
+        response = build_response(turn, state, accepted_changes=accepted_paths)
         if self._answer is not None:
             response = merge_responses([*self._parts, response], self._answer)
-        if not accepted:
+        if not accepted_paths:
             await view.settle()  # what is found out at the end of a turn
-        loss = next((each for each in self._errors if each.code == STATE_LOST), None)
+        loss = next((error for error in self._errors if error.code == STATE_LOST), None)
         self._printer.end(response)
         if state.is_private:
             await self._keep_pending(state)
@@ -295,10 +299,10 @@ class _PrintRun:
             return ExitCode.FAILED
         if has_failed:
             return ENDS.get(turn.reason, ExitCode.FAILED)
-        left = _has_left(state, self._arguments.accept)
+        has_leftovers = _has_left(state, self._arguments.accept)
         # A mode that keeps nothing withholds commands from the model, which is no refusal of this one.
         is_denied = self._has_denied_command and Mode(state.mode).rules.keeps_effects
-        return ExitCode.REFUSED if self._is_refused or is_denied or left else ExitCode.DONE
+        return ExitCode.REFUSED if self._is_refused or is_denied or has_leftovers else ExitCode.DONE
 
     async def _accept(self, view: SessionView) -> tuple[str, ...]:
         """Accept what `--accept` names. Returns the paths that were written."""
@@ -307,50 +311,50 @@ class _PrintRun:
         self._printed = sys.maxsize  # the turn is over: what it still had to tidy is not printed
         await view.settle()
         self._printed = view.state.seq
-        since = len(self._errors)
-        accepted = await _accept_edits(self._engine, view, self._arguments.accept)
-        self._report_left(view.state, self._errors[since:])
-        return accepted
+        start = len(self._errors)
+        accepted_paths = await _accept_edits(self._engine, view, self._arguments.accept)
+        self._report_left(view.state, self._errors[start:])
+        return accepted_paths
 
     def _report_left(self, state: SessionState, events: Sequence[ev.AnyEvent]) -> None:
         """Name what `--accept` was to write and did not, each with its reason. `events`: what went wrong."""
         errors = collect_errors(events)
-        wanted = self._arguments.accept
+        patterns = self._arguments.accept
         for change in list_changes(state.changes):
-            if ACCEPT_ALL in wanted or _is_wanted(change, wanted):
-                left = format_left(format_change_path(change), explain_left(change, errors, "accept"))
-                sys.stderr.write(f"! {to_one_line(left)}\n")
+            if ACCEPT_ALL in patterns or _is_wanted(change, patterns):
+                line = format_left(format_change_path(change), explain_left(change, errors, "accept"))
+                sys.stderr.write(f"! {to_one_line(line)}\n")
 
     async def _keep_pending(self, state: SessionState) -> None:
         """Keep what waits for a review without the conversation: it is work that nobody could be asked about."""
-        said = "! Private: nothing of the conversation is kept."
+        message = "! Private: nothing of the conversation is kept."
         if state.changes:
             reply = await self._engine.submit(cmd.PendingKeep(session=self._session))
-            what = "What waits for your review is, without the conversation: agent-tui review"
-            said += f" {reply.message if isinstance(reply, cmd.Reject) else what}"
-        sys.stderr.write(f"{said}\n")
+            notice = "What waits for your review is, without the conversation: agent-tui review"
+            message += f" {reply.message if isinstance(reply, cmd.Reject) else notice}"
+        sys.stderr.write(f"{message}\n")
 
     def _print_refusal(self, reply: cmd.Reject) -> int:
         model, mode = self._arguments.model or "", self._arguments.mode or "agent"
-        self._printer.end(build_refusal(reply, model=model, mode=mode, at=now_ms()))
+        self._printer.end(build_refusal(reply, model=model, mode=mode, timestamp=now_ms()))
         return ExitCode.USAGE if reply.code == "mention_unknown" else ExitCode.FAILED
 
 
 def _lacks_key(turn: TurnState) -> bool:
     """True if a turn ended for want of a key, before anything was sent."""
-    said = turn.list_finished_documents()
-    return bool(said) and all(
-        isinstance(each, ErrorDocument) and each.metadata.error_code == "KEY_MISSING" for each in said
+    documents = turn.list_finished_documents()
+    return bool(documents) and all(
+        isinstance(document, ErrorDocument) and document.metadata.error_code == "KEY_MISSING" for document in documents
     )
 
 
-async def _accept_edits(client: Engine, view: SessionView, wanted: Sequence[str]) -> tuple[str, ...]:
+async def _accept_edits(client: Engine, view: SessionView, patterns: Sequence[str]) -> tuple[str, ...]:
     """Accept what is wanted. Returns the paths that were written, of a rename the new one."""
     state = view.state
     before = {change.path for change in list_changes(state.changes)}  # a rename is its new path
-    if ACCEPT_VERIFIED in wanted and ACCEPT_ALL not in wanted and state.changes:
+    if ACCEPT_VERIFIED in patterns and ACCEPT_ALL not in patterns and state.changes:
         await _accept_verified(client, view)
-    for verdict in _list_acceptances(state, wanted):
+    for verdict in _list_acceptances(state, patterns):
         await client.submit(verdict)
         await view.settle()  # what goes wrong is an event
     return tuple(sorted(before - set(state.changes)))
@@ -366,26 +370,28 @@ async def _accept_verified(client: Engine, view: SessionView) -> None:
         await view.settle()
 
 
-def _list_acceptances(state: SessionState, wanted: Sequence[str]) -> list[cmd.HunkResolve]:
+def _list_acceptances(state: SessionState, patterns: Sequence[str]) -> list[cmd.HunkResolve]:
     """List the verdicts to give. What is protected is in none of them: it is never accepted unasked."""
     session = state.session_id
-    if ACCEPT_ALL in wanted:
+    if ACCEPT_ALL in patterns:
         return [cmd.HunkResolve(session=session, path="", verdict="accept")] if state.changes else []
-    chosen = [each for each in list_changes(state.changes) if _is_wanted(each, wanted) and not each.protected]
-    return [cmd.HunkResolve(session=session, path=each.path, verdict="accept") for each in chosen]
+    changes = [
+        change for change in list_changes(state.changes) if _is_wanted(change, patterns) and not change.protected
+    ]
+    return [cmd.HunkResolve(session=session, path=change.path, verdict="accept") for change in changes]
 
 
-def _is_wanted(change: Change, wanted: Sequence[str]) -> bool:
+def _is_wanted(change: Change, patterns: Sequence[str]) -> bool:
     """True if a change is among those that are accepted by their names."""
-    return any(_matches(path, each) for path in (change.path, change.renamed_from) if path for each in wanted)
+    return any(_matches(path, pattern) for path in (change.path, change.renamed_from) if path for pattern in patterns)
 
 
-def _has_left(state: SessionState, wanted: Sequence[str]) -> bool:
+def _has_left(state: SessionState, patterns: Sequence[str]) -> bool:
     """True if something waits that was to be accepted; with `verified`, if anything waits."""
-    if {ACCEPT_ALL, ACCEPT_VERIFIED} & set(wanted):
-        return bool(state.changes) or any(each.needs_verdict for each in state.review.bulks)
-    named = any(_is_wanted(each, wanted) for each in state.changes.values())
-    return named or any(_matches(each.root, pattern) for each in state.review.bulks for pattern in wanted)
+    if {ACCEPT_ALL, ACCEPT_VERIFIED} & set(patterns):
+        return bool(state.changes) or any(bulk.needs_verdict for bulk in state.review.bulks)
+    has_match = any(_is_wanted(change, patterns) for change in state.changes.values())
+    return has_match or any(_matches(bulk.root, pattern) for bulk in state.review.bulks for pattern in patterns)
 
 
 def _matches(path: str, pattern: str) -> bool:

@@ -84,10 +84,10 @@ class JsonAnswer(Struct, eq=False):
 
         validator = validator_for(self.schema, default=Draft202012Validator)(self.schema)
         try:
-            found = best_match(validator.iter_errors(value))
+            error = best_match(validator.iter_errors(value))
         except Exception as problem:  # of the library: a reference that leads nowhere, a pattern that is none
             return f"the schema can't be followed: {_shorten(str(problem))}."
-        return "" if found is None else f"at {found.json_path}: {_shorten(found.message)}."
+        return "" if error is None else f"at {error.json_path}: {_shorten(error.message)}."
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -100,31 +100,33 @@ def _shorten(text: str) -> str:
 
 def _list_candidates(documents: list[d.AnyDocument]) -> list[str]:
     """Return what may be the value: all of the last words, or the one block of code among them."""
-    said: list[d.AnyDocument] = []
-    for each in reversed(documents):
-        if isinstance(each, d.ReasoningDocument):
+    last_documents: list[d.AnyDocument] = []
+    for document in reversed(documents):
+        if isinstance(document, d.ReasoningDocument):
             continue
-        if not isinstance(each, d.TextDocument | d.CodeBlockDocument):
+        if not isinstance(document, d.TextDocument | d.CodeBlockDocument):
             break
-        said.insert(0, each)
-    blocks = [each.content or "" for each in said if isinstance(each, d.CodeBlockDocument)]
-    return ["\n".join(each.content or "" for each in said), *(blocks if len(blocks) == 1 else ())]
+        last_documents.insert(0, document)
+    blocks = [document.content or "" for document in last_documents if isinstance(document, d.CodeBlockDocument)]
+    return ["\n".join(document.content or "" for document in last_documents), *(blocks if len(blocks) == 1 else ())]
 
 
 def merge_responses(parts: list[Response], answer: JsonAnswer) -> Response:
     """Return the turns of one run as one response: all their documents, what they used together, and the answer."""
     last = parts[-1]
-    shown = [each for part in parts for each in part.documents]
-    numbered = tuple(replace(each, id=f"doc_{at:03}", sequence=at) for at, each in enumerate(shown, 1))
+    documents = [document for part in parts for document in part.documents]
+    numbered_documents = tuple(
+        replace(document, id=f"doc_{number:03}", sequence=number) for number, document in enumerate(documents, 1)
+    )
     names = (name for name in ResponseUsage.__struct_fields__ if name != "cost")
-    counts = {name: sum(getattr(each.usage, name) for each in parts) for name in names}
-    costs = [each.usage.cost for each in parts]
-    cost = None if None in costs else sum(each for each in costs if each is not None)
-    told = {
-        name: sum(getattr(each.metadata, name) for each in parts)
+    counts = {name: sum(getattr(response.usage, name) for response in parts) for name in names}
+    costs = [response.usage.cost for response in parts]
+    cost = None if None in costs else sum(amount for amount in costs if amount is not None)
+    totals = {
+        name: sum(getattr(response.metadata, name) for response in parts)
         for name in ("duration_ms", "tool_call_count", "turn_count")
     }
-    metadata = replace(last.metadata, structured_output=answer.value, **told)
+    metadata = replace(last.metadata, structured_output=answer.value, **totals)
     if not answer.text and metadata.stop_reason == "done":
         metadata = replace(metadata, stop_reason="failed", stop_message=NOT_VALID.format(answer.problem))
     status = last.status if answer.text else "error"
@@ -132,7 +134,7 @@ def merge_responses(parts: list[Response], answer: JsonAnswer) -> Response:
         last,
         created=parts[0].created,
         status=status,
-        documents=numbered,
+        documents=numbered_documents,
         usage=ResponseUsage(**counts, cost=cost),
         metadata=metadata,
     )

@@ -154,54 +154,54 @@ def parse_tool_names(text: str) -> tuple[str, ...]:
     """Return the own names of tools; those of other agents are understood (`Read,Bash`)."""
     from core.tools.toolset import Toolset
 
-    tools, names = Toolset(), [each.strip() for each in text.split(",") if each.strip()]
+    tools, names = Toolset(), [part.strip() for part in text.split(",") if part.strip()]
     if not names:
         raise argparse.ArgumentTypeError("no tool is named")
-    found = {tools.resolve_name(each): each for each in names}
-    if unknown := tools.explain_unknown(found):
+    resolved_names = {tools.resolve_name(name): name for name in names}
+    if unknown := tools.explain_unknown(resolved_names):
         raise argparse.ArgumentTypeError(unknown[0])
-    return tuple(found)
+    return tuple(resolved_names)
 
 
-def combine_tools(said: argparse.Namespace) -> Mapping[str, ToolSettings]:
+def combine_tools(args: argparse.Namespace) -> Mapping[str, ToolSettings]:
     """Return what tools may do: `--tools`, and of those that `--allowed-tools` leaves out nothing."""
     from msgspec.structs import replace
 
     from core.protocol.tools import OTHER_TOOLS, ToolSettings
 
-    given: dict[str, ToolSettings] = said.tools or {}
-    if said.allowed_tools is None:
-        return given
-    kept = {name: given.get(name, ToolSettings()) for name in said.allowed_tools}
-    others = {name: replace(each, enabled=False) for name, each in given.items() if name not in kept}
-    return {OTHER_TOOLS: ToolSettings(enabled=False), **others, **kept}
+    tools: dict[str, ToolSettings] = args.tools or {}
+    if args.allowed_tools is None:
+        return tools
+    allowed_tools = {name: tools.get(name, ToolSettings()) for name in args.allowed_tools}
+    others = {name: replace(settings, enabled=False) for name, settings in tools.items() if name not in allowed_tools}
+    return {OTHER_TOOLS: ToolSettings(enabled=False), **others, **allowed_tools}
 
 
-def check_print_options(said: argparse.Namespace, parser: Parser) -> None:
+def check_print_options(args: argparse.Namespace, parser: Parser) -> None:
     """Leave with what is wrong if options of `-p` contradict each other."""
-    accept = said.accept or []
+    accept = args.accept or []
     if len(accept) > 1 and {"none", "all"} & set(accept):
         parser.error("--accept none and --accept all stand alone")
-    if said.best and set(accept) - {"none"}:
+    if args.best and set(accept) - {"none"}:
         parser.error(f"--best leaves the choice to you: leave out --accept {accept[0]}")
-    if said.best and (said.tools is not None or said.allowed_tools is not None):
-        name = "--tools" if said.tools is not None else "--allowed-tools"
+    if args.best and (args.tools is not None or args.allowed_tools is not None):
+        name = "--tools" if args.tools is not None else "--allowed-tools"
         parser.error(f"{name} does not go with --best: write [tools.NAME] into the configuration")
-    if said.best and said.json_schema is not None:
+    if args.best and args.json_schema is not None:
         parser.error("--json-schema does not go with --best: nothing is answered until you take one")
-    if said.append_system_prompt is not None and (said.continue_last or said.resume):
+    if args.append_system_prompt is not None and (args.continue_last or args.resume):
         parser.error("--append-system-prompt is for a new session: the system prompt of another is fixed")
 
 
-def collect_print_values(said: argparse.Namespace) -> dict[str, Any]:
+def collect_print_values(args: argparse.Namespace) -> dict[str, Any]:
     """Return the fields of `PrintArguments` that these options give."""
     return {
-        "prompt": said.prompt or None,
-        "output_format": said.output_format or "text",
-        "accept": tuple(each for each in said.accept or () if each != "none"),
-        "images": tuple(said.image or ()),
-        "best": said.best or (),
-        "tools": combine_tools(said),
-        "json_schema": said.json_schema,
-        "add_dirs": tuple(said.add_dir or ()),
+        "prompt": args.prompt or None,
+        "output_format": args.output_format or "text",
+        "accept": tuple(choice for choice in args.accept or () if choice != "none"),
+        "images": tuple(args.image or ()),
+        "best": args.best or (),
+        "tools": combine_tools(args),
+        "json_schema": args.json_schema,
+        "add_dirs": tuple(args.add_dir or ()),
     }

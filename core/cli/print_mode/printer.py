@@ -44,10 +44,10 @@ def plain(text: str) -> str:
     return _UNSAFE.sub(lambda sign: expose_text(sign[0]), text.replace("\r\n", "\n"))
 
 
-def format_questions(asked: d.ClarificationMetadata) -> list[str]:
+def format_questions(clarification: d.ClarificationMetadata) -> list[str]:
     """Return the lines of what the model asked, with the answers there were to choose from, and what was answered."""
-    answers, lines = {answer.question: answer for answer in asked.answers}, list[str]()
-    for question in asked.questions:
+    answers, lines = {answer.question: answer for answer in clarification.answers}, list[str]()
+    for question in clarification.questions:
         lines.append(f"? {_join_lines(question.text)}")
         answer = answers.get(question.id)
         for option in question.options:
@@ -59,7 +59,7 @@ def format_questions(asked: d.ClarificationMetadata) -> list[str]:
 
 def _join_lines(text: str) -> str:
     """Return what is chosen by as one line in which all of it is seen."""
-    return " ".join(line for each in text.split("\n") if (line := expose_text(each).strip()))
+    return " ".join(line for part in text.split("\n") if (line := expose_text(part).strip()))
 
 
 def review_notice(response: Response) -> list[str]:
@@ -68,21 +68,23 @@ def review_notice(response: Response) -> list[str]:
     lines = []
     if waiting:
         count = len(waiting)
-        moved = sum(bool(each.renamed_from) for each in waiting)
-        renamed = f" ({moved} renamed)" if moved else ""
-        lines.append(f"{count} {'file waits' if count == 1 else 'files wait'} for your review{renamed}: agent-tui -c")
+        rename_count = sum(bool(change.renamed_from) for change in waiting)
+        rename_note = f" ({rename_count} renamed)" if rename_count else ""
+        lines.append(
+            f"{count} {'file waits' if count == 1 else 'files wait'} for your review{rename_note}: agent-tui -c"
+        )
     groups = group_renames(waiting)
-    grouped = {path for each in groups for path in each.files}
-    lines += [f"  {format_rename(each)}" for each in groups]
-    lines += [f"  {_waiting(each)}" for each in waiting if each.path not in grouped]
+    grouped_paths = {path for group in groups for path in group.files}
+    lines += [f"  {format_rename(group)}" for group in groups]
+    lines += [f"  {_waiting(change)}" for change in waiting if change.path not in grouped_paths]
     if bulks:
         lines.append("Decided on as a whole, by name: agent-tui review --accept NAME")
-    return [*lines, *(f"  {_whole(each)}" for each in bulks)]
+    return [*lines, *(f"  {_whole(bulk)}" for bulk in bulks)]
 
 
-def format_rename(moved: RenamedDirectory) -> str:
+def format_rename(rename: RenamedDirectory) -> str:
     """`src/old/ -> src/new/ (100 files renamed)`."""
-    return f"{display_name(moved.old)}/ -> {display_name(moved.new)}/ ({len(moved.files):,} files renamed)"
+    return f"{display_name(rename.old)}/ -> {display_name(rename.new)}/ ({len(rename.files):,} files renamed)"
 
 
 def _waiting(change: PendingChange) -> str:
@@ -93,17 +95,17 @@ def _waiting(change: PendingChange) -> str:
 
 
 def _whole(bulk: PendingBulk) -> str:
-    gone = f", {bulk.deleted:,} deleted" if bulk.deleted else ""
-    what = "git state" if bulk.kind == "git" else "too large to be shown by its lines"
+    deletions = f", {bulk.deleted:,} deleted" if bulk.deleted else ""
+    description = "git state" if bulk.kind == "git" else "too large to be shown by its lines"
     files = f"{bulk.files:,} {'file' if bulk.files == 1 else 'files'}"
-    size = f"{files}, {bulk.bytes / 1e6:.1f} MB{gone}"
-    return f"{display_name(bulk.root)} ({what}: {size}){_why(protected=False, conflict=bulk.conflict)}"
+    size = f"{files}, {bulk.bytes / 1e6:.1f} MB{deletions}"
+    return f"{display_name(bulk.root)} ({description}: {size}){_why(is_protected=False, conflict=bulk.conflict)}"
 
 
-def _why(protected: bool, conflict: str) -> str:
+def _why(is_protected: bool, conflict: str) -> str:
     if conflict:
         return f": {to_one_line(conflict)}"
-    return ": protected, never accepted in bulk" if protected else ""
+    return ": protected, never accepted in bulk" if is_protected else ""
 
 
 class TextPrinter:
@@ -148,15 +150,15 @@ class TextPrinter:
             case ev.DocumentFinished(document=document):
                 self._finish(document)
             case ev.StepRetried(void_documents=void) as retried:
-                self._held = [each for each in self._held if each[0] not in void]
+                self._held = [entry for entry in self._held if entry[0] not in void]
                 self._retry(retried)
             case ev.StepFinished():
                 self._release()
             case ev.ToolRequested(tool=tool, summary=summary) if self._tty:
                 self._note(f"· {tool} {summary}".rstrip())
             case ev.RulesLoaded(rules=rules):
-                told = (f"! {display_name(rule.path)}: {rule.note}" for rule in rules if rule.note)
-                self._note(*(line for line in told if line.removeprefix("! ") not in self._noted))
+                notes = (f"! {display_name(rule.path)}: {rule.note}" for rule in rules if rule.note)
+                self._note(*(line for line in notes if line.removeprefix("! ") not in self._noted))
             case other:
                 self._note(_describe_event(other))
 
@@ -166,11 +168,11 @@ class TextPrinter:
         if f"{event.step} {event.message}" in self._noted:
             line = f"  {line.removeprefix(f'! {event.message} ')}"
         self._noted.add(f"{event.step} {event.message}")
-        again = line.startswith("  ")
-        if again and self._over and self._tty:
+        is_repeat = line.startswith("  ")
+        if is_repeat and self._over and self._tty:
             self._err.write("\x1b[A\r\x1b[K")
         self._note(line)
-        self._over = again
+        self._over = is_repeat
 
     def _say(self, document: str, text: str) -> None:
         """More of a document; its first words stand apart from what was said before."""
@@ -253,18 +255,20 @@ class TextPrinter:
 
 def _describe_check(check: ResponseCheck) -> str:
     """Describe a check as the receipt does: what ran, and how it ended."""
-    told = check.told or ("passed" if check.exit_code == 0 else f"exit code {check.exit_code}")
-    return f"checked: {to_one_line(check.command)} · {told}"
+    outcome = check.told or ("passed" if check.exit_code == 0 else f"exit code {check.exit_code}")
+    return f"checked: {to_one_line(check.command)} · {outcome}"
 
 
 def _describe_findings(findings: Sequence[ResponseFinding] | None) -> list[str]:
     """Describe what a code review has found, and which of the places are not certain."""
     if findings is None:
         return []
-    doubts = [f"  {display_name(each.path)}:{each.start_line}: {each.doubt}" for each in findings if each.doubt]
-    counts = [(sum(each.severity == word for each in findings), word) for word in SEVERITIES]
-    told = ", ".join(f"{number} {word}" for number, word in counts if number)
-    return [f"{count('finding', len(findings))}{f': {told}' if told else ''}", *doubts]
+    doubts = [
+        f"  {display_name(finding.path)}:{finding.start_line}: {finding.doubt}" for finding in findings if finding.doubt
+    ]
+    counts = [(sum(finding.severity == word for finding in findings), word) for word in SEVERITIES]
+    breakdown = ", ".join(f"{number} {word}" for number, word in counts if number)
+    return [f"{count('finding', len(findings))}{f': {breakdown}' if breakdown else ''}", *doubts]
 
 
 def _describe_event(event: ev.AnyEvent) -> str:

@@ -21,22 +21,22 @@ _COVER: Final = b"*"
 def hide_arguments(*texts: str) -> bool:
     """Write over each argument of this process that is one of these texts, or an option with it. Return True if none is
     shown any more; False where the system has no such memory, or keeps it."""
-    wanted = [os.fsencode(text) for text in texts if text]
-    if not wanted:
+    encoded_texts = [os.fsencode(text) for text in texts if text]
+    if not encoded_texts:
         return True
-    place = _find_memory()
-    if place is None:
+    region = _find_memory()
+    if region is None:
         return False
-    begin, size = place
-    covered = bytearray(ctypes.string_at(begin, size))
-    at = 0
-    for argument in bytes(covered).split(b"\0"):
-        for text in wanted:
+    begin, size = region
+    buffer = bytearray(ctypes.string_at(begin, size))
+    offset = 0
+    for argument in bytes(buffer).split(b"\0"):
+        for text in encoded_texts:
             if argument == text or (argument.startswith(b"-") and argument.endswith(text)):
-                end = at + len(argument)
-                covered[end - len(text) : end] = _COVER * len(text)
-        at += len(argument) + 1
-    ctypes.memmove(begin, bytes(covered), size)
+                end = offset + len(argument)
+                buffer[end - len(text) : end] = _COVER * len(text)
+        offset += len(argument) + 1
+    ctypes.memmove(begin, bytes(buffer), size)
     return True
 
 

@@ -73,9 +73,9 @@ def parse(argv: Sequence[str]) -> AcpArguments:
     parser.add_argument("--max-tokens", type=parse_count, metavar="N", help="end a turn after N tokens")
     parser.add_argument("--trust", action="store_true", help="hear the rules and configuration of all projects")
     parser.add_argument("--setup", action="store_true", help="choose a provider and save a key, then leave")
-    said = vars(parser.parse_args(argv))
-    known = {each.name for each in fields(AcpArguments)}
-    return AcpArguments(directory=Path.cwd(), **{name: value for name, value in said.items() if name in known})
+    values = vars(parser.parse_args(argv))
+    field_names = {field.name for field in fields(AcpArguments)}
+    return AcpArguments(directory=Path.cwd(), **{name: value for name, value in values.items() if name in field_names})
 
 
 def run(arguments: AcpArguments) -> int:
@@ -107,12 +107,14 @@ async def _set_up() -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise ConfigError("the set-up asks in a terminal.", hint="Start agent-tui acp --setup in one.")
     providers = await list_providers()
-    for number, each in enumerate(providers, 1):
-        sys.stdout.write(f"{number:>3}  {each.label}{f' (has {each.key})' if each.key else ''}\n")
-    chosen = await asyncio.to_thread(input, "Provider: ")
-    if not (chosen.isdecimal() and 0 < int(chosen) <= len(providers)):
-        raise ConfigError(f"{chosen!r} is none of them.", hint="Start again, and give a number of the list.")
-    provider = providers[int(chosen) - 1]
+    for number, provider_status in enumerate(providers, 1):
+        sys.stdout.write(
+            f"{number:>3}  {provider_status.label}{f' (has {provider_status.key})' if provider_status.key else ''}\n"
+        )
+    choice = await asyncio.to_thread(input, "Provider: ")
+    if not (choice.isdecimal() and 0 < int(choice) <= len(providers)):
+        raise ConfigError(f"{choice!r} is none of them.", hint="Start again, and give a number of the list.")
+    provider = providers[int(choice) - 1]
     key = await asyncio.to_thread(getpass, f"Key for {provider.label} (empty: keep it as it is): ")
     model = (await asyncio.to_thread(input, f"Model ({provider.id}/NAME; empty: as it is): ")).strip()
     name = model if model.startswith(f"{provider.id}/") or not model else f"{provider.id}/{model}"

@@ -96,37 +96,39 @@ def build_command_line() -> argparse.ArgumentParser:
 def parse(argv: Sequence[str]) -> AgentsArguments:
     """Check the words behind `agent-tui agents`. Raises SystemExit."""
     parser = build_command_line()
-    said = parser.parse_intermixed_args(argv)
-    words: list[str] = said.words
-    least, most = WORDS.get(said.verb, (1, 1))
-    if not least <= len(words) <= most:
-        parser.error(f"{said.verb} takes {least if least == most else f'{least} or {most}'} words, got {len(words)}")
-    takes_directory = said.verb in {"start", "pull"}
+    args = parser.parse_intermixed_args(argv)
+    words: list[str] = args.words
+    minimum, maximum = WORDS.get(args.verb, (1, 1))
+    if not minimum <= len(words) <= maximum:
+        parser.error(
+            f"{args.verb} takes {minimum if minimum == maximum else f'{minimum} or {maximum}'} words, got {len(words)}"
+        )
+    takes_directory = args.verb in {"start", "pull"}
     directory = parse_directory(words[1:] if takes_directory else [], parser)  # type: ignore[arg-type]
     request = None
-    if said.verb == "start":
-        limits = AgentLimits(max_steps=said.max_steps, max_cost=said.max_cost, max_tokens=said.max_tokens)
+    if args.verb == "start":
+        limits = AgentLimits(max_steps=args.max_steps, max_cost=args.max_cost, max_tokens=args.max_tokens)
         request = AgentRequest(
             task_description=words[0],
-            workspace_path="" if said.repo else str(directory),
-            repository_url=said.repo,
-            branch=said.branch,
-            model=said.model,
-            mode=said.mode,
+            workspace_path="" if args.repo else str(directory),
+            repository_url=args.repo,
+            branch=args.branch,
+            model=args.model,
+            mode=args.mode,
             limits=limits,
         )
     return AgentsArguments(
         directory=directory,
-        verb=said.verb,
-        name=words[0] if words and said.verb != "start" else "",
-        text=words[1] if said.verb in {"message", "push"} else "",
+        verb=args.verb,
+        name=words[0] if words and args.verb != "start" else "",
+        text=words[1] if args.verb in {"message", "push"} else "",
         request=request,
-        database=said.database,
-        as_json=said.json,
-        follows=said.follow,
-        concurrency=said.concurrency,
-        until_idle=said.until_idle,
-        lease=said.lease,
+        database=args.database,
+        as_json=args.json,
+        follows=args.follow,
+        concurrency=args.concurrency,
+        until_idle=args.until_idle,
+        lease=args.lease,
     )
 
 
@@ -194,14 +196,16 @@ async def _start(arguments: AgentsArguments, store: AgentStore) -> int:
 
 
 async def _list(arguments: AgentsArguments, store: AgentStore) -> int:
-    found = await store.list_agents()
+    agents = await store.list_agents()
     if arguments.as_json:
-        write_json(msgspec.json.encode(found))
+        write_json(msgspec.json.encode(agents))
         return ExitCode.DONE
-    if not found:
+    if not agents:
         sys.stdout.write('No background agents. Start one: agent-tui agents start "TASK"\n')
         return ExitCode.DONE
-    rows = [(each.id, each.state, _format_age(each), str(each.pending), to_one_line(each.title)) for each in found]
+    rows = [
+        (agent.id, agent.state, _format_age(agent), str(agent.pending), to_one_line(agent.title)) for agent in agents
+    ]
     heads = ("ID", "STATE", "AGE", "PENDING", "TASK")
     widths = [max(len(row[column]) for row in (heads, *rows)) for column in range(4)]
     for row in (heads, *rows):
@@ -226,14 +230,14 @@ async def _show(arguments: AgentsArguments, store: AgentStore) -> int:
     last = agent
     async with aclosing(store.watch()) as news:  # type: ignore[type-var]
         async for _ in news:
-            found = await store.find(agent.id)
-            if found is None:
+            current_agent = await store.find(agent.id)
+            if current_agent is None:
                 return ExitCode.DONE
-            if found != last:
-                _print(found, as_json=arguments.as_json)
-            last = found
-            if found.state in ENDED:
-                return ExitCode.DONE if found.state == "done" else ExitCode.FAILED
+            if current_agent != last:
+                _print(current_agent, as_json=arguments.as_json)
+            last = current_agent
+            if current_agent.state in ENDED:
+                return ExitCode.DONE if current_agent.state == "done" else ExitCode.FAILED
     return ExitCode.DONE
 
 

@@ -53,22 +53,22 @@ def parse(argv: Sequence[str]) -> AttachArguments:
     parser.add_argument("session", nargs="?", type=parse_session_id, metavar="SESSION", help="its id")
     parser.add_argument("--list", action="store_true", help="list the running sessions of all projects")
     parser.add_argument("--dir", metavar="DIR", help="the project (default: the current directory)")
-    said = parser.parse_args(argv)
-    if said.list and said.session:
+    args = parser.parse_args(argv)
+    if args.list and args.session:
         parser.error("--list takes no session")
-    directory = parse_directory([said.dir] if said.dir is not None else [], parser)
-    return AttachArguments(directory=directory, session=said.session or "", list_only=said.list)
+    directory = parse_directory([args.dir] if args.dir is not None else [], parser)
+    return AttachArguments(directory=directory, session=args.session or "", list_only=args.list)
 
 
 def list_running() -> list[RunningSession]:
     """Return the sessions that can be attached to, newest first."""
-    found = []
+    running_sessions = []
     for session in list_reachable():
         if (workspace := find_workspace(session)) is None:
             continue  # of another state directory
         infos = list_sessions(SessionStore(workspace), limit=sys.maxsize)
-        found += [RunningSession(info, workspace) for info in infos if info.id == session]
-    return found
+        running_sessions += [RunningSession(info, workspace) for info in infos if info.id == session]
+    return running_sessions
 
 
 def choose_running(arguments: AttachArguments) -> tuple[str, Path] | None:
@@ -80,23 +80,23 @@ def choose_running(arguments: AttachArguments) -> tuple[str, Path] | None:
             hint = "`agent-tui attach --list` lists those that run, `agent-tui sessions` all of a project."
             raise StateError(f"there is no session {session!r}, or its project is gone.", hint=hint)
         return session, workspace
-    here = _list_here(arguments.directory)
-    return (here[0].info.id, here[0].workspace) if len(here) == 1 else None
+    running_sessions = _list_here(arguments.directory)
+    return (running_sessions[0].info.id, running_sessions[0].workspace) if len(running_sessions) == 1 else None
 
 
 def _list_here(directory: Path) -> list[RunningSession]:
-    return [each for each in list_running() if each.workspace == directory]
+    return [session for session in list_running() if session.workspace == directory]
 
 
 def run(arguments: AttachArguments) -> int:
     """Print the sessions that can be attached to. Returns the exit code."""
-    found = list_running() if arguments.list_only else _list_here(arguments.directory)
-    if not found:
-        where = "" if arguments.list_only else f" in {display_name(str(arguments.directory))}"
-        sys.stdout.write(f"No session runs{where}. Go on with the last one: agent-tui -c\n")
+    sessions = list_running() if arguments.list_only else _list_here(arguments.directory)
+    if not sessions:
+        location = "" if arguments.list_only else f" in {display_name(str(arguments.directory))}"
+        sys.stdout.write(f"No session runs{location}. Go on with the last one: agent-tui -c\n")
         return ExitCode.DONE if arguments.list_only else ExitCode.FAILED
-    for each in found:
-        title = to_one_line(each.info.title or "Untitled")[:60]
-        sys.stdout.write(f"{each.info.id}  {title}  {display_name(str(each.workspace))}\n")
+    for session in sessions:
+        title = to_one_line(session.info.title or "Untitled")[:60]
+        sys.stdout.write(f"{session.info.id}  {title}  {display_name(str(session.workspace))}\n")
     sys.stdout.write("Show one of them: agent-tui attach SESSION\n")
     return ExitCode.DONE

@@ -51,15 +51,15 @@ class ServeArguments(Arguments):
         """Return where to listen. Raises `ConfigError` if others could listen in."""
         from core.transports.http.server import ServerPlace
 
-        place = ServerPlace(
+        server_place = ServerPlace(
             host=self.host,
             port=self.port,
             socket_path=self.socket_path,
             certificate=self.certificate,
             key=self.key,
         )
-        place.check_reach()
-        return place
+        server_place.check_reach()
+        return server_place
 
 
 def _parse_port(text: str) -> int:
@@ -91,22 +91,22 @@ def parse(argv: Sequence[str]) -> ServeArguments:
     parser.add_argument(
         "--allow-host", action="append", metavar="HOST", help="another name of this server: HOST[:PORT]"
     )
-    said = parser.parse_intermixed_args(argv)
-    if (said.tls_cert is None) != (said.tls_key is None):
+    args = parser.parse_intermixed_args(argv)
+    if (args.tls_cert is None) != (args.tls_key is None):
         parser.error("--tls-cert and --tls-key go together")
-    if said.socket is not None and (said.port is not None or said.tls_cert is not None):
+    if args.socket is not None and (args.port is not None or args.tls_cert is not None):
         parser.error("--socket takes the place of a port, and of TLS")
     return ServeArguments(
-        directory=parse_directory(said.words, parser),
-        host=said.host,
-        port=said.port or 0,
-        socket_path=said.socket,
-        token_file=said.token_file,
-        certificate=said.tls_cert,
-        key=said.tls_key,
-        origins=tuple(said.allow_origin or ()),
-        hosts=tuple(said.allow_host or ()),
-        has_page=said.web,
+        directory=parse_directory(args.words, parser),
+        host=args.host,
+        port=args.port or 0,
+        socket_path=args.socket,
+        token_file=args.token_file,
+        certificate=args.tls_cert,
+        key=args.tls_key,
+        origins=tuple(args.allow_origin or ()),
+        hosts=tuple(args.allow_host or ()),
+        has_page=args.web,
     )
 
 
@@ -121,29 +121,31 @@ def run(arguments: ServeArguments, *, models: ModelAccess | None = None) -> int:
     from core.transports.http.service import HttpService
     from core.transports.http.web.terminal import Terminals
 
-    place = arguments.build_place()
+    server_place = arguments.build_place()
     path = _choose_token_file(arguments)
     tokens = token_file.load_tokens(path)
-    listening = server.open_socket(place)
-    port = 0 if place.socket_path is not None else int(listening.getsockname()[1])
+    listening = server.open_socket(server_place)
+    port = 0 if server_place.socket_path is not None else int(listening.getsockname()[1])
     rules = server.build_rules(
-        place, port, tokens, origins=arguments.origins, hosts=arguments.hosts, has_page=arguments.has_page
+        server_place, port, tokens, origins=arguments.origins, hosts=arguments.hosts, has_page=arguments.has_page
     )
-    url = "" if place.socket_path is not None else server.build_url(place, port)
-    token_file.save_tokens(path, tokens, url=url, socket=str(place.socket_path or ""))
+    url = "" if server_place.socket_path is not None else server.build_url(server_place, port)
+    token_file.save_tokens(path, tokens, url=url, socket=str(server_place.socket_path or ""))
 
     def announce() -> None:
-        where = f"{url}#{tokens.approve}" if url else f"unix:{place.socket_path}"
-        sys.stdout.write(f"{where}\n")
+        address = f"{url}#{tokens.approve}" if url else f"unix:{server_place.socket_path}"
+        sys.stdout.write(f"{address}\n")
         sys.stdout.flush()
         sys.stderr.write(f"Serving {arguments.directory}. The tokens (read, drive, approve) are in {path}.\n")
 
-    own = EngineOptions(preload=False, program=arguments.program)
-    engines = Engines(own, lambda at, options: share_engine(Engine(at, options=options, models=models)))
+    engine_options = EngineOptions(preload=False, program=arguments.program)
+    engines = Engines(
+        engine_options, lambda directory, options: share_engine(Engine(directory, options=options, models=models))
+    )
     agents = AgentAccess(arguments.directory, arguments.program)
     terminals = Terminals(arguments.program) if arguments.has_page else None
     application = build_application(HttpService(engines, arguments.directory, agents, terminals=terminals), rules)
-    serving = server.HttpServer(listening, application, engines=engines, place=place, on_ready=announce)
+    serving = server.HttpServer(listening, application, engines=engines, server_place=server_place, on_ready=announce)
     try:
         asyncio.run(serving.run())
     finally:

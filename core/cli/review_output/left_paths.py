@@ -13,41 +13,41 @@ from core.text.display_names import display_name, to_one_line
 def collect_errors(events: Iterable[ev.AnyEvent]) -> dict[str, str]:
     """Return what went wrong with verdicts, by path; under "" what is about no path of its own."""
     errors: dict[str, list[str]] = {}
-    for each in events:
-        if isinstance(each, ev.ErrorRaised):
-            text = to_one_line(f"{each.message} {each.hint}".strip())
-            errors.setdefault(each.path, []).append(text)
+    for event in events:
+        if isinstance(event, ev.ErrorRaised):
+            text = to_one_line(f"{event.message} {event.hint}".strip())
+            errors.setdefault(event.path, []).append(text)
     return {path: " ".join(dict.fromkeys(texts)) for path, texts in errors.items()}
 
 
 def list_left(
-    changes: Mapping[str, Change], wanted: Sequence[str], errors: Mapping[str, str], verdict: Verdict
+    changes: Mapping[str, Change], requested_paths: Sequence[str], errors: Mapping[str, str], verdict: Verdict
 ) -> list[tuple[str, str]]:
     """Return each change that still waits, of those that were `wanted` ("all", or by their paths), and why."""
     return [
         (format_change_path(change), explain_left(change, errors, verdict))
         for change in list_changes(changes)
-        if "all" in wanted or {change.path, change.renamed_from} & set(wanted)
+        if "all" in requested_paths or {change.path, change.renamed_from} & set(requested_paths)
     ]
 
 
 def explain_left(change: Change, errors: Mapping[str, str], verdict: Verdict) -> str:
     """Return why a change still waits: what went wrong with it, that it is in conflict, or that it is protected."""
-    names = [each for each in (change.path, change.renamed_from) if each]
-    if told := " ".join(errors[each] for each in names if each in errors):
-        return told
+    names = [name for name in (change.path, change.renamed_from) if name]
+    if error_text := " ".join(errors[name] for name in names if name in errors):
+        return error_text
     if reason := change.conflict or (change.risk if change.is_denied else ""):
         return to_one_line(reason)
     if change.protected:
         verb = "accepted" if verdict == "accept" else "rejected"
-        why = f"{change.risk}; " if change.risk else ""
-        return f"protected: {why}it is {verb} by its name only"
+        risk_note = f"{change.risk}; " if change.risk else ""
+        return f"protected: {risk_note}it is {verb} by its name only"
     return errors.get("", "") or "nothing was done about it; see what was said above"
 
 
-def format_left(path: str, why: str) -> str:
+def format_left(path: str, reason: str) -> str:
     """Return the line for a path that was left."""
-    return f"left      {path}{f' ({why})' if why else ''}"
+    return f"left      {path}{f' ({reason})' if reason else ''}"
 
 
 def format_unknown(name: str) -> str:

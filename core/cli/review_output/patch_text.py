@@ -42,58 +42,58 @@ FOR_PROGRAMS: Final = LineForms()
 def render_git_preview(preview: GitPreview) -> Iterator[str]:
     """Render the effects of a state of git, to stand behind a mark that `git apply` passes over: commits are no change
     of files. Names of references are seen as strictly as those of files."""
-    refused = (f"can't be accepted: {preview.refused}",) if preview.refused else ()
-    yield from (expose_line(line, is_strict=True) for line in (*preview.moves, *refused, *preview.notes))
+    refusal_lines = (f"can't be accepted: {preview.refused}",) if preview.refused else ()
+    yield from (expose_line(line, is_strict=True) for line in (*preview.moves, *refusal_lines, *preview.notes))
     yield from map(expose_line, preview.text.split("\n") if preview.text else ())
     if preview.clipped:
         yield "… there is more"
 
 
-def render_patch(found: ChangeDiff, forms: LineForms = FOR_PROGRAMS) -> Iterator[str]:
+def render_patch(change_diff: ChangeDiff, forms: LineForms = FOR_PROGRAMS) -> Iterator[str]:
     """Render one change as git writes it, behind what else there is to say."""
-    yield from render_remarks(found)
-    yield from render_body(found, forms)
+    yield from render_remarks(change_diff)
+    yield from render_body(change_diff, forms)
 
 
-def render_remarks(found: ChangeDiff) -> Iterator[str]:
+def render_remarks(change_diff: ChangeDiff) -> Iterator[str]:
     """Render what there is to say of a change. It comes before the patch: within, git would take it for an end."""
-    change = found.change
-    broken = change.broken and f"does not parse: {change.broken}"
+    change = change_diff.change
+    parse_error = change.broken and f"does not parse: {change.broken}"
     conflict = change.conflict and f"conflict: {change.conflict}"
-    note = "" if _only_moved(change) else found.note
-    for remark in (conflict, change.protected and _explain_protection(change), broken, expose_line(note)):
+    note = "" if _only_moved(change) else change_diff.note
+    for remark in (conflict, change.protected and _explain_protection(change), parse_error, expose_line(note)):
         if remark:
             yield f"# {display_name(change.path)}: {to_one_line(str(remark))}"
 
 
-def render_body(found: ChangeDiff, forms: LineForms = FOR_PROGRAMS) -> Iterator[str]:
+def render_body(change_diff: ChangeDiff, forms: LineForms = FOR_PROGRAMS) -> Iterator[str]:
     """Render the patch itself."""
-    change = found.change
+    change = change_diff.change
     old, new = _name("a", _old_name(change)), _name("b", change.path)
     if change.binary and change.counted_state.blob != change.pending.blob:
         yield from (f"# {line}" for line in _describe_binary(change, old, new))  # no patch holds it but git's own
         return
     yield f"diff --git {old} {new}"
     yield from _modes(change)
-    if not any(line.kind in {"added", "removed"} for line in found.lines):
+    if not any(line.kind in {"added", "removed"} for line in change_diff.lines):
         return
     yield from _sides(change)
-    for is_gap, group in groupby(found.lines, key=lambda line: line.kind == "gap"):
+    for is_gap, group in groupby(change_diff.lines, key=lambda line: line.kind == "gap"):
         if not is_gap:
             yield from _hunk(list(group), forms)
 
 
-def render_outside(found: ChangeDiff) -> Iterator[str]:
+def render_outside(change_diff: ChangeDiff) -> Iterator[str]:
     """Render a change with marks for characters that can't be seen, which no program may take for its text: git passes
     over all of it."""
-    path = display_name(found.change.path)
+    path = display_name(change_diff.change.path)
     yield f"# {path}: shown with marks, so it is no part of this patch. To the byte: agent-tui diff . {path}"
-    yield from (f"# {line}" for line in render_body(found))
+    yield from (f"# {line}" for line in render_body(change_diff))
 
 
-def has_marks(found: ChangeDiff) -> bool:
+def has_marks(change_diff: ChangeDiff) -> bool:
     """Return True if a line of a change is shown with marks for what can't be seen in it."""
-    return any(expose_unseen(line.text) != line.text for line in found.lines)
+    return any(expose_unseen(line.text) != line.text for line in change_diff.lines)
 
 
 def is_plain(change: Change, blobs: BlobStore) -> bool:
@@ -113,7 +113,7 @@ def _explain_protection(change: Change) -> str:
 
 
 def _only_moved(change: Change) -> bool:
-    return change.operation == "rename" and all(each.moves for each in change.hunks)
+    return change.operation == "rename" and all(hunk.moves for hunk in change.hunks)
 
 
 def _old_name(change: Change) -> str:
@@ -134,7 +134,7 @@ def _name(side: str, path: str) -> str:
         data = to_os_name(name)
     except PathRefused:  # no file has this name, so that only its being printed matters
         data = name.encode("utf-8", "surrogatepass")
-    letters = (chr(each) if 32 <= each < 127 and chr(each) not in '"\\' else f"\\{each:03o}" for each in data)
+    letters = (chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\' else f"\\{byte:03o}" for byte in data)
     return f'"{"".join(letters)}"'
 
 
@@ -150,11 +150,11 @@ def _sides(change: Change) -> Iterator[str]:
 def render_links(change: Change, blobs: BlobStore) -> Iterator[str]:
     """Render a symbolic link as git does: a file with its target in it and no newline; what becomes one is only
     told."""
-    sides = [each for each in (change.base, change.pending) if each.kind != "absent"]
-    if not sides or any(each.kind != "symlink" for each in sides):
+    sides = [file_state for file_state in (change.base, change.pending) if file_state.kind != "absent"]
+    if not sides or any(side.kind != "symlink" for side in sides):
         return
     yield from _sides(change)
-    old, new = ("0,0" if each.kind == "absent" else "1" for each in (change.base, change.pending))
+    old, new = ("0,0" if file_state.kind == "absent" else "1" for file_state in (change.base, change.pending))
     yield f"@@ -{old} +{new} @@"
     for sign, state in (("-", change.base), ("+", change.pending)):
         if state.kind == "symlink":
@@ -164,8 +164,8 @@ def render_links(change: Change, blobs: BlobStore) -> Iterator[str]:
 
 def _modes(change: Change) -> Iterator[str]:
     before, after = (
-        {"file": f"100{each.mode:03o}", "symlink": "120000", "absent": ""}[each.kind]
-        for each in (change.counted_state, change.pending)
+        {"file": f"100{file_state.mode:03o}", "symlink": "120000", "absent": ""}[file_state.kind]
+        for file_state in (change.counted_state, change.pending)
     )
     if change.operation == "create":
         yield f"new file mode {after}"

@@ -34,10 +34,10 @@ class SuggestedLines(Struct, frozen=True):
 
 def list_diff_ranges(diff: str) -> dict[str, list[range]]:
     """List the lines of the right side that stand in a unified diff, by path, each hunk a range."""
-    found: dict[str, list[range]] = {}
-    for each in list_right_hunks(diff):
-        found.setdefault(each.path, []).append(range(each.start, each.start + len(each.lines)))
-    return found
+    ranges: dict[str, list[range]] = {}
+    for hunk in list_right_hunks(diff):
+        ranges.setdefault(hunk.path, []).append(range(hunk.start, hunk.start + len(hunk.lines)))
+    return ranges
 
 
 def build_github_review(changes: Sequence[ChangeDiff], diff: str, commit: str) -> dict[str, Any]:
@@ -45,16 +45,16 @@ def build_github_review(changes: Sequence[ChangeDiff], diff: str, commit: str) -
     ranges = list_diff_ranges(diff)
     comments: list[dict[str, Any]] = []
     outside: list[str] = []
-    for found in changes:
-        suggestions = _list_suggestions(found, ranges)
-        for at, suggestion in suggestions.items():
+    for change_diff in changes:
+        suggestions = _list_suggestions(change_diff, ranges)
+        for hunk_index, suggestion in suggestions.items():
             if suggestion is None or len(comments) == MAX_COMMENTS:
-                outside += _render_hunk(found, at)
+                outside += _render_hunk(change_diff, hunk_index)
             else:
                 body = _fence("suggestion", suggestion.lines)
-                comments.append(_build_comment(found.change.path, suggestion.start, suggestion.end, body))
+                comments.append(_build_comment(change_diff.change.path, suggestion.start, suggestion.end, body))
         if not suggestions:
-            outside += [*render_patch(found)]
+            outside += [*render_patch(change_diff)]
     body = SUGGESTED.format(count("suggestion", len(comments)))
     if outside:
         body += f"\n\n{OUTSIDE}\n\n{_fence('diff', outside)}"
@@ -67,47 +67,53 @@ def build_findings_review(findings: Sequence[Finding], diff: str, commit: str) -
     ranges = list_diff_ranges(diff)
     comments: list[dict[str, Any]] = []
     outside: list[str] = []
-    for each in findings:
-        is_there = any(each.start in found and each.end in found for found in ranges.get(each.path, []))
-        text = f"**{each.severity}: {each.title}**\n\n{each.text}".rstrip()
-        if not is_there or each.doubt or len(comments) == MAX_COMMENTS:
-            outside.append(f"{text}\n\n`{each.place}`" if each.place else text)
+    for finding in findings:
+        is_there = any(
+            finding.start in line_range and finding.end in line_range for line_range in ranges.get(finding.path, [])
+        )
+        text = f"**{finding.severity}: {finding.title}**\n\n{finding.text}".rstrip()
+        if not is_there or finding.doubt or len(comments) == MAX_COMMENTS:
+            outside.append(f"{text}\n\n`{finding.place}`" if finding.place else text)
             continue
-        suggestion = "" if each.suggestion is None else f"\n\n{_fence('suggestion', each.suggestion.split(chr(10)))}"
-        comments.append(_build_comment(each.path, each.start, each.end, text + suggestion))
+        suggestion = (
+            "" if finding.suggestion is None else f"\n\n{_fence('suggestion', finding.suggestion.split(chr(10)))}"
+        )
+        comments.append(_build_comment(finding.path, finding.start, finding.end, text + suggestion))
     body = "\n\n".join([SUGGESTED.format(count("finding", len(findings))), *outside])
     return {"commit_id": commit, "event": "COMMENT", "body": _shorten(body), "comments": comments}
 
 
-def _list_suggestions(found: ChangeDiff, ranges: Mapping[str, list[range]]) -> dict[int, SuggestedLines | None]:
+def _list_suggestions(change_diff: ChangeDiff, ranges: Mapping[str, list[range]]) -> dict[int, SuggestedLines | None]:
     """List a suggestion for each hunk of an edited text file, None where the diff lacks its lines. {}: it is none."""
-    change = found.change
+    change = change_diff.change
     if change.operation != "edit" or change.binary or not change.hunks:
         return {}
-    there = ranges.get(change.path, [])
-    made: dict[int, SuggestedLines | None] = {}
-    for at, hunk in enumerate(change.hunks):
-        choices = _place_hunk(hunk, at, found.lines)
-        made[at] = next((each for each in choices if any(each.start in r and each.end in r for r in there)), None)
-    return made
+    diff_ranges = ranges.get(change.path, [])
+    suggestions: dict[int, SuggestedLines | None] = {}
+    for hunk_index, hunk in enumerate(change.hunks):
+        choices = _place_hunk(hunk, hunk_index, change_diff.lines)
+        suggestions[hunk_index] = next(
+            (choice for choice in choices if any(choice.start in r and choice.end in r for r in diff_ranges)), None
+        )
+    return suggestions
 
 
-def _place_hunk(hunk: Hunk, at: int, lines: Sequence[DiffLine]) -> Iterator[SuggestedLines]:
+def _place_hunk(hunk: Hunk, hunk_index: int, lines: Sequence[DiffLine]) -> Iterator[SuggestedLines]:
     """Yield the ways to say a hunk as lines in the place of others; none if it is about the end of lines."""
-    mine = [line for line in lines if line.hunk == at]
-    if any(line.eol for line in mine):
+    hunk_lines = [line for line in lines if line.hunk == hunk_index]
+    if any(line.eol for line in hunk_lines):
         return
-    added = tuple(line.text for line in mine if line.kind == "added")
-    removed = [line.old for line in mine if line.kind == "removed"]
-    if removed:
-        yield SuggestedLines(removed[0], removed[-1], added)
+    added_lines = tuple(line.text for line in hunk_lines if line.kind == "added")
+    removed_line_numbers = [line.old for line in hunk_lines if line.kind == "removed"]
+    if removed_line_numbers:
+        yield SuggestedLines(removed_line_numbers[0], removed_line_numbers[-1], added_lines)
         return
-    beside = {line.old: line.text for line in lines if line.kind == "context" and not line.eol}
+    context_lines = {line.old: line.text for line in lines if line.kind == "context" and not line.eol}
     above, below = hunk.old_start - 1, hunk.old_start
-    if above in beside:
-        yield SuggestedLines(above, above, (beside[above], *added))
-    if below in beside:
-        yield SuggestedLines(below, below, (*added, beside[below]))
+    if above in context_lines:
+        yield SuggestedLines(above, above, (context_lines[above], *added_lines))
+    if below in context_lines:
+        yield SuggestedLines(below, below, (*added_lines, context_lines[below]))
 
 
 def _build_comment(path: str, start: int, end: int, body: str) -> dict[str, Any]:
@@ -117,17 +123,19 @@ def _build_comment(path: str, start: int, end: int, body: str) -> dict[str, Any]
     return comment
 
 
-def _render_hunk(found: ChangeDiff, at: int) -> list[str]:
+def _render_hunk(change_diff: ChangeDiff, hunk_index: int) -> list[str]:
     signs = {"added": "+", "removed": "-"}
-    mine = [f"{signs[line.kind]}{line.text}" for line in found.lines if line.hunk == at and line.kind in signs]
-    hunk = found.change.hunks[at]
-    place = f"@@ -{hunk.old_start},{hunk.old_lines} +{hunk.new_start},{hunk.new_lines} @@"
-    return [f"--- a/{found.change.path}", f"+++ b/{found.change.path}", place, *mine]
+    lines = [
+        f"{signs[line.kind]}{line.text}" for line in change_diff.lines if line.hunk == hunk_index and line.kind in signs
+    ]
+    hunk = change_diff.change.hunks[hunk_index]
+    header = f"@@ -{hunk.old_start},{hunk.old_lines} +{hunk.new_start},{hunk.new_lines} @@"
+    return [f"--- a/{change_diff.change.path}", f"+++ b/{change_diff.change.path}", header, *lines]
 
 
 def _fence(kind: str, lines: Sequence[str]) -> str:
     """Return lines in a fence that is longer than any in them."""
-    longest = max((len(each) for line in lines for each in re.findall(r"`{3,}", line)), default=2)
+    longest = max((len(fence) for line in lines for fence in re.findall(r"`{3,}", line)), default=2)
     mark = "`" * max(3, longest + 1)
     return "\n".join((f"{mark}{kind}", *lines, mark))
 

@@ -27,37 +27,37 @@ def search_transcripts(store: SessionStore, words: str, *, limit: int) -> tuple[
         return index.search(words, limit=limit)
 
 
-def print_hits(hits: Sequence[TranscriptHit], out: TextIO) -> None:
+def print_hits(hits: Sequence[TranscriptHit], stream: TextIO) -> None:
     """Print hits for people; found words are bold in a terminal."""
-    is_bold = out.isatty()
-    for session, found in groupby(hits, key=lambda each: each.session):
-        rows = list(found)
-        out.write(f"{session}  {format_day(rows[0].at)}  {shorten(rows[0].title or 'Untitled')}\n")
-        out.writelines(f"  {each.kind:<8} {_format_text(each, is_bold=is_bold)}\n" for each in rows)
+    is_bold = stream.isatty()
+    for session, session_hits in groupby(hits, key=lambda hit: hit.session):
+        rows = list(session_hits)
+        stream.write(f"{session}  {format_day(rows[0].at)}  {shorten(rows[0].title or 'Untitled')}\n")
+        stream.writelines(f"  {row.kind:<8} {_format_text(row, is_bold=is_bold)}\n" for row in rows)
     if hits:
-        first = next((each for each in hits if each.place), hits[0])
-        out.write(f"Open one at its hit: agent-tui {_format_options(first)}\n")
+        first = next((hit for hit in hits if hit.place), hits[0])
+        stream.write(f"Open one at its hit: agent-tui {_format_options(first)}\n")
 
 
 def _format_text(hit: TranscriptHit, *, is_bold: bool) -> str:
     if not is_bold:
         return to_one_line(hit.text)
-    return "".join(f"{_BOLD}{part}{_PLAIN}" if found else part for part, found in split_marked(hit))
+    return "".join(f"{_BOLD}{part}{_PLAIN}" if is_match else part for part, is_match in split_marked(hit))
 
 
 def split_marked(hit: TranscriptHit) -> Iterator[tuple[str, bool]]:
     """Yield the text of a hit in pieces, with whether each is one of the words."""
-    at = 0
+    offset = 0
     for start, end in hit.marks:
-        yield to_one_line(hit.text[at:start]), False
+        yield to_one_line(hit.text[offset:start]), False
         yield to_one_line(hit.text[start:end]), True
-        at = end
-    yield to_one_line(hit.text[at:]), False
+        offset = end
+    yield to_one_line(hit.text[offset:]), False
 
 
 def list_plain(hits: Sequence[TranscriptHit]) -> list[object]:
     """Return hits as plain data, with the option that opens each."""
-    return [msgspec.to_builtins(each) | {"open": _format_options(each)} for each in hits]
+    return [msgspec.to_builtins(hit) | {"open": _format_options(hit)} for hit in hits]
 
 
 def _format_options(hit: TranscriptHit) -> str:

@@ -16,14 +16,14 @@ def format_table(sessions: Sequence[SessionInfo], running: frozenset[str] = froz
     """Return the lines of the table; `running`: those that can be attached to."""
     rows = [
         (
-            each.id,
-            format_day(each.updated),
-            str(each.turns),
-            str(each.pending),
-            each.mode or "-",
-            format_title(each, is_running=each.id in running),
+            session.id,
+            format_day(session.updated),
+            str(session.turns),
+            str(session.pending),
+            session.mode or "-",
+            format_title(session, is_running=session.id in running),
         )
-        for each in sessions
+        for session in sessions
     ]
     lines = [_HEADS, *rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -32,14 +32,16 @@ def format_table(sessions: Sequence[SessionInfo], running: frozenset[str] = froz
 
 def split_runs(sessions: Sequence[SessionInfo]) -> tuple[list[SessionInfo], list[SessionInfo]]:
     """Return the sessions to list, and the runs of `-p` in which nothing waits."""
-    runs = [each for each in sessions if each.unattended and not (each.pending or each.asked or each.tags)]
-    hidden = {each.id for each in runs}
-    return [each for each in sessions if each.id not in hidden], runs
+    runs = [
+        session for session in sessions if session.unattended and not (session.pending or session.asked or session.tags)
+    ]
+    run_ids = {run.id for run in runs}
+    return [session for session in sessions if session.id not in run_ids], runs
 
 
 def format_tree(sessions: Sequence[SessionInfo]) -> list[str]:
     """Return the forks below the sessions that they were made from, each a line; sessions without any are left out."""
-    return [f"{lead}{each.id}  {format_title(each)}" for lead, each in list_forks(sessions)]
+    return [f"{lead}{session.id}  {format_title(session)}" for lead, session in list_forks(sessions)]
 
 
 def format_day(milliseconds: int) -> str:
@@ -50,7 +52,7 @@ def format_title(session: SessionInfo, *, is_running: bool = False) -> str:
     """Return the title with what is to be said of the session."""
     notes = ["running" if is_running else "open now"] * session.locked + [session.problem] * bool(session.problem)
     notes += [f"{session.asked} waiting for an answer"] * bool(session.asked)
-    tags = "".join(f" #{display_name(each)}" for each in session.tags)
+    tags = "".join(f" #{display_name(tag)}" for tag in session.tags)
     return shorten(session.title or "Untitled") + tags + "".join(f" ({shorten(note)})" for note in notes)
 
 

@@ -29,19 +29,19 @@ def read_input(source: BinaryIO, limit: int = -1) -> bytes:
 
 
 def _read_to_end(descriptor: int, limit: int) -> bytes:
-    found = bytearray()
+    buffer = bytearray()
     patience: float | None = PATIENCE
-    while limit < 0 or len(found) < limit:
+    while limit < 0 or len(buffer) < limit:
         if not select.select([descriptor], [], [], patience)[0]:
             sys.stderr.write(_NOTICE)
             sys.stderr.flush()
             patience = None  # said once
             continue
         try:
-            chunk = os.read(descriptor, _CHUNK if limit < 0 else min(_CHUNK, limit - len(found)))
+            chunk = os.read(descriptor, _CHUNK if limit < 0 else min(_CHUNK, limit - len(buffer)))
         except BlockingIOError:
             continue
         if not chunk:
             break
-        found += chunk
-    return bytes(found)
+        buffer += chunk
+    return bytes(buffer)

@@ -15,25 +15,27 @@ _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]")
 _HIDDEN: Final = re.compile(f"[{HIDDEN}]")  # everything that is there and not seen
 
 
-def write_json(text: str | bytes, out: TextIO | None = None) -> None:
+def write_json(text: str | bytes, output: TextIO | None = None) -> None:
     """Write JSON and the end of its line to `out`, else to standard output."""
-    stream = out or sys.stdout
+    stream = output or sys.stdout
     stream.write(f"{fit_json(text if isinstance(text, str) else text.decode('utf-8'), stream)}\n")
 
 
 def fit_json(text: str, stream: TextIO) -> str:
     """Return JSON as a stream is to have it. It is UTF-8, whatever the locale: for a stream with another encoding
     everything beyond ASCII is escaped."""
-    shown = escape_hidden(text)
+    escaped_text = escape_hidden(text)
     if codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name == "utf-8":
-        return shown
-    return _NOT_ASCII.sub(lambda sign: escape_sign(sign[0]), shown)
+        return escaped_text
+    return _NOT_ASCII.sub(lambda sign: escape_sign(sign[0]), escaped_text)
 
 
 def escape_hidden(text: str) -> str:
     """JSON of the same value in which nothing moves a cursor, reorders or hides what is read in a terminal: C1, DEL,
     bidi, zero-width, tag and other invisible characters are written as escapes (those below U+0020 are already)."""
-    return text if text.isascii() and "\x7f" not in text else _HIDDEN.sub(lambda each: json.dumps(each[0])[1:-1], text)
+    return (
+        text if text.isascii() and "\x7f" not in text else _HIDDEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
+    )
 
 
 def escape_sign(sign: str) -> str:

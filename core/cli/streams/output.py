@@ -85,10 +85,10 @@ def _fill_closed() -> None:
         try:
             os.fstat(descriptor)
         except OSError:
-            opened = os.open(os.devnull, os.O_RDWR)
-            if opened != descriptor:
-                os.dup2(opened, descriptor)
-                os.close(opened)
+            null_descriptor = os.open(os.devnull, os.O_RDWR)
+            if null_descriptor != descriptor:
+                os.dup2(null_descriptor, descriptor)
+                os.close(null_descriptor)
 
 
 def _escape_unencodable(problem: UnicodeError) -> tuple[str, int]:

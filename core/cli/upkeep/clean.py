@@ -65,37 +65,41 @@ def parse(argv: Sequence[str]) -> CleanArguments:
     parser.add_argument("--days", type=parse_count, default=DAYS, metavar="N", help=f"sessions unused for N ({DAYS})")
     parser.add_argument("--yes", action="store_true", help="delete what is listed")
     parser.add_argument("--json", action="store_true", help="the list, as JSON")
-    said = parser.parse_args(argv)
-    return CleanArguments(directory=parse_directory([], parser), days=said.days, yes=said.yes, json=said.json)
+    args = parser.parse_args(argv)
+    return CleanArguments(directory=parse_directory([], parser), days=args.days, yes=args.yes, json=args.json)
 
 
 def run(arguments: CleanArguments) -> int:
     """List what can be deleted; with `yes`, delete it. `ExitCode.FAILED` if something could not be."""
-    found = list(find_leftovers(used_before=now_ms() - arguments.days * _DAY_MS))
+    leftovers = list(find_leftovers(used_before=now_ms() - arguments.days * _DAY_MS))
     if arguments.json:
-        write_json(msgspec.json.format(msgspec.json.encode(found), indent=2))
+        write_json(msgspec.json.format(msgspec.json.encode(leftovers), indent=2))
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in format_leftovers(found)))
+        sys.stdout.write("".join(f"{line}\n" for line in format_leftovers(leftovers)))
     if not arguments.yes:
-        if found and not arguments.json:
+        if leftovers and not arguments.json:
             sys.stdout.write("Nothing was deleted. agent-tui clean --yes deletes it.\n")
         return ExitCode.DONE
-    failed = [each for each in found if not _delete(Path(each.path))]
-    for each in failed:
-        sys.stderr.write(f"agent-tui: {display_name(each.path)} can't be deleted.\n")
-    freed = sum(each.size for each in found if each not in failed)
-    if found and not arguments.json:
-        sys.stdout.write(f"Deleted: {format_size(freed)}.\n")
-    return ExitCode.FAILED if failed else ExitCode.DONE
+    failures = [leftover for leftover in leftovers if not _delete(Path(leftover.path))]
+    for leftover in failures:
+        sys.stderr.write(f"agent-tui: {display_name(leftover.path)} can't be deleted.\n")
+    freed_bytes = sum(leftover.size for leftover in leftovers if leftover not in failures)
+    if leftovers and not arguments.json:
+        sys.stdout.write(f"Deleted: {format_size(freed_bytes)}.\n")
+    return ExitCode.FAILED if failures else ExitCode.DONE
 
 
-def format_leftovers(found: Sequence[Leftover]) -> Iterator[str]:
+def format_leftovers(leftovers: Sequence[Leftover]) -> Iterator[str]:
     """Format a line for each kind, with its size and how many there are, and one for each path below it."""
-    for what in dict.fromkeys(each.what for each in found):
-        ours = [each for each in found if each.what == what]
-        yield f"{format_size(sum(each.size for each in ours)):>9}  {what}"
-        yield from (f"{'':>9}    {format_size(each.size):>8}  {display_name(each.path)}" for each in ours)
-    yield f"{format_size(sum(each.size for each in found)):>9}  in all" if found else "There is nothing to delete."
+    for kind in dict.fromkeys(leftover.what for leftover in leftovers):
+        group = [leftover for leftover in leftovers if leftover.what == kind]
+        yield f"{format_size(sum(leftover.size for leftover in group)):>9}  {kind}"
+        yield from (f"{'':>9}    {format_size(leftover.size):>8}  {display_name(leftover.path)}" for leftover in group)
+    yield (
+        f"{format_size(sum(leftover.size for leftover in leftovers)):>9}  in all"
+        if leftovers
+        else "There is nothing to delete."
+    )
 
 
 def format_size(size: int) -> str:
@@ -126,10 +130,10 @@ def _find_sessions_of_demo(copy: Path) -> Iterator[SessionInfo]:
 
 
 def _find_in_workspace(workspace: Path, used_before: int) -> Iterator[Leftover]:
-    logs = [each.parent for each in workspace.glob("sessions/*/log.jsonl")]
+    logs = [path.parent for path in workspace.glob("sessions/*/log.jsonl")]
     infos = {directory: load_session_info(directory) for directory in logs}
-    expired = [each for each, info in infos.items() if _can_go(info) and info.updated < used_before]
-    yield from _list_existing("sessions that have expired", expired)
+    expired_directories = [path for path, info in infos.items() if _can_go(info) and info.updated < used_before]
+    yield from _list_existing("sessions that have expired", expired_directories)
     if any(info.locked for info in infos.values()):
         return  # its index and its cache are in use
     yield from _list_existing("indexes of projects, built again when they are opened", workspace.glob("index.*"))
@@ -141,10 +145,10 @@ def _can_go(info: SessionInfo) -> bool:
     return can_be_deleted(info) and not info.kept
 
 
-def _list_existing(what: str, paths: Sequence[Path] | Iterator[Path]) -> Iterator[Leftover]:
+def _list_existing(kind: str, paths: Sequence[Path] | Iterator[Path]) -> Iterator[Leftover]:
     for path in sorted(paths):
         if os.path.lexists(path):
-            yield Leftover(what=what, path=str(path), size=measure(path))
+            yield Leftover(what=kind, path=str(path), size=measure(path))
 
 
 def measure(path: Path) -> int:

@@ -62,10 +62,10 @@ def parse(argv: Sequence[str]) -> ConfigArguments:
     parser.add_argument("key", nargs="?", default="", metavar="KEY", help="a setting, or a table of them")
     parser.add_argument("--dir", default="", metavar="DIR", help="the project (default: the current directory)")
     parser.add_argument("--json", action="store_true", help="all of it, as JSON")
-    said = parser.parse_intermixed_args(argv)
-    _check_together(said.action, said.key, said.json, parser)
-    directory = parse_directory([said.dir] if said.dir else [], parser)
-    return ConfigArguments(directory=directory, action=said.action, key=said.key, json=said.json)
+    args = parser.parse_intermixed_args(argv)
+    _check_together(args.action, args.key, args.json, parser)
+    directory = parse_directory([args.dir] if args.dir else [], parser)
+    return ConfigArguments(directory=directory, action=args.action, key=args.key, json=args.json)
 
 
 def _check_together(action: str, key: str, as_json: bool, parser: Parser) -> None:
@@ -83,7 +83,7 @@ def run(arguments: ConfigArguments, *, check_interface: InterfaceCheck, find_edi
     if arguments.action == "check":
         problems = check_configuration(workspace, is_trusted, check_interface)
         _print(arguments, problems, format_problems(problems, is_trusted=is_trusted is not None))
-        return ExitCode.FAILED if any(each.level == "error" for each in problems) else ExitCode.DONE
+        return ExitCode.FAILED if any(problem.level == "error" for problem in problems) else ExitCode.DONE
     root = workspace.root if is_trusted is not None else None
     settings = load_with_notices(root, is_trusted or (lambda *_: False)).settings
     rows = explain_settings(settings, SettingSources(root), arguments.key)
@@ -97,9 +97,9 @@ def _open_project(directory: Path) -> tuple[Workspace, TrustCheck | None]:
     return workspace, trust.load_files().is_trusted if trust.is_given() else None
 
 
-def _print(arguments: ConfigArguments, found: object, lines: Iterator[str]) -> None:
+def _print(arguments: ConfigArguments, results: object, lines: Iterator[str]) -> None:
     if arguments.json:
-        write_json(msgspec.json.format(msgspec.json.encode(found), indent=2))
+        write_json(msgspec.json.format(msgspec.json.encode(results), indent=2))
     else:
         sys.stdout.write("".join(f"{line}\n" for line in lines))
 
@@ -133,10 +133,10 @@ def _format_value(value: object) -> str:
 
 def format_problems(problems: Sequence[SettingsProblem], *, is_trusted: bool = True) -> Iterator[str]:
     """Format a line for each problem, the errors first, and what to do about it below."""
-    for each in sorted(problems, key=lambda each: each.level != "error"):
-        yield f"{each.level}: {to_one_line(each.message)}"
-        if each.hint:
-            yield f"  {to_one_line(each.hint)}"
+    for problem in sorted(problems, key=lambda problem: problem.level != "error"):
+        yield f"{problem.level}: {to_one_line(problem.message)}"
+        if problem.hint:
+            yield f"  {to_one_line(problem.hint)}"
     if not problems:
         yield "Nothing is wrong."
     if not is_trusted:
@@ -162,7 +162,7 @@ class _Editing:
                     sys.stdout.write("Nothing was changed.\n")
                     return ExitCode.DONE
                 problems = check_text(self._path, after, self._check_interface)
-                is_usable = all(each.level != "error" for each in problems)
+                is_usable = all(problem.level != "error" for problem in problems)
                 sys.stdout.write("".join(f"{line}\n" for line in format_problems(problems)))
                 match "" if is_usable and not problems else self._ask():
                     case "q":
@@ -194,6 +194,6 @@ class _Editing:
             make_private_directory(self._path.parent)
             replace_file(self._path.resolve(), data)
         except OSError as problem:
-            said = f"{self._path} can't be written: {problem.strerror}."
-            raise StateError(said, hint="Make it writable.") from problem
+            message = f"{self._path} can't be written: {problem.strerror}."
+            raise StateError(message, hint="Make it writable.") from problem
         sys.stdout.write(f"Saved: {self._path}\n")

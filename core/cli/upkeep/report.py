@@ -61,8 +61,8 @@ def parse(argv: Sequence[str]) -> ReportArguments:
     parser = build_parser("agent-tui report", REPORT_USAGE, REPORT_TEXT)
     parser.add_argument("words", nargs="*", metavar="DIR", help="the project (default: the current directory)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="a file to write it to")
-    said = parser.parse_intermixed_args(argv)
-    return ReportArguments(directory=parse_directory(said.words, parser), out=said.out)
+    args = parser.parse_intermixed_args(argv)
+    return ReportArguments(directory=parse_directory(args.words, parser), out=args.out)
 
 
 def run(arguments: ReportArguments, *, check_interface: InterfaceCheck) -> int:
@@ -75,8 +75,8 @@ def run(arguments: ReportArguments, *, check_interface: InterfaceCheck) -> int:
     try:
         replace_file(arguments.out.expanduser().absolute(), text.encode())
     except OSError as problem:
-        said = f"{arguments.out} can't be written: {problem.strerror}."
-        raise StateError(said, hint="Name another file.") from problem
+        message = f"{arguments.out} can't be written: {problem.strerror}."
+        raise StateError(message, hint="Name another file.") from problem
     sys.stderr.write(f"agent-tui: written to {display_name(str(arguments.out))}\n")
     return ExitCode.DONE
 
@@ -122,31 +122,34 @@ def _list_settings(check_interface: InterfaceCheck) -> Iterator[str]:
         yield to_one_line(problem.format_with_hint())
         return
     yield msgspec.json.format(msgspec.json.encode(_hide(table)), indent=2).decode()
-    yield from (f"{each.level}: {to_one_line(each.message)}" for each in check_text(path, data, check_interface))
+    yield from (
+        f"{settings_problem.level}: {to_one_line(settings_problem.message)}"
+        for settings_problem in check_text(path, data, check_interface)
+    )
 
 
 def _hide(value: object, key: str = "") -> object:
     """Return a value of the settings without what may hold a key."""
     if isinstance(value, dict):
-        return {name: MASK if name in _HIDDEN_KEYS and each else _hide(each, name) for name, each in value.items()}
-    return [_hide(each, key) for each in value] if isinstance(value, list) else value
+        return {name: MASK if name in _HIDDEN_KEYS and child else _hide(child, name) for name, child in value.items()}
+    return [_hide(child, key) for child in value] if isinstance(value, list) else value
 
 
 def _list_errors(directory: Path) -> Iterator[str]:
     """Iterate over the last errors that sessions of this project were told, without what was said in them."""
-    found: list[str] = []
+    errors: list[str] = []
     for session in SessionStore(directory).list_directories()[:MAX_SESSIONS]:
-        told: list[str] = []
+        session_errors: list[str] = []
 
-        def note(envelope: object, told: list[str] = told) -> None:
+        def note(envelope: object, session_errors: list[str] = session_errors) -> None:
             event = getattr(envelope, "event", envelope)
             if isinstance(event, ErrorRaised):
-                told.append(to_one_line(f"{event.code}: {event.message}"))
+                session_errors.append(to_one_line(f"{event.code}: {event.message}"))
 
         with suppress(AgentTuiError, OSError):
             read_log(session / "log.jsonl", note)
-        found += reversed(told)
-    yield from found[:MAX_ERRORS]
+        errors += reversed(session_errors)
+    yield from errors[:MAX_ERRORS]
 
 
 def _list_crashes() -> Iterator[str]:

@@ -22,10 +22,10 @@ def decode_rule(data: bytes, limit: int = MAX_RULE_BYTES) -> tuple[str, list[str
         data = cut_lines(data, limit)
         notes.append(f"cut after {limit // 1024} KiB")
     try:
-        text, stripped = strip_invisible(data.decode("utf-8"))
+        text, strip_notes = strip_invisible(data.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise UnreadableRule(f"not UTF-8 (byte {error.start})") from None
-    return mask_secrets(text), notes + stripped
+    return mask_secrets(text), notes + strip_notes
 
 
 # The selector that makes a pictograph of one symbol says nothing that its reader does not see.
@@ -57,9 +57,9 @@ def strip_invisible(text: str) -> tuple[str, list[str]]:
     for name, pattern in _INVISIBLE:
         text, count = pattern.subn("", text)
         notes += [_describe_stripped(name, count)] if count else []
-    count = sum(1 for found in _COMMENT_OR_CODE.finditer(text) if found["comment"])
+    count = sum(1 for match in _COMMENT_OR_CODE.finditer(text) if match["comment"])
     if count:
-        text = _COMMENT_OR_CODE.sub(lambda found: "" if found["comment"] else found.group(), text)
+        text = _COMMENT_OR_CODE.sub(lambda match: "" if match["comment"] else match.group(), text)
         notes.append(_describe_stripped("HTML comment", count))
     return text, notes
 

@@ -26,14 +26,14 @@ def split_front_matter(text: str) -> tuple[dict[str, str | list[str]], str]:
     """Split front matter and body. Of several blocks the first one that gives a key a value counts for it."""
     front: dict[str, str | list[str]] = {}
     for _ in range(MAX_BLOCKS):
-        found = _BLOCK.match(text)
-        if found is None:
+        match = _BLOCK.match(text)
+        if match is None:
             break
-        block = _parse_lines(found["front"])
-        if not block and found["front"].strip():  # a ruler of dashes over a text
+        block = _parse_lines(match["front"])
+        if not block and match["front"].strip():  # a ruler of dashes over a text
             break
         front |= {key: value for key, value in block.items() if not front.get(key)}
-        text = text[found.end() :]
+        text = text[match.end() :]
     return front, text
 
 

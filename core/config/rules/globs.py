@@ -28,28 +28,28 @@ def _compile(pattern: str) -> re.Pattern[str]:
     elif pattern.endswith("/"):
         pattern += "**"
     tokens = _TOKEN.findall(pattern.lstrip("/"))
-    crowded = any(part.replace("**", "*").count("*") > MAX_IN_NAME for part in pattern.split("/"))
+    is_crowded = any(part.replace("**", "*").count("*") > MAX_IN_NAME for part in pattern.split("/"))
     if (
-        crowded
+        is_crowded
         or pattern.count("**") > MAX_DEEP
         or sum("*" in token for token in tokens) > MAX_WILDCARDS
         or len(pattern) > MAX_PATTERN
     ):
         return re.compile("(?!)")
-    out, braces = [], 0
+    parts, braces = [], 0
     for token in tokens:
         if token == "{":
             braces += 1
-            out.append("(?:")
+            parts.append("(?:")
         elif token == "}" and braces:
             braces -= 1
-            out.append(")")
+            parts.append(")")
         elif token == "," and braces:
-            out.append("|")
+            parts.append("|")
         else:
-            out.append(_translate(token))
+            parts.append(_translate(token))
     try:
-        return re.compile("".join(out) + ")" * braces)
+        return re.compile("".join(parts) + ")" * braces)
     except re.error:  # a set of characters that is none, as [z-a]
         return re.compile("(?!)")
 
@@ -71,8 +71,8 @@ def _translate_set(token: str) -> str:
     directory may be called just so, too."""
     inner = token[1:-1]
     is_negative = inner.startswith("!")
-    escaped = re.sub(r"[^\w-]", lambda found: f"\\{found[0]}", inner[is_negative:]).replace("--", r"\-\-")
-    one = f"[^{escaped}/]" if is_negative else f"[{escaped}]"
+    escaped_characters = re.sub(r"[^\w-]", lambda match: f"\\{match[0]}", inner[is_negative:]).replace("--", r"\-\-")
+    one = f"[^{escaped_characters}/]" if is_negative else f"[{escaped_characters}]"
     try:
         re.compile(one)
     except re.error:  # a set of characters that is none, as [user-id]

@@ -24,11 +24,11 @@ _CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
 
 def find_references(text: str) -> Iterator[str]:
     """Iterate over the paths that a text imports, each once; what stands in code spans and fences is none."""
-    seen = set()
-    for found in _REFERENCE.finditer(_CODE_SPAN.sub(" ", _blank_fences(text))):
-        path = found[1].rstrip(".!?/")
-        if path and path not in seen and path not in {"~", "."}:
-            seen.add(path)
+    seen_paths = set()
+    for match in _REFERENCE.finditer(_CODE_SPAN.sub(" ", _blank_fences(text))):
+        path = match[1].rstrip(".!?/")
+        if path and path not in seen_paths and path not in {"~", "."}:
+            seen_paths.add(path)
             yield path
 
 
@@ -40,11 +40,11 @@ def has_own_words(text: str) -> bool:
 
 def _blank_fences(text: str) -> str:
     fence: Fence | None = None
-    kept = []
+    lines = []
     for line in text.split("\n"):
         was_open, fence = fence, track_fence(fence, line)
-        kept.append("" if was_open is not None or fence is not None else line)
-    return "\n".join(kept)
+        lines.append("" if was_open is not None or fence is not None else line)
+    return "\n".join(lines)
 
 
 Accept = Callable[[str, bytes], str]
@@ -56,8 +56,8 @@ class ImportReader:
     `accept` returns why bytes of a path may not be used, "" = they may. `problems` tell what was left out and why.
     """
 
-    def __init__(self, place: RulePlace, accept: Accept) -> None:
-        self._place = place
+    def __init__(self, rule_place: RulePlace, accept: Accept) -> None:
+        self._place = rule_place
         self._accept = accept
         self._seen: set[str] = set()
         self.problems: list[str] = []
@@ -67,9 +67,9 @@ class ImportReader:
         chain = (*chain, path)
         self._seen.add(path)
         for reference in find_references(text):
-            if (found := self._find(reference, path)) is None:
+            if (source := self._find(reference, path)) is None:
                 continue
-            target, data = found
+            target, data = source
             if target in chain:
                 self.problems.append(f"@{reference} in {self._place.show(path)} leads in a circle")
             elif target in self._seen:

@@ -66,10 +66,10 @@ class _Loader(Struct, eq=False):
         elif (rule := self._parse(source, data)) is not None:
             self._add_with_imports(rule, source.path)
 
-    def _refuse(self, shown: str, data: bytes) -> str:
-        if may_be_secret(shown.rpartition("/")[2]):
+    def _refuse(self, display_path: str, data: bytes) -> str:
+        if may_be_secret(display_path.rpartition("/")[2]):
             return "its name is one of files with secrets"
-        return "" if not self.place.is_project or self.is_trusted(shown, data) else UNTRUSTED_REASON
+        return "" if not self.place.is_project or self.is_trusted(display_path, data) else UNTRUSTED_REASON
 
     def _parse(self, source: _Source, data: bytes) -> AgentRule | None:
         try:
@@ -99,13 +99,17 @@ class _Loader(Struct, eq=False):
 
     def _add_with_imports(self, rule: AgentRule, path: str) -> None:
         reader = ImportReader(self.place, self._refuse)
-        imported = [found for each in reader.read(path, rule.text) if (found := self._import(rule, *each)) is not None]
+        imported_rules = [
+            imported_rule
+            for import_file in reader.read(path, rule.text)
+            if (imported_rule := self._import(rule, *import_file)) is not None
+        ]
         rule = replace(rule, note="; ".join(filter(None, (rule.note, *reader.problems))))
-        if has_own_words(rule.text) or not imported:
+        if has_own_words(rule.text) or not imported_rules:
             self.rules.append(rule)
         elif rule.note:
             self._add_problem(path, rule.note)
-        self.rules += imported
+        self.rules += imported_rules
 
     def _import(self, rule: AgentRule, path: str, data: bytes, importer: str) -> AgentRule | None:
         try:
@@ -113,17 +117,21 @@ class _Loader(Struct, eq=False):
         except UnreadableRule as problem:
             self._add_problem(path, str(problem))
             return None
-        shown, about = self.place.show(path), f"imported by {self.place.show(importer)}"
+        display_path, origin = self.place.show(path), f"imported by {self.place.show(importer)}"
         body = split_front_matter(text)[1] if _has_front_matter(path) else text
         note = "; ".join(notes)
         if not body.strip():
             return None
-        return replace(rule, path=shown, text=body.strip(), description="", note=note, owner=rule.path, about=about)
+        return replace(
+            rule, path=display_path, text=body.strip(), description="", note=note, owner=rule.path, about=origin
+        )
 
     def _add_problem(self, path: str, reason: str) -> None:
-        shown = self.place.show(path)
+        display_path = self.place.show(path)
         kind = _classify(path, {}, (), "")
-        self.problems.append(LoadedRule(path=shown, kind=kind, note=f"not loaded: {reason}", reason="it can't be read"))
+        self.problems.append(
+            LoadedRule(path=display_path, kind=kind, note=f"not loaded: {reason}", reason="it can't be read")
+        )
 
     def load_notes(self, workspace: Path) -> None:
         """Load the notes about a project that the user accepted."""
@@ -156,7 +164,7 @@ def load_rule_files(
     workspace: Workspace,
     is_trusted: TrustCheck | None = trust_everything,
     *,
-    near: Iterable[str] = (),
+    nearby_paths: Iterable[str] = (),
 ) -> RuleFiles:
     """Load the rules for work in a workspace, and for the paths `near` it (workspace-relative).
 
@@ -168,34 +176,38 @@ def load_rule_files(
     user.load_notes(workspace.root)
     if is_trusted is None:
         return RuleFiles(rules=tuple(user.rules), problems=tuple(user.problems))
-    place = ProjectPlace(workspace)
-    project = _Loader(place, is_trusted)
-    for directory in _list_directories(place.here, near):
-        for source in _list_sources(place, directory):
+    project_place = ProjectPlace(workspace)
+    project = _Loader(project_place, is_trusted)
+    for directory in _list_directories(project_place.here, nearby_paths):
+        for source in _list_sources(project_place, directory):
             project.load(source)
     rules = (*user.rules, *project.rules)
-    return RuleFiles(rules=rules, problems=(*user.problems, *project.problems), here=place.here)
+    return RuleFiles(rules=rules, problems=(*user.problems, *project.problems), here=project_place.here)
 
 
-def _list_directories(here: str, near: Iterable[str]) -> Iterator[str]:
+def _list_directories(current_directory: str, nearby_paths: Iterable[str]) -> Iterator[str]:
     """Iterate over the directories to look into, from the project's top: those above come before those below."""
-    inside = (f"{here}/{path}" if here else path for path in near if not path.startswith(("/", "../")))
-    above = [each for path in inside for each in list_directories_above(path)]
-    start = [*list_directories_above(f"{here}/x" if here else "x")]
-    yield from dict.fromkeys((*start, *sorted(above, key=lambda each: (each.count("/"), each))))
+    inside = (
+        f"{current_directory}/{path}" if current_directory else path
+        for path in nearby_paths
+        if not path.startswith(("/", "../"))
+    )
+    above = [directory for path in inside for directory in list_directories_above(path)]
+    start = [*list_directories_above(f"{current_directory}/x" if current_directory else "x")]
+    yield from dict.fromkeys((*start, *sorted(above, key=lambda directory: (directory.count("/"), directory))))
 
 
-def _list_user_sources(place: RulePlace) -> Iterator[_Source]:
+def _list_user_sources(rule_place: RulePlace) -> Iterator[_Source]:
     yield _Source("AGENTS.md", "")
-    for path in list_rule_files(place, "rules", ".mdc"):
+    for path in list_rule_files(rule_place, "rules", ".mdc"):
         yield _Source(path, "")
 
 
-def _list_sources(place: RulePlace, directory: str) -> Iterator[_Source]:
+def _list_sources(rule_place: RulePlace, directory: str) -> Iterator[_Source]:
     """Iterate over the rule files of one directory, in their order."""
     prefix = f"{directory}/" if directory else ""
     try:
-        present = {name for name, _ in place.list_names(directory)}
+        present = {name for name, _ in rule_place.list_names(directory)}
     except PathRefused:
         return
     for name in INSTRUCTION_FILES:
@@ -203,7 +215,7 @@ def _list_sources(place: RulePlace, directory: str) -> Iterator[_Source]:
             yield _Source(f"{prefix}{name}", directory, _describe_neighbours(name, present))
     for rules, suffix in RULE_DIRECTORIES:
         if rules.partition("/")[0] in present:
-            for path in list_rule_files(place, f"{prefix}{rules}", suffix):
+            for path in list_rule_files(rule_place, f"{prefix}{rules}", suffix):
                 yield _Source(path, directory)
 
 

@@ -44,20 +44,20 @@ class ProjectNotes:
     def load(self) -> Notes:
         return self._file.read().workspaces.get(self._workspace, ())
 
-    def add(self, text: str, why: str = "", *, is_kept: bool) -> MemoryNote:
+    def add(self, text: str, reason: str = "", *, is_kept: bool) -> MemoryNote:
         """Add a note, kept or waiting for the user. Raises `CommandRejected` for no words, for what is there already,
         and where there is no room."""
-        note = MemoryNote(id=new_id("note"), text=_clean(text), why=_clean(why), at=now_ms(), is_kept=is_kept)
+        note = MemoryNote(id=new_id("note"), text=_clean(text), why=_clean(reason), at=now_ms(), is_kept=is_kept)
 
         def append(notes: Notes) -> Notes:
-            same = next((each for each in notes if each.text == note.text), None)
+            same = next((memory_note for memory_note in notes if memory_note.text == note.text), None)
             if same is not None and (same.is_kept or not is_kept):
                 state = "is kept" if same.is_kept else "waits for a verdict"
                 raise CommandRejected(f"this note {state} already.", hint=_SEE, code="note_known")
-            if sum(each.is_kept == is_kept for each in notes) >= (MAX_NOTES if is_kept else MAX_WAITING):
-                what = "kept" if is_kept else "waiting"
-                raise CommandRejected(f"as many notes are {what} as there may be.", hint=_SEE, code="notes_full")
-            return (*(each for each in notes if each is not same), note)
+            if sum(memory_note.is_kept == is_kept for memory_note in notes) >= (MAX_NOTES if is_kept else MAX_WAITING):
+                status = "kept" if is_kept else "waiting"
+                raise CommandRejected(f"as many notes are {status} as there may be.", hint=_SEE, code="notes_full")
+            return (*(memory_note for memory_note in notes if memory_note is not same), note)
 
         if not note.text:
             raise CommandRejected("the note says nothing.", code="note_empty")
@@ -71,7 +71,7 @@ class ProjectNotes:
         def keep(notes: Notes) -> Notes:
             self._find(notes, identity)
             return tuple(
-                replace(each, text=words or each.text, is_kept=True) if each.id == identity else each for each in notes
+                replace(note, text=words or note.text, is_kept=True) if note.id == identity else note for note in notes
             )
 
         self._change(keep)
@@ -81,18 +81,18 @@ class ProjectNotes:
 
         def drop(notes: Notes) -> Notes:
             self._find(notes, identity)
-            return tuple(each for each in notes if each.id != identity)
+            return tuple(note for note in notes if note.id != identity)
 
         self._change(drop)
 
     def build_rules(self) -> tuple[AgentRule, ...]:
         """Build the rules that the kept notes are."""
-        kept = (each for each in self.load() if each.is_kept)
-        return tuple(AgentRule(path=f"memory/{each.id}", kind="memory", text=each.text) for each in kept)
+        notes = (note for note in self.load() if note.is_kept)
+        return tuple(AgentRule(path=f"memory/{note.id}", kind="memory", text=note.text) for note in notes)
 
     @staticmethod
     def _find(notes: Notes, identity: str) -> None:
-        if not any(each.id == identity for each in notes):
+        if not any(note.id == identity for note in notes):
             raise CommandRejected(f"there is no note {identity!r} any more.", hint=_SEE, code="note_unknown")
 
     def _change(self, change: Callable[[Notes], Notes]) -> None:

@@ -65,14 +65,14 @@ class ProjectPlace:
         return self._tree.read_bytes(path, MAX_READ_BYTES + 1)
 
     def list_names(self, path: str) -> list[tuple[str, bool]]:
-        return [(each.name, each.kind == "directory") for each in self._tree.list_dir(path or ".")]
+        return [(entry.name, entry.kind == "directory") for entry in self._tree.list_dir(path or ".")]
 
     def show(self, path: str) -> str:
         return posixpath.relpath(path, self.here) if self.here else path
 
-    def read_shown(self, shown: str) -> bytes:
+    def read_shown(self, display_path: str) -> bytes:
         """Read a file by the path that it is known by. Raises `PathRefused`."""
-        return self.read(self.resolve(posixpath.join(self.here, shown)))
+        return self.read(self.resolve(posixpath.join(self.here, display_path)))
 
     def resolve(self, path: str) -> str:
         plain = posixpath.normpath(path)
@@ -94,9 +94,9 @@ class UserPlace:
 
     def read(self, path: str) -> bytes:
         try:
-            place = self._locate(path)
-            if stat.S_ISREG(place.stat().st_mode):
-                with place.open("rb") as file:
+            location = self._locate(path)
+            if stat.S_ISREG(location.stat().st_mode):
+                with location.open("rb") as file:
                     return file.read(MAX_READ_BYTES + 1)
         except (OSError, ValueError, RuntimeError) as error:
             raise _to_refusal(error) from error
@@ -105,13 +105,13 @@ class UserPlace:
     def list_names(self, path: str) -> list[tuple[str, bool]]:
         try:
             with os.scandir(self._locate(path)) as entries:
-                return sorted((each.name, each.is_dir()) for each in entries)
+                return sorted((entry.name, entry.is_dir()) for entry in entries)
         except OSError as error:
             raise _to_refusal(error) from error
 
     def show(self, path: str) -> str:
-        place, home = str(self._locate(path)), str(Path.home())
-        return f"~{place.removeprefix(home)}" if place.startswith(f"{home}/") else place
+        location, home = str(self._locate(path)), str(Path.home())
+        return f"~{location.removeprefix(home)}" if location.startswith(f"{home}/") else location
 
     def resolve(self, path: str) -> str:
         return os.path.normpath(path)
@@ -124,14 +124,14 @@ def _to_refusal(error: Exception) -> PathRefused:
     return PathRefused(f"it can't be read: {reason}")
 
 
-def list_rule_files(place: RulePlace, directory: str, suffix: str) -> list[str]:
+def list_rule_files(rule_place: RulePlace, directory: str, suffix: str) -> list[str]:
     """Return the paths of the rule files below a directory, sorted; without those that end otherwise."""
-    found: list[str] = []
+    paths: list[str] = []
     waiting = [(directory, 0)]
-    while waiting and len(found) < MAX_RULES:
+    while waiting and len(paths) < MAX_RULES:
         above, depth = waiting.pop()
         try:
-            names = place.list_names(above)
+            names = rule_place.list_names(above)
         except PathRefused:
             continue
         for name, is_directory in names:
@@ -139,23 +139,23 @@ def list_rule_files(place: RulePlace, directory: str, suffix: str) -> list[str]:
             if is_directory and depth < MAX_DEPTH:
                 waiting.append((path, depth + 1))
             elif not is_directory and name.endswith(suffix):
-                found.append(path)
-    return sorted(found)[:MAX_RULES]
+                paths.append(path)
+    return sorted(paths)[:MAX_RULES]
 
 
 def is_rule_path(path: str) -> bool:
     """True if a workspace-relative path is that of a rule, by its spelling."""
     name = path.rpartition("/")[2]
-    return any(f"/{path}".endswith(f"/{each}") for each in INSTRUCTION_FILES) or any(
+    return any(f"/{path}".endswith(f"/{file_name}") for file_name in INSTRUCTION_FILES) or any(
         f"/{directory}/" in f"/{path}" and name.endswith(suffix) for directory, suffix in RULE_DIRECTORIES
     )
 
 
 def iter_places_of_rules(workspace: Workspace) -> Iterator[str]:
     """Iterate over paths of the workspace that are rule files or directories of them."""
-    waiting, seen = [""], 0
-    while waiting and seen < MAX_DIRECTORIES:
-        above, seen = waiting.pop(0), seen + 1
+    waiting, visit_count = [""], 0
+    while waiting and visit_count < MAX_DIRECTORIES:
+        above, visit_count = waiting.pop(0), visit_count + 1
         try:
             entries = workspace.list_dir(above or ".")
         except PathRefused:

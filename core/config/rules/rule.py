@@ -47,7 +47,7 @@ class AgentRule(Struct, frozen=True, kw_only=True):
         for path in paths:
             if path.startswith(prefix):
                 spellings = (path, path[len(prefix) :])
-                if not self.globs or any(matches(each, spelt) for each in self.globs for spelt in spellings):
+                if not self.globs or any(matches(glob, spelt) for glob in self.globs for spelt in spellings):
                     return path
         return ""
 
@@ -90,29 +90,29 @@ NO_OCCASION = RuleOccasion()
 def choose_rules(files: RuleFiles, occasion: RuleOccasion = NO_OCCASION) -> tuple[RuleChoice, ...]:
     """Decide on every rule for an occasion; the same text binds once, and all together within a bound."""
     paths = [_join(files.here, path) for path in occasion.paths]
-    told: dict[str, str] = {}
-    left = MAX_TOTAL_BYTES
-    found = []
+    paths_by_text: dict[str, str] = {}
+    remaining_bytes = MAX_TOTAL_BYTES
+    choices = []
     for rule in files.rules:
         choice = _choose(rule, files.here, paths, occasion.named)
         size = len(rule.text.encode())
-        if choice.binds and (same := told.get(rule.text)):
+        if choice.binds and (same := paths_by_text.get(rule.text)):
             choice = RuleChoice(rule=rule, binds=False, reason=f"the same as {same}")
-        elif choice.binds and size > left:
+        elif choice.binds and size > remaining_bytes:
             limit = f"left out: all rules together are larger than {MAX_TOTAL_BYTES // 1024} KiB"
             choice = RuleChoice(rule=rule, binds=False, reason=limit)
         if choice.binds:
-            told[rule.text] = rule.path
-            left -= size
-        found.append(choice)
-    return tuple(found)
+            paths_by_text[rule.text] = rule.path
+            remaining_bytes -= size
+        choices.append(choice)
+    return tuple(choices)
 
 
-def _choose(rule: AgentRule, here: str, paths: Sequence[str], named: Collection[str]) -> RuleChoice:
+def _choose(rule: AgentRule, current_directory: str, paths: Sequence[str], mentions: Collection[str]) -> RuleChoice:
     """Decide on one rule by itself."""
-    if rule.path in named or rule.owner in named:
+    if rule.path in mentions or rule.owner in mentions:
         return RuleChoice(rule=rule, binds=True, reason="named in the prompt")
-    is_around = not rule.scope or here == rule.scope or here.startswith(f"{rule.scope}/")
+    is_around = not rule.scope or current_directory == rule.scope or current_directory.startswith(f"{rule.scope}/")
     match = rule.find_match(paths)
     if rule.kind in _FROM_THE_START:
         if is_around:
@@ -158,7 +158,7 @@ def _find_name(rule: AgentRule) -> str:
 
 
 def list_loaded(
-    files: RuleFiles, choices: Sequence[RuleChoice], *, told: Collection[str] = (), only_told: bool = False
+    files: RuleFiles, choices: Sequence[RuleChoice], *, earlier_paths: Collection[str] = (), only_told: bool = False
 ) -> tuple[LoadedRule, ...]:
     """Return the rules as the wire has them, with their positions, and then what could not be read.
 
@@ -166,15 +166,15 @@ def list_loaded(
     """
     rows, position = [], 0
     for choice in choices:
-        is_told = choice.binds or choice.is_listed or choice.rule.path in told
+        is_told = choice.binds or choice.is_listed or choice.rule.path in earlier_paths
         position += is_told
         if is_told or not only_told:
             row = choice.to_loaded(position if is_told else 0)
-            is_older = choice.rule.path in told and not choice.binds and not choice.is_listed
+            is_older = choice.rule.path in earlier_paths and not choice.binds and not choice.is_listed
             rows.append(replace(row, reason=f"told earlier in this session; {row.reason}") if is_older else row)
     return (*rows, *files.problems)
 
 
-def _join(here: str, path: str) -> str:
+def _join(current_directory: str, path: str) -> str:
     """Return a path of the workspace from the project's top."""
-    return posixpath.normpath(posixpath.join(here, path))
+    return posixpath.normpath(posixpath.join(current_directory, path))

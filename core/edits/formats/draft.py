@@ -49,14 +49,14 @@ class FileDraft(Struct, frozen=True, kw_only=True):
 
 def parse_drafts(content: str) -> tuple[FileDraft, ...]:
     """Parse every draft of a text, in order. Raises `EditError`."""
-    drafts, place = [], 0
-    while found := _OPENED.search(content, place):
-        stop = _find_closing_tag(content, found.end())
+    drafts, position = [], 0
+    while match := _OPENED.search(content, position):
+        stop = _find_closing_tag(content, match.end())
         if stop is None:
-            line = content.count("\n", 0, found.start()) + 1
+            line = content.count("\n", 0, match.start()) + 1
             raise EditError(f"The <file_edit> in line {line} is not closed.", hint=_HINT)
-        drafts.append(_build_draft(parse_attributes(found[1]), content[found.end() : stop.start()]))
-        place = stop.end()
+        drafts.append(_build_draft(parse_attributes(match[1]), content[match.end() : stop.start()]))
+        position = stop.end()
     if not drafts:
         raise EditError("There is no <file_edit> in the text.", hint=_HINT)
     return tuple(drafts)
@@ -65,21 +65,21 @@ def parse_drafts(content: str) -> tuple[FileDraft, ...]:
 def _find_closing_tag(content: str, start: int) -> re.Match[str] | None:
     """Find where a draft ends: at a closing tag that begins a line, as content may speak of the tag; at one within a
     line if there is no other before the next draft."""
-    inline, own = _CLOSING.search(content, start), _CLOSING_LINE.search(content, start)
-    if inline is None or own is None:
+    inline, line_match = _CLOSING.search(content, start), _CLOSING_LINE.search(content, start)
+    if inline is None or line_match is None:
         return inline
-    return inline if _OPENED.search(content, inline.end(), own.start()) else own
+    return inline if _OPENED.search(content, inline.end(), line_match.start()) else line_match
 
 
-def _build_draft(given: dict[str, str], body: str) -> FileDraft:
-    path = given.get("path", given.get("filepath", given.get("file_path", "")))
+def _build_draft(attributes: dict[str, str], body: str) -> FileDraft:
+    path = attributes.get("path", attributes.get("filepath", attributes.get("file_path", "")))
     if not path:
         raise EditError("The <file_edit> has no path.", hint=_HINT)
-    return FileDraft(path=path, body=body, start=_parse_line(given, "start"), end=_parse_line(given, "end"))
+    return FileDraft(path=path, body=body, start=_parse_line(attributes, "start"), end=_parse_line(attributes, "end"))
 
 
-def _parse_line(given: dict[str, str], name: str) -> int | None:
-    value = given.get(name)
+def _parse_line(attributes: dict[str, str], name: str) -> int | None:
+    value = attributes.get(name)
     if value is None:
         return None
     if not _NUMBER.match(value.strip()):
@@ -90,20 +90,22 @@ def _parse_line(given: dict[str, str], name: str) -> int | None:
 def apply_drafts(text: str | None, content: str, path: str = "") -> str:
     """Return the file at `path` (None: it is not there) after its drafts. Raises `EditError`."""
     drafts = parse_drafts(content)
-    mine = select_for_file(drafts, path)
-    if not mine:
+    file_drafts = select_for_file(drafts, path)
+    if not file_drafts:
         raise EditError(f"No <file_edit> is meant for {path}.", hint=_HINT)
     if text is None:
-        first, *rest = mine
-        text, mine = first.body, rest
+        first, *rest = file_drafts
+        text, file_drafts = first.body, rest
     before = text
-    ranges = sorted((each for each in mine if (each.start, each.end) != (-1, -1)), key=lambda each: each.start or 1)
+    ranges = sorted(
+        (draft for draft in file_drafts if (draft.start, draft.end) != (-1, -1)), key=lambda draft: draft.start or 1
+    )
     _check_overlap(ranges)
-    for each in reversed(ranges):
-        text = apply_draft(text, each)
-    for each in mine:
-        text = text if each in ranges else append_lines(text, each.body)
-    return check_parses(path or mine[0].path, before, text) if any(map(_has_marker, mine)) else text
+    for draft in reversed(ranges):
+        text = apply_draft(text, draft)
+    for draft in file_drafts:
+        text = text if draft in ranges else append_lines(text, draft.body)
+    return check_parses(path or file_drafts[0].path, before, text) if any(map(_has_marker, file_drafts)) else text
 
 
 def _has_marker(draft: FileDraft) -> bool:
@@ -125,8 +127,8 @@ def append_lines(text: str, body: str) -> str:
     if not lines.bodies:
         return body
     end = lines.find_dominant_ending()
-    closed = bool(lines.ends[-1])
-    return text + ("" if closed else end) + end.join(rows) + (end if closed else "")
+    has_final_newline = bool(lines.ends[-1])
+    return text + ("" if has_final_newline else end) + end.join(rows) + (end if has_final_newline else "")
 
 
 def apply_draft(text: str, draft: FileDraft) -> str:
@@ -153,24 +155,28 @@ def apply_draft(text: str, draft: FileDraft) -> str:
             _check_whole(part, rows)
         return before + replace_all_lines(part, rows) + after
     if all(token.kind != "marker" for token in tokens):
-        kept = [row for row, token in zip(rows, tokens, strict=True) if token.kind == "line"]
-        return before + replace_all_lines(part, kept if _are_removed(tokens, part, "\n".join(kept)) else rows) + after
+        remaining_rows = [row for row, token in zip(rows, tokens, strict=True) if token.kind == "line"]
+        return (
+            before
+            + replace_all_lines(part, remaining_rows if _are_removed(tokens, part, "\n".join(remaining_rows)) else rows)
+            + after
+        )
     check_target(rows, [token.kind != "line" for token in tokens], lines.bodies)
     if len(part) == len(lines):
         _check_start(part, rows)
-    done = splice_draft(part, assign_scopes(tokens), open_ends=False)
-    check_marker_words(rows, part, done)
-    _check_removals(part, rows, done)
-    if hunks is not None and not hunks.allows("".join(map(str.__add__, part.bodies, part.ends)), done):
+    new_text = splice_draft(part, assign_scopes(tokens), open_ends=False)
+    check_marker_words(rows, part, new_text)
+    _check_removals(part, rows, new_text)
+    if hunks is not None and not hunks.allows("".join(map(str.__add__, part.bodies, part.ends)), new_text):
         raise UndecidedEdit("its parts fit in more than one place")
-    return before + done + after
+    return before + new_text + after
 
 
 def _place_hunks(part: TextLines, rows: list[str], tokens: list[DraftToken]) -> PlacedDraft | None:
     """Place the draft as pieces of its range. A comment that says that something is removed vanishes if that is so."""
     if any(token.kind == "removal" for token in tokens):
-        kept = [row for row, token in zip(rows, tokens, strict=True) if not token.removed]
-        laid = place_draft(part, kept, open_ends=False)
+        remaining_rows = [row for row, token in zip(rows, tokens, strict=True) if not token.removed]
+        laid = place_draft(part, remaining_rows, open_ends=False)
         if laid is not None and _are_removed(tokens, part, laid.text):
             return laid
     return place_draft(part, rows, open_ends=False)
@@ -185,21 +191,23 @@ def _are_removed(tokens: list[DraftToken], part: TextLines, after: str) -> bool:
 
 def _check_start(part: TextLines, rows: list[str]) -> None:
     """Raise `UndecidedEdit` when a draft of the whole file does not say what becomes of the lines above its first."""
-    given = [row.strip() for row in rows if row.strip()]
-    there = [body.strip() for body in part.bodies if body.strip()]
-    place = there.index(given[0]) if there.count(given[0]) == 1 else 0
-    if place and set(there[:place]).isdisjoint(given):
-        raise UndecidedEdit(f"it begins with {given[0][:80]!r} and does not say what becomes of the lines before")
+    draft_lines = [row.strip() for row in rows if row.strip()]
+    file_lines = [body.strip() for body in part.bodies if body.strip()]
+    index = file_lines.index(draft_lines[0]) if file_lines.count(draft_lines[0]) == 1 else 0
+    if index and set(file_lines[:index]).isdisjoint(draft_lines):
+        raise UndecidedEdit(f"it begins with {draft_lines[0][:80]!r} and does not say what becomes of the lines before")
 
 
 def _check_range_ends(part: TextLines, tokens: list[DraftToken], ends: tuple[bool, bool]) -> None:
     """Raise `UndecidedEdit` when a draft with markers begins or ends without a marker, and not with the line that its
     range begins or ends with, within the file (`ends`: where the range does not)."""
-    filled = [token for token in tokens if token.text.strip()]
+    nonblank_tokens = [token for token in tokens if token.text.strip()]
     bodies = [body for body in part.bodies if body.strip()]
-    if not bodies or all(token.kind != "marker" for token in filled):
+    if not bodies or all(token.kind != "marker" for token in nonblank_tokens):
         return
-    for token, body, is_end in zip((filled[0], filled[-1]), (bodies[0], bodies[-1]), ends, strict=True):
+    for token, body, is_end in zip(
+        (nonblank_tokens[0], nonblank_tokens[-1]), (bodies[0], bodies[-1]), ends, strict=True
+    ):
         key = parse_line_key(body) or ""
         is_known = token.text.strip() == body.strip() or (
             key.startswith("definition ") and parse_line_key(token.text) == key
@@ -210,26 +218,30 @@ def _check_range_ends(part: TextLines, tokens: list[DraftToken], ends: tuple[boo
 
 def _check_whole(part: TextLines, rows: list[str]) -> None:
     """Raise `UndecidedEdit` when a draft without a range and without a marker is a piece of the file, not all of it."""
-    given = [row.strip() for row in rows if is_telling(row)]
-    there = [body.strip() for body in part.bodies if is_telling(body)]
-    shared = sum(row in there for row in given)
-    same = [bool(given and there) and given[end] == there[end] for end in (0, -1)]
-    if any(is_marker(row) for row in rows) and len(given) < len(there):
+    draft_lines = [row.strip() for row in rows if is_telling(row)]
+    file_lines = [body.strip() for body in part.bodies if is_telling(body)]
+    shared_count = sum(row in file_lines for row in draft_lines)
+    same = [bool(draft_lines and file_lines) and draft_lines[end] == file_lines[end] for end in (0, -1)]
+    if any(is_marker(row) for row in rows) and len(draft_lines) < len(file_lines):
         raise UndecidedEdit("its marker may be a line of the file")
-    if len(given) * 2 < len(there) and shared * 2 >= len(given) > 0 and not all(same):
+    if len(draft_lines) * 2 < len(file_lines) and shared_count * 2 >= len(draft_lines) > 0 and not all(same):
         raise UndecidedEdit("it is a part of the file, and nothing says what becomes of the rest")
 
 
-def _check_removals(part: TextLines, rows: list[str], done: str) -> None:
+def _check_removals(part: TextLines, rows: list[str], new_text: str) -> None:
     """Raise `UndecidedEdit` when something stays that a comment says is removed and no other line speaks of."""
-    own = {row.strip() for row in rows}
+    draft_lines = {row.strip() for row in rows}
     for token in tokenise_draft(rows, part):
         if token.kind != "removal" or not re.search(r"\W", token.removed):
             continue
-        wanted = compile_thing(token.removed)
-        left = [row for row in split_lines(done).bodies if wanted.search(row) and row.strip() not in own]
-        if left:
-            raise UndecidedEdit(f"{token.removed!r} is said to be removed, but {left[0].strip()[:80]!r} stays")
+        pattern = compile_thing(token.removed)
+        remaining_rows = [
+            row for row in split_lines(new_text).bodies if pattern.search(row) and row.strip() not in draft_lines
+        ]
+        if remaining_rows:
+            raise UndecidedEdit(
+                f"{token.removed!r} is said to be removed, but {remaining_rows[0].strip()[:80]!r} stays"
+            )
 
 
 def _resolve_range(draft: FileDraft, count: int) -> tuple[int, int]:

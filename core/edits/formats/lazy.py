@@ -42,73 +42,75 @@ _ENTRY = re.compile(r'\s*(?:["{\[\d-]|true|false|null)')
 def apply_lazy(text: str, code_edit: str, path: str = "") -> str:
     """Return the file after a draft with markers. Raises `EditError`."""
     lines = split_lines(text)
-    own = {line.strip() for line in lines.bodies}
-    hunks = place_draft(lines, _normalise_draft(split_draft(code_edit, trimmed=False), own, path), open_ends=True)
+    file_lines = {line.strip() for line in lines.bodies}
+    hunks = place_draft(
+        lines, _normalise_draft(split_draft(code_edit, is_trimmed=False), file_lines, path), open_ends=True
+    )
     if hunks is not None and hunks.is_accepted and hunks.has_markers:
         check_marker_words(split_draft(code_edit), lines, hunks.text)
         return check_parses(path, text, hunks.text)
     if hunks is not None and hunks.has_markers and not hunks.is_outline:
         raise UndecidedEdit(_MANY_PLACES)
-    check_remarks(split_draft(code_edit), own)
-    new = _normalise_draft(split_draft(code_edit), own, path)
+    check_remarks(split_draft(code_edit), file_lines)
+    new = _normalise_draft(split_draft(code_edit), file_lines, path)
     if not any(line.strip() for line in new):
         raise EditError("The edit is empty.", hint="Give the new code, or delete the file. Nothing was changed.")
-    marked = [(is_marker(line) or may_be_marker(line)) and line.strip() not in own for line in new]
-    if not any(line.strip() for line in lines.bodies) and not any(marked):
+    marker_flags = [(is_marker(line) or may_be_marker(line)) and line.strip() not in file_lines for line in new]
+    if not any(line.strip() for line in lines.bodies) and not any(marker_flags):
         return _close_lines(new, lines)
-    if not any(marked) and any(is_marker(line) for line in new) and not (hunks is not None and hunks.is_sure):
+    if not any(marker_flags) and any(is_marker(line) for line in new) and not (hunks is not None and hunks.is_sure):
         raise UndecidedEdit("its marker may be a line of the file")
-    if not any(marked):
+    if not any(marker_flags):
         return _apply_unmarked(path, text, new, hunks)
-    check_target(new, marked, lines.bodies)
-    tokens = _tokenise(new, marked, lines, path)
-    done = splice_draft(lines, tokens, open_ends=True, prose=path.endswith(_PROSE))
-    if hunks is not None and not hunks.allows(text, done):
+    check_target(new, marker_flags, lines.bodies)
+    tokens = _tokenise(new, marker_flags, lines, path)
+    new_text = splice_draft(lines, tokens, open_ends=True, prose=path.endswith(_PROSE))
+    if hunks is not None and not hunks.allows(text, new_text):
         raise UndecidedEdit(_MANY_PLACES)
-    return check_parses(path, text, repair_commas(done) if path.endswith((".json", ".jsonc")) else done)
+    return check_parses(path, text, repair_commas(new_text) if path.endswith((".json", ".jsonc")) else new_text)
 
 
 def _apply_unmarked(path: str, text: str, new: Sequence[str], hunks: PlacedDraft | None) -> str:
     """Apply a draft that leaves nothing out: the whole file, one definition, or a piece that tells its place."""
     try:
-        done = check_parses(path, text, _replace_unmarked(text, split_lines(text), new, path))
+        new_text = check_parses(path, text, _replace_unmarked(text, split_lines(text), new, path))
     except UndecidedEdit:
         if hunks is None or not hunks.is_accepted:
             raise
         return check_parses(path, text, hunks.text)
-    if hunks is not None and hunks.is_accepted and hunks.text != done:
+    if hunks is not None and hunks.is_accepted and hunks.text != new_text:
         raise UndecidedEdit("it may be the whole file, a definition or a part of it")
-    return done
+    return new_text
 
 
-def _normalise_draft(new: Sequence[str], own: Collection[str], path: str) -> list[str]:
+def _normalise_draft(new: Sequence[str], file_lines: Collection[str], path: str) -> list[str]:
     """Drop a comment on top that only names the file, and put every elided body on a line of its own."""
     # The first line of a longer comment is a part of that.
     longer = len(new) > 1 and new[1][:1] == new[0][:1] and not new[1][:1].isalnum() and not is_marker(new[1])
-    named = _NAMED.fullmatch(new[0]) if new and new[0].strip() not in own and not longer else None
-    if named and path and PurePath(named["path"]).name == PurePath(path).name:
+    match = _NAMED.fullmatch(new[0]) if new and new[0].strip() not in file_lines and not longer else None
+    if match and path and PurePath(match["path"]).name == PurePath(path).name:
         new = new[1:]
     rows = [(line, expand_elided_body(line, detect_indent_unit(new))) for line in new]
-    return [row for line, spread in rows for row in (spread if spread[0].strip() in own else [line])]
+    return [row for line, spread in rows for row in (spread if spread[0].strip() in file_lines else [line])]
 
 
-def split_draft(draft: str, *, trimmed: bool = True) -> list[str]:
+def split_draft(draft: str, *, is_trimmed: bool = True) -> list[str]:
     """Split a draft into lines, without a fence around them; `trimmed`: also without blank lines at both ends."""
     lines = split_closed(draft)[0]
-    filled = [index for index, line in enumerate(lines) if line.strip()]
-    inner = lines[filled[0] : filled[-1] + 1] if filled else []
+    nonblank_indexes = [index for index, line in enumerate(lines) if line.strip()]
+    inner = lines[nonblank_indexes[0] : nonblank_indexes[-1] + 1] if nonblank_indexes else []
     if len(inner) > 1 and inner[0].lstrip().startswith("```") and inner[-1].strip() == "```":
-        return split_draft("\n".join(inner[1:-1]), trimmed=trimmed)
-    return inner if trimmed else lines
+        return split_draft("\n".join(inner[1:-1]), is_trimmed=is_trimmed)
+    return inner if is_trimmed else lines
 
 
-def _tokenise(new: Sequence[str], marked: Sequence[bool], lines: TextLines, path: str) -> list[DraftToken]:
+def _tokenise(new: Sequence[str], marker_flags: Sequence[bool], lines: TextLines, path: str) -> list[DraftToken]:
     prose, sole = path.endswith(_PROSE), path.endswith(_ONE_OF_A_NAME)
     rows = fit_indentation(new, lines)
     depths = measure_depths(rows, prose=prose)
     tokens = [
         DraftToken("marker" if mark else "line", line, depth, is_sole=sole)
-        for line, mark, depth in zip(rows, marked, depths, strict=True)
+        for line, mark, depth in zip(rows, marker_flags, depths, strict=True)
     ]
     return mark_exposed(assign_scopes(tokens))
 
@@ -124,17 +126,22 @@ def _replace_unmarked(text: str, lines: TextLines, new: Sequence[str], path: str
     if single is not None:
         return single
     old = [line.strip() for line in lines.bodies if line.strip()]
-    given = [line.strip() for line in new if line.strip()]
-    shared = len(set(old) & set(given))
-    same_start, same_end = _is_same_line(old[0], given[0]), _is_same_line(old[-1], given[-1])
-    gone = {parse_line_key(line) or "" for line in old} - {parse_line_key(line) for line in given}
-    lost = any(key.startswith("definition ") for key in gone)
-    whole = same_start and same_end and len(given) * 2 >= len(old)
-    for verb, outer, side, rows in (("begins", given[0], "before", old), ("ends", given[-1], "after", old[::-1])):
+    draft_lines = [line.strip() for line in new if line.strip()]
+    shared_count = len(set(old) & set(draft_lines))
+    same_start, same_end = _is_same_line(old[0], draft_lines[0]), _is_same_line(old[-1], draft_lines[-1])
+    removed_keys = {parse_line_key(line) or "" for line in old} - {parse_line_key(line) for line in draft_lines}
+    has_lost_definition = any(key.startswith("definition ") for key in removed_keys)
+    is_whole_file = same_start and same_end and len(draft_lines) * 2 >= len(old)
+    for verb, outer, side, rows in (
+        ("begins", draft_lines[0], "before", old),
+        ("ends", draft_lines[-1], "after", old[::-1]),
+    ):
         rest = rows[: rows.index(outer)] if outer in rows else []
-        if any(map(is_telling, rest)) and set(rest).isdisjoint(given):
+        if any(map(is_telling, rest)) and set(rest).isdisjoint(draft_lines):
             raise UndecidedEdit(f"it {verb} with {outer[:80]!r} and does not say what becomes of the lines {side}")
-    if shared * 4 >= len(set(old)) * (3 if lost else 2) or (whole and not lost):
+    if shared_count * 4 >= len(set(old)) * (3 if has_lost_definition else 2) or (
+        is_whole_file and not has_lost_definition
+    ):
         return lines.fit_end(_close_lines(new, lines))
     raise UndecidedEdit("it has no ... existing code ... and is neither the whole file nor one definition of it")
 
@@ -146,12 +153,12 @@ def _is_same_line(old: str, new: str) -> bool:
 def repair_commas(text: str) -> str:
     """Put a comma after each line that ends an entry before another one, and none before a closing bracket."""
     rows = text.splitlines(keepends=True)
-    filled = [index for index, row in enumerate(rows) if row.strip() and not row.lstrip().startswith("//")]
-    for here, after in pairwise(filled):
-        body = rows[here].rstrip("\r\n")
-        end = rows[here][len(body) :]
+    nonblank_indexes = [index for index, row in enumerate(rows) if row.strip() and not row.lstrip().startswith("//")]
+    for position, after in pairwise(nonblank_indexes):
+        body = rows[position].rstrip("\r\n")
+        end = rows[position][len(body) :]
         if re.match(r"\s*[}\]]", rows[after]):
-            rows[here] = re.sub(r",\s*$", "", body) + end
+            rows[position] = re.sub(r",\s*$", "", body) + end
         elif _VALUE_END.search(body) and _ENTRY.match(rows[after]):
-            rows[here] = body.rstrip() + "," + end
+            rows[position] = body.rstrip() + "," + end
     return "".join(rows)

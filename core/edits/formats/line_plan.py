@@ -82,83 +82,98 @@ def apply_line_plan(text: str, plan: Sequence[LineRange]) -> str:
     """Replace every range, or raise `EditError` and change nothing. The order of `plan` does not matter."""
     lines = split_lines(text)
     once = _deduplicate(plan, len(lines))
-    ordered = sorted(once, key=lambda each: (each.start_line, -1 if each.end_line is None else each.end_line))
-    for each in ordered:
-        _check_range(each, len(lines))
-    for first, second in pairwise(ordered):
+    sorted_ranges = sorted(
+        once, key=lambda line_range: (line_range.start_line, -1 if line_range.end_line is None else line_range.end_line)
+    )
+    for line_range in sorted_ranges:
+        _check_range(line_range, len(lines))
+    for first, second in pairwise(sorted_ranges):
         if first.end_line is not None and second.start_line <= first.end_line:
             raise EditError(f"The ranges {_format_range(first)} and {_format_range(second)} overlap.", hint=_HINT)
         if first.end_line is None and second == first:
             raise EditError(f"Two texts are to be inserted before line {first.start_line}.", hint=_HINT)
-    for each in reversed(ordered):
-        text = _apply_range(text, lines, each)
+    for line_range in reversed(sorted_ranges):
+        text = _apply_range(text, lines, line_range)
     return text
 
 
 def _deduplicate(plan: Sequence[LineRange], count: int) -> list[LineRange]:
     """The ranges without repetitions; that of the line after the last one as what is added there."""
     once: list[LineRange] = []
-    for each in plan:
-        appends = bool(count) and each.start_line == count + 1 == each.end_line
-        range_ = LineRange(start_line=count + 1, end_line=None, replacement=each.replacement) if appends else each
+    for line_range in plan:
+        appends = bool(count) and line_range.start_line == count + 1 == line_range.end_line
+        range_ = (
+            LineRange(start_line=count + 1, end_line=None, replacement=line_range.replacement)
+            if appends
+            else line_range
+        )
         if range_.end_line is None or range_ not in once:
             once.append(range_)
     return once
 
 
-def _check_range(each: LineRange, count: int) -> None:
-    if each.start_line < 1:
-        raise EditError(f"The range {_format_range(each)} begins before line 1.", hint=_HINT)
-    last = count if each.end_line is not None and count else count + 1
-    if each.start_line > last or (each.end_line or 0) > max(count, 1):
-        raise EditError(f"The range {_format_range(each)} is outside of the file, which has {count} lines.", hint=_HINT)
-    if each.end_line is not None and each.end_line < each.start_line:
-        raise EditError(f"The range {_format_range(each)} ends before it begins.", hint=_HINT)
+def _check_range(line_range: LineRange, count: int) -> None:
+    if line_range.start_line < 1:
+        raise EditError(f"The range {_format_range(line_range)} begins before line 1.", hint=_HINT)
+    last = count if line_range.end_line is not None and count else count + 1
+    if line_range.start_line > last or (line_range.end_line or 0) > max(count, 1):
+        raise EditError(
+            f"The range {_format_range(line_range)} is outside of the file, which has {count} lines.", hint=_HINT
+        )
+    if line_range.end_line is not None and line_range.end_line < line_range.start_line:
+        raise EditError(f"The range {_format_range(line_range)} ends before it begins.", hint=_HINT)
 
 
-def _format_range(each: LineRange) -> str:
-    return f"{each.start_line}-{each.start_line if each.end_line is None else each.end_line}"
+def _format_range(line_range: LineRange) -> str:
+    return f"{line_range.start_line}-{line_range.start_line if line_range.end_line is None else line_range.end_line}"
 
 
-def _apply_range(text: str, lines: TextLines, each: LineRange) -> str:
-    first = each.start_line - 1
-    if each.end_line is None or not lines.bodies:
-        return _insert_lines(text, lines, first, each.replacement)
-    last = each.end_line - 1
-    wanted = split_closed(each.replacement)[0] if each.replacement else []
+def _apply_range(text: str, lines: TextLines, line_range: LineRange) -> str:
+    first = line_range.start_line - 1
+    if line_range.end_line is None or not lines.bodies:
+        return _insert_lines(text, lines, first, line_range.replacement)
+    last = line_range.end_line - 1
+    new_lines = split_closed(line_range.replacement)[0] if line_range.replacement else []
     block = MatchedBlock(first, last, list(range(first, last + 1)))
-    return text[: lines.starts[first]] + replace_block(lines, block, wanted) + text[lines.find_end(last) :]
+    return text[: lines.starts[first]] + replace_block(lines, block, new_lines) + text[lines.find_end(last) :]
 
 
-def _insert_lines(text: str, lines: TextLines, place: int, replacement: str) -> str:
+def _insert_lines(text: str, lines: TextLines, index: int, replacement: str) -> str:
     if not replacement:
         return text
     if not lines.bodies:
         return replacement
     end = lines.find_dominant_ending()
     new = end.join(split_closed(replacement)[0])
-    if place < len(lines):
-        start = lines.starts[place]
+    if index < len(lines):
+        start = lines.starts[index]
         return text[:start] + new + end + text[start:]
-    closed = bool(lines.ends[-1])
-    return text + new + end if closed else text + end + new
+    has_final_newline = bool(lines.ends[-1])
+    return text + new + end if has_final_newline else text + end + new
 
 
 def find_unplanned_changes(before: str, after: str, plan: Sequence[LineRange]) -> list[int]:
     """The lines (1-indexed, before the edit) that changed although no range of the plan names them."""
     old, new = split_lines(before), split_lines(after)
     wrong, shift = [], 0
-    named = {number for each in plan for number in range(each.start_line, (each.end_line or each.start_line - 1) + 1)}
-    sizes = [(each, len(split_closed(each.replacement)[0]) if each.replacement else 0) for each in plan]
-    inserted = {each.start_line: size for each, size in sizes if each.end_line is None}
-    grown = {each.start_line: size for each, size in sizes if each.end_line is not None}
+    planned_numbers = {
+        number
+        for line_range in plan
+        for number in range(line_range.start_line, (line_range.end_line or line_range.start_line - 1) + 1)
+    }
+    sizes = [
+        (line_range, len(split_closed(line_range.replacement)[0]) if line_range.replacement else 0)
+        for line_range in plan
+    ]
+    insertion_sizes = {line_range.start_line: size for line_range, size in sizes if line_range.end_line is None}
+    replacement_sizes = {line_range.start_line: size for line_range, size in sizes if line_range.end_line is not None}
     for number in range(1, len(old) + 1):
-        shift += inserted.get(number, 0)
-        if number in named:
-            shift += grown.get(number, 0) - 1
+        shift += insertion_sizes.get(number, 0)
+        if number in planned_numbers:
+            shift += replacement_sizes.get(number, 0) - 1
             continue
-        place = number - 1 + shift
-        if not 0 <= place < len(new) or new.bodies[place] != old.bodies[number - 1]:
+        index = number - 1 + shift
+        if not 0 <= index < len(new) or new.bodies[index] != old.bodies[number - 1]:
             wrong.append(number)
     return wrong
 
@@ -169,12 +184,12 @@ def decode_plan(content: str) -> Any:
     try:
         return _decode_lenient(text)
     except ValueError as problem:
-        found = [plan for fenced in _FENCED.findall(text) for plan in _find_plans(fenced)] or _find_plans(text)
-        if len(found) > 1:
+        plans = [plan for block in _FENCED.findall(text) for plan in _find_plans(block)] or _find_plans(text)
+        if len(plans) > 1:
             raise ValueError("there is more than one plan in the text") from None
-        if not found:
+        if not plans:
             raise problem from None
-        return found[0]
+        return plans[0]
 
 
 def _decode_lenient(text: str) -> Any:
@@ -187,17 +202,17 @@ def _decode_lenient(text: str) -> Any:
 def _find_plans(text: str) -> list[Any]:
     """Find every plan that begins somewhere in a text, those inside of others left out."""
     plain = _TEXT_OR_COMMA.sub(lambda match: match[1] or "", text)
-    found, place = [], 0
+    plans, position = [], 0
     for _ in range(_MOST):
-        begin = _BEGINS.search(plain, place)
+        begin = _BEGINS.search(plain, position)
         if begin is None:
             break
         try:
-            value, place = parse_json_part(_DECODER, plain, begin.start())
+            value, position = parse_json_part(_DECODER, plain, begin.start())
         except ValueError:
-            place = begin.end()
+            position = begin.end()
             continue
         entries = value if isinstance(value, list) else [value]
         if entries and all(isinstance(entry, dict) for entry in entries):
-            found.append(value)
-    return found
+            plans.append(value)
+    return plans

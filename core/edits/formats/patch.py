@@ -30,12 +30,12 @@ class PatchResult(NamedTuple):
 def apply_patch(text: str | None, content: str, path: str = "") -> str:
     """Return the file at `path` (None: it is not there) after the patch, "" if deleted. Raises `EditError`."""
     files = parse_patch(content)
-    mine = select_for_file(files, path)
-    if not mine:
-        named = ", ".join(each.path for each in files)
-        raise EditError(f"The patch does not name {path}, but: {named}.", hint="Nothing was changed.")
-    for each in mine:
-        text = apply_file_patch(text, each).text
+    file_patches = select_for_file(files, path)
+    if not file_patches:
+        path_list = ", ".join(file_patch.path for file_patch in files)
+        raise EditError(f"The patch does not name {path}, but: {path_list}.", hint="Nothing was changed.")
+    for file_patch in file_patches:
+        text = apply_file_patch(text, file_patch).text
     return text or ""
 
 
@@ -51,8 +51,8 @@ def apply_file_patch(text: str | None, patch: FilePatch) -> PatchResult:
         case "update":
             if text is None:
                 raise EditError(f"{patch.path} is to be updated, but there is no such file.", hint="Add it instead.")
-            done = apply_hunks(text, patch.hunks)
-            return done._replace(slips=tuple(dict.fromkeys((*patch.slips, *done.slips))))
+            result = apply_hunks(text, patch.hunks)
+            return result._replace(slips=tuple(dict.fromkeys((*patch.slips, *result.slips))))
 
 
 def _build_new_text(hunks: Sequence[PatchHunk]) -> str:
@@ -62,20 +62,22 @@ def _build_new_text(hunks: Sequence[PatchHunk]) -> str:
 
 def apply_hunks(text: str, hunks: Sequence[PatchHunk]) -> PatchResult:
     """Apply all hunks or none. Raises `EditError` that names the hunk."""
-    placed = place_hunks(SearchText(text), hunks)
-    done = apply_splices(text, [each.splice for each in placed])
-    slips = dict.fromkeys(slip for each in placed for slip in each.slips)
-    return PatchResult(_fit_final_newline(text, done, hunks), tuple(each.rung for each in placed), tuple(slips))
+    placements = place_hunks(SearchText(text), hunks)
+    new_text = apply_splices(text, [placement.splice for placement in placements])
+    slips = dict.fromkeys(slip for placement in placements for slip in placement.slips)
+    return PatchResult(
+        _fit_final_newline(text, new_text, hunks), tuple(placement.rung for placement in placements), tuple(slips)
+    )
 
 
-def _fit_final_newline(text: str, done: str, hunks: Sequence[PatchHunk]) -> str:
+def _fit_final_newline(text: str, new_text: str, hunks: Sequence[PatchHunk]) -> str:
     """Change the final newline only when a hunk says so."""
     last = next((hunk for hunk in hunks if hunk.is_old_open != hunk.is_new_open), None)
     if last is None:
-        return done
+        return new_text
     if last.is_new_open:
-        return trim_ending(done)
-    return done if done.endswith("\n") or text.endswith("\n") else f"{done}\n"
+        return trim_ending(new_text)
+    return new_text if new_text.endswith("\n") or text.endswith("\n") else f"{new_text}\n"
 
 
 def _join_closed(rows: Sequence[str]) -> str:

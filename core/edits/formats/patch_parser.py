@@ -24,29 +24,29 @@ def parse_patch(content: str) -> tuple[FilePatch, ...]:
 
 
 def _read_files(text: PatchText) -> Iterator[FilePatch]:
-    place, is_framed, is_first = 0, False, True
-    while (place := _find_next(text, place, is_framed=is_framed)) < len(text.rows):
-        row = text.rows[place]
+    index, is_framed, is_first = 0, False, True
+    while (index := _find_next(text, index, is_framed=is_framed)) < len(text.rows):
+        row = text.rows[index]
         if row.rstrip() in (BEGIN, END):
-            is_framed, place = row.rstrip() == BEGIN, place + 1
+            is_framed, index = row.rstrip() == BEGIN, index + 1
             continue
         if row.startswith("@@") and not is_first:
-            raise build_patch_error(f"{row[:60]!r} belongs to no file of the patch", place + 1)
-        reader = V4AReader(text, place) if FILE_HEADER.match(row) else UnifiedReader(text, place)
+            raise build_patch_error(f"{row[:60]!r} belongs to no file of the patch", index + 1)
+        reader = V4AReader(text, index) if FILE_HEADER.match(row) else UnifiedReader(text, index)
         yield reader.read()
-        place, is_first = reader.place, False
+        index, is_first = reader.place, False
 
 
-def _find_next(text: PatchText, place: int, *, is_framed: bool) -> int:
+def _find_next(text: PatchText, index: int, *, is_framed: bool) -> int:
     """Return the place of the next row that begins or ends a patch; between the two lines of a frame there is no
     prose. Raises `EditError`."""
-    while is_framed and place < len(text.rows) and not text.rows[place].strip():
-        place += 1
-    if not is_framed or place == len(text.rows):
-        return text.skip_prose(place)
-    if text.is_start(place) or text.rows[place].rstrip() == END:
-        return place
-    if text.has_end(place) or not text.is_prose_from(place, has_lists=True):
-        what = f"{text.rows[place][:60]!r} is not *** Add, Update or Delete File"
-        raise build_patch_error(what, place + 1)
-    return text.skip_prose(place)
+    while is_framed and index < len(text.rows) and not text.rows[index].strip():
+        index += 1
+    if not is_framed or index == len(text.rows):
+        return text.skip_prose(index)
+    if text.is_start(index) or text.rows[index].rstrip() == END:
+        return index
+    if text.has_end(index) or not text.is_prose_from(index, has_lists=True):
+        problem = f"{text.rows[index][:60]!r} is not *** Add, Update or Delete File"
+        raise build_patch_error(problem, index + 1)
+    return text.skip_prose(index)

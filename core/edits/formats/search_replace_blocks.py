@@ -68,9 +68,9 @@ def parse_blocks(content: str) -> tuple[SearchReplaceBlock, ...]:
     return blocks
 
 
-def build_marker_error(what: str, line: int) -> EditError:
+def build_marker_error(problem: str, line: int) -> EditError:
     """An `EditError` for markers that are broken in `line` (1-indexed)."""
-    return EditError(f"Broken SEARCH/REPLACE markers in line {line}: {what}.", hint=_HINT)
+    return EditError(f"Broken SEARCH/REPLACE markers in line {line}: {problem}.", hint=_HINT)
 
 
 def is_block_start(line: str) -> bool:
@@ -106,9 +106,11 @@ class _BlockParser:
     def _read_tags(self, row: str) -> None:
         if has_closing_tag(row, "file-edit"):
             self.tag_path = None
-        found = parse_open_tag(row, "file-edit")
-        if found is not None:
-            self.tag_path = next((found[name] for name in ("filepath", "path", "file_path") if name in found), None)
+        attributes = parse_open_tag(row, "file-edit")
+        if attributes is not None:
+            self.tag_path = next(
+                (attributes[name] for name in ("filepath", "path", "file_path") if name in attributes), None
+            )
 
     def _has_end_without_start(self) -> bool:
         """True if the next marker is the end of a block: then the start of it is missing."""
@@ -123,37 +125,37 @@ class _BlockParser:
         body = self.lines[begin + 1 : end]
         line, body = _split_line_number(body)
         dividers = [index for index, row in enumerate(body) if style[1].match(row.rstrip("\r\n"))]
-        named = f"the block that begins in line {begin + 1}"
+        block_label = f"the block that begins in line {begin + 1}"
         if not dividers:
-            raise build_marker_error(f"{named} has no ======= line before its end", end + 1)
+            raise build_marker_error(f"{block_label} has no ======= line before its end", end + 1)
         readings = split_at_dividers(body, dividers)
         if not readings:
-            raise build_marker_error(f"{named} has several ======= lines", begin + 2 + dividers[1])
+            raise build_marker_error(f"{block_label} has several ======= lines", begin + 2 + dividers[1])
         (search, replace), *others = readings
         if residue := _find_stray_marker(search) or _find_stray_marker(replace):
-            raise build_marker_error(f"{residue[:60]!r} in {named} looks like a marker", end + 1)
+            raise build_marker_error(f"{residue[:60]!r} in {block_label} looks like a marker", end + 1)
         if any(_MISPLACED.match(row) for row in replace.splitlines()):
-            what = f"a :start_line: stands in the REPLACE part of the block in line {begin + 1}"
-            raise build_marker_error(what, begin + 1)
+            problem = f"a :start_line: stands in the REPLACE part of the block in line {begin + 1}"
+            raise build_marker_error(problem, begin + 1)
         return SearchReplaceBlock(_unescape(search), _unescape(replace), path, line, tuple(others))
 
     def _find_end(self, begin: int, style: Sequence[re.Pattern[str]]) -> int:
-        divided, named = False, f"the block that begins in line {begin + 1}"
+        has_divider, block_label = False, f"the block that begins in line {begin + 1}"
         for index in range(begin + 1, len(self.lines)):
             row = self.lines[index].rstrip("\r\n")
             if style[2].match(row) and not (style is _DASHED and row[0] == ">" and self._closes_nested(begin, index)):
                 return index
-            divided = divided or bool(style[1].match(row))
+            has_divider = has_divider or bool(style[1].match(row))
             if style[0].match(row):
-                missing = "REPLACE" if divided else "======="
-                raise build_marker_error(f"{named} has no {missing} line before", index + 1)
-        missing = "+++++++ REPLACE" if divided else "======="
-        raise build_marker_error(f"{named} has no {missing} line", begin + 1)
+                missing = "REPLACE" if has_divider else "======="
+                raise build_marker_error(f"{block_label} has no {missing} line before", index + 1)
+        missing = "+++++++ REPLACE" if has_divider else "======="
+        raise build_marker_error(f"{block_label} has no {missing} line", begin + 1)
 
     def _closes_nested(self, begin: int, index: int) -> bool:
         """True if a >>>>>>> REPLACE closes a <<<<<<< SEARCH that is content of the block."""
-        opened = sum(row.startswith("<<<<<<<") for row in self.lines[begin + 1 : index])
-        return opened > sum(row.startswith(">>>>>>>") for row in self.lines[begin + 1 : index])
+        open_count = sum(row.startswith("<<<<<<<") for row in self.lines[begin + 1 : index])
+        return open_count > sum(row.startswith(">>>>>>>") for row in self.lines[begin + 1 : index])
 
     def _find_path(self, begin: int, style: Sequence[re.Pattern[str]]) -> str | None:
         if self.tag_path is not None:
@@ -166,21 +168,21 @@ class _BlockParser:
 
 def _find_stray_marker(part: str) -> str:
     """Return a line of a part that is a marker of another block, or nearly one, and not one of a pair; "" = none."""
-    found = [(row, match[1][0] in "<-") for row in part.splitlines() if (match := _NEARLY.match(row))]
-    opened = 0
-    for row, opens_block in found:
-        whole = row.strip().endswith(("SEARCH" if opens_block else "REPLACE", ">"))
-        opened += 1 if opens_block else -1
-        if not whole or opened < 0 or opened > 1:
+    markers = [(row, match[1][0] in "<-") for row in part.splitlines() if (match := _NEARLY.match(row))]
+    depth = 0
+    for row, opens_block in markers:
+        is_complete = row.strip().endswith(("SEARCH" if opens_block else "REPLACE", ">"))
+        depth += 1 if opens_block else -1
+        if not is_complete or depth < 0 or depth > 1:
             return row.strip()
-    return found[-1][0].strip() if opened else ""
+    return markers[-1][0].strip() if depth else ""
 
 
 def _split_rows(content: str) -> list[str]:
     rows: list[str] = []
     for row in re.findall(r"[^\n]*\n|[^\n]+", content):
-        glued = _GLUED.match(row.rstrip("\n"))
-        rows += [f"{glued[1]}\n", f"{glued[2]}\n"] if glued else [row]
+        match = _GLUED.match(row.rstrip("\n"))
+        rows += [f"{match[1]}\n", f"{match[2]}\n"] if match else [row]
     return rows
 
 
@@ -188,10 +190,10 @@ def _split_line_number(body: list[str]) -> tuple[int | None, list[str]]:
     """Split off the `:start_line:` of a block: (1-indexed line or None, the remaining lines)."""
     line, count = None, 0
     for row in body:
-        found = _START_LINE.match(row.strip())
-        if not found:
+        match = _START_LINE.match(row.strip())
+        if not match:
             break
-        line = int(found[2]) if found[1] == "start" else line
+        line = int(match[2]) if match[1] == "start" else line
         count += 1
     if count and count < len(body) and _RULE.match(body[count].rstrip("\r\n")):
         count += 1
@@ -209,8 +211,8 @@ def _find_file_name(before: Sequence[str]) -> str | None:
         names.append(_parse_file_name(row))
         if not row.strip().startswith("```"):
             break
-    named = [name for name in names if name]
-    return next((name for name in named if "." in name), named[0] if named else None)
+    file_names = [name for name in names if name]
+    return next((name for name in file_names if "." in name), file_names[0] if file_names else None)
 
 
 def _parse_file_name(row: str) -> str:
@@ -229,7 +231,7 @@ def _parse_file_name(row: str) -> str:
 def split_at_dividers(body: Sequence[str], dividers: Sequence[int]) -> list[Parts]:
     """The ways to cut the lines of a block into (search, replace) at one of its dividers: by conflict markers, else by
     what lies under a heading. Of several the file has to decide."""
-    halves = [(body[:place], body[place + 1 :]) for place in dividers]
+    halves = [(body[:divider], body[divider + 1 :]) for divider in dividers]
     if len(dividers) > 1:
         by_conflict = [half for half in halves if all(map(_is_conflict, half))]
         halves = by_conflict or [half for half in halves if all(map(_is_underlined, half))]
@@ -238,7 +240,7 @@ def split_at_dividers(body: Sequence[str], dividers: Sequence[int]) -> list[Part
 
 def _is_conflict(part: Sequence[str]) -> bool:
     """True if the conflict markers of a part follow each other as they do in a file, and no ======= stands alone."""
-    tokens = [found[1][0] for row in part if (found := _CONFLICT.match(row.rstrip("\r\n")))]
+    tokens = [match[1][0] for row in part if (match := _CONFLICT.match(row.rstrip("\r\n")))]
     return tokens != ["="] and all(after in _NEXT[before] for before, after in pairwise(tokens))
 
 

@@ -29,9 +29,9 @@ def replace_string(text: str, old_string: str, new_string: str, *, replace_all: 
             "old_string and new_string are the same, so there is nothing to change.",
             hint="Give the new text in new_string, or leave the call out.",
         )
-    found = locate(SearchText(text), old_string, new_string, replace_all=replace_all)
-    count = 1 if found.rung == "elided" else len(found.splices)
-    return Replacement(apply_splices(text, found.splices), found.rung, count, found.slips)
+    match = locate(SearchText(text), old_string, new_string, replace_all=replace_all)
+    count = 1 if match.rung == "elided" else len(match.splices)
+    return Replacement(apply_splices(text, match.splices), match.rung, count, match.slips)
 
 
 class MultiEditResult(NamedTuple):
@@ -57,9 +57,9 @@ def apply_edits(text: str | None, arguments: Any) -> MultiEditResult:
             slips["repeated"] = None
             continue
         try:
-            text, rung, mended = _apply_edit(text, edit)
+            text, rung, edit_slips = _apply_edit(text, edit)
             rungs.append(rung)
-            slips |= dict.fromkeys(mended)
+            slips |= dict.fromkeys(edit_slips)
         except EditError as error:
             raise error.name_part(format_part("Edit", number, len(edits))) from error
     return MultiEditResult(text or "", tuple(rungs), tuple(slips))
@@ -73,8 +73,8 @@ def _apply_edit(text: str | None, edit: Any) -> tuple[str, str, tuple[str, ...]]
         return new, "", ()
     if text is None:
         raise EditError("There is no such file.", hint="Create it with an empty old_string.")
-    done = replace_string(text, old, new, replace_all=edit.get("replace_all") is True)
-    return done.text, done.rung, done.slips
+    replacement = replace_string(text, old, new, replace_all=edit.get("replace_all") is True)
+    return replacement.text, replacement.rung, replacement.slips
 
 
 def _find_text(edit: dict[str, Any], *names: str) -> str:

@@ -18,11 +18,11 @@ TargetedT = TypeVar("TargetedT", bound=Targeted)
 
 def select_for_file(parts: Sequence[TargetedT], path: str) -> list[TargetedT]:
     """Select the parts for the file at `path` ("" = any); one other file that all name is another name of it."""
-    mine = [each for each in parts if not path or is_same_file(each.path, path)]
-    return mine or (list(parts) if len({each.path for each in parts}) == 1 else [])
+    file_parts = [part for part in parts if not path or is_same_file(part.path, path)]
+    return file_parts or (list(parts) if len({part.path for part in parts}) == 1 else [])
 
 
-def is_same_file(named: str, path: str) -> bool:
+def is_same_file(name: str, path: str) -> bool:
     """True if two paths name one file: one may leave out directories at the start."""
-    ours, theirs = (each.replace("\\", "/").removeprefix("./").strip("/") for each in (named, path))
-    return ours == theirs or ours.endswith(f"/{theirs}") or theirs.endswith(f"/{ours}")
+    clean_name, clean_path = (spelling.replace("\\", "/").removeprefix("./").strip("/") for spelling in (name, path))
+    return clean_name == clean_path or clean_name.endswith(f"/{clean_path}") or clean_path.endswith(f"/{clean_name}")

@@ -52,8 +52,8 @@ def compute_replacement_cost(new: str, old: str) -> int | None:
         return None
     if 2 * min(len(one), len(other)) < _ALIKE * (len(one) + len(other)):
         return None
-    alike = measure_similarity(one, other)
-    return LEAST + int((1 - alike) * _VARIED) if alike >= _ALIKE else None
+    similarity = measure_similarity(one, other)
+    return LEAST + int((1 - similarity) * _VARIED) if similarity >= _ALIKE else None
 
 
 def compute_placement_cost(cost: int, new: Sequence[str], old: Sequence[str], counts: Counter[str]) -> int:
@@ -64,9 +64,15 @@ def compute_placement_cost(cost: int, new: Sequence[str], old: Sequence[str], co
         return IDLE
     tail = count_shared_head(new[::-1], old[::-1])
     if head + tail >= size:
-        come, gone = new[head : head + len(new) - size], old[head : head + len(old) - size]
-        known = sum(each for each in (compute_insertion_cost(row, counts) for row in come) if each > _NEW)
-        cost = min(cost, CHANGE + min(_COPY, known) + min(_MOST, _NEW * len(come) + _GONE * len(gone)))
+        added_rows, removed_rows = new[head : head + len(new) - size], old[head : head + len(old) - size]
+        known_cost = sum(
+            insertion_cost
+            for insertion_cost in (compute_insertion_cost(row, counts) for row in added_rows)
+            if insertion_cost > _NEW
+        )
+        cost = min(
+            cost, CHANGE + min(_COPY, known_cost) + min(_MOST, _NEW * len(added_rows) + _GONE * len(removed_rows))
+        )
     return cost + _compute_side_cost(new[:head], new, old, 1) + _compute_side_cost(new[len(new) - tail :], new, old, -2)
 
 
@@ -76,9 +82,9 @@ def compute_missing_context_cost(new: Sequence[str], old: Sequence[str]) -> int:
     return 0 if head == len(new) or new[0][:1] == "\0" else _compute_side_cost(new[:head], new, old, 1)
 
 
-def _compute_side_cost(run: Sequence[str], new: Sequence[str], old: Sequence[str], beside: int) -> int:
+def _compute_side_cost(run: Sequence[str], new: Sequence[str], old: Sequence[str], neighbour_index: int) -> int:
     if any(row[:1] == "\0" for row in run):
-        cut = len(run) == 1 < len(new) and new[beside] != old[beside] and new[beside] in old
+        cut = len(run) == 1 < len(new) and new[neighbour_index] != old[neighbour_index] and new[neighbour_index] in old
         return CONTEXT * _CONTEXT_LINES if cut else 0
     missing = _CONTEXT_LINES - min(_CONTEXT_LINES, len(run))
     return CONTEXT * missing + (0 if any(is_telling(row) for row in run) else WEAK)

@@ -26,10 +26,10 @@ _MOST_MEANINGS: Final = 16
 
 def place_draft(lines: TextLines, rows: Sequence[str], *, open_ends: bool) -> PlacedDraft | None:
     """Place a draft on the file; None when it is not made of pieces of the file."""
-    shifted = fit_indentation(rows, lines)
+    shifted_rows = fit_indentation(rows, lines)
     try:
         asis = _choose_best(lines, rows, open_ends)
-        other = None if shifted == list(rows) else _choose_best(lines, shifted, open_ends)
+        other = None if shifted_rows == list(rows) else _choose_best(lines, shifted_rows, open_ends)
     except TooManyPlacements:
         return describe_unplaced(rows, _flag_markers(rows))
     if asis is None or other is None or other.cost + _SHIFTED >= asis.cost:
@@ -41,42 +41,50 @@ def place_draft(lines: TextLines, rows: Sequence[str], *, open_ends: bool) -> Pl
 
 
 def _has_same_indent_signs(rows: Sequence[str], lines: TextLines) -> bool:
-    mine, theirs = ({row[0] for row in each if row[:1] in (" ", "\t") and row.strip()} for each in (rows, lines.bodies))
-    return not mine.isdisjoint(theirs)
+    draft_signs, file_signs = (
+        {row[0] for row in side if row[:1] in (" ", "\t") and row.strip()} for side in (rows, lines.bodies)
+    )
+    return not draft_signs.isdisjoint(file_signs)
 
 
 def _choose_best(lines: TextLines, rows: Sequence[str], open_ends: bool) -> PlacedDraft | None:
-    own = Counter(line.rstrip() for line in lines.bodies)
-    found = []
-    for marked in _iterate_meanings(rows, own):
-        made = place_pieces(lines, rows, marked, open_ends=open_ends)
-        unmarked = [row for row, mark in zip(rows, marked, strict=True) if not mark]
-        said = sum(may_be_marker(row) and row.rstrip() not in own for row in unmarked)
-        found += [made._replace(cost=made.cost + _SAID * said)] if made else []
-    best = min(found, key=lambda each: each.cost, default=None)
-    if best is not None and any(each.text != best.text and each.cost < best.cost + _APART for each in found):
+    line_counts = Counter(line.rstrip() for line in lines.bodies)
+    drafts = []
+    for marker_flags in _iterate_meanings(rows, line_counts):
+        draft = place_pieces(lines, rows, marker_flags, open_ends=open_ends)
+        unmarked_rows = [row for row, mark in zip(rows, marker_flags, strict=True) if not mark]
+        suspect_count = sum(may_be_marker(row) and row.rstrip() not in line_counts for row in unmarked_rows)
+        drafts += [draft._replace(cost=draft.cost + _SAID * suspect_count)] if draft else []
+    best = min(drafts, key=lambda candidate: candidate.cost, default=None)
+    if best is not None and any(
+        candidate.text != best.text and candidate.cost < best.cost + _APART for candidate in drafts
+    ):
         return best._replace(is_sure=False, is_contested=True)
     return best
 
 
-def _iterate_meanings(rows: Sequence[str], own: Counter[str]) -> Iterator[list[bool]]:
+def _iterate_meanings(rows: Sequence[str], line_counts: Counter[str]) -> Iterator[list[bool]]:
     """Yield which lines are markers, in every way that there is: the file has each of its lines so often as it has
     it, and words that it has nowhere mean the same wherever they stand. Raises `TooManyPlacements`."""
     markers = _flag_markers(rows)
     places: dict[str, list[int]] = defaultdict(list)
     for index, row in enumerate(rows):
-        if markers[index] and (row.rstrip() in own or may_be_marker(row) or may_be_remark(row)):
+        if markers[index] and (row.rstrip() in line_counts or may_be_marker(row) or may_be_remark(row)):
             places[row.rstrip()].append(index)
     ways = [
-        [taken for size in range(min(own[text], len(each)) + 1) for taken in combinations(each, size)]
-        if text in own
-        else [(), tuple(each)]
-        for text, each in places.items()
+        [
+            combination
+            for size in range(min(line_counts[text], len(indexes)) + 1)
+            for combination in combinations(indexes, size)
+        ]
+        if text in line_counts
+        else [(), tuple(indexes)]
+        for text, indexes in places.items()
     ]
     if prod(map(len, ways)) > _MOST_MEANINGS:
         raise TooManyPlacements
-    for way in product(*ways):
-        lines = {index for taken in way for index in taken}
+    for selection in product(*ways):
+        lines = {index for combination in selection for index in combination}
         yield [mark and index not in lines for index, mark in enumerate(markers)]
 
 

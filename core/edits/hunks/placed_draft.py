@@ -67,9 +67,9 @@ class PlacedDraft(NamedTuple):
     @property
     def is_accepted(self) -> bool:
         """True if it may be taken as it is: only pieces that merely show where another one belongs change nothing."""
-        changed = [each for each in self.doubts if each is not PlacementDoubt.IDLE]
-        is_complete = len(changed) == len(self.doubts) or self.is_headed
-        return self.is_sure and is_complete and bool(changed) and not any(changed)
+        active_doubts = [doubt for doubt in self.doubts if doubt is not PlacementDoubt.IDLE]
+        is_complete = len(active_doubts) == len(self.doubts) or self.is_headed
+        return self.is_sure and is_complete and bool(active_doubts) and not any(active_doubts)
 
     def allows(self, before: str, after: str) -> bool:
         """True if what was made of an outline in another way may be taken: where heads of what stays tell the
@@ -87,30 +87,30 @@ class PlacedDraft(NamedTuple):
 
 
 def place_pieces(
-    lines: TextLines, rows: Sequence[str], marked: Sequence[bool], *, open_ends: bool
+    lines: TextLines, rows: Sequence[str], marker_flags: Sequence[bool], *, open_ends: bool
 ) -> PlacedDraft | None:
     """Place the pieces; None when the draft can't be read as pieces of the file. `rows` are in its indentation;
     `open_ends`: what stands before or after the draft may stay without a marker that says so. Raises
     `TooManyPlacements`."""
     index = LineIndex([START, *(body.rstrip() for body in lines.bodies), STOP])
     options: list[list[Placement]] = []
-    pieces = split_pieces(rows, marked)
-    padded, outline = is_spaced(pieces), is_outlined(pieces)
+    pieces = split_pieces(rows, marker_flags)
+    is_padded, outline = is_spaced(pieces), is_outlined(pieces)
     for piece in pieces:
-        found = sorted(
+        placements = sorted(
             _weigh_empty_markers(placement, piece, len(index.lines))
-            for variant in iterate_variants(piece, open_ends=open_ends, padded=padded)
+            for variant in iterate_variants(piece, open_ends=open_ends, is_padded=is_padded)
             for placement in index.find_placements(variant.rows, variant.cost)
         )
-        options.append(found[:_MANY])
+        options.append(placements[:_MANY])
     choice = choose_placements(options, index.lines) if options and all(options) else None
     if choice is None:
         return None
-    taken = list(zip(choice.placements, options, strict=True))
-    strayed = [_drops_blank_lines(placement, others, index, padded=padded) for placement, others in taken]
-    is_sure = choice.is_sure and not any(strayed) and not _has_open_end(choice.placements, pieces, index)
-    against = is_sure and any(is_contested(placement, others, index) for placement, others in taken)
-    breach = _find_breach(lines, rows, marked, choice.placements)
+    pairs = list(zip(choice.placements, options, strict=True))
+    stray_flags = [_drops_blank_lines(placement, others, index, is_padded=is_padded) for placement, others in pairs]
+    is_sure = choice.is_sure and not any(stray_flags) and not _has_open_end(choice.placements, pieces, index)
+    against = is_sure and any(is_contested(placement, others, index) for placement, others in pairs)
+    breach = _find_breach(lines, rows, marker_flags, choice.placements)
     is_sure = is_sure and not breach
     return PlacedDraft(
         text=_render_placements(lines, choice.placements),
@@ -118,36 +118,38 @@ def place_pieces(
         is_sure=is_sure and not against,
         is_contested=against,
         is_tied=choice.is_tied,
-        doubts=tuple(find_doubt(placement, index.lines, outlined=outline) for placement in choice.placements),
+        doubts=tuple(find_doubt(placement, index.lines, is_outlined=outline) for placement in choice.placements),
         is_outlined=outline,
-        is_headed=any(_is_head(placement, index.lines, most=2 if outline else 1) for placement in choice.placements),
+        is_headed=any(_is_head(placement, index.lines, limit=2 if outline else 1) for placement in choice.placements),
         is_whole=is_whole(pieces),
-        has_markers=any(marked),
+        has_markers=any(marker_flags),
         is_repeat=are_in_file(pieces, index.lines[1:-1]),
     )
 
 
-def _find_breach(lines: TextLines, rows: Sequence[str], marked: Sequence[bool], placements: Sequence[Placement]) -> str:
+def _find_breach(
+    lines: TextLines, rows: Sequence[str], marker_flags: Sequence[bool], placements: Sequence[Placement]
+) -> str:
     """Return what the law of markers has against placements; "" = nothing."""
-    kinds: list[TokenKind] = ["marker" if mark else "line" for mark in marked]
+    kinds: list[TokenKind] = ["marker" if mark else "line" for mark in marker_flags]
     tokens = [DraftToken(kind, row, measure_depth(row)) for kind, row in zip(kinds, rows, strict=True)]
     return find_breach(MarkedDraft(lines.bodies, assign_scopes(tokens), list(_trace_rows(lines, tokens, placements))))
 
 
 def _trace_rows(lines: TextLines, tokens: Sequence[DraftToken], placements: Sequence[Placement]) -> Iterator[ResultRow]:
     """Yield the filled lines of the result, each with the line of the draft and the one of the file that it is."""
-    given = iter([index for index, token in enumerate(tokens) if token.kind == "line" and token.text.strip()])
-    own, place = [body.rstrip() for body in lines.bodies], 0
+    token_indexes = iter([index for index, token in enumerate(tokens) if token.kind == "line" and token.text.strip()])
+    bodies, position = [body.rstrip() for body in lines.bodies], 0
     for placement in placements:
-        first, last = max(placement.first - 1, 0), min(placement.last - 1, len(own))
-        yield from (ResultRow(None, index) for index in range(place, first) if own[index])
+        first, last = max(placement.first - 1, 0), min(placement.last - 1, len(bodies))
+        yield from (ResultRow(None, index) for index in range(position, first) if bodies[index])
         rows = [row.rstrip() for row in placement.rows if row not in (START, STOP)]
-        for tag, i1, _, j1, j2 in diff_lines(own[first:last], rows):
+        for tag, i1, _, j1, j2 in diff_lines(bodies[first:last], rows):
             for j in range(j1, j2):
                 if rows[j]:
-                    yield ResultRow(next(given), first + i1 + j - j1 if tag == "equal" else None)
-        place = last
-    yield from (ResultRow(None, index) for index in range(place, len(own)) if own[index])
+                    yield ResultRow(next(token_indexes), first + i1 + j - j1 if tag == "equal" else None)
+        position = last
+    yield from (ResultRow(None, index) for index in range(position, len(bodies)) if bodies[index])
 
 
 def _weigh_empty_markers(placement: Placement, piece: DraftPiece, count: int) -> Placement:
@@ -157,20 +159,20 @@ def _weigh_empty_markers(placement: Placement, piece: DraftPiece, count: int) ->
     return placement._replace(cost=placement.cost + _EMPTY) if above or below else placement
 
 
-def describe_unplaced(rows: Sequence[str], marked: Sequence[bool]) -> PlacedDraft:
+def describe_unplaced(rows: Sequence[str], marker_flags: Sequence[bool]) -> PlacedDraft:
     """Describe a draft with too many places to try: it is not taken, and only allows what is plain."""
-    pieces = split_pieces(rows, marked)
-    outline, whole = is_outlined(pieces), is_whole(pieces)
-    return PlacedDraft("", 0, is_outlined=outline, is_whole=whole, has_markers=any(marked), is_tied=True)
+    pieces = split_pieces(rows, marker_flags)
+    outline, is_complete = is_outlined(pieces), is_whole(pieces)
+    return PlacedDraft("", 0, is_outlined=outline, is_whole=is_complete, has_markers=any(marker_flags), is_tied=True)
 
 
-def _drops_blank_lines(placement: Placement, others: Sequence[Placement], index: LineIndex, *, padded: bool) -> bool:
+def _drops_blank_lines(placement: Placement, others: Sequence[Placement], index: LineIndex, *, is_padded: bool) -> bool:
     """True if a placement drops blank lines of a piece that would matter (if `padded`: and that are hardly dearer)."""
-    longer = [each for each in others if _count_rows(each) > _count_rows(placement)]
-    if padded:
-        longer = [each for each in longer if each.cost < placement.cost + CLOSE]
-    near = [each for each in longer if each.first == placement.first or each.last == placement.last]
-    return bool(near) and not any(is_same_result(placement, each, index.lines) for each in longer)
+    longer = [other for other in others if _count_rows(other) > _count_rows(placement)]
+    if is_padded:
+        longer = [other for other in longer if other.cost < placement.cost + CLOSE]
+    near_placements = [other for other in longer if other.first == placement.first or other.last == placement.last]
+    return bool(near_placements) and not any(is_same_result(placement, other, index.lines) for other in longer)
 
 
 def _has_open_end(placements: Sequence[Placement], pieces: Sequence[DraftPiece], index: LineIndex) -> bool:
@@ -180,20 +182,20 @@ def _has_open_end(placements: Sequence[Placement], pieces: Sequence[DraftPiece],
     if not pieces[0].has_marker_above and placements[0].rows[0] != START:
         ends.append((index.lines[1 : placements[0].first], _FEW if alone else MOST_OPEN))
     if not pieces[-1].has_marker_below and placements[-1].rows[-1] != STOP:
-        most = _FEW if alone and not pieces[0].has_marker_above else MOST_OPEN
-        ends.append((index.lines[placements[-1].last : -1], most))
-    return any(0 < sum(map(is_telling, rows)) <= most for rows, most in ends)
+        limit = _FEW if alone and not pieces[0].has_marker_above else MOST_OPEN
+        ends.append((index.lines[placements[-1].last : -1], limit))
+    return any(0 < sum(map(is_telling, rows)) <= bound for rows, bound in ends)
 
 
 def _count_rows(placement: Placement) -> int:
     return sum(row not in (START, STOP) for row in placement.rows)
 
 
-def _is_head(placement: Placement, lines: Sequence[str], *, most: int) -> bool:
+def _is_head(placement: Placement, lines: Sequence[str], *, limit: int) -> bool:
     """True if a piece is a line or two that stay and only show what the next one belongs to."""
     old = [line for line in lines[placement.first : placement.last] if line.strip("\0 ")]
     same = old == [row.rstrip() for row in placement.rows if row.strip()]
-    return same and sum(line[0] != "\0" for line in old) <= most
+    return same and sum(line[0] != "\0" for line in old) <= limit
 
 
 def replace_all_lines(lines: TextLines, rows: Sequence[str]) -> str:
@@ -202,20 +204,22 @@ def replace_all_lines(lines: TextLines, rows: Sequence[str]) -> str:
 
 
 def _render_placements(lines: TextLines, placements: Sequence[Placement]) -> str:
-    out: list[tuple[str, str]] = []
-    own = list(zip(lines.bodies, lines.ends, strict=True))
-    fallback, place = lines.find_dominant_ending(), 0
+    output: list[tuple[str, str]] = []
+    file_lines = list(zip(lines.bodies, lines.ends, strict=True))
+    fallback, position = lines.find_dominant_ending(), 0
     for placement in placements:
-        first, last = max(placement.first - 1, 0), min(placement.last - 1, len(own))
-        out += own[place:first]
+        first, last = max(placement.first - 1, 0), min(placement.last - 1, len(file_lines))
+        output += file_lines[position:first]
         rows = [row for row in placement.rows if row not in (START, STOP)]
-        old = [body.rstrip() for body, _ in own[first:last]]
+        old = [body.rstrip() for body, _ in file_lines[first:last]]
         for tag, i1, i2, j1, j2 in diff_lines(old, [row.rstrip() for row in rows]):
             if tag == "equal":
-                out += own[first + i1 : first + i2]
+                output += file_lines[first + i1 : first + i2]
             else:
-                ends = [end for _, end in own[first + i1 : first + i2]] or [out[-1][1] if out else fallback]
-                out += [(row, ends[min(step, len(ends) - 1)] or fallback) for step, row in enumerate(rows[j1:j2])]
-        place = last
-    out += own[place:]
-    return lines.fit_end("".join(body + (end or fallback) for body, end in out))
+                ends = [end for _, end in file_lines[first + i1 : first + i2]] or [
+                    output[-1][1] if output else fallback
+                ]
+                output += [(row, ends[min(step, len(ends) - 1)] or fallback) for step, row in enumerate(rows[j1:j2])]
+        position = last
+    output += file_lines[position:]
+    return lines.fit_end("".join(body + (end or fallback) for body, end in output))

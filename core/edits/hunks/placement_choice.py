@@ -29,7 +29,10 @@ class PlacementChoice(NamedTuple):
 def choose_placements(options: Sequence[Sequence[Placement]], lines: Sequence[str]) -> PlacementChoice | None:
     """Return the best choice; None when the pieces fit in no order."""
     ahead = _sum_costs(options)
-    behind = [row[::-1] for row in _sum_costs([list(reversed(each)) for each in reversed(options)], flipped=True)][::-1]
+    behind = [
+        row[::-1]
+        for row in _sum_costs([list(reversed(placements)) for placements in reversed(options)], is_flipped=True)
+    ][::-1]
     sums = [
         [one + other - option.cost for one, other, option in zip(*rows, strict=True)]
         for rows in zip(ahead, behind, options, strict=True)
@@ -37,24 +40,24 @@ def choose_placements(options: Sequence[Sequence[Placement]], lines: Sequence[st
     best = min(sums[0], default=_NEVER)
     if best >= _NEVER:
         return None
-    picked = _pick_cheapest(options, ahead)
+    best_placements = _pick_cheapest(options, ahead)
     competing = [
-        (total - best, mine, other)
-        for option, totals, mine in zip(options, sums, picked, strict=True)
+        (total - best, placement, other)
+        for option, totals, placement in zip(options, sums, best_placements, strict=True)
         for other, total in zip(option, totals, strict=True)
-        if total < best + max(MARGIN, min(_WIDE, _PART * mine.cost)) and other != mine
+        if total < best + max(MARGIN, min(_WIDE, _PART * placement.cost)) and other != placement
     ]
-    others = [worse for worse, mine, other in competing if not is_same_result(mine, other, lines)]
-    return PlacementChoice(picked, best, not others, min(others, default=_TIED) < _TIED)
+    others = [worse for worse, placement, other in competing if not is_same_result(placement, other, lines)]
+    return PlacementChoice(best_placements, best, not others, min(others, default=_TIED) < _TIED)
 
 
-def _sum_costs(options: Sequence[Sequence[Placement]], *, flipped: bool = False) -> list[list[int]]:
+def _sum_costs(options: Sequence[Sequence[Placement]], *, is_flipped: bool = False) -> list[list[int]]:
     """For each placement the least cost of the pieces up to it."""
     totals = [[option.cost for option in options[0]]]
-    for above, here in pairwise(options):
+    for above, current_options in pairwise(options):
         row = []
-        for option in here:
-            pairs = [(option, other) if flipped else (other, option) for other in above]
+        for option in current_options:
+            pairs = [(option, other) if is_flipped else (other, option) for other in above]
             sums = [total + _compute_gap_cost(*pair) for total, pair in zip(totals[-1], pairs, strict=True)]
             row.append(min(min(sums, default=_NEVER) + option.cost, _NEVER))
         totals.append(row)
@@ -68,18 +71,20 @@ def _compute_gap_cost(above: Placement, below: Placement) -> int:
 
 
 def _pick_cheapest(options: Sequence[Sequence[Placement]], totals: Sequence[Sequence[int]]) -> list[Placement]:
-    picked: list[Placement] = []
+    placements: list[Placement] = []
     for option, row in zip(reversed(options), reversed(totals), strict=True):
         costs = [
-            total + (_compute_gap_cost(each, picked[-1]) if picked else 0)
-            for each, total in zip(option, row, strict=True)
+            total + (_compute_gap_cost(placement, placements[-1]) if placements else 0)
+            for placement, total in zip(option, row, strict=True)
         ]
-        picked.append(option[costs.index(min(costs))])
-    return picked[::-1]
+        placements.append(option[costs.index(min(costs))])
+    return placements[::-1]
 
 
 def is_same_result(one: Placement, other: Placement, lines: Sequence[str]) -> bool:
     """True if two placements of a piece make the same file."""
     first, last = min(one.first, other.first), max(one.last, other.last)
-    made = [[*lines[first : each.first], *each.rows, *lines[each.last : last]] for each in (one, other)]
-    return made[0] == made[1]
+    results = [
+        [*lines[first : placement.first], *placement.rows, *lines[placement.last : last]] for placement in (one, other)
+    ]
+    return results[0] == results[1]

@@ -60,25 +60,25 @@ class LineIndex:
         """Find every place of a piece that is not much worse than the best, best first. Raises `TooManyPlacements`."""
         keys = tuple(row.rstrip() for row in rows)
         if len(keys) == 1:
-            return [Placement(extra, place, place + 1, rows) for place in self.places.get(keys[0], ())[:_MANY]]
-        found: list[Placement] = []
+            return [Placement(extra, position, position + 1, rows) for position in self.places.get(keys[0], ())[:_MANY]]
+        placements: list[Placement] = []
         best = _NEVER
-        for least, start in sorted(self._find_starts(keys)):
-            if least + extra > best + SLACK:
+        for least_cost, start in sorted(self._find_starts(keys)):
+            if least_cost + extra > best + SLACK:
                 break
             region = self.lines[start : start + len(keys) + REACH]
             for size, cost in self._compute_costs(start, region, keys, best + SLACK - extra):
-                whole = extra + compute_placement_cost(cost, keys, region[:size], self.counts)
-                found.append(Placement(whole, start, start + size, rows))
-                best = min(best, whole)
-        spans = {each[1:3] for each in found}
+                total_cost = extra + compute_placement_cost(cost, keys, region[:size], self.counts)
+                placements.append(Placement(total_cost, start, start + size, rows))
+                best = min(best, total_cost)
+        spans = {placement[1:3] for placement in placements}
         for start, stop in self._find_gaps(keys):
             if (start, stop) not in spans:
-                whole = extra + compute_placement_cost(_NEVER, keys, self.lines[start:stop], self.counts)
-                found.append(Placement(whole, start, stop, rows))
-                best = min(best, whole)
-        found.sort()
-        return [each for each in found if each.cost <= best + SLACK][:_MANY]
+                total_cost = extra + compute_placement_cost(_NEVER, keys, self.lines[start:stop], self.counts)
+                placements.append(Placement(total_cost, start, stop, rows))
+                best = min(best, total_cost)
+        placements.sort()
+        return [placement for placement in placements if placement.cost <= best + SLACK][:_MANY]
 
     def is_telling(self, run: Sequence[str]) -> bool:
         """True if lines that stand in the file say something, are one of its ends, or stand there only once."""
@@ -87,7 +87,9 @@ class LineIndex:
     def is_unique(self, run: Sequence[str]) -> bool:
         """True if lines stand in the file once, one after the other."""
         size, rows = len(run), list(run)
-        return size > 0 and sum(self.lines[at : at + size] == rows for at in self.places[rows[0]]) == 1
+        return (
+            size > 0 and sum(self.lines[position : position + size] == rows for position in self.places[rows[0]]) == 1
+        )
 
     def _find_gaps(self, keys: Sequence[str]) -> Iterator[tuple[int, int]]:
         """Yield where a piece only adds lines: its head and its tail stand side by side."""
@@ -104,16 +106,18 @@ class LineIndex:
         """(what it costs at least, place) for each place of the first line that has the last one within reach."""
         ends = self.places.get(keys[-1], [])
         costs = [(row, min(compute_insertion_cost(row, self.counts), LEAST)) for row in keys if is_telling(row)]
-        weighed = [(cost, self.places.get(row, [])) for row, cost in costs]
+        weighted_places = [(cost, self.places.get(row, [])) for row, cost in costs]
         reach = len(keys) + REACH
-        for place in self.places.get(keys[0], ()):
-            if not _has_place_within(ends, place + 1, place + reach):
+        for position in self.places.get(keys[0], ()):
+            if not _has_place_within(ends, position + 1, position + reach):
                 continue
-            missing = sum(cost for cost, places in weighed if not _has_place_within(places, place, place + reach))
-            yield missing + compute_missing_context_cost(keys, self.lines[place : place + len(keys)]), place
+            missing = sum(
+                cost for cost, places in weighted_places if not _has_place_within(places, position, position + reach)
+            )
+            yield missing + compute_missing_context_cost(keys, self.lines[position : position + len(keys)]), position
 
     def _compute_costs(
-        self, start: int, region: Sequence[str], rows: tuple[str, ...], bound: int
+        self, start: int, region: Sequence[str], rows: tuple[str, ...], limit: int
     ) -> Iterator[tuple[int, int]]:
         """Yield (lines of the region, cost of making them the piece) for each end that the piece may have, while a way
         costs no more than `bound`. Raises `TooManyPlacements`."""
@@ -121,44 +125,46 @@ class LineIndex:
         goes = [0, *self._goes[start : start + len(region)]]
         same, change = [_NEVER] * width, [_NEVER] * width
         same[1] = 0
-        for place in range(2, width):
-            change[place] = min(change[place - 1], same[place - 1] + CHANGE) + goes[place]
+        for index in range(2, width):
+            change[index] = min(change[index - 1], same[index - 1] + CHANGE) + goes[index]
         for row in rows[1:-1]:
             self._cells += width
             if self._cells > _CELLS:
                 raise TooManyPlacements
             same, change = self._add_row(row, region, goes, (same, change))
-            if min(same) > bound and min(change) > bound:
+            if min(same) > limit and min(change) > limit:
                 return
-        for place in range(2, width):
-            cost = min(same[place - 1], change[place - 1])
-            if region[place - 1] == rows[-1] and cost < _NEVER // 2:
-                yield place, cost
+        for index in range(2, width):
+            cost = min(same[index - 1], change[index - 1])
+            if region[index - 1] == rows[-1] and cost < _NEVER // 2:
+                yield index, cost
 
     def _add_row(
         self, row: str, region: Sequence[str], goes: Sequence[int], before: tuple[list[int], list[int]]
     ) -> tuple[list[int], list[int]]:
         """Add one line of the piece: the costs with it the same as the line before a place, and with it changed."""
-        above, changed = before
+        above, above_change = before
         width, comes = len(above), compute_insertion_cost(row, self.counts)
         same, change = [_NEVER] * width, [_NEVER] * width
         left_same = left_change = _NEVER
-        for place in range(1, width):
-            least = min(changed[place], above[place] + CHANGE) + comes
-            gone = min(left_change, left_same + CHANGE) + goes[place]
-            least = min(least, gone)
+        for index in range(1, width):
+            least_cost = min(above_change[index], above[index] + CHANGE) + comes
+            removal_cost = min(left_change, left_same + CHANGE) + goes[index]
+            least_cost = min(least_cost, removal_cost)
             left_same = _NEVER
-            if place > 1:
-                both = min(above[place - 1], changed[place - 1])
-                line = region[place - 1]
+            if index > 1:
+                both = min(above[index - 1], above_change[index - 1])
+                line = region[index - 1]
                 if line == row:
-                    same[place] = left_same = both
-                elif both + LEAST < least and (turned := compute_replacement_cost(row, line)) is not None:
-                    same[place] = left_same = both + turned
-            change[place] = left_change = least
+                    same[index] = left_same = both
+                elif (
+                    both + LEAST < least_cost and (replacement_cost := compute_replacement_cost(row, line)) is not None
+                ):
+                    same[index] = left_same = both + replacement_cost
+            change[index] = left_change = least_cost
         return same, change
 
 
 def _has_place_within(places: Sequence[int], start: int, stop: int) -> bool:
-    at = bisect_left(places, start)
-    return at < len(places) and places[at] < stop
+    index = bisect_left(places, start)
+    return index < len(places) and places[index] < stop

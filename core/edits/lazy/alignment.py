@@ -47,13 +47,13 @@ def align(
 
 
 def _build_aligned_text(steps: Sequence[AlignmentStep], tokens: Sequence[DraftToken], old: Sequence[str]) -> list[str]:
-    out = []
+    texts = []
     for token, line in steps:
         if token is None and line is not None:
-            out.append(old[line].strip())
+            texts.append(old[line].strip())
         elif token is not None and tokens[token].kind == "line":
-            out.append(tokens[token].text.strip())
-    return out
+            texts.append(tokens[token].text.strip())
+    return texts
 
 
 class _ScoreTable:
@@ -64,7 +64,7 @@ class _ScoreTable:
     ) -> None:
         self.tokens, self.old, self.depths = tokens, old, depths
         self.open_start, self.open_end = open_ends
-        self.base = min((each.depth for each in tokens if each.kind == "line"), default=0)
+        self.base = min((token.depth for token in tokens if token.kind == "line"), default=0)
         self.costs = [_DELETE] * len(old)
         self.matches = find_matches(tokens, old, self.depths)
 
@@ -72,29 +72,29 @@ class _ScoreTable:
         """Find one best alignment; of equals the one that takes old lines as early or as late as can be."""
         rows, backs = self._fill_rows(late)
         width = len(self.old)
-        place = width
+        column = width
         if self.open_end:
             ends = [
                 score + (0 if index == width else _OUTSIDE if self._can_begin_at(index, self.base) else _NEVER)
                 for index, score in enumerate(rows[-1])
             ]
             best = max(ends)
-            place = max(index for index, score in enumerate(ends) if score == best)
-        steps = [AlignmentStep(None, index) for index in range(width - 1, place - 1, -1)]
-        steps += self._trace_back(backs, place)
+            column = max(index for index, score in enumerate(ends) if score == best)
+        steps = [AlignmentStep(None, index) for index in range(width - 1, column - 1, -1)]
+        steps += self._trace_back(backs, column)
         return steps[::-1]
 
-    def _trace_back(self, backs: Sequence[bytearray], place: int) -> Iterator[AlignmentStep]:
+    def _trace_back(self, backs: Sequence[bytearray], column: int) -> Iterator[AlignmentStep]:
         row = len(backs) - 1
-        while row > 0 or place > 0:
-            move = chr(backs[row][place])
+        while row > 0 or column > 0:
+            move = chr(backs[row][column])
             token = self.owners[row]
             if move in "mdkbx":
-                place -= 1
+                column -= 1
             if move in "kb":
-                yield AlignmentStep(None, place)
+                yield AlignmentStep(None, column)
             elif move == "m":
-                yield AlignmentStep(token, place)
+                yield AlignmentStep(token, column)
             elif move == "i":
                 yield AlignmentStep(token, None)
             if move in "mibsw" and row > 0:
@@ -124,11 +124,11 @@ class _ScoreTable:
                 self.owners.append(index)
         return rows, backs
 
-    def _can_begin_at(self, place: int, depth: int) -> bool:
+    def _can_begin_at(self, index: int, depth: int) -> bool:
         """True if something of this depth or less begins at an old line, and nothing is cut in two before it."""
-        if place >= len(self.old) or self.depths[place] < depth:
+        if index >= len(self.old) or self.depths[index] < depth:
             return True
-        return self.depths[place] == depth and not is_continuation(self.old, place)
+        return self.depths[index] == depth and not is_continuation(self.old, index)
 
     def _fill_line_row(self, index: int, before: list[int], late: bool) -> Iterator[tuple[list[int], bytearray]]:
         token, matches = self.tokens[index], self.matches[index]
@@ -136,15 +136,15 @@ class _ScoreTable:
         insert = 0 if token.kind == "removal" else _STAY if is_scope_kept(self.tokens, index) else _INSERT
         row = [score + insert for score in before]
         moves = bytearray(b"i" * len(row))
-        for place in range(1, len(row)):
-            gain = matches.get(place - 1)
+        for column in range(1, len(row)):
+            gain = matches.get(column - 1)
             if gain is not None:
-                score = before[place - 1] + gain
-                if score > row[place] or (score == row[place] and not late):
-                    row[place], moves[place] = score, 109  # m
-            score = row[place - 1] + costs[place - 1]
-            if score > row[place] or (score == row[place] and late):
-                row[place], moves[place] = score, 100  # d
+                score = before[column - 1] + gain
+                if score > row[column] or (score == row[column] and not late):
+                    row[column], moves[column] = score, 109  # m
+            score = row[column - 1] + costs[column - 1]
+            if score > row[column] or (score == row[column] and late):
+                row[column], moves[column] = score, 100  # d
         yield row, moves
 
     def _compute_deletion_costs(self, index: int) -> list[int]:
@@ -152,7 +152,7 @@ class _ScoreTable:
         if is_scope_kept(self.tokens, index):
             return [_STAY] * len(self.old)
         around = self.tokens[index : index + 2]
-        depth = min((each.floor if each.kind == "marker" else each.depth for each in around), default=0)
+        depth = min((token.floor if token.kind == "marker" else token.depth for token in around), default=0)
         return self._compute_scope_costs(depth) if len(around) == 2 else self.costs
 
     def _compute_scope_costs(self, depth: int) -> list[int]:
@@ -163,46 +163,46 @@ class _ScoreTable:
         waiting = list(before)
         costs = [_STAY] * len(self.old) if token.is_scope_opened else self._compute_scope_costs(token.floor)
         moves = bytearray(b"s" * len(waiting))
-        for place in range(1, len(waiting)):
-            score = waiting[place - 1] + costs[place - 1]
-            if score > waiting[place]:
-                waiting[place], moves[place] = score, 100  # d
+        for column in range(1, len(waiting)):
+            score = waiting[column - 1] + costs[column - 1]
+            if score > waiting[column]:
+                waiting[column], moves[column] = score, 100  # d
         yield waiting, moves
         taking = [_NEVER] * len(waiting)
         moves = bytearray(b"s" * len(taking))
-        for place in range(1, len(taking)):
-            line = place - 1
+        for column in range(1, len(taking)):
+            line = column - 1
             if self.depths[line] < token.floor and not (token.is_first or token.is_last):
                 continue
             fresh = waiting[line] if self._can_marker_begin(token, self.depths[line]) else _NEVER
             if taking[line] > _NEVER and (taking[line] > fresh or (taking[line] == fresh and not late)):
-                taking[place], moves[place] = taking[line], 107  # k, goes on
+                taking[column], moves[column] = taking[line], 107  # k, goes on
             elif fresh > _NEVER:
-                taking[place], moves[place] = fresh, 98  # b, begins
+                taking[column], moves[column] = fresh, 98  # b, begins
         yield taking, moves
-        left, moves = self._fill_left_row(index, waiting, taking, late)
-        yield left, moves
-        yield from self._fill_deleted_rows(index, left)
+        left_row, moves = self._fill_left_row(index, waiting, taking, late)
+        yield left_row, moves
+        yield from self._fill_deleted_rows(index, left_row)
 
-    def _fill_deleted_rows(self, index: int, left: list[int]) -> Iterator[tuple[list[int], bytearray]]:
+    def _fill_deleted_rows(self, index: int, left_row: list[int]) -> Iterator[tuple[list[int], bytearray]]:
         """Rows after a marker in an inner scope: what follows that scope may go, up to the next line of the draft."""
-        after = next((each for each in self.tokens[index + 1 :] if each.kind == "line"), None)
+        after = next((token for token in self.tokens[index + 1 :] if token.kind == "line"), None)
         floor = self.tokens[index].floor
         if after is None or after.depth >= floor:
             return
-        gone, moves = [_NEVER] * len(left), bytearray(b"d" * len(left))
-        for place in range(1, len(left)):
-            depth = self.depths[place - 1]
+        deletion_row, moves = [_NEVER] * len(left_row), bytearray(b"d" * len(left_row))
+        for column in range(1, len(left_row)):
+            depth = self.depths[column - 1]
             if depth < after.depth:
                 continue
-            gone[place] = gone[place - 1] + _DELETE
-            if depth < floor and left[place - 1] + _DELETE > gone[place]:
-                gone[place], moves[place] = left[place - 1] + _DELETE, 120  # x
-        yield gone, moves
-        row, moves = list(left), bytearray(b"w" * len(left))
-        for place, score in enumerate(gone):
-            if score > row[place]:
-                row[place], moves[place] = score, 116  # t
+            deletion_row[column] = deletion_row[column - 1] + _DELETE
+            if depth < floor and left_row[column - 1] + _DELETE > deletion_row[column]:
+                deletion_row[column], moves[column] = left_row[column - 1] + _DELETE, 120  # x
+        yield deletion_row, moves
+        row, moves = list(left_row), bytearray(b"w" * len(left_row))
+        for column, score in enumerate(deletion_row):
+            if score > row[column]:
+                row[column], moves[column] = score, 116  # t
         yield row, moves
 
     def _can_marker_begin(self, token: DraftToken, depth: int) -> bool:
@@ -215,44 +215,47 @@ class _ScoreTable:
     ) -> tuple[list[int], bytearray]:
         """The row after a marker: it took nothing, or ends where no part of what it took is cut off."""
         token = self.tokens[index]
-        after = next((each for each in self.tokens[index + 1 :] if each.kind == "line"), None)
+        after = next((candidate for candidate in self.tokens[index + 1 :] if candidate.kind == "line"), None)
         depth = token.floor if after is None else max(token.floor, after.depth)
         row, moves = list(waiting), bytearray(b"w" * len(waiting))
-        for place, score in enumerate(taking):
-            if score < row[place] or (score == row[place] and late) or score <= _NEVER // 2:
+        for column, score in enumerate(taking):
+            if score < row[column] or (score == row[column] and late) or score <= _NEVER // 2:
                 continue
-            if self._can_begin_at(place, depth) or (
-                after is not None and (self.old[place].strip(), self.depths[place]) == (after.text.strip(), after.depth)
+            if self._can_begin_at(column, depth) or (
+                after is not None
+                and (self.old[column].strip(), self.depths[column]) == (after.text.strip(), after.depth)
             ):
-                row[place], moves[place] = score, 116  # t
+                row[column], moves[column] = score, 116  # t
         return row, moves
 
 
 def assign_scopes(tokens: Sequence[DraftToken]) -> list[DraftToken]:
     """Return the tokens, every marker with the scope that it stands in."""
-    filled = [index for index, token in enumerate(tokens) if token.text.strip()]
-    base = min((tokens[index].depth for index in filled if tokens[index].kind == "line"), default=0)
-    placed = list(tokens)
-    for index in filled:
+    nonblank_indexes = [index for index, token in enumerate(tokens) if token.text.strip()]
+    base = min((tokens[index].depth for index in nonblank_indexes if tokens[index].kind == "line"), default=0)
+    scoped_tokens = list(tokens)
+    for index in nonblank_indexes:
         if tokens[index].kind == "marker":
-            floor, opened = _find_scope(tokens, index)
-            first, last = index == filled[0], index == filled[-1]
-            placed[index] = tokens[index]._replace(
-                floor=max(floor, base), is_scope_opened=opened, is_first=first, is_last=last
+            floor, has_opener = _find_scope(tokens, index)
+            first, last = index == nonblank_indexes[0], index == nonblank_indexes[-1]
+            scoped_tokens[index] = tokens[index]._replace(
+                floor=max(floor, base), is_scope_opened=has_opener, is_first=first, is_last=last
             )
-    return placed
+    return scoped_tokens
 
 
 def mark_exposed(tokens: Sequence[DraftToken]) -> list[DraftToken]:
     """Return the tokens, marked where a line that heads nothing stands beside a marker that may keep its like."""
-    filled = [index for index, token in enumerate(tokens) if token.text.strip()]
-    placed = list(tokens)
-    for before, index, after in zip([-1, *filled], filled, [*filled[1:], -1], strict=False):
-        beside = [tokens[place] for place in (before, after) if place >= 0]
+    nonblank_indexes = [index for index, token in enumerate(tokens) if token.text.strip()]
+    marked_tokens = list(tokens)
+    for before, index, after in zip(
+        [-1, *nonblank_indexes], nonblank_indexes, [*nonblank_indexes[1:], -1], strict=False
+    ):
+        neighbours = [tokens[position] for position in (before, after) if position >= 0]
         heads = after >= 0 and tokens[after].depth > tokens[index].depth
-        if not heads and any(token.kind == "marker" for token in beside):
-            placed[index] = tokens[index]._replace(is_exposed=tokens[index].kind == "line")
-    return placed
+        if not heads and any(token.kind == "marker" for token in neighbours):
+            marked_tokens[index] = tokens[index]._replace(is_exposed=tokens[index].kind == "line")
+    return marked_tokens
 
 
 def is_scope_kept(tokens: Sequence[DraftToken], index: int) -> bool:
@@ -268,18 +271,18 @@ def is_marked_inside(tokens: Sequence[DraftToken], index: int) -> bool:
 
 def _find_scope(tokens: Sequence[DraftToken], index: int) -> tuple[int, bool]:
     """The least depth of the lines that a marker stands for, and whether the line before it opens their scope."""
-    own = tokens[index].depth
+    depth = tokens[index].depth
     before = next((t for t in reversed(tokens[:index]) if t.text.strip()), None)
     after = next((t for t in tokens[index + 1 :] if t.kind == "line" and t.text.strip()), None)
-    opened = before is not None and before.kind == "line" and bool(OPENER.match(before.text))
-    if before is not None and opened and own == 0 and before.text.startswith("#"):
+    has_opener = before is not None and before.kind == "line" and bool(OPENER.match(before.text))
+    if before is not None and has_opener and depth == 0 and before.text.startswith("#"):
         return 0, True
-    floor = own
+    floor = depth
     if after is not None and not _CLOSER.match(after.text.strip()):
         floor = max(floor, after.depth)
-    if before is not None and opened:
-        inside = after is None or after.depth >= before.depth or own > before.depth
-        return (max(floor, before.depth + 1) if inside else own), True
+    if before is not None and has_opener:
+        inside = after is None or after.depth >= before.depth or depth > before.depth
+        return (max(floor, before.depth + 1) if inside else depth), True
     if before is not None and after is not None and _CLOSER.match(after.text.strip()) and floor <= after.depth:
         floor = max(floor, min(before.depth, after.depth + 8))
     return floor, False

@@ -27,8 +27,8 @@ class PlaceLaw:
     """The law of places for the pieces of a draft. `versions` are tokens that take the place of a line of
     the file by what they name, `whole` those of blocks that are shown to their ends."""
 
-    def __init__(self, draft: MarkedDraft, versions: Collection[int], whole: frozenset[int]) -> None:
-        self.draft, self.tokens, self._versions, self._whole = draft, draft.tokens, versions, whole
+    def __init__(self, draft: MarkedDraft, versions: Collection[int], whole_tokens: frozenset[int]) -> None:
+        self.draft, self.tokens, self._versions, self._whole = draft, draft.tokens, versions, whole_tokens
 
     def find_stray_piece(self) -> str:
         """Return why a piece may not belong where it was laid; "" = each of them does."""
@@ -37,15 +37,15 @@ class PlaceLaw:
     def _judge(self, piece: Sequence[int]) -> str:
         anchors = [index for index in piece if self.is_anchor(index)]
         runs = self.draft.split_runs(anchors)
-        shown = repr(self.tokens[piece[0]].text.strip()[:80])
+        excerpt = repr(self.tokens[piece[0]].text.strip()[:80])
         if not anchors:
-            return "" if self._stands_alone(piece) else f"{shown} and the lines around it are not in the file"
+            return "" if self._stands_alone(piece) else f"{excerpt} and the lines around it are not in the file"
         if len(runs) == 1 and len(anchors) == len(piece):
             return ""
         if self._loses_definition(runs):
-            return f"a definition would go between {shown} and what follows it, and it does not say so"
+            return f"a definition would go between {excerpt} and what follows it, and it does not say so"
         if not self._tells_place(runs, piece) or (not self.draft.is_inside(piece[0]) and self._has_rival(piece)):
-            return f"{shown} and what is next to it fit in more than one place"
+            return f"{excerpt} and what is next to it fit in more than one place"
         return self._judge_ends(piece, anchors)
 
     def _judge_ends(self, piece: Sequence[int], anchors: Sequence[int]) -> str:
@@ -62,38 +62,42 @@ class PlaceLaw:
 
     def is_anchor(self, token: int) -> bool:
         """Return True if a token is a line of the file, or the head of something by the name that it has there."""
-        named = NAMED.match(parse_line_key(self.tokens[token].text) or "")
-        old = (self.draft.matched if named else self.draft.same).get(token)
-        return old is not None and (bool(named) or self.tokens[token].depth == self.draft.depths[old])
+        match = NAMED.match(parse_line_key(self.tokens[token].text) or "")
+        old = (self.draft.matched if match else self.draft.same).get(token)
+        return old is not None and (bool(match) or self.tokens[token].depth == self.draft.depths[old])
 
     def _tells_place(self, runs: Sequence[Sequence[int]], piece: Sequence[int]) -> bool:
         """True if anchors of a piece tell one place, or it only adds something to what is shown by its head; those that
         begin the draft without a marker tell one themselves, as lines before them may be meant to stay."""
         if len(runs) > 1 and piece[0] in runs[0] and piece[0] < self.draft.markers[0] and not self._is_placed(runs[0]):
             return False
-        added = len(runs) == 1 and self.draft.rows[-1].token != piece[-1] and self.draft.is_inside(piece[0])
-        return added or any(map(self._is_placed, runs))
+        is_addition = len(runs) == 1 and self.draft.rows[-1].token != piece[-1] and self.draft.is_inside(piece[0])
+        return is_addition or any(map(self._is_placed, runs))
 
     def _loses_definition(self, runs: Sequence[Sequence[int]]) -> bool:
         """True if a definition goes, and lines of the file lie scattered between a single one at an end of the piece
         and the other end: they may be there by chance."""
         first, last = self.draft.matched[runs[0][0]], self.draft.matched[runs[-1][-1]]
         keys = {parse_line_key(token.text) for token in self.tokens}
-        gone = (parse_line_key(self.draft.lines[index]) for index in range(first, last))
-        lost = any(key is not None and key.startswith("definition ") and key not in keys for key in gone)
-        return lost and len(runs) > _FEW and min(len(runs[0]), len(runs[-1])) < _FEW
+        removed_keys = (parse_line_key(self.draft.lines[index]) for index in range(first, last))
+        has_lost_definition = any(
+            key is not None and key.startswith("definition ") and key not in keys for key in removed_keys
+        )
+        return has_lost_definition and len(runs) > _FEW and min(len(runs[0]), len(runs[-1])) < _FEW
 
     def _is_placed(self, run: Sequence[int]) -> bool:
-        named = any(map(self.draft.is_named, run))
-        return named or self._is_at_end(run) or self._is_unique(run)
+        has_name = any(map(self.draft.is_named, run))
+        return has_name or self._is_at_end(run) or self._is_unique(run)
 
     def _is_at_end(self, run: Sequence[int]) -> bool:
         """True if the draft begins or ends with the line that the file begins or ends with."""
         first, last = run[0], run[-1]
-        filled = [index for index, line in enumerate(self.draft.lines) if line]
+        nonblank_indexes = [index for index, line in enumerate(self.draft.lines) if line]
         before, after = self.tokens[:first], self.tokens[last + 1 :]
-        starts = self.draft.matched[first] == filled[0] and not any(token.text.strip() for token in before)
-        return starts or (self.draft.matched[last] == filled[-1] and not any(token.text.strip() for token in after))
+        starts = self.draft.matched[first] == nonblank_indexes[0] and not any(token.text.strip() for token in before)
+        return starts or (
+            self.draft.matched[last] == nonblank_indexes[-1] and not any(token.text.strip() for token in after)
+        )
 
     def _is_unique(self, run: Sequence[int]) -> bool:
         return len(self.draft.find_places(self._list_lines(run))) == 1
@@ -108,14 +112,16 @@ class PlaceLaw:
         same = self.draft.same
         for tokens in (list(piece), list(piece)[::-1]):
             pairs = zip([tokens[0], *tokens], tokens, strict=False)
-            apart = (not (each in same and self.draft.is_next(same[one], same[each])) for one, each in pairs)
-            size = next((at for at, is_apart in enumerate(apart) if is_apart), len(tokens))
-            shared = [self.tokens[index].text.strip() for index in tokens[:size]]
-            if not 0 < size < len(tokens) or not any(map(says_more, shared)):
+            gap_flags = (
+                not (successor in same and self.draft.is_next(same[one], same[successor])) for one, successor in pairs
+            )
+            size = next((position for position, is_apart in enumerate(gap_flags) if is_apart), len(tokens))
+            shared_lines = [self.tokens[index].text.strip() for index in tokens[:size]]
+            if not 0 < size < len(tokens) or not any(map(says_more, shared_lines)):
                 continue
             first, last = sorted((tokens[0], tokens[size]))
             longer = [token.text.rstrip() for token in self.tokens[first : last + 1]]
-            if any(same[tokens[0]] not in place for place in self.draft.find_places(longer)):
+            if any(same[tokens[0]] not in span for span in self.draft.find_places(longer)):
                 return True
         return False
 
@@ -128,8 +134,10 @@ class PlaceLaw:
         things = self._find_things(piece)
         one = len(things) == 1 and first > self.draft.markers[0] and self._is_whole(piece, things[0])
         key = parse_line_key(self.tokens[first].text)
-        known = any(says_more(self.tokens[index].text) for index in self.draft.same) or not any(self.draft.lines)
-        return one and known and (self.draft.is_named(things[0]) or (len(piece) == 1 and key is not None))
+        has_known_lines = any(says_more(self.tokens[index].text) for index in self.draft.same) or not any(
+            self.draft.lines
+        )
+        return one and has_known_lines and (self.draft.is_named(things[0]) or (len(piece) == 1 and key is not None))
 
     def _is_version(self, token: int) -> bool:
         """True if a line takes the place of the only one that names the same thing at its depth, or calls it; what is
@@ -143,26 +151,26 @@ class PlaceLaw:
 
     def _is_addition(self, new: Sequence[int], anchors: Sequence[int]) -> bool:
         """True if new lines at an end of a piece are one thing, or belong to the definition that the piece shows."""
-        beside = anchors[0] if new[0] < anchors[0] else anchors[-1]
-        text = self.tokens[beside].text.strip()
+        neighbour = anchors[0] if new[0] < anchors[0] else anchors[-1]
+        text = self.tokens[neighbour].text.strip()
         if not any(map(str.isalnum, text)) and not CONTINUED.match(text):
             return False  # a bare `//!` or `"""` may be the one above or the one below
         if self._is_bounded(new) or self._whole.issuperset(new):
             return True
-        if new[0] > beside and _is_remark(text):
+        if new[0] > neighbour and _is_remark(text):
             return False  # what the remark stands before is not there
-        if not self.draft.is_named(beside) and self._is_changed_within(anchors):
+        if not self.draft.is_named(neighbour) and self._is_changed_within(anchors):
             return False
         things = self._find_things(new)
-        named = parse_line_key(self.tokens[things[0]].text) is not None or self.draft.is_inside(things[0])
-        told = any(says_more(self.tokens[index].text) for index in anchors)
-        return (named or told) and len(things) == 1 and self._is_whole(new, things[0])
+        has_name = parse_line_key(self.tokens[things[0]].text) is not None or self.draft.is_inside(things[0])
+        has_context = any(says_more(self.tokens[index].text) for index in anchors)
+        return (has_name or has_context) and len(things) == 1 and self._is_whole(new, things[0])
 
     def _is_changed_within(self, anchors: Sequence[int]) -> bool:
         """True if lines come or go between anchors, too."""
         inner = range(anchors[0], anchors[-1])
-        come = any(self.tokens[index].text.strip() and index not in anchors for index in inner)
-        return come or len(self.draft.split_runs(anchors)) > 1
+        has_additions = any(self.tokens[index].text.strip() and index not in anchors for index in inner)
+        return has_additions or len(self.draft.split_runs(anchors)) > 1
 
     def _is_bounded(self, new: Sequence[int]) -> bool:
         """True if new lines are the first or last ones of the draft and of the result, and no marker is there."""
@@ -173,21 +181,21 @@ class PlaceLaw:
         """True if a thing is a line or two, or has a name or a closing line of its own, and leaves nothing open."""
         bare = _is_remark(self.tokens[head].text.strip())
         rows = [self.tokens[index].text for index in new if bare or index >= head]
-        closed = _CLOSES.match(rows[-1].strip()) is not None and measure_depth(rows[-1]) == measure_depth(rows[0])
-        named = parse_line_key(rows[0]) is not None or BRANCH.match(rows[0].strip()) is not None
+        is_closed = _CLOSES.match(rows[-1].strip()) is not None and measure_depth(rows[-1]) == measure_depth(rows[0])
+        has_name = parse_line_key(rows[0]) is not None or BRANCH.match(rows[0].strip()) is not None
         is_open = OPENS.search(rows[-1].rstrip()) is not None or count_open(rows) > 0
-        return not is_open and (len(rows) <= _FEW or named or closed)
+        return not is_open and (len(rows) <= _FEW or has_name or is_closed)
 
     def _find_things(self, new: Sequence[int]) -> list[int]:
         """The head of each thing that lines bring: lines of the least depth that do not close what others open. What
         stands before a head, such as a comment, is a part of its thing."""
         rows = {index: self.tokens[index].text for index in new}
-        least = min(map(measure_depth, rows.values()))
+        min_depth = min(map(measure_depth, rows.values()))
         things: list[int] = []
         is_open, is_noted = False, any("/*" in row for row in rows.values())  # else a star begins an item of a list
         for index, row in rows.items():
             text = row.strip()
-            if index != new[0] and (measure_depth(row) > least or _CLOSES.match(text) or text == "{"):
+            if index != new[0] and (measure_depth(row) > min_depth or _CLOSES.match(text) or text == "{"):
                 continue
             things[len(things) - is_open :] = [index]
             is_open = PREFIX.match(text) is not None and (is_noted or not text.startswith("*"))

@@ -24,18 +24,20 @@ from core.text.lines import TextLines
 _SEGMENT: Final = 300_000
 
 
-def check_remarks(new: Sequence[str], own: Collection[str]) -> None:
+def check_remarks(new: Sequence[str], file_lines: Collection[str]) -> None:
     """Raise `UndecidedEdit` when what looks like a marker may be a part of a longer comment."""
     for row in new:
-        if may_be_remark(row) and row.strip() not in own:
+        if may_be_remark(row) and row.strip() not in file_lines:
             raise UndecidedEdit(f"{row.strip()[:80]!r} may stand for lines that stay, or be a part of a comment")
 
 
 def check_marker_words(rows: Sequence[str], lines: TextLines, after: str) -> None:
     """Raise `UndecidedEdit` when words of a draft that say that something stays would be in the text, though the file
     does not have them: at an end of the draft any words, within it those that are no comment."""
-    filled = [row.strip() for row in rows if row.strip()]
-    words = {row for row in filled if may_be_marker(row)} | set(filter(is_marker, (*filled[:1], *filled[-1:])))
+    nonblank_rows = [row.strip() for row in rows if row.strip()]
+    words = {row for row in nonblank_rows if may_be_marker(row)} | set(
+        filter(is_marker, (*nonblank_rows[:1], *nonblank_rows[-1:]))
+    )
     for row in words - {line.strip() for line in lines.bodies}:
         if row in {line.strip() for line in after.splitlines()}:
             raise UndecidedEdit(f"{row[:80]!r} may stand for lines that stay, or be one of them")
@@ -43,16 +45,16 @@ def check_marker_words(rows: Sequence[str], lines: TextLines, after: str) -> Non
 
 def tokenise_draft(new: Sequence[str], lines: TextLines) -> list[DraftToken]:
     """Tokenise a draft in which comments also say what is removed."""
-    own = {line.strip() for line in lines.bodies}
+    file_lines = {line.strip() for line in lines.bodies}
     tokens = []
     for line in fit_indentation(new, lines):
         depth = measure_depth(line) if line.strip() else 0
-        thing = None if line.strip() in own else parse_removal(line)
-        if thing and any(compute_replacement_cost(line, each) is not None for each in lines.bodies):
+        thing = None if line.strip() in file_lines else parse_removal(line)
+        if thing and any(compute_replacement_cost(line, body) is not None for body in lines.bodies):
             thing = None  # a version of a line of the file
         if thing:
             tokens.append(DraftToken("removal", line, depth, thing))
-        elif line.strip() not in own and (is_marker(line) or may_be_marker(line)):
+        elif line.strip() not in file_lines and (is_marker(line) or may_be_marker(line)):
             tokens.append(DraftToken("marker", line, depth))
         else:
             tokens.append(DraftToken("line", line, depth))
@@ -71,43 +73,49 @@ def splice_draft(lines: TextLines, tokens: Sequence[DraftToken], *, open_ends: b
     ):
         raise UndecidedEdit(doubt)
     spacing, fallback = Spacing(lines, tokens, open_ends=open_ends), lines.find_dominant_ending()
-    out: list[tuple[str, str]] = []
-    kept = last = 0
+    output: list[tuple[str, str]] = []
+    retained_count = last = 0
     for above, row in pairwise([None, *rows, None]):
-        out += spacing.find_blanks_between(above, row)
+        output += spacing.find_blanks_between(above, row)
         if row is None:
             break
         end = fallback if row.old is None else lines.ends[row.old] or fallback
-        stays = row.old is not None and (row.token is None or _is_unchanged(tokens[row.token], lines.bodies[row.old]))
-        kept += stays
-        body = lines.bodies[row.old or 0] if stays else tokens[row.token or 0].text
+        is_retained = row.old is not None and (
+            row.token is None or _is_unchanged(tokens[row.token], lines.bodies[row.old])
+        )
+        retained_count += is_retained
+        body = lines.bodies[row.old or 0] if is_retained else tokens[row.token or 0].text
         if row.old is None and above is not None and above.token is None and _wants_comma(lines, above.old or 0, body):
-            out[last] = (out[last][0] + ",", out[last][1])
-        last = len(out)
-        out.append((body, end))
-    removed = sum(bool(line.strip()) for line in lines.bodies) - kept
-    if removed > MAX_UNMENTIONED and removed > 3 * (len(rows) - kept):
-        raise UndecidedEdit(f"it would delete {removed} lines that it does not mention")
-    return lines.fit_end("".join(line + end for line, end in out))
+            output[last] = (output[last][0] + ",", output[last][1])
+        last = len(output)
+        output.append((body, end))
+    removed_count = sum(bool(line.strip()) for line in lines.bodies) - retained_count
+    if removed_count > MAX_UNMENTIONED and removed_count > 3 * (len(rows) - retained_count):
+        raise UndecidedEdit(f"it would delete {removed_count} lines that it does not mention")
+    return lines.fit_end("".join(line + end for line, end in output))
 
 
 def _align_rows(
     lines: TextLines, tokens: Sequence[DraftToken], depths: Sequence[int], open_ends: bool
 ) -> list[ResultRow]:
     """The filled lines of the result, from the alignment of the filled lines of both sides."""
-    given = [index for index, token in enumerate(tokens) if token.text.strip()]
-    there = [index for index, line in enumerate(lines.bodies) if line.strip()]
-    filled, filled_depths = [lines.bodies[index] for index in there], [depths[index] for index in there]
-    steps = _align_segments(filled, [tokens[index] for index in given], filled_depths, open_ends)
+    token_indexes = [index for index, token in enumerate(tokens) if token.text.strip()]
+    line_indexes = [index for index, line in enumerate(lines.bodies) if line.strip()]
+    nonblank_lines, filled_depths = (
+        [lines.bodies[index] for index in line_indexes],
+        [depths[index] for index in line_indexes],
+    )
+    steps = _align_segments(nonblank_lines, [tokens[index] for index in token_indexes], filled_depths, open_ends)
     rows = [
-        ResultRow(None if token is None else given[token], None if old is None else there[old]) for token, old in steps
+        ResultRow(None if token is None else token_indexes[token], None if old is None else line_indexes[old])
+        for token, old in steps
     ]
     return [row for row in rows if row.token is None or tokens[row.token].kind == "line"]
 
 
 def _wants_comma(lines: TextLines, old: int, line: str) -> bool:
     """True if a line of the file was the last of a list with commas between its entries, and a new entry follows."""
-    around = [each for each in lines.bodies[max(0, old - 1) : old + 2] if each.strip()]
+    around = [body for body in lines.bodies[max(0, old - 1) : old + 2] if body.strip()]
     if len(around) != 3 or not around[0].endswith(",") or not re.match(r"\s*[)\]}]", around[2]):
         return False
     same = measure_depth(around[0]) == measure_depth(around[1]) == measure_depth(line)
@@ -153,12 +161,12 @@ def _find_longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, in
     best: list[tuple[int, int]] = []
     lengths = [1] * len(pairs)
     before = [-1] * len(pairs)
-    for index, (_, place) in enumerate(pairs):
+    for index, (_, position) in enumerate(pairs):
         for other in range(index):
-            if pairs[other][1] < place and lengths[other] >= lengths[index]:
+            if pairs[other][1] < position and lengths[other] >= lengths[index]:
                 lengths[index], before[index] = lengths[other] + 1, other
-    at = max(range(len(pairs)), key=lengths.__getitem__, default=-1)
-    while at >= 0:
-        best.append(pairs[at])
-        at = before[at]
+    cursor = max(range(len(pairs)), key=lengths.__getitem__, default=-1)
+    while cursor >= 0:
+        best.append(pairs[cursor])
+        cursor = before[cursor]
     return best[::-1]

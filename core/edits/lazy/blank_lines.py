@@ -41,34 +41,36 @@ class Spacing:
         """Return the blank lines between two rows; None stands for the start and the end of what is edited."""
         if above is None or below is None:
             return self._find_outside(above, below)
-        drafted = self._count_drafted(above.token, below.token)
+        draft_count = self._count_drafted(above.token, below.token)
         if above.old is not None and below.old is not None and self._is_blank(above.old + 1, below.old):
-            stays = self._take_blanks(above.old + 1, below.old)
-            return stays if drafted is None or drafted == len(stays) else self._make_blanks(drafted)
-        if drafted is not None:
-            return self._make_blanks(drafted)
+            blanks = self._take_blanks(above.old + 1, below.old)
+            return blanks if draft_count is None or draft_count == len(blanks) else self._make_blanks(draft_count)
+        if draft_count is not None:
+            return self._make_blanks(draft_count)
         before = [] if below.old is None else self._take_blanks(self._find_first_blank(below.old), below.old)
         if below.token is None:
-            asked = 0 if above.token is None else self._count_run(above.token, 1)
-            return before if len(before) >= asked else self._make_blanks(asked)
-        asked = max(self._count_run(below.token, -1), 0 if above.token is None else self._count_run(above.token, 1))
+            blank_count = 0 if above.token is None else self._count_run(above.token, 1)
+            return before if len(before) >= blank_count else self._make_blanks(blank_count)
+        blank_count = max(
+            self._count_run(below.token, -1), 0 if above.token is None else self._count_run(above.token, 1)
+        )
         if above.old is not None and below.old is None and opens_block(self.tokens[below.token].text):
-            asked = max(asked, self._count_usual(above.old, self.tokens[below.token].depth))
-        return self._make_blanks(asked) if asked else before
+            blank_count = max(blank_count, self._count_usual(above.old, self.tokens[below.token].depth))
+        return self._make_blanks(blank_count) if blank_count else before
 
     def _count_usual(self, old: int, depth: int) -> int:
         """Number of blank lines before the nearest part of this depth, at or above the line that follows `old`."""
-        place = next((each for each in range(old + 1, len(self.lines)) if self.lines.bodies[each].strip()), old)
-        while place > 0:
-            first = self._find_first_blank(place)
-            line, above = self.lines.bodies[place], self.lines.bodies[first - 1] if first else ""
-            here = measure_depth(line)
-            if here < depth and place <= old:
+        position = next((index for index in range(old + 1, len(self.lines)) if self.lines.bodies[index].strip()), old)
+        while position > 0:
+            first = self._find_first_blank(position)
+            line, above = self.lines.bodies[position], self.lines.bodies[first - 1] if first else ""
+            line_depth = measure_depth(line)
+            if line_depth < depth and position <= old:
                 break
             ends = measure_depth(above) > depth or CONTINUED.match(above.strip())
-            if here == depth and first and ends and opens_block(line):
-                return place - first
-            place = first - 1
+            if line_depth == depth and first and ends and opens_block(line):
+                return position - first
+            position = first - 1
         return 0
 
     def _find_outside(self, above: ResultRow | None, below: ResultRow | None) -> list[tuple[str, str]]:
@@ -76,8 +78,8 @@ class Spacing:
         if row is None:
             return []
         if row.token is not None and not self.open_ends:
-            place = row.token + step * (self._count_run(row.token, step) + 1)
-            if not 0 <= place < len(self.tokens):
+            index = row.token + step * (self._count_run(row.token, step) + 1)
+            if not 0 <= index < len(self.tokens):
                 return self._make_blanks(self._count_run(row.token, step))
         if row.old is None:
             return []
@@ -95,9 +97,9 @@ class Spacing:
 
     def _count_run(self, token: int, step: int) -> int:
         """Number of blank lines that follow (`step` 1) or precede (-1) a line of the draft."""
-        count, place = 0, token + step
-        while 0 <= place < len(self.tokens) and not self.tokens[place].text.strip():
-            count, place = count + 1, place + step
+        count, index = 0, token + step
+        while 0 <= index < len(self.tokens) and not self.tokens[index].text.strip():
+            count, index = count + 1, index + step
         return count
 
     def _find_first_blank(self, old: int) -> int:
@@ -106,10 +108,10 @@ class Spacing:
         return old
 
     def _is_blank(self, first: int, stop: int) -> bool:
-        return not any(self.lines.bodies[place].strip() for place in range(first, stop))
+        return not any(self.lines.bodies[index].strip() for index in range(first, stop))
 
     def _take_blanks(self, first: int, stop: int) -> list[tuple[str, str]]:
-        return [(self.lines.bodies[place], self.lines.ends[place] or self.fallback) for place in range(first, stop)]
+        return [(self.lines.bodies[index], self.lines.ends[index] or self.fallback) for index in range(first, stop)]
 
     def _make_blanks(self, count: int) -> list[tuple[str, str]]:
         return [("", self.fallback)] * count

@@ -51,18 +51,20 @@ def find_doubt(laid: AlignedDraft) -> str:
 def _is_marker_emptied(laid: AlignedDraft) -> bool:
     """True if a marker would not keep what stands beside the lines around it that are there: right below the line
     before it, right above the line after it; what stands before or after a draft is kept like that, too."""
-    filled = [place for place, body in enumerate(laid.lines.bodies) if body.strip()]
-    kept = {row.old for row in laid.rows if row.old is not None}
-    where = {row.token: row.old for row in laid.rows if row.token is not None}
+    nonblank_indexes = [position for position, body in enumerate(laid.lines.bodies) if body.strip()]
+    retained_indexes = {row.old for row in laid.rows if row.old is not None}
+    line_by_token = {row.token: row.old for row in laid.rows if row.token is not None}
     tokens = [index for index, token in enumerate(laid.tokens) if token.text.strip()]
     for above, below in pairwise([None, *tokens, None]):
-        marked = [each is None or laid.tokens[each].kind == "marker" for each in (above, below)]
-        line = below if marked[0] else above
-        place = _find_exact_line(laid, line, where.get(line)) if line is not None and any(marked) else None
-        if place is None or all(marked):
+        marker_flags = [neighbour is None or laid.tokens[neighbour].kind == "marker" for neighbour in (above, below)]
+        line = below if marker_flags[0] else above
+        exact_line = (
+            _find_exact_line(laid, line, line_by_token.get(line)) if line is not None and any(marker_flags) else None
+        )
+        if exact_line is None or all(marker_flags):
             continue
-        at = filled.index(place) + (1 if line == above else -1)
-        if 0 <= at < len(filled) and filled[at] not in kept:
+        offset = nonblank_indexes.index(exact_line) + (1 if line == above else -1)
+        if 0 <= offset < len(nonblank_indexes) and nonblank_indexes[offset] not in retained_indexes:
             return True
     return any(row.old is None and is_scope_kept(laid.tokens, row.token or 0) for row in laid.rows)
 
@@ -77,13 +79,13 @@ def _find_exact_line(laid: AlignedDraft, token: int, old: int | None) -> int | N
 def _find_doubtful_version(laid: AlignedDraft) -> str:
     """Object to a new line beside one that a marker keeps and that it may be meant to replace."""
     for above, below in pairwise(laid.rows):
-        fresh, stays = (above, below) if below.token is None else (below, above)
-        if fresh.token is None or fresh.old is not None or stays.token is not None or stays.old is None:
+        fresh, old_row = (above, below) if below.token is None else (below, above)
+        if fresh.token is None or fresh.old is not None or old_row.token is not None or old_row.old is None:
             continue
-        old, token = laid.lines.bodies[stays.old], laid.tokens[fresh.token]
-        beside = token.is_exposed and measure_depth(old) == token.depth
-        if beside and is_doubtful_version(token.text.strip(), old.strip()):
-            return f"{token.text.strip()[:80]!r} may be new, or take the place of line {stays.old + 1}"
+        old, token = laid.lines.bodies[old_row.old], laid.tokens[fresh.token]
+        is_neighbour = token.is_exposed and measure_depth(old) == token.depth
+        if is_neighbour and is_doubtful_version(token.text.strip(), old.strip()):
+            return f"{token.text.strip()[:80]!r} may be new, or take the place of line {old_row.old + 1}"
     return ""
 
 
@@ -91,11 +93,11 @@ def _find_ambiguous_container(laid: AlignedDraft) -> str:
     """Object to a draft that begins inside of something and has only what several such things have, too."""
     texts = ["" if token.kind != "line" else token.text.strip() for token in laid.tokens]
     above = find_owners(texts, [token.depth for token in laid.tokens])
-    there = laid.counts
+    counts = laid.counts
     pairs = ((row.token, row.old) for row in laid.rows)
-    matched = [(token, laid.lines.bodies[old].strip()) for token, old in pairs if token is not None and old is not None]
-    tops = [(token, old) for token, old in matched if above[token] < 0 and not CONTINUED.match(texts[token])]
-    is_placed = any(there[old] == 1 and (texts[token] == old or (token, old) in tops) for token, old in matched)
+    matches = [(token, laid.lines.bodies[old].strip()) for token, old in pairs if token is not None and old is not None]
+    tops = [(token, old) for token, old in matches if above[token] < 0 and not CONTINUED.match(texts[token])]
+    is_placed = any(counts[old] == 1 and (texts[token] == old or (token, old) in tops) for token, old in matches)
     if not is_placed and any(laid.tokens[token].depth for token, _ in tops):
         return f"there is more than one {tops[0][1][:80]!r}, and it does not say in what"
     return ""
@@ -103,11 +105,13 @@ def _find_ambiguous_container(laid: AlignedDraft) -> str:
 
 def _find_double_definition(laid: AlignedDraft) -> str:
     """Object to a definition beside one of its name that stays, or a line beside the one like it in the same place."""
-    whole = [laid.lines.bodies[row.old or 0] if row.token is None else laid.tokens[row.token].text for row in laid.rows]
-    texts = [line.strip() for line in whole]
-    above = find_owners(texts, [measure_depth(line) for line in whole])
+    raw_lines = [
+        laid.lines.bodies[row.old or 0] if row.token is None else laid.tokens[row.token].text for row in laid.rows
+    ]
+    texts = [line.strip() for line in raw_lines]
+    above = find_owners(texts, [measure_depth(line) for line in raw_lines])
     sole = any(token.is_sole for token in laid.tokens)
-    seen: dict[tuple[int, str], bool] = {}
+    fresh_by_name: dict[tuple[int, str], bool] = {}
     for index, (text, row) in enumerate(zip(texts, laid.rows, strict=True)):
         key = parse_line_key(text) or ""
         defines = key.startswith(("definition ", "block "))
@@ -116,32 +120,38 @@ def _find_double_definition(laid: AlignedDraft) -> str:
             continue
         name = (above[index], key if sole and defines else re.sub(r"\s", "", text))
         fresh = row.old is None
-        if name in seen and (fresh or seen[name]) and (defines or row.token is None or not seen[name]):
+        if (
+            name in fresh_by_name
+            and (fresh or fresh_by_name[name])
+            and (defines or row.token is None or not fresh_by_name[name])
+        ):
             return f"{text[:80]!r} would be there twice"
-        seen[name] = fresh or seen.get(name, False)
+        fresh_by_name[name] = fresh or fresh_by_name.get(name, False)
     return ""
 
 
 def _find_copied_context(laid: AlignedDraft) -> str:
     """Object to lines that the file has once and that would be there twice: they only say where the draft belongs."""
-    there = laid.counts
-    kept = {laid.lines.bodies[row.old].strip() for row in laid.rows if row.old is not None}
+    counts = laid.counts
+    retained_lines = {laid.lines.bodies[row.old].strip() for row in laid.rows if row.old is not None}
     fresh = [laid.tokens[row.token].text.strip() for row in laid.rows if row.token is not None and row.old is None]
-    twice = [line for line in fresh if there[line] == 1 and line in kept and is_telling(line)]
+    twice = [line for line in fresh if counts[line] == 1 and line in retained_lines and is_telling(line)]
     if len(twice) >= _COPIED:
         return f"{twice[0][:80]!r} and more lines would be there twice"
-    held = [line for line in kept if len(line) >= _LONG and there[line] == 1]
-    again = next((line for line in fresh if line not in there and any(each in line for each in held)), "")
-    return f"{again[:80]!r} may be new, or take the place of a line that it holds" if again else ""
+    long_lines = [line for line in retained_lines if len(line) >= _LONG and counts[line] == 1]
+    container = next(
+        (line for line in fresh if line not in counts and any(long_line in line for long_line in long_lines)), ""
+    )
+    return f"{container[:80]!r} may be new, or take the place of a line that it holds" if container else ""
 
 
 def _find_repeated_line(laid: AlignedDraft) -> str:
     """Object to a new line beside the very same one, which a marker keeps; or a marker that keeps nothing."""
     for above, below in pairwise(laid.rows):
-        for fresh, stays in ((above, below), (below, above)):
-            if fresh.token is not None and fresh.old is None and stays.token is None and stays.old is not None:
+        for fresh, old_row in ((above, below), (below, above)):
+            if fresh.token is not None and fresh.old is None and old_row.token is None and old_row.old is not None:
                 text = laid.tokens[fresh.token].text.strip()
-                if text == laid.lines.bodies[stays.old].strip():
+                if text == laid.lines.bodies[old_row.old].strip():
                     return f"{text[:80]!r} would be there twice"
         if above.token is not None and below.token is not None:
             between = laid.tokens[above.token + 1 : below.token]
@@ -165,37 +175,37 @@ def _find_replaced_overload(laid: AlignedDraft) -> str:
 
 def _find_deleted_definition(laid: AlignedDraft) -> str:
     """Object to deleting a definition at the start or the end of its scope, where a marker may have been forgotten."""
-    kept = [row.old for row in laid.rows if row.old is not None]
-    given = {parse_line_key(token.text) for token in laid.tokens}
+    retained_indexes = [row.old for row in laid.rows if row.old is not None]
+    draft_keys = {parse_line_key(token.text) for token in laid.tokens}
     bodies = laid.lines.bodies
-    for above, below in pairwise([-1, *kept, len(bodies)]):
-        for place in range(above + 1, below):
-            key, depth = parse_line_key(bodies[place]) or "", measure_depth(bodies[place])
-            if not key.startswith("definition ") or key in given:
+    for above, below in pairwise([-1, *retained_indexes, len(bodies)]):
+        for index in range(above + 1, below):
+            key, depth = parse_line_key(bodies[index]) or "", measure_depth(bodies[index])
+            if not key.startswith("definition ") or key in draft_keys:
                 continue
-            outer = [measure_depth(bodies[each]) < depth for each in (above, below) if 0 <= each < len(bodies)]
+            outer = [measure_depth(bodies[edge]) < depth for edge in (above, below) if 0 <= edge < len(bodies)]
             if len(outer) < 2 or any(outer):
-                return f"{bodies[place].strip()[:80]!r} would go, and the edit does not mention it"
+                return f"{bodies[index].strip()[:80]!r} would go, and the edit does not mention it"
     return ""
 
 
 def _find_unmarked_end(laid: AlignedDraft) -> str:
     """Object to lines before or after the draft, where it has no marker: they may be kept, or be what goes. One
     thing shown alone needs no markers around it, when one right below its head tells that the head only says where."""
-    filled = [token for token in laid.tokens if token.text.strip()]
-    shown = [index for index, row in enumerate(laid.rows) if row.token is not None]
-    if not filled or not shown:
+    nonblank_tokens = [token for token in laid.tokens if token.text.strip()]
+    row_indexes = [index for index, row in enumerate(laid.rows) if row.token is not None]
+    if not nonblank_tokens or not row_indexes:
         return ""
-    kinds = [token.kind for token in filled]
-    headed = kinds[0] != "marker" and "marker" in kinds[1:3]
-    if headed and is_single([token.text for token in filled if token.kind == "line"]):
+    kinds = [token.kind for token in nonblank_tokens]
+    has_head = kinds[0] != "marker" and "marker" in kinds[1:3]
+    if has_head and is_single([token.text for token in nonblank_tokens if token.kind == "line"]):
         return ""
-    ends = [laid.rows[: shown[0]]] if kinds[0] != "marker" else []
-    ends += [laid.rows[shown[-1] + 1 :]] if kinds[-1] != "marker" else []
+    ends = [laid.rows[: row_indexes[0]]] if kinds[0] != "marker" else []
+    ends += [laid.rows[row_indexes[-1] + 1 :]] if kinds[-1] != "marker" else []
     for rows in ends:
-        kept = [row.old for row in rows if row.old is not None and is_telling(laid.lines.bodies[row.old])]
-        if 0 < len(kept) <= MOST_OPEN:
-            return f"line {kept[0] + 1} may stay or go, as no marker says so"
+        retained_indexes = [row.old for row in rows if row.old is not None and is_telling(laid.lines.bodies[row.old])]
+        if 0 < len(retained_indexes) <= MOST_OPEN:
+            return f"line {retained_indexes[0] + 1} may stay or go, as no marker says so"
     return ""
 
 
@@ -213,6 +223,6 @@ _OBJECTIONS: Final = (
 
 def check_parses(path: str, before: str, after: str) -> str:
     """Return the result; raise `UndecidedEdit` when the file parsed before and does not any more."""
-    if find_flaws(path, before) == () and (broken := find_flaws(path, after)):
-        raise UndecidedEdit(f"the result does not parse (line {broken[0].line})")
+    if find_flaws(path, before) == () and (flaws := find_flaws(path, after)):
+        raise UndecidedEdit(f"the result does not parse (line {flaws[0].line})")
     return after

@@ -25,44 +25,57 @@ def replace_definition(lines: TextLines, new: Sequence[str], path: str, text: st
         return None
     first, last = span
     old = lines.bodies[first : last + 1]
-    mine, theirs = ([line.strip() for line in rows if line.strip()] for rows in (new, old))
-    if len(old) == len(lines) or len(theirs) > 3 * len(mine) + MAX_UNMENTIONED:
+    draft_lines, file_lines = ([line.strip() for line in rows if line.strip()] for rows in (new, old))
+    if len(old) == len(lines) or len(file_lines) > 3 * len(draft_lines) + MAX_UNMENTIONED:
         return None
-    if mine[-1] != theirs[-1] and mine[-1] in theirs:
+    if draft_lines[-1] != file_lines[-1] and draft_lines[-1] in file_lines:
         return None  # the draft ends before the definition does, and may have left out the rest
     rows = reindent_at(new, lines.bodies[first])
-    done = lines.find_dominant_ending().join(rows) + lines.ends[last]
-    return text[: lines.starts[first]] + done + text[lines.find_end(last) :]
+    replacement = lines.find_dominant_ending().join(rows) + lines.ends[last]
+    return text[: lines.starts[first]] + replacement + text[lines.find_end(last) :]
 
 
 def _find_by_tree(lines: TextLines, new: Sequence[str], path: str, text: str) -> tuple[int, int] | None:
-    found = find_definitions(path, text)
-    mine = find_definitions(path, "\n".join(new)) or _find_wrapped_definitions(path, new)
-    if not found or not mine:
+    file_definitions = find_definitions(path, text)
+    draft_definitions = find_definitions(path, "\n".join(new)) or _find_wrapped_definitions(path, new)
+    if not file_definitions or not draft_definitions:
         return None
-    outer = [each for each in mine if not any(line.strip() for line in new[: each.first])]
+    outer = [
+        definition for definition in draft_definitions if not any(line.strip() for line in new[: definition.first])
+    ]
     if not outer or any(line.strip() for line in new[outer[0].last + 1 :]):
         return None
-    named = [each for each in found if each.name == outer[0].name]
-    if len(named) > 1:
-        named = [each for each in named if lines.bodies[each.own].strip() == new[outer[0].own].strip()]
-    if len(named) != 1 or _has_shrunk(found, mine, named[0]):
+    namesakes = [definition for definition in file_definitions if definition.name == outer[0].name]
+    if len(namesakes) > 1:
+        namesakes = [
+            definition for definition in namesakes if lines.bodies[definition.own].strip() == new[outer[0].own].strip()
+        ]
+    if len(namesakes) != 1 or _has_shrunk(file_definitions, draft_definitions, namesakes[0]):
         return None
-    return named[0].own if outer[0].own == outer[0].first else named[0].first, named[0].last
+    return namesakes[0].own if outer[0].own == outer[0].first else namesakes[0].first, namesakes[0].last
 
 
-def _has_shrunk(found: Sequence[Definition], mine: Sequence[Definition], place: Definition) -> bool:
+def _has_shrunk(
+    file_definitions: Sequence[Definition], draft_definitions: Sequence[Definition], target: Definition
+) -> bool:
     """True if most of what the file defines inside of the definition is missing in the draft."""
-    inside = [each.name for each in found if place.own < each.own and each.last <= place.last]
-    given = {each.name for each in mine}
-    return sum(name not in given for name in inside) * 2 > len(inside)
+    inside = [
+        definition.name
+        for definition in file_definitions
+        if target.own < definition.own and definition.last <= target.last
+    ]
+    draft_names = {definition.name for definition in draft_definitions}
+    return sum(name not in draft_names for name in inside) * 2 > len(inside)
 
 
 def _find_wrapped_definitions(path: str, new: Sequence[str]) -> tuple[Definition, ...]:
     """The definitions of lines that are only valid inside of a class."""
-    found = find_definitions(path, "class _ {\n" + "\n".join(new) + "\n}")
-    inner = [each for each in found or () if each.name != "_"]
-    return tuple(Definition(each.name, each.first - 1, each.own - 1, each.last - 1) for each in inner)
+    definitions = find_definitions(path, "class _ {\n" + "\n".join(new) + "\n}")
+    inner = [definition for definition in definitions or () if definition.name != "_"]
+    return tuple(
+        Definition(definition.name, definition.first - 1, definition.own - 1, definition.last - 1)
+        for definition in inner
+    )
 
 
 def _find_by_key(lines: TextLines, new: Sequence[str]) -> tuple[int, int] | None:
@@ -79,14 +92,14 @@ def _find_by_key(lines: TextLines, new: Sequence[str]) -> tuple[int, int] | None
 
 
 def _split_blocks(new: Sequence[str]) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
-    place = 0
-    while place < len(new):
-        if new[place].strip():
-            found.append((place, _find_block_end(new, place)))
-            place = found[-1][1]
-        place += 1
-    return found
+    blocks: list[tuple[int, int]] = []
+    index = 0
+    while index < len(new):
+        if new[index].strip():
+            blocks.append((index, _find_block_end(new, index)))
+            index = blocks[-1][1]
+        index += 1
+    return blocks
 
 
 def _find_block(lines: TextLines, block: Sequence[str]) -> tuple[int, int] | None:
@@ -99,20 +112,20 @@ def _find_block(lines: TextLines, block: Sequence[str]) -> tuple[int, int] | Non
     if len(places) != 1:
         return None
     last = _find_block_end(lines.bodies, places[0])
-    closed = [bool(CONTINUED.match(row.strip())) for row in (block[-1], lines.bodies[last])]
-    return None if last == places[0] or closed[0] != closed[1] else (places[0], last)
+    closing_flags = [bool(CONTINUED.match(row.strip())) for row in (block[-1], lines.bodies[last])]
+    return None if last == places[0] or closing_flags[0] != closing_flags[1] else (places[0], last)
 
 
 def _find_block_end(rows: Sequence[str], first: int) -> int:
     """The last line of the block that begins at a line: what lies deeper, and what closes or goes on at its depth."""
-    depth, last, closed = measure_depth(rows[first]), first, False
+    depth, last, is_closed = measure_depth(rows[first]), first, False
     for index in range(first + 1, len(rows)):
         row = rows[index].strip()
         if not row:
             continue
         inner = measure_depth(rows[index]) > depth
-        if not inner and (closed or measure_depth(rows[index]) < depth or not CONTINUED.match(row)):
+        if not inner and (is_closed or measure_depth(rows[index]) < depth or not CONTINUED.match(row)):
             break
-        closed = not inner and not row.endswith(("{", "(", "[", ":"))
+        is_closed = not inner and not row.endswith(("{", "(", "[", ":"))
         last = index
     return last

@@ -18,32 +18,38 @@ _SURE: Final = 3  # lines, or the head of a definition, that tell how a draft is
 
 def fit_indentation(new: Sequence[str], lines: TextLines) -> list[str]:
     """Return the draft in the indentation of the file, as far as the lines that both have once tell one rule."""
-    there = Counter(line.strip() for line in lines.bodies)
-    seen = Counter(line.strip() for line in new)
+    file_counts = Counter(line.strip() for line in lines.bodies)
+    draft_counts = Counter(line.strip() for line in new)
     places = {line.strip(): line for line in lines.bodies}
     pairs = [
         (line, places[line.strip()])
         for line in new
-        if there[line.strip()] == 1 == seen[line.strip()] and says_more(line)
+        if file_counts[line.strip()] == 1 == draft_counts[line.strip()] and says_more(line)
     ]
-    sure = len(pairs) >= _SURE or any((parse_line_key(given) or "").startswith("definition ") for given, _ in pairs)
-    is_indented = any(extract_indent(given) or extract_indent(old) for given, old in pairs)
-    shift = deduce_shift(pairs, new) if sure and is_indented and not _begins_new(new, there) else None
-    shifted = [shift(line) for line in new] if shift else list(new)
-    steps = [_measure_indent_step(rows) for rows in (new, shifted, lines.bodies)]
+    sure = len(pairs) >= _SURE or any(
+        (parse_line_key(draft_line) or "").startswith("definition ") for draft_line, _ in pairs
+    )
+    is_indented = any(extract_indent(draft_line) or extract_indent(old) for draft_line, old in pairs)
+    shift = deduce_shift(pairs, new) if sure and is_indented and not _begins_new(new, file_counts) else None
+    shifted_lines = [shift(line) for line in new] if shift else list(new)
+    steps = [_measure_indent_step(rows) for rows in (new, shifted_lines, lines.bodies)]
     if shift is None or steps[1] % (steps[2] or 1) or steps[0] == steps[2] < steps[1]:
         restyle = _deduce_restyle(new, lines.bodies)
         return [restyle(line) for line in new] if restyle else list(new)
-    return shifted
+    return shifted_lines
 
 
-def _begins_new(new: Sequence[str], there: Container[str]) -> bool:
+def _begins_new(new: Sequence[str], file_lines: Container[str]) -> bool:
     """True if a piece begins with a line that the file does not have: it tells a depth of its own, and the lines below
     it may be meant to leave the block that they lie in."""
-    filled = [line for line in new if line.strip()]
-    marked = [is_marker(line) or may_be_marker(line) for line in filled]
-    firsts = (line for line, mark, above in zip(filled, marked, [True, *marked], strict=False) if above and not mark)
-    return any(line.strip() not in there for line in firsts)
+    nonblank_lines = [line for line in new if line.strip()]
+    marker_flags = [is_marker(line) or may_be_marker(line) for line in nonblank_lines]
+    firsts = (
+        line
+        for line, mark, above in zip(nonblank_lines, marker_flags, [True, *marker_flags], strict=False)
+        if above and not mark
+    )
+    return any(line.strip() not in file_lines for line in firsts)
 
 
 def reindent_at(new: Sequence[str], head: str) -> list[str]:
@@ -64,11 +70,11 @@ def detect_indent_unit(lines: Sequence[str]) -> str:
 
 def _deduce_restyle(new: Sequence[str], old: Sequence[str]) -> Shift | None:
     """A rule that writes tabs for spaces when the file has nothing else, or the other way round; None: none needed."""
-    mine = "".join(extract_indent(line) for line in new if line.strip())
-    theirs = "".join(extract_indent(line) for line in old if line.strip())
-    if set(mine) == {" "} and set(theirs) == {"\t"}:
+    draft_indent = "".join(extract_indent(line) for line in new if line.strip())
+    file_indent = "".join(extract_indent(line) for line in old if line.strip())
+    if set(draft_indent) == {" "} and set(file_indent) == {"\t"}:
         width, unit = _measure_indent_step(new), "\t"
-    elif set(mine) == {"\t"} and set(theirs) == {" "}:
+    elif set(draft_indent) == {"\t"} and set(file_indent) == {" "}:
         width, unit = 4, " " * _measure_indent_step(old)
     else:
         return None

@@ -46,22 +46,22 @@ class GapLaw:
 
     def _judge_piece(self, number: int) -> str:
         piece, anchors = self._pieces[number], self._anchors[number]
-        shown = repr(self.tokens[piece[0]].text.strip()[:80])
+        excerpt = repr(self.tokens[piece[0]].text.strip()[:80])
         if not any(self._anchors) and sum(_SECTION.fullmatch(line) is not None for line in self.lines) > 1:
-            return f"{shown} may belong to any section of the file"
+            return f"{excerpt} may belong to any section of the file"
         if any(token in self.draft.same for token in piece) and not anchors:
-            return f"{shown} is in the file at another depth"
+            return f"{excerpt} is in the file at another depth"
         if not anchors:
-            return self._judge_lone_piece(piece, shown)
+            return self._judge_lone_piece(piece, excerpt)
         runs = self.draft.split_runs(anchors)
-        for new, beside in (
+        for new, neighbour in (
             ([token for token in piece if token < anchors[0]], anchors[0]),
             ([token for token in reversed(piece) if token > anchors[-1]], anchors[-1]),
         ):
-            if new and self._is_displaced(new, beside):
+            if new and self._is_displaced(new, neighbour):
                 return f"{self.tokens[new[0]].text.strip()[:80]!r} may be new, or belong where the file has it"
         if not self._tells_place(number, runs):
-            return f"{shown} and what is next to it fit in more than one place"
+            return f"{excerpt} and what is next to it fit in more than one place"
         return ""
 
     def _judge_lone_piece(self, piece: Sequence[int], label: str) -> str:
@@ -81,16 +81,16 @@ class GapLaw:
     def _repeats_name(self, gap: Gap) -> bool:
         """True if one of the outermost lines that come names what another line of its block names, which stays."""
         depth, scope = self._measure_scope(gap)
-        keys = (parse_line_key(self.tokens[at].text) for at in gap.come if self.tokens[at].depth == depth)
+        keys = (parse_line_key(self.tokens[token].text) for token in gap.come if self.tokens[token].depth == depth)
         rivals = (index for key in keys for index in self._by_key[key or ""] if index not in self._gone)
-        return any(self.draft.depths[at] == depth and self._find_scope(at, depth) == scope for at in rivals)
+        return any(self.draft.depths[rival] == depth and self._find_scope(rival, depth) == scope for rival in rivals)
 
     def _measure_scope(self, gap: Gap) -> tuple[int, int]:
         """Return the depth of the outermost lines that come, and the line of the file that their block lies below."""
         depth = min((self.tokens[token].depth for token in gap.come), default=0)
         return depth, self._find_scope(gap.left.old or 0 if gap.left is not None else -1, depth)
 
-    def _is_displaced(self, new: Sequence[int], beside: int) -> bool:
+    def _is_displaced(self, new: Sequence[int], neighbour: int) -> bool:
         """True if new lines at an end of a piece, the outermost first, begin with lines that the file has elsewhere or
         hold a long one of them, would be in another section than they are meant for, or go on at an end of the file
         with something that is open there."""
@@ -102,13 +102,13 @@ class GapLaw:
         rows = [self.tokens[token].text.rstrip() for token in new if token not in self.draft.matched]
         if any(len(row.strip()) >= _LONG and self.lines.count(row) == 1 for row in rows):
             return True
-        sections = [token for token in (*new, beside) if _SECTION.fullmatch(self.tokens[token].text.strip())]
-        if new[0] < beside and (sections == [beside] or max(new) in sections):
+        sections = [token for token in (*new, neighbour) if _SECTION.fullmatch(self.tokens[token].text.strip())]
+        if new[0] < neighbour and (sections == [neighbour] or max(new) in sections):
             return True  # the lines belong to a section that is not shown, or would be in another one
         gap = next((gap for gap in self._gaps if new[0] in gap.come), None)
         if gap is None:  # versions by name that stay
             return False
-        is_bound = gap.left is None if new[0] < beside else gap.right is None
+        is_bound = gap.left is None if new[0] < neighbour else gap.right is None
         text = "".join(self.tokens[token].text for token in new)
         return is_bound and any(text.count(one) != text.count(other) for one, other in _BRACKETS)
 
@@ -136,27 +136,31 @@ class GapLaw:
         """True if runs may be there by chance: much more goes between two than comes and one of them is a single line,
         much is changed and both of them are, or many lines go beside one that tells nothing and ends nothing shown."""
         for upper, lower in pairwise(runs):
-            gone = self.draft.matched[lower[0]] - self.draft.matched[upper[-1]] - 1
-            come = lower[0] - upper[-1] - 1
+            removed_count = self.draft.matched[lower[0]] - self.draft.matched[upper[-1]] - 1
+            added_count = lower[0] - upper[-1] - 1
             single = sum(len(run) == 1 and not self._is_shown(run) for run in (upper, lower))
-            if single and gone > (come + _MANY if single == 1 or come < _SOME else 0):
+            if single and removed_count > (added_count + _MANY if single == 1 or added_count < _SOME else 0):
                 return True
-            if gone >= _SOME and not all(self._tells(run) or self._is_end_of_shown(run[0]) for run in (upper, lower)):
+            if removed_count >= _SOME and not all(
+                self._tells(run) or self._is_end_of_shown(run[0]) for run in (upper, lower)
+            ):
                 return True
         return False
 
     def _is_chained(self, runs: Sequence[Sequence[int]], above: int, below: int) -> bool:
         """True if every run of a piece is placed, or is the nearest of its kind to one beside it that tells."""
-        placed = [self._is_placed(run, above, below) for run in runs]
+        placement_flags = [self._is_placed(run, above, below) for run in runs]
         steps = list(pairwise(range(len(runs))))
         for upper, lower in [*steps, *((lower, upper) for upper, lower in reversed(steps))]:
-            if placed[upper] and not placed[lower] and self._tells(runs[upper]):
+            if placement_flags[upper] and not placement_flags[lower] and self._tells(runs[upper]):
                 first, last = sorted((upper, lower))
                 end, start = self.draft.matched[runs[first][-1]], self.draft.matched[runs[last][0]]
-                come, gone = runs[last][0] - runs[first][-1] - 1, start - end - 1
-                is_held = len(runs[lower]) > 1 or abs(come - gone) <= _FEW or not self._tells(runs[lower])
-                placed[lower] = is_held and self._is_nearest(runs[lower], end, start)
-        return all(placed)
+                added_count, removed_count = runs[last][0] - runs[first][-1] - 1, start - end - 1
+                is_held = (
+                    len(runs[lower]) > 1 or abs(added_count - removed_count) <= _FEW or not self._tells(runs[lower])
+                )
+                placement_flags[lower] = is_held and self._is_nearest(runs[lower], end, start)
+        return all(placement_flags)
 
     def _judge_gap(self, gap: Gap) -> str:
         """Object to lines that go without two anchors around them, and to a definition that would be there twice."""
@@ -166,10 +170,15 @@ class GapLaw:
             return f"{twin[:80]!r} stays, and would go"
         if self._may_rewrite_start(gap):
             return f"{self.tokens[gap.come[0]].text.strip()[:80]!r} and more may be new, or the start of what is there"
-        gone = [index for index in gap.gone if not self._is_spoken_of(index, gap)]
-        if not gone or self._is_enclosed(gap) or self._is_rewritten_end(gap, gone) or self._is_whole_block(gap, gone):
+        removed_indexes = [index for index in gap.gone if not self._is_spoken_of(index, gap)]
+        if (
+            not removed_indexes
+            or self._is_enclosed(gap)
+            or self._is_rewritten_end(gap, removed_indexes)
+            or self._is_whole_block(gap, removed_indexes)
+        ):
             return ""
-        return f"line {gone[0] + 1} would go, and it does not say so"
+        return f"line {removed_indexes[0] + 1} would go, and it does not say so"
 
     def _may_rewrite_start(self, gap: Gap) -> bool:
         """True if many lines come right below the head of a block, and nothing tells whether they are more of it or
@@ -197,20 +206,20 @@ class GapLaw:
         line, depth = self.draft.bodies[index], self.draft.depths[index]
         if any(thing.search(line) for thing in self._removed):
             return True
-        come = [self.tokens[token] for token in gap.come if self.tokens[token].depth == depth]
+        added_tokens = [self.tokens[token] for token in gap.come if self.tokens[token].depth == depth]
         if gap.left is not None and self.draft.find_depth_below(gap) < depth and LEAVES.match(line.strip()):
-            return bool(come) and LEAVES.match(come[-1].text.strip()) is not None
+            return bool(added_tokens) and LEAVES.match(added_tokens[-1].text.strip()) is not None
         if len(gap.gone) == len(gap.come) == 1 and self._is_varied(line, gap):
             return True
         key = parse_line_key(line)
-        named = [token for token in come if parse_line_key(token.text) == key]
-        if self._opens_block(index) and not any(OPENS.search(token.text.rstrip()) for token in named):
+        namesakes = [token for token in added_tokens if parse_line_key(token.text) == key]
+        if self._opens_block(index) and not any(OPENS.search(token.text.rstrip()) for token in namesakes):
             return False
-        return key is not None and len(named) == 1 and self._is_only_one(index)
+        return key is not None and len(namesakes) == 1 and self._is_only_one(index)
 
     def _opens_block(self, index: int) -> bool:
         """True if what follows a line of the file lies in it, as a list does below its key."""
-        below = next((at for at in range(index + 1, len(self.lines)) if self.lines[at]), index)
+        below = next((position for position in range(index + 1, len(self.lines)) if self.lines[position]), index)
         is_list = self.lines[below].lstrip().startswith("- ") and self.draft.depths[below] == self.draft.depths[index]
         return OPENS.search(self.lines[index]) is not None and (
             self.draft.depths[below] > self.draft.depths[index] or is_list
@@ -218,8 +227,8 @@ class GapLaw:
 
     def _is_varied(self, line: str, gap: Gap) -> bool:
         """True if one line right below an anchor becomes a call that is given more."""
-        left = gap.left.token if gap.left is not None else None
-        is_beside = left is not None and left == gap.come[0] - 1 and self._is_anchor(left)
+        left_token = gap.left.token if gap.left is not None else None
+        is_beside = left_token is not None and left_token == gap.come[0] - 1 and self._is_anchor(left_token)
         return is_beside and is_same_call(self.tokens[gap.come[0]].text, line)
 
     def _is_only_one(self, index: int) -> bool:
@@ -229,9 +238,12 @@ class GapLaw:
         if start >= 0 and _TEXT.search(self.lines[start]):
             return False  # text below `run: |` has no keys
         rest = range(index + 1, len(self.lines))
-        stop = next((at for at in rest if self.lines[at] and self.draft.depths[at] < depth), len(self.lines))
+        stop = next(
+            (position for position in rest if self.lines[position] and self.draft.depths[position] < depth),
+            len(self.lines),
+        )
         places = self._by_key[key or ""]
-        return sum(start < at < stop and self.draft.depths[at] == depth for at in places) == 1
+        return sum(start < position < stop and self.draft.depths[position] == depth for position in places) == 1
 
     def _is_enclosed(self, gap: Gap) -> bool:
         """True if lines go between two anchors of one piece, or between two definitions that are shown side by side."""
@@ -239,7 +251,7 @@ class GapLaw:
         below = gap.right.token if gap.right is not None else None
         if below is None or not self._is_anchor(below):
             return False
-        markers = [at for at in self.draft.markers if (-1 if above is None else above) < at < below]
+        markers = [marker for marker in self.draft.markers if (-1 if above is None else above) < marker < below]
         if markers:
             return self._is_between_definitions(gap, markers, below)
         return above is not None and self._is_anchor(above) and (bool(gap.come) or self._may_omit(gap, above))
@@ -263,11 +275,11 @@ class GapLaw:
         first = gap.come[0] if gap.come else below
         is_whole = count_open([self.lines[index] for index in gap.gone]) == 0
         is_apart = is_whole and not CONTINUED.match(self.lines[gap.gone[0]].strip()) and not gap.is_kept_above
-        head = next((at for at in range(markers[0] - 1, -1, -1) if self.tokens[at].text.strip()), None)
-        named = head is not None and self.draft.is_named(head) and self.tokens[head].kind != "marker"
-        return is_apart and named and self.draft.is_named(first) and markers[-1] < first
+        head = next((token for token in range(markers[0] - 1, -1, -1) if self.tokens[token].text.strip()), None)
+        has_named_head = head is not None and self.draft.is_named(head) and self.tokens[head].kind != "marker"
+        return is_apart and has_named_head and self.draft.is_named(first) and markers[-1] < first
 
-    def _is_whole_block(self, gap: Gap, gone: Sequence[int]) -> bool:
+    def _is_whole_block(self, gap: Gap, removed_indexes: Sequence[int]) -> bool:
         """True if what goes is the end of a definition that is shown from its head to its end: nothing is left out in
         it, and a marker, the end of the draft, or a line of the file outside of it follows."""
         if not gap.come:
@@ -281,37 +293,37 @@ class GapLaw:
         end = next((token for token in after if token.text.strip()), None)
         is_closed = end is None or (end.depth <= depth and (end.kind != "marker" or end is not after[0]))
         below = self.draft.find_depth_below(gap)
-        inside = all(self.draft.depths[index] > depth for index in gone) and below <= depth
+        inside = all(self.draft.depths[index] > depth for index in removed_indexes) and below <= depth
         return is_closed and inside
 
     def _is_outside(self, token: int, depth: int) -> bool:
         """True if a token is a marker, or lies further out than a depth."""
-        found = self.tokens[token]
-        return found.kind == "marker" or (bool(found.text.strip()) and found.depth < depth)
+        draft_token = self.tokens[token]
+        return draft_token.kind == "marker" or (bool(draft_token.text.strip()) and draft_token.depth < depth)
 
-    def _is_rewritten_end(self, gap: Gap, gone: Sequence[int]) -> bool:
+    def _is_rewritten_end(self, gap: Gap, removed_indexes: Sequence[int]) -> bool:
         """True if lines at an end of the file become as many or more, no marker is there, and the draft does not begin
         or end with a line that the file has elsewhere."""
         first, last = self.draft.markers[0], self.draft.markers[-1]
-        opened = gap.left is None and all(token < first for token in gap.come)
-        ended = gap.right is None and all(token > last for token in gap.come)
-        outer = ([gap.come[0]] if opened else []) + ([gap.come[-1]] if ended else []) if gap.come else []
+        is_at_start = gap.left is None and all(token < first for token in gap.come)
+        is_at_end = gap.right is None and all(token > last for token in gap.come)
+        outer = ([gap.come[0]] if is_at_start else []) + ([gap.come[-1]] if is_at_end else []) if gap.come else []
         rows = [self.tokens[token].text.strip() for token in outer]
         is_known = any(says_more(row) and row in self.draft.own for row in rows)
-        return bool(outer) and not is_known and len(gone) <= len(gap.come)
+        return bool(outer) and not is_known and len(removed_indexes) <= len(gap.come)
 
     def _find_second_definition(self, gap: Gap) -> str:
         """Return the head of a definition that comes, though what is around it keeps one that begins just so."""
-        least, scope = self._measure_scope(gap)
+        min_depth, scope = self._measure_scope(gap)
         for token in gap.come:
             row, key = self.tokens[token].text.strip(), parse_line_key(self.tokens[token].text)
-            if self.tokens[token].depth != least or key is None or not NAMED.match(key):
+            if self.tokens[token].depth != min_depth or key is None or not NAMED.match(key):
                 continue
             rivals = (
-                index for index in self._by_key[key] if self.draft.depths[index] == least and self._is_kept(index)
+                index for index in self._by_key[key] if self.draft.depths[index] == min_depth and self._is_kept(index)
             )
             for index in rivals if not self._is_decorated(token) else ():
-                if self._begins_so(row, index, key) and self._find_scope(index, least) == scope:
+                if self._begins_so(row, index, key) and self._find_scope(index, min_depth) == scope:
                     return row
         return ""
 
@@ -388,8 +400,17 @@ class GapLaw:
             return None
         depth = self.tokens[head].depth
         rest = range(head + 1, len(self.tokens))
-        filled = (at for at in rest if self.tokens[at].kind == "marker" or self.tokens[at].text.strip())
-        end = next((at for at in filled if self.tokens[at].kind == "marker" or self.tokens[at].depth <= depth), None)
+        nonblank_indexes = (
+            index for index in rest if self.tokens[index].kind == "marker" or self.tokens[index].text.strip()
+        )
+        end = next(
+            (
+                index
+                for index in nonblank_indexes
+                if self.tokens[index].kind == "marker" or self.tokens[index].depth <= depth
+            ),
+            None,
+        )
         return head if end is None or (end > last and self.tokens[end].depth <= depth) else None
 
     def _is_in_whole_block(self, run: Sequence[int]) -> bool:
@@ -398,13 +419,13 @@ class GapLaw:
             return False
         start, old = self.draft.matched[head], self.draft.matched[run[-1]]
         inner = range(start + 1, old + 1)
-        return all(not self.lines[at] or self.draft.depths[at] > self.draft.depths[start] for at in inner)
+        return all(not self.lines[index] or self.draft.depths[index] > self.draft.depths[start] for index in inner)
 
     def _is_placed(self, run: Sequence[int], above: int, below: int) -> bool:
         """True if between two lines of the file a run is there once, or has the head of a definition."""
         if self._is_shown(run):
             return True
-        return sum(place.start > above and place.stop <= below for place in self.draft.find_places_of_run(run)) == 1
+        return sum(span.start > above and span.stop <= below for span in self.draft.find_places_of_run(run)) == 1
 
     def _is_shown(self, run: Sequence[int]) -> bool:
         """True if a run has the head of a definition, or lies in one or ends one that is shown by its head."""
@@ -422,13 +443,13 @@ class GapLaw:
         start = self.draft.matched[head]
         inner = range(start + 1, old)
         return start < old and not any(
-            self.lines[at] and self.draft.depths[at] <= self.draft.depths[start] for at in inner
+            self.lines[index] and self.draft.depths[index] <= self.draft.depths[start] for index in inner
         )
 
     def _is_nearest(self, run: Sequence[int], end: int, start: int) -> bool:
         """True if a run is not also there between the line that the first run ends with and the one that the last one
         begins with."""
-        return not any(end < place.start < start for place in self.draft.find_places_of_run(run))
+        return not any(end < span.start < start for span in self.draft.find_places_of_run(run))
 
     def _tells(self, run: Sequence[int]) -> bool:
         """True if a line of a run says more than that something ends, or goes on in another branch."""

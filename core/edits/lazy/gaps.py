@@ -77,7 +77,7 @@ class MarkedDraft:
         """Return where the file has lines, one after the other."""
         size, rows = len(run), list(run)
         starts = range(len(self.lines) - size + 1)
-        return [range(at, at + size) for at in starts if self.lines[at : at + size] == rows]
+        return [range(start, start + size) for start in starts if self.lines[start : start + size] == rows]
 
     def find_places_of_run(self, tokens: Sequence[int]) -> list[range]:
         """Return where the file has a run of tokens; but for blank lines if it has others in the run than the draft."""
@@ -85,10 +85,16 @@ class MarkedDraft:
         pairs = zip(pairwise(tokens), pairwise(places), strict=True)
         if all((second - first > 1) == (below - above > 1) for (first, second), (above, below) in pairs):
             return self.find_places(self.lines[places[0] : places[-1] + 1])
-        filled = [index for index, line in enumerate(self.lines) if line]
+        nonblank_indexes = [index for index, line in enumerate(self.lines) if line]
         rows = [line for line in self.lines[places[0] : places[-1] + 1] if line]
-        found = (filled[at : at + len(rows)] for at, index in enumerate(filled) if self.lines[index] == rows[0])
-        return [range(each[0], each[-1] + 1) for each in found if [self.lines[index] for index in each] == rows]
+        windows = (
+            nonblank_indexes[position : position + len(rows)]
+            for position, index in enumerate(nonblank_indexes)
+            if self.lines[index] == rows[0]
+        )
+        return [
+            range(window[0], window[-1] + 1) for window in windows if [self.lines[index] for index in window] == rows
+        ]
 
     def find_run(self, row: ResultRow, step: int, depth: int) -> tuple[list[str], bool]:
         """Return the lines of the file that the draft shares with it without a break, from a row of both on, and
@@ -148,27 +154,38 @@ class MarkedDraft:
         for above, below in pairwise([-1, *places, len(self.rows)]):
             left = self.rows[above] if above >= 0 else None
             right = self.rows[below] if below < len(self.rows) else None
-            come = tuple(row.token for row in self.rows[above + 1 : below] if row.token is not None)
+            added_tokens = tuple(row.token for row in self.rows[above + 1 : below] if row.token is not None)
             first = 0 if left is None else (left.old or 0) + 1
             last = len(self.bodies) if right is None else right.old or 0
-            gone = tuple(index for index in range(first, last) if self.bodies[index].strip())
-            if come or gone:
-                yield self._describe_gap((left, right), gone, come)
+            removed_indexes = tuple(index for index in range(first, last) if self.bodies[index].strip())
+            if added_tokens or removed_indexes:
+                yield self._describe_gap((left, right), removed_indexes, added_tokens)
 
     def _describe_gap(
-        self, sides: tuple[ResultRow | None, ResultRow | None], gone: tuple[int, ...], come: tuple[int, ...]
+        self,
+        sides: tuple[ResultRow | None, ResultRow | None],
+        removed_indexes: tuple[int, ...],
+        added_tokens: tuple[int, ...],
     ) -> Gap:
         left, right = sides
         start = -1 if left is None else left.token
         stop = len(self.tokens) if right is None else right.token
-        upper = [m for m in self.markers if (-1 if start is None else start) < m < (come[0] if come else stop or 0)]
-        lower = [m for m in self.markers if (come[-1] if come else start or 0) < m and (stop is None or m < stop)]
-        depth = min((self.depths[index] for index in gone), default=None)
+        upper = [
+            m
+            for m in self.markers
+            if (-1 if start is None else start) < m < (added_tokens[0] if added_tokens else stop or 0)
+        ]
+        lower = [
+            m
+            for m in self.markers
+            if (added_tokens[-1] if added_tokens else start or 0) < m and (stop is None or m < stop)
+        ]
+        depth = min((self.depths[index] for index in removed_indexes), default=None)
         return Gap(
-            left, right, gone, come,
+            left, right, removed_indexes, added_tokens,
             is_kept_above=self._may_hold(upper[-1:], depth) if upper else start is None,
             is_kept_below=self._may_hold(lower[:1], depth) if lower else stop is None,
-            is_split=bool(come) and any(come[0] < marker < come[-1] for marker in self.markers),
+            is_split=bool(added_tokens) and any(added_tokens[0] < marker < added_tokens[-1] for marker in self.markers),
         )  # fmt: skip
 
     def _may_hold(self, markers: Sequence[int], depth: int | None) -> bool:
@@ -180,19 +197,19 @@ class MarkedDraft:
 
     def _find_base(self, marker: int) -> int:
         """The depth of what the lines right above a marker open, which may be several."""
-        base, closed = -1, 0
+        base, bracket_balance = -1, 0
         for token in reversed(self.tokens[:marker]):
             if token.text.strip():
-                base, closed = token.depth, closed + token.text.count(")") - token.text.count("(")
-                if closed <= 0:
+                base, bracket_balance = token.depth, bracket_balance + token.text.count(")") - token.text.count("(")
+                if bracket_balance <= 0:
                     break
         return base
 
     def _stays(self, row: ResultRow) -> bool:
         if row.old is None or row.token is None:
             return row.old is not None
-        named = NAMED.match(parse_line_key(self.tokens[row.token].text) or "")
-        return self._is_version(row.token, row.old) if named else self._is_same(row.token, row.old)
+        match = NAMED.match(parse_line_key(self.tokens[row.token].text) or "")
+        return self._is_version(row.token, row.old) if match else self._is_same(row.token, row.old)
 
     def _is_same(self, token: int, old: int) -> bool:
         return self.tokens[token].text.strip() == self.bodies[old].strip()

@@ -82,8 +82,8 @@ def parse_line_key(line: str) -> str | None:
     if not text or _STATEMENT.match(text):
         return None
     for kind, pattern in _KINDS:
-        if found := pattern.match(text):
-            return f"{kind} {_RECEIVER.sub(_name_receiver, found['name'].strip())}"
+        if match := pattern.match(text):
+            return f"{kind} {_RECEIVER.sub(_name_receiver, match['name'].strip())}"
     return None
 
 

@@ -61,13 +61,17 @@ def measure_depths(lines: Sequence[str], *, prose: bool) -> list[int]:
     """The depth of each line. In prose what stands below a heading is deeper, and so is a marker right below it."""
     if not prose:
         return [measure_depth(line) if line.strip() else 0 for line in lines]
-    depths, headed, fresh = [], False, False
+    depths, has_heading, fresh = [], False, False
     for index, line in enumerate(lines):
         heading = _HEADING.match(line) is not None
-        after = next((each for each in lines[index + 1 :] if each.strip()), "") if fresh and is_marker(line) else ""
+        after = (
+            next((next_line for next_line in lines[index + 1 :] if next_line.strip()), "")
+            if fresh and is_marker(line)
+            else ""
+        )
         inside = bool(after) and not _HEADING.match(after)
-        depths.append(0 if heading or (is_marker(line) and not inside) else _BELOW * headed)
-        headed = headed or heading
+        depths.append(0 if heading or (is_marker(line) and not inside) else _BELOW * has_heading)
+        has_heading = has_heading or heading
         fresh = heading or (fresh and not line.strip())
     return depths
 
@@ -84,8 +88,8 @@ def is_continuation(texts: Sequence[str], index: int) -> bool:
 def find_owners(texts: Sequence[str], depths: Sequence[int]) -> list[int]:
     """For each line the index of the one that it lies below, -1 at the top; for one that closes or goes on, what it
     closes. Markers are empty texts. What closes something in a marker has no known owner (-2)."""
-    found: list[int] = []
-    marked: set[int] = set()
+    owners: list[int] = []
+    marker_owners: set[int] = set()
     stack: list[tuple[int, int]] = []  # what was opened, and the branch of it that goes on
     for index, text in enumerate(texts):
         while text and stack and depths[stack[-1][0]] > depths[index]:
@@ -93,36 +97,38 @@ def find_owners(texts: Sequence[str], depths: Sequence[int]) -> list[int]:
         same = bool(text) and bool(stack) and depths[stack[-1][0]] == depths[index]
         if same and is_continuation(texts, index):
             head, branch = stack.pop()
-            if head in marked and not OPENER.match(texts[head]):
-                found.append(_UNKNOWN)
+            if head in marker_owners and not OPENER.match(texts[head]):
+                owners.append(_UNKNOWN)
                 stack.append((head, _UNKNOWN))
                 continue
-            found.append(head)
+            owners.append(head)
             stack.append((head, index if BRANCH.match(text) else branch))
             continue
         if same:
             stack.pop()
-        found.append(stack[-1][1] if stack else -1)
+        owners.append(stack[-1][1] if stack else -1)
         if text:
             stack.append((index, index))
         elif stack:
-            marked.add(stack[-1][0])
-    return found
+            marker_owners.add(stack[-1][0])
+    return owners
 
 
 class _Ancestry:
     """Compares what a line of the draft and one of the file lie below."""
 
-    def __init__(self, ours: Sequence[str], theirs: Sequence[str], depths: tuple[Sequence[int], Sequence[int]]) -> None:
-        self.ours, self.theirs = ours, theirs
-        self.our_owners, self.their_owners = find_owners(ours, depths[0]), find_owners(theirs, depths[1])
-        self.our_heads, self.their_heads = _find_headed(ours), _find_headed(theirs)
+    def __init__(
+        self, draft_lines: Sequence[str], file_lines: Sequence[str], depths: tuple[Sequence[int], Sequence[int]]
+    ) -> None:
+        self.ours, self.theirs = draft_lines, file_lines
+        self.our_owners, self.their_owners = find_owners(draft_lines, depths[0]), find_owners(file_lines, depths[1])
+        self.our_heads, self.their_heads = _find_headed(draft_lines), _find_headed(file_lines)
         self.known: dict[tuple[int, int], bool] = {}
 
     def is_same_place(self, token: int, line: int) -> bool:
         """True if a line of the draft and one of the file lie below the same things."""
-        mine, other = self.our_owners[token], self.their_owners[line]
-        if mine >= 0 and not (other >= 0 and self._is_same_owner(mine, other)):
+        owner, other = self.our_owners[token], self.their_owners[line]
+        if owner >= 0 and not (other >= 0 and self._is_same_owner(owner, other)):
             return False
         if _find_overload_decorator(self.ours, token) != _find_overload_decorator(self.theirs, line):
             return False
@@ -132,24 +138,24 @@ class _Ancestry:
         """True if what stands before a definition in both stands before the same one; a string tells on its own."""
         if self.ours[token] == "{" and not is_continuation(self.theirs, line):
             return self._begins_same_entry(token + 1, line + 1)
-        mine, other = self.our_heads[token], self.their_heads[line]
-        if mine is None or other is None:
+        head, other = self.our_heads[token], self.their_heads[line]
+        if head is None or other is None:
             return True
         if self.ours[token] == self.theirs[line] and re.search(r"[\"'/]", self.ours[token].strip("/*")):
             return True
-        return self._is_same_owner(mine, other)
+        return self._is_same_owner(head, other)
 
     def _begins_same_entry(self, token: int, line: int) -> bool:
         """True if two entries of a list begin alike, as far as the draft says how its own begins."""
-        mine = self.ours[token] if token < len(self.ours) else ""
-        return not mine or (line < len(self.theirs) and mine.rstrip(",") == self.theirs[line].rstrip(","))
+        entry = self.ours[token] if token < len(self.ours) else ""
+        return not entry or (line < len(self.theirs) and entry.rstrip(",") == self.theirs[line].rstrip(","))
 
-    def _is_same_owner(self, mine: int, other: int) -> bool:
-        if (mine, other) not in self.known:
-            self.known[mine, other] = False
-            same = _is_same_thing(self.ours[mine], self.theirs[other])
-            self.known[mine, other] = same and self.is_same_place(mine, other)
-        return self.known[mine, other]
+    def _is_same_owner(self, owner: int, other: int) -> bool:
+        if (owner, other) not in self.known:
+            self.known[owner, other] = False
+            same = _is_same_thing(self.ours[owner], self.theirs[other])
+            self.known[owner, other] = same and self.is_same_place(owner, other)
+        return self.known[owner, other]
 
 
 def _find_overload_decorator(texts: Sequence[str], index: int) -> str:
@@ -159,27 +165,27 @@ def _find_overload_decorator(texts: Sequence[str], index: int) -> str:
 
 def _find_headed(texts: Sequence[str]) -> list[int | None]:
     """For each decorator, attribute or comment that stands before a definition, the line of that definition."""
-    found: list[int | None] = [None] * len(texts)
+    heads: list[int | None] = [None] * len(texts)
     for index in range(len(texts) - 2, -1, -1):
         after = index + 1
         if PREFIX.match(texts[index]) and texts[after]:
-            headed = after if parse_line_key(texts[after]) else None
-            found[index] = found[after] if PREFIX.match(texts[after]) else headed
-    return found
+            head = after if parse_line_key(texts[after]) else None
+            heads[index] = heads[after] if PREFIX.match(texts[after]) else head
+    return heads
 
 
-def _is_same_thing(ours: str, theirs: str) -> bool:
-    if ours == theirs:
+def _is_same_thing(draft_line: str, file_line: str) -> bool:
+    if draft_line == file_line:
         return True
-    key, other = parse_line_key(ours), parse_line_key(theirs)
-    return key == other if key else other is None and measure_similarity(ours, theirs) >= _SIMILAR
+    key, other = parse_line_key(draft_line), parse_line_key(file_line)
+    return key == other if key else other is None and measure_similarity(draft_line, file_line) >= _SIMILAR
 
 
 def find_matches(tokens: Sequence[DraftToken], old: Sequence[str], depths: Sequence[int]) -> list[dict[int, int]]:
     """For each token the old lines that it may be, with what that is worth."""
     bare = [line.strip() for line in old]
-    ours = ["" if token.kind == "marker" else token.text.strip() for token in tokens]
-    same = _Ancestry(ours, bare, ([token.depth for token in tokens], depths))
+    draft_texts = ["" if token.kind == "marker" else token.text.strip() for token in tokens]
+    same = _Ancestry(draft_texts, bare, ([token.depth for token in tokens], depths))
     places: dict[str, list[int]] = defaultdict(list)
     keys: dict[tuple[str, int], list[int]] = defaultdict(list)
     heads: dict[tuple[str, int], list[int]] = defaultdict(list)
@@ -190,32 +196,32 @@ def find_matches(tokens: Sequence[DraftToken], old: Sequence[str], depths: Seque
         else:
             heads[_take_first_word(line), depths[index]].append(index)
     counts = Counter(token.text.strip() for token in tokens)
-    found: list[dict[int, int]] = []
+    matches: list[dict[int, int]] = []
     for number, token in enumerate(tokens):
         text = token.text.strip()
         if token.kind == "marker":
-            found.append({})
+            matches.append({})
         elif token.kind == "removal":
-            wanted = compile_thing(token.removed)
-            removed = [place for place, line in enumerate(bare) if wanted.search(line)]
-            found.append(dict.fromkeys(removed, 200 if len(removed) == 1 else 120))
+            pattern = compile_thing(token.removed)
+            removed_indexes = [position for position, line in enumerate(bare) if pattern.search(line)]
+            matches.append(dict.fromkeys(removed_indexes, 200 if len(removed_indexes) == 1 else 120))
         else:
             exact = _score_exact(text, token.depth, places.get(text, ()), depths, counts[text])
             worth = {**_score_versions(token, keys, heads, bare), **exact}
             if token.is_exposed:
                 is_keyed = bool(parse_line_key(text) or _ONCE.match(text))
-                worth = {place: gain for place, gain in worth.items() if is_keyed or text == bare[place]}
-            found.append({place: gain for place, gain in worth.items() if same.is_same_place(number, place)})
-    return found
+                worth = {position: gain for position, gain in worth.items() if is_keyed or text == bare[position]}
+            matches.append({position: gain for position, gain in worth.items() if same.is_same_place(number, position)})
+    return matches
 
 
 def _score_exact(text: str, depth: int, places: Sequence[int], depths: Sequence[int], count: int) -> dict[int, int]:
     if not re.search(r"\w", text) or text in _COMMON:
-        return {place: 40 for place in places if depths[place] == depth}
+        return {position: 40 for position in places if depths[position] == depth}
     if (parse_line_key(text) or "").startswith(("definition ", "block ")):
-        return {place: _SAME_DEFINITION for place in places if depths[place] == depth}
+        return {position: _SAME_DEFINITION for position in places if depths[position] == depth}
     worth = 160 if len(places) == 1 and count == 1 else 100
-    return {place: worth if depths[place] == depth else worth // 2 for place in places}
+    return {position: worth if depths[position] == depth else worth // 2 for position in places}
 
 
 def _score_versions(
@@ -229,19 +235,19 @@ def _score_versions(
         places = keys.get((key, depth), [])
         sole = token.is_sole and key.startswith("definition ")
         return dict.fromkeys(places, _SAME_DEFINITION // 2 if sole else 90 if len(places) == 1 else 70)
-    near = {}
-    for place in heads.get((_take_first_word(text), depth), [])[:200]:
-        alike = measure_similarity(text, bare[place])
+    scores = {}
+    for position in heads.get((_take_first_word(text), depth), [])[:200]:
+        similarity = measure_similarity(text, bare[position])
         once = _ONCE.match(text)
-        if alike >= _SIMILAR or (once is not None and bare[place].startswith(once[0])):
-            near[place] = 20 + int(40 * alike)
-    return near
+        if similarity >= _SIMILAR or (once is not None and bare[position].startswith(once[0])):
+            scores[position] = 20 + int(40 * similarity)
+    return scores
 
 
 def is_doubtful_version(text: str, old: str) -> bool:
     """True if nothing but its look says that a line is a new version of another one, and not one more of its kind."""
-    keyed = parse_line_key(text) or parse_line_key(old) or _ONCE.match(text) or _MANY.match(text)
-    if keyed or text == old or _take_first_word(text) != _take_first_word(old):
+    key = parse_line_key(text) or parse_line_key(old) or _ONCE.match(text) or _MANY.match(text)
+    if key or text == old or _take_first_word(text) != _take_first_word(old):
         return False
     callee = _CALLEE.match(text)
     return measure_similarity(text, old) >= _SIMILAR or (callee is not None and old.startswith(callee[0]))
@@ -253,5 +259,5 @@ def compile_thing(thing: str) -> re.Pattern[str]:
 
 
 def _take_first_word(line: str) -> str:
-    found = re.match(r"\w+|\W", line)
-    return found[0] if found else ""
+    match = re.match(r"\w+|\W", line)
+    return match[0] if match else ""

@@ -53,19 +53,19 @@ def find_breach(draft: MarkedDraft) -> str:
     )
 
 
-def check_target(rows: Sequence[str], marked: Sequence[bool], bodies: Sequence[str]) -> None:
+def check_target(rows: Sequence[str], marker_flags: Sequence[bool], bodies: Sequence[str]) -> None:
     """Raise `EditError` when nothing that a draft with markers shows is in the file, and it is not one new thing."""
-    shown = [row for row, mark in zip(rows, marked, strict=True) if not mark and is_telling(row)]
-    there = {body.strip() for body in bodies}
+    draft_lines = [row for row, mark in zip(rows, marker_flags, strict=True) if not mark and is_telling(row)]
+    file_lines = {body.strip() for body in bodies}
     keys = {parse_line_key(body) for body in bodies} - {None}
-    if len(shown) < _FEW or not any(marked) or not any(map(is_telling, bodies)):
+    if len(draft_lines) < _FEW or not any(marker_flags) or not any(map(is_telling, bodies)):
         return
-    if any(row.strip() in there or parse_line_key(row) in keys for row in shown) or any(
-        map(_is_named, _find_tops(shown))
+    if any(row.strip() in file_lines or parse_line_key(row) in keys for row in draft_lines) or any(
+        map(_is_named, _find_tops(draft_lines))
     ):
         return
     raise EditError(
-        f"None of the lines of the edit is in the file: not {shown[0].strip()[:80]!r}, and nothing after it.",
+        f"None of the lines of the edit is in the file: not {draft_lines[0].strip()[:80]!r}, and nothing after it.",
         hint="The file is not as the edit takes it to be. Read it again, and repeat a line of it before and after each "
         "change. Nothing was changed.",
     )
@@ -78,9 +78,9 @@ def _is_named(row: str) -> bool:
 class _Court:
     def __init__(self, draft: MarkedDraft) -> None:
         self.draft, self.bodies, self.tokens, self.depths = draft, draft.bodies, draft.tokens, draft.depths
-        gone = {index for gap in draft.iterate_gaps() for index in gap.gone}
-        self._going = {self.bodies[index].strip() for index in gone}
-        self._staying = {line for index, line in enumerate(draft.lines) if index not in gone}
+        removed_indexes = {index for gap in draft.iterate_gaps() for index in gap.gone}
+        self._going = {self.bodies[index].strip() for index in removed_indexes}
+        self._staying = {line for index, line in enumerate(draft.lines) if index not in removed_indexes}
         self._removed = [compile_thing(token.removed) for token in draft.tokens if token.kind == "removal"]
 
     def judge_gap(self, gap: Gap) -> str:
@@ -88,85 +88,91 @@ class _Court:
             return "one of its markers stands for nothing"
         if twice := self._find_second_import(gap) or self._find_misplaced_line(gap):
             return twice
-        marked = gap.is_kept_above or gap.is_kept_below
-        left = [index for index in gap.gone if not self._is_replaced(index, gap)]
-        if not gap.come and (marked or gap.left is None or gap.right is None):
-            return self._tell_gone(left)
-        if not marked:
-            return self._judge_inside(gap, [index for index in left if is_telling(self.bodies[index])])
-        if left and not self._shows_whole_block(gap):
-            return self._tell_gone(left)
+        has_marker = gap.is_kept_above or gap.is_kept_below
+        lost_indexes = [index for index in gap.gone if not self._is_replaced(index, gap)]
+        if not gap.come and (has_marker or gap.left is None or gap.right is None):
+            return self._tell_gone(lost_indexes)
+        if not has_marker:
+            return self._judge_inside(gap, [index for index in lost_indexes if is_telling(self.bodies[index])])
+        if lost_indexes and not self._shows_whole_block(gap):
+            return self._tell_gone(lost_indexes)
         return "" if gap.gone else self._judge_addition(gap)
 
     def _find_second_import(self, gap: Gap) -> str:
         """Object to an import at the top level that stays elsewhere: that one may be what goes."""
-        come = [token.text.rstrip() for token in (self.tokens[index] for index in gap.come) if token.depth == 0]
-        gone = {self.draft.lines[index] for index in gap.gone}
-        again = (row for row in come if _BROUGHT.match(row) and row in self._staying and row not in gone)
-        return next((f"{row[:80]!r} would be there twice" for row in again), "")
+        added_lines = [token.text.rstrip() for token in (self.tokens[index] for index in gap.come) if token.depth == 0]
+        removed_lines = {self.draft.lines[index] for index in gap.gone}
+        repeats = (
+            row for row in added_lines if _BROUGHT.match(row) and row in self._staying and row not in removed_lines
+        )
+        return next((f"{row[:80]!r} would be there twice" for row in repeats), "")
 
     def _find_misplaced_line(self, gap: Gap) -> str:
         """Object to lines that come at an end of the edit without a marker, though the file has them elsewhere and
         others of it go: the edit may begin or end there."""
         first, last = self.draft.markers[0], self.draft.markers[-1]
-        opened = gap.left is None and bool(gap.come) and gap.come[0] < first
-        ended = gap.right is None and bool(gap.come) and gap.come[-1] > last
-        come = {token.text.strip() for token in self.tokens}
-        if sum(is_telling(row) and row not in come for row in self._going) < _FEW:
+        is_at_start = gap.left is None and bool(gap.come) and gap.come[0] < first
+        is_at_end = gap.right is None and bool(gap.come) and gap.come[-1] > last
+        draft_lines = {token.text.strip() for token in self.tokens}
+        if sum(is_telling(row) and row not in draft_lines for row in self._going) < _FEW:
             return ""
-        ends = ([gap.come] if opened else []) + ([gap.come[::-1]] if ended else [])
+        ends = ([gap.come] if is_at_start else []) + ([gap.come[::-1]] if is_at_end else [])
         for rows in ([self.tokens[index].text.strip() for index in end] for end in ends):
-            known = list(takewhile(self.draft.own.__contains__, rows))
-            gone = bool(known) and known[0] in self._going
-            if (gone or len(known) >= _FEW) and any(
-                is_telling(row) and not CONTINUED.match(row) and not _BROUGHT.match(row) for row in known
+            known_rows = list(takewhile(self.draft.own.__contains__, rows))
+            is_removed = bool(known_rows) and known_rows[0] in self._going
+            if (is_removed or len(known_rows) >= _FEW) and any(
+                is_telling(row) and not CONTINUED.match(row) and not _BROUGHT.match(row) for row in known_rows
             ):
-                return f"{known[0][:80]!r} stands elsewhere"
+                return f"{known_rows[0][:80]!r} stands elsewhere"
         return ""
 
-    def _tell_gone(self, gone: Sequence[int]) -> str:
-        return f"line {gone[0] + 1} would go, and it does not say so" if gone else ""
+    def _tell_gone(self, removed_indexes: Sequence[int]) -> str:
+        return f"line {removed_indexes[0] + 1} would go, and it does not say so" if removed_indexes else ""
 
-    def _judge_inside(self, gap: Gap, left: Sequence[int]) -> str:
+    def _judge_inside(self, gap: Gap, lost_indexes: Sequence[int]) -> str:
         """Object to lines that would go within a piece: more than come at an end of the file that has no marker; many
         between lines that the file has twice; or what stands beside a line that tells nothing and is next to a marker,
         unless that closes what they lie in."""
-        come = len(gap.come)
+        added_count = len(gap.come)
         if gap.left is None or gap.right is None:
             new = [self.tokens[index].text for index in gap.come]
-            known = any(is_telling(row) and row.strip() in self.draft.own for row in new)
-            return "" if not known and self._is_rewritten(left, gap) else self._tell_gone(left)
-        least = min((self.depths[index] for index in left), default=0)
+            has_known_lines = any(is_telling(row) and row.strip() in self.draft.own for row in new)
+            return (
+                "" if not has_known_lines and self._is_rewritten(lost_indexes, gap) else self._tell_gone(lost_indexes)
+            )
+        min_depth = min((self.depths[index] for index in lost_indexes), default=0)
         if self._is_loose(gap):
             return "what it shows around its changes is there more than once"
         for row, step in ((gap.left, -1), (gap.right, 1)):
-            run, is_open = self.draft.find_run(row, step, least)
-            beside = any(self.depths[index] <= self.depths[row.old or 0] for index in left)
+            run, is_open = self.draft.find_run(row, step, min_depth)
+            has_neighbour = any(self.depths[index] <= self.depths[row.old or 0] for index in lost_indexes)
             if (
                 is_open
-                and beside
-                and len(left) > come
+                and has_neighbour
+                and len(lost_indexes) > added_count
                 and not any(map(is_telling, run))
                 and len(self.draft.find_places(run)) != 1
             ):
-                return self._tell_gone(left)
+                return self._tell_gone(lost_indexes)
             ends = self._is_at_open_end(row, step)
-            if ends and beside and len(left) > come and len(self.draft.find_places(run)) != 1:
-                return self._tell_gone(left)
-            marked = (row.token or 0) < self.draft.markers[-1] and self.draft.is_inside(row.token or 0)
-            placed = marked or len(self.draft.find_places(run)) == 1 or any(map(_is_named, run))
-            if run and len(left) > come + _MANY and not placed:
-                return self._tell_gone(left)
+            if ends and has_neighbour and len(lost_indexes) > added_count and len(self.draft.find_places(run)) != 1:
+                return self._tell_gone(lost_indexes)
+            has_marker = (row.token or 0) < self.draft.markers[-1] and self.draft.is_inside(row.token or 0)
+            is_placed = has_marker or len(self.draft.find_places(run)) == 1 or any(map(_is_named, run))
+            if run and len(lost_indexes) > added_count + _MANY and not is_placed:
+                return self._tell_gone(lost_indexes)
         return ""
 
-    def _is_rewritten(self, gone: Sequence[int], gap: Gap) -> bool:
+    def _is_rewritten(self, removed_indexes: Sequence[int], gap: Gap) -> bool:
         """True if what goes lies in a definition shown by its head, or each line has one like it that comes."""
-        come = [self.tokens[index].text for index in gap.come]
-        least = min((self.depths[index] for index in gone), default=0)
-        above = (index for index in self.draft.matched if index < gap.come[0] and self.tokens[index].depth < least)
-        if come and any(_is_named(self.tokens[index].text) for index in above):
+        added_lines = [self.tokens[index].text for index in gap.come]
+        min_depth = min((self.depths[index] for index in removed_indexes), default=0)
+        above = (index for index in self.draft.matched if index < gap.come[0] and self.tokens[index].depth < min_depth)
+        if added_lines and any(_is_named(self.tokens[index].text) for index in above):
             return True
-        return all(any(compute_replacement_cost(row, self.bodies[index]) for row in come) for index in gone)
+        return all(
+            any(compute_replacement_cost(row, self.bodies[index]) for row in added_lines) for index in removed_indexes
+        )
 
     def _is_at_open_end(self, row: ResultRow, step: int) -> bool:
         """True if nothing but lines of the file lies between a row and an end of the draft that has no marker."""
@@ -174,19 +180,19 @@ class _Court:
         if any(token.kind == "marker" for token in rest):
             return False
         first = row.token or 0 if step > 0 else 0
-        return all(first + at in self.draft.same for at, token in enumerate(rest) if token.text.strip())
+        return all(first + index in self.draft.same for index, token in enumerate(rest) if token.text.strip())
 
     def _is_loose(self, gap: Gap) -> bool:
         """True if the file has all that a piece shares with it, from what changes to its markers, more than once."""
-        found = []
+        unique_flags = []
         for row, step in ((gap.left, -1), (gap.right, 1)):
             if row is None or row.token is None:
                 return False
             run, is_open = self.draft.find_run(row, step, _DEEP)
             if not is_open or any(NAMED.match(parse_line_key(line) or "") for line in run):
                 return False
-            found.append(len(self.draft.find_places(run)) == 1 or self.draft.is_inside(row.token))
-        return not any(found)
+            unique_flags.append(len(self.draft.find_places(run)) == 1 or self.draft.is_inside(row.token))
+        return not any(unique_flags)
 
     def _is_replaced(self, old: int, gap: Gap) -> bool:
         """True if a line that comes is a version of one that goes: by its name, as the head of the same lines, as the
@@ -195,16 +201,16 @@ class _Court:
         if any(thing.search(line) for thing in self._removed):
             return True
         key, text = parse_line_key(line), line.strip()
-        come = [self.tokens[index].text for index in gap.come if self.tokens[index].depth == depth]
-        if key is not None and any(parse_line_key(row) == key for row in come):
+        added_lines = [self.tokens[index].text for index in gap.come if self.tokens[index].depth == depth]
+        if key is not None and any(parse_line_key(row) == key for row in added_lines):
             return True
-        if any(row.strip() == text for row in come):
+        if any(row.strip() == text for row in added_lines):
             return True
         if not is_telling(line):
             return False
         leaves = LEAVES.match(text) if self.draft.find_depth_below(gap) < depth else None
-        ends = leaves is not None and any(row.strip().startswith(leaves[0]) for row in come)
-        return ends or self._is_new_head(old, gap) or any(is_same_call(row, line) for row in come)
+        ends = leaves is not None and any(row.strip().startswith(leaves[0]) for row in added_lines)
+        return ends or self._is_new_head(old, gap) or any(is_same_call(row, line) for row in added_lines)
 
     def _is_new_head(self, old: int, gap: Gap) -> bool:
         """True if a line opens what stands below it in the file, and the last line that comes opens it instead."""
@@ -228,15 +234,15 @@ class _Court:
         inside = all(self.depths[index] > head.depth for index in gap.gone)
         if marker.kind != "marker" or max(marker.depth, self.draft.find_depth_below(gap)) > head.depth or not inside:
             return False
-        apart = marker.depth == head.depth or not any(token.text.strip() for token in rest[:2])
-        if apart and self._begins_piece(head):
+        is_apart = marker.depth == head.depth or not any(token.text.strip() for token in rest[:2])
+        if is_apart and self._begins_piece(head):
             return True
         end, now = self.bodies[gap.gone[-1]].strip(), last.text.strip()
         if LEAVES.match(now):
             return last.depth == self.depths[gap.gone[-1]] and LEAVES.match(end) is not None
-        called = CALL.match(now)
-        alike = compute_replacement_cost(now, end) is not None or (called and end.startswith(called["callee"]))
-        return len(gap.gone) == 1 and bool(alike)
+        call = CALL.match(now)
+        is_similar = compute_replacement_cost(now, end) is not None or (call and end.startswith(call["callee"]))
+        return len(gap.gone) == 1 and bool(is_similar)
 
     def _begins_piece(self, head: DraftToken) -> bool:
         """True if a piece begins with the head of something that has a name, but for what that lies in."""
@@ -258,37 +264,47 @@ class _Court:
         if gap.is_kept_above and _CLOSES.match(head):
             return f"{head[:80]!r} closes what it does not show"
         tops = _find_tops(new)
-        noted = not tops and gap.right is not None and gap.right.token is not None and PREFIX.match(head)
-        ended = _REPEATS.match(head) and self.draft.find_depth_below(gap) < measure_depth(new[0])
-        renamed = len(new) == 1 and _HEADING.match(head) is not None
+        is_prefix = not tops and gap.right is not None and gap.right.token is not None and PREFIX.match(head)
+        is_block_end = _REPEATS.match(head) and self.draft.find_depth_below(gap) < measure_depth(new[0])
+        is_heading = len(new) == 1 and _HEADING.match(head) is not None
         if (
-            (any(map(parse_line_key, tops)) and not renamed)
-            or noted
-            or ended
+            (any(map(parse_line_key, tops)) and not is_heading)
+            or is_prefix
+            or is_block_end
             or BRANCH.match(head)
             or head in ("{", "[")
         ):
             return ""
-        there = [index for index, body in enumerate(self.bodies) if body.strip()]
-        above = [index for index in there if gap.left is not None and index <= (gap.left.old or 0)][-len(new) :]
-        below = [index for index in there if gap.right is not None and index >= (gap.right.old or 0)][: len(new)]
-        beside = (above if gap.is_kept_above else []) + (below if gap.is_kept_below else [])
-        is_held = len(new) == 1 and any(_holds(self.bodies[index], head) for index in beside)
-        if is_held or (beside and _measure_shared_words(new, [self.bodies[index] for index in beside]) > _SHARED):
-            return f"{head[:80]!r} may be new, or take the place of line {beside[0] + 1}"
+        nonblank_indexes = [index for index, body in enumerate(self.bodies) if body.strip()]
+        above = [index for index in nonblank_indexes if gap.left is not None and index <= (gap.left.old or 0)][
+            -len(new) :
+        ]
+        below = [index for index in nonblank_indexes if gap.right is not None and index >= (gap.right.old or 0)][
+            : len(new)
+        ]
+        neighbours = (above if gap.is_kept_above else []) + (below if gap.is_kept_below else [])
+        is_held = len(new) == 1 and any(_holds(self.bodies[index], head) for index in neighbours)
+        if is_held or (
+            neighbours and _measure_shared_words(new, [self.bodies[index] for index in neighbours]) > _SHARED
+        ):
+            return f"{head[:80]!r} may be new, or take the place of line {neighbours[0] + 1}"
         return ""
 
     def find_stray_piece(self) -> str:
         """Object to a piece that does not hold on to the file where it was laid."""
         gaps = list(self.draft.iterate_gaps())
         versions = {token for gap in gaps for token in self._find_versions(gap)}
-        whole = {token for gap in gaps if gap.come and gap.gone and self._shows_whole_block(gap) for token in gap.come}
-        return PlaceLaw(self.draft, versions, frozenset(whole)).find_stray_piece()
+        whole_tokens = {
+            token for gap in gaps if gap.come and gap.gone and self._shows_whole_block(gap) for token in gap.come
+        }
+        return PlaceLaw(self.draft, versions, frozenset(whole_tokens)).find_stray_piece()
 
     def _find_versions(self, gap: Gap) -> list[int]:
         """The tokens of a gap that are versions of what goes in it, by what they name or call."""
-        gone = [index for index in gap.gone if is_telling(self.bodies[index]) and self._is_replaced(index, gap)]
-        one = len(gone) == len(gap.come) == 1 and not LEAVES.match(self.bodies[gone[0]].strip())
+        replaced_indexes = [
+            index for index in gap.gone if is_telling(self.bodies[index]) and self._is_replaced(index, gap)
+        ]
+        one = len(replaced_indexes) == len(gap.come) == 1 and not LEAVES.match(self.bodies[replaced_indexes[0]].strip())
         return list(gap.come) if one else []
 
 
@@ -299,19 +315,19 @@ def _find_tops(rows: Sequence[str]) -> list[str]:
         for row in rows
         if not CONTINUED.match(row.strip()) and (_HEADING.match(row) or not PREFIX.match(row.strip()))
     ]
-    least = min(map(measure_depth, heads), default=0)
-    return [row.strip() for row in heads if measure_depth(row) == least]
+    min_depth = min(map(measure_depth, heads), default=0)
+    return [row.strip() for row in heads if measure_depth(row) == min_depth]
 
 
 def _list_open_brackets(row: str) -> list[str]:
     """Return the brackets that a line opens and does not close, in order."""
-    opened: list[str] = []
+    brackets: list[str] = []
     for letter in row:
         if letter in "([{":
-            opened.append(letter)
-        elif letter in ")]}" and opened:
-            opened.pop()
-    return opened
+            brackets.append(letter)
+        elif letter in ")]}" and brackets:
+            brackets.pop()
+    return brackets
 
 
 def _holds(row: str, other: str) -> bool:
@@ -321,5 +337,5 @@ def _holds(row: str, other: str) -> bool:
 
 
 def _measure_shared_words(new: Sequence[str], old: Sequence[str]) -> float:
-    mine, theirs = (set(_WORD.findall(_KEYWORD.sub(" ", "\n".join(rows)))) for rows in (new, old))
-    return len(mine & theirs) / max(1, min(len(mine), len(theirs)))
+    new_words, old_words = (set(_WORD.findall(_KEYWORD.sub(" ", "\n".join(rows)))) for rows in (new, old))
+    return len(new_words & old_words) / max(1, min(len(new_words), len(old_words)))

@@ -69,9 +69,9 @@ def is_marker(line: str) -> bool:
     if not text or len(text) > _LONGEST:
         return False
     inner, comment = _strip_comment(text)
-    bracketed = _BRACKETED.fullmatch(inner)
-    if bracketed and (comment or _DOTS.match(bracketed[1].strip())):
-        inner, comment = bracketed[1].strip(), "#"
+    match = _BRACKETED.fullmatch(inner)
+    if match and (comment or _DOTS.match(match[1].strip())):
+        inner, comment = match[1].strip(), "#"
     inner = _RULES.sub(r"\1", inner)
     starts, ends = _DOTS.match(inner), re.search(rf"{_DOTS.pattern}$", inner)
     if starts or ends:
@@ -92,43 +92,45 @@ def may_be_marker(line: str) -> bool:
 
 def may_be_remark(line: str) -> bool:
     """True if what looks like a marker without dots is so long that it may be a sentence of a comment."""
-    said = is_marker(line) and not _DOTS.search(line) and not _BARE.fullmatch(_strip_comment(line.strip())[0])
-    return said and len(line.split()) >= _SENTENCE
+    is_plain_marker = (
+        is_marker(line) and not _DOTS.search(line) and not _BARE.fullmatch(_strip_comment(line.strip())[0])
+    )
+    return is_plain_marker and len(line.split()) >= _SENTENCE
 
 
 def expand_elided_body(line: str, level: str) -> list[str]:
     """Split `run() { /* … existing code … */ }` into its lines. `level` is one level of indentation."""
-    found = _BRACED.fullmatch(line) or _COLONED.fullmatch(line)
-    if not found or not (found["said"] in ("...", "…") or is_marker(found["said"])):
+    match = _BRACED.fullmatch(line) or _COLONED.fullmatch(line)
+    if not match or not (match["said"] in ("...", "…") or is_marker(match["said"])):
         return [line]
     indent = line[: len(line) - len(line.lstrip())]
-    close = [] if found.re is _COLONED or not found["close"] else [indent + found["close"]]
-    return [found["head"].rstrip(), indent + level + found["said"].strip(), *close]
+    close = [] if match.re is _COLONED or not match["close"] else [indent + match["close"]]
+    return [match["head"].rstrip(), indent + level + match["said"].strip(), *close]
 
 
 def parse_removal(line: str) -> str | None:
     """Parse the thing that a comment says is removed, in a few words; None for any other line, such as a sentence that
     ends in "dropped"."""
     inner, comment = _strip_comment(line.strip())
-    found = _GONE.fullmatch(inner) if comment else None
-    if not found:
+    match = _GONE.fullmatch(inner) if comment else None
+    if not match:
         return None
-    what = (found["what"] or found["thing"]).strip().strip("`'\"")
-    thing = re.sub(r"^(?:the|this|line|function|method|call to)\s+", "", what, flags=re.IGNORECASE)
+    subject = (match["what"] or match["thing"]).strip().strip("`'\"")
+    thing = re.sub(r"^(?:the|this|line|function|method|call to)\s+", "", subject, flags=re.IGNORECASE)
     return thing if len(thing.split()) < _SENTENCE - 1 else None
 
 
 def _strip_comment(text: str) -> tuple[str, str]:
     """The text of a comment without its signs, and the signs that open it ("" when it is none)."""
-    opened = _OPEN.match(text)
-    rest = text[opened.end() :] if opened else text
+    opening = _OPEN.match(text)
+    rest = text[opening.end() :] if opening else text
     rest = _CLOSE.sub("", rest, count=1)
-    if opened and opened[0].strip() in ('"', "'"):
+    if opening and opening[0].strip() in ('"', "'"):
         rest = re.sub(r"""["']\s*:.*$""", "", rest)
-        again = _OPEN.match(rest)
-        rest = _CLOSE.sub("", rest[again.end() :] if again else rest, count=1)
-        opened = again or opened
-    return rest.strip(), opened[0].strip() if opened else ""
+        inner_opening = _OPEN.match(rest)
+        rest = _CLOSE.sub("", rest[inner_opening.end() :] if inner_opening else rest, count=1)
+        opening = inner_opening or opening
+    return rest.strip(), opening[0].strip() if opening else ""
 
 
 def _is_code(words: str) -> bool:

@@ -45,55 +45,63 @@ class LineChange(NamedTuple):
 
 def merge_block(lines: TextLines, block: MatchedBlock, change: LineChange, shift: Shift) -> str:
     """Return the text that takes the place of `block` (lines first to last, with the last one's ending)."""
-    given, wanted, opcodes = change
+    old_lines, new_lines, opcodes = change
     fallback = lines.find_dominant_ending()
-    padded = _is_padded(lines, block, given)
-    known = {line: lines.bodies[place] for line, place in zip(given, block.mapping, strict=False) if place >= 0}
-    out: list[tuple[str, str]] = []
+    is_padded = _is_padded(lines, block, old_lines)
+    known_bodies = {
+        line: lines.bodies[position] for line, position in zip(old_lines, block.mapping, strict=False) if position >= 0
+    }
+    output: list[tuple[str, str]] = []
     for tag, i1, i2, j1, j2 in opcodes:
         if tag == "equal":
-            out += _take_lines(lines, block, block.mapping[i1:i2])
+            output += _take_lines(lines, block, block.mapping[i1:i2])
             continue
-        ends = [lines.ends[place] for place in block.mapping[i1:i2] if place >= 0]
+        ends = [lines.ends[position] for position in block.mapping[i1:i2] if position >= 0]
         for index in range(j1, j2):
             step = index - j1
-            end = ends[step] if step < len(ends) else (out[-1][1] if out else fallback)
-            line = shift(wanted[index].rstrip() if padded else wanted[index])
-            own = known.get(wanted[index], line) if line.strip() else line
-            out.append((own if own.rstrip() == line.rstrip() else line, end))
+            end = ends[step] if step < len(ends) else (output[-1][1] if output else fallback)
+            line = shift(new_lines[index].rstrip() if is_padded else new_lines[index])
+            file_line = known_bodies.get(new_lines[index], line) if line.strip() else line
+            output.append((file_line if file_line.rstrip() == line.rstrip() else line, end))
         if tag == "replace" and block.mapping[i2 - 1] >= 0:
-            out += _take_lines(lines, block, block.mapping[i2 - 1 : i2])[1:]
-    return _join_lines(lines, block, out)
+            output += _take_lines(lines, block, block.mapping[i2 - 1 : i2])[1:]
+    return _join_lines(lines, block, output)
 
 
-def replace_block(lines: TextLines, block: MatchedBlock, wanted: Sequence[str]) -> str:
+def replace_block(lines: TextLines, block: MatchedBlock, new_lines: Sequence[str]) -> str:
     """Return `wanted` as it is, with the endings of the lines whose place it takes."""
     ends = lines.ends[block.first : block.last + 1]
-    return _join_lines(lines, block, [(line, ends[min(index, len(ends) - 1)]) for index, line in enumerate(wanted)])
+    return _join_lines(lines, block, [(line, ends[min(index, len(ends) - 1)]) for index, line in enumerate(new_lines)])
 
 
-def merge_unindented(lines: TextLines, block: MatchedBlock, given: Sequence[str], wanted: Sequence[str]) -> str:
+def merge_unindented(lines: TextLines, block: MatchedBlock, old_lines: Sequence[str], new_lines: Sequence[str]) -> str:
     """Merge like `merge_block`, for text without indentation: a line gets that of the one it replaces or follows."""
-    out: list[tuple[str, str]] = []
+    output: list[tuple[str, str]] = []
     indent = extract_indent(lines.bodies[block.first])
-    for tag, i1, i2, j1, j2 in diff_lines(given, wanted):
+    for tag, i1, i2, j1, j2 in diff_lines(old_lines, new_lines):
         if tag == "equal":
-            out += _take_lines(lines, block, block.mapping[i1:i2])
-            indent = extract_indent(out[-1][0]) if out and out[-1][0].strip() else indent
+            output += _take_lines(lines, block, block.mapping[i1:i2])
+            indent = extract_indent(output[-1][0]) if output and output[-1][0].strip() else indent
             continue
-        there = [extract_indent(lines.bodies[place]) for place in block.mapping[i1:i2] if place >= 0]
+        indents = [extract_indent(lines.bodies[position]) for position in block.mapping[i1:i2] if position >= 0]
         for index in range(j1, j2):
-            indent = there[min(index - j1, len(there) - 1)] if there else indent
-            line = wanted[index].strip()
-            out.append((indent + line if line else "", ""))
-    return _join_lines(lines, block, out)
+            indent = indents[min(index - j1, len(indents) - 1)] if indents else indent
+            line = new_lines[index].strip()
+            output.append((indent + line if line else "", ""))
+    return _join_lines(lines, block, output)
 
 
-def _is_padded(lines: TextLines, block: MatchedBlock, given: Sequence[str]) -> bool:
+def _is_padded(lines: TextLines, block: MatchedBlock, old_lines: Sequence[str]) -> bool:
     """True if every given line ends with white space that the file does not have."""
-    pairs = [(line, lines.bodies[place]) for line, place in zip(given, block.mapping, strict=False) if place >= 0]
-    filled = [(line, body) for line, body in pairs if line.strip()]
-    return bool(filled) and all(line != line.rstrip() and body == body.rstrip() for line, body in filled)
+    pairs = [
+        (line, lines.bodies[position])
+        for line, position in zip(old_lines, block.mapping, strict=False)
+        if position >= 0
+    ]
+    nonblank_pairs = [(line, body) for line, body in pairs if line.strip()]
+    return bool(nonblank_pairs) and all(
+        line != line.rstrip() and body == body.rstrip() for line, body in nonblank_pairs
+    )
 
 
 def is_torn(block: MatchedBlock, opcodes: Sequence[Opcode]) -> bool:
@@ -109,37 +117,37 @@ def is_torn(block: MatchedBlock, opcodes: Sequence[Opcode]) -> bool:
     return False
 
 
-def is_even(lines: TextLines, block: MatchedBlock, given: Sequence[str], wanted: Sequence[str]) -> bool:
+def is_even(lines: TextLines, block: MatchedBlock, old_lines: Sequence[str], new_lines: Sequence[str]) -> bool:
     """True if each new line takes the place of one, or stands between two of one depth, the first opening nothing."""
-    for tag, i1, i2, j1, j2 in diff_lines(given, wanted):
+    for tag, i1, i2, j1, j2 in diff_lines(old_lines, new_lines):
         if tag == "equal" or (tag == "replace" and i2 - i1 == j2 - j1):
             continue
-        if any(line.rstrip().endswith(_OPENS) or line.lstrip().startswith(_CLOSES) for line in given[i1:i2]):
+        if any(line.rstrip().endswith(_OPENS) or line.lstrip().startswith(_CLOSES) for line in old_lines[i1:i2]):
             return False
         if tag == "delete":
             continue
-        around = [block.mapping[each] for each in (i1 - 1, i2) if 0 <= each < len(given)]
-        bodies = [lines.bodies[place] for place in around if place >= 0 and lines.bodies[place].strip()]
+        around = [block.mapping[index] for index in (i1 - 1, i2) if 0 <= index < len(old_lines)]
+        bodies = [lines.bodies[position] for position in around if position >= 0 and lines.bodies[position].strip()]
         if len(bodies) < 2 or len({extract_indent(body) for body in bodies}) > 1 or bodies[0].rstrip().endswith(_OPENS):
             return False
-        if any(line.rstrip().endswith(_OPENS) for line in wanted[j1:j2]):
+        if any(line.rstrip().endswith(_OPENS) for line in new_lines[j1:j2]):
             return False
     return True
 
 
 def _take_lines(lines: TextLines, block: MatchedBlock, places: Sequence[int]) -> list[tuple[str, str]]:
     """The (body, ending) of each line of the file, and of the blank ones after it that the model did not know of."""
-    taken = []
-    for place in places:
-        stop = place + 1
-        while place >= 0 and stop <= block.last and stop not in block.places:
+    pairs = []
+    for position in places:
+        stop = position + 1
+        while position >= 0 and stop <= block.last and stop not in block.places:
             stop += 1
-        taken += [(lines.bodies[each], lines.ends[each]) for each in range(place, stop) if place >= 0]
-    return taken
+        pairs += [(lines.bodies[index], lines.ends[index]) for index in range(position, stop) if position >= 0]
+    return pairs
 
 
-def _join_lines(lines: TextLines, block: MatchedBlock, out: list[tuple[str, str]]) -> str:
+def _join_lines(lines: TextLines, block: MatchedBlock, output: list[tuple[str, str]]) -> str:
     """The text of (line, ending) pairs, of which the last one ends as the block does; "" = the usual ending."""
     fallback = lines.find_dominant_ending()
-    text = "".join(line + (end or fallback) for line, end in out[:-1])
-    return text + out[-1][0] + lines.ends[block.last] if out else ""
+    text = "".join(line + (end or fallback) for line, end in output[:-1])
+    return text + output[-1][0] + lines.ends[block.last] if output else ""

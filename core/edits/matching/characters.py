@@ -40,8 +40,8 @@ def resolve_entities(old: str, new: str) -> tuple[str, str] | None:
 
 def strip_fence(old: str, new: str) -> tuple[str, str] | None:
     """Take the fence around both texts off; None when there is none around `old`."""
-    ours, theirs = _FENCED.fullmatch(old), _FENCED.fullmatch(new)
-    return (ours[1], theirs[1] if theirs else new) if ours else None
+    old_match, new_match = _FENCED.fullmatch(old), _FENCED.fullmatch(new)
+    return (old_match[1], new_match[1] if new_match else new) if old_match else None
 
 
 def _unescape(text: str, kinds: set[str]) -> str:
@@ -51,14 +51,14 @@ def _unescape(text: str, kinds: set[str]) -> str:
 def find_line_ends(search_text: SearchText, old: str, new: str) -> list[Splice]:
     """Find places where the lines begin after white space or other words: only the start of the first was left out."""
     core = old.removesuffix("\n")
-    found = []
+    splices = []
     for start in find_occurrences(search_text.text, core):
         end = start + len(core)
         after = search_text.text[end : end + 2]
         if start and search_text.text[start - 1] in " \t" and (not after or after[0] == "\n" or after == "\r\n"):
-            fitted = carry_endings(core, new.removesuffix("\n"), find_ending_near(search_text.text, end))
-            found.append(Splice(start, end, fitted))
-    return found
+            replacement = carry_endings(core, new.removesuffix("\n"), find_ending_near(search_text.text, end))
+            splices.append(Splice(start, end, replacement))
+    return splices
 
 
 def find_trimmed(search_text: SearchText, old: str, new: str) -> list[Splice]:
@@ -67,11 +67,11 @@ def find_trimmed(search_text: SearchText, old: str, new: str) -> list[Splice]:
     if not core or core == old:
         return []
     lead, trail = old[: len(old) - len(old.lstrip())], old[len(old.rstrip()) :]
-    wanted = new.removeprefix(lead)
-    wanted = wanted.removesuffix(trail) if trail else wanted
+    replacement = new.removeprefix(lead)
+    replacement = replacement.removesuffix(trail) if trail else replacement
     ends = ((start, start + len(core)) for start in find_occurrences(search_text.text, core))
     return [
-        Splice(start, end, carry_endings(core, wanted, find_ending_near(search_text.text, end)))
+        Splice(start, end, carry_endings(core, replacement, find_ending_near(search_text.text, end)))
         for start, end in ends
         if _is_whole_words(search_text.text, start, end)
     ]
@@ -84,29 +84,29 @@ def find_other_case(search_text: SearchText, old: str, new: str) -> list[Splice]
     if len(core) < _FEWEST or len(re.findall(r"\w+", core)) < 2:
         return []
     pattern = re.compile(re.escape(core), re.IGNORECASE)
-    wanted = new.strip("\n") if core != old else new
-    found = (match.span() for match in pattern.finditer(search_text.text))
+    replacement = new.strip("\n") if core != old else new
+    spans = (match.span() for match in pattern.finditer(search_text.text))
     return [
-        Splice(start, end, _carry_case(core, search_text.text[start:end], wanted))
-        for start, end in found
+        Splice(start, end, _carry_case(core, search_text.text[start:end], replacement))
+        for start, end in spans
         if _is_whole_words(search_text.text, start, end)
     ]
 
 
 def _carry_case(old: str, present: str, new: str) -> str:
     """Return `new`, which was written for `old`, for the same text as it is `present` in other capitals."""
-    given, there, wanted = (_TOKEN.findall(each) for each in (old, present, new))
-    if len(given) != len(there):
+    old_tokens, file_tokens, new_tokens = (_TOKEN.findall(text) for text in (old, present, new))
+    if len(old_tokens) != len(file_tokens):
         return new
     names: dict[str, set[str]] = {}
-    for one, other in zip(given, there, strict=True):
+    for one, other in zip(old_tokens, file_tokens, strict=True):
         names.setdefault(one, set()).add(other)
     parts: list[str] = []
-    for tag, i1, i2, j1, j2 in diff_lines(given, wanted):
+    for tag, i1, i2, j1, j2 in diff_lines(old_tokens, new_tokens):
         if tag == "equal":
-            parts += there[i1:i2]
+            parts += file_tokens[i1:i2]
         else:
-            parts += (min(names[word]) if len(names.get(word, ())) == 1 else word for word in wanted[j1:j2])
+            parts += (min(names[word]) if len(names.get(word, ())) == 1 else word for word in new_tokens[j1:j2])
     return "".join(parts)
 
 
@@ -116,18 +116,20 @@ def find_reflowed(search_text: SearchText, old: str, new: str) -> list[Splice]:
     needle = "".join(old.split())
     if len(needle) < _FEWEST:
         return []
-    starts, joined = _join_runs(search_text.text)
-    found = []
-    for place in find_occurrences(joined, needle):
-        start = _resolve_offset(starts, place)
-        end = _resolve_offset(starts, place + len(needle) - 1) + 1
+    starts, joined_text = _join_runs(search_text.text)
+    splices = []
+    for occurrence in find_occurrences(joined_text, needle):
+        start = _resolve_offset(starts, occurrence)
+        end = _resolve_offset(starts, occurrence + len(needle) - 1) + 1
         region = search_text.text[start:end]
         if _strip_filled(old) == _strip_filled(region) != [old.strip()]:
             continue  # only indentation and blank lines differ: that of the new lines can't be told from them
         if _is_whole_words(search_text.text, start, end) and _is_spaced_alike(old.strip(), region):
-            wanted = new.strip() if old != old.strip() else new
-            found.append(Splice(start, end, carry_endings(region, wanted, find_ending_near(search_text.text, end))))
-    return found
+            replacement = new.strip() if old != old.strip() else new
+            splices.append(
+                Splice(start, end, carry_endings(region, replacement, find_ending_near(search_text.text, end)))
+            )
+    return splices
 
 
 def _strip_filled(text: str) -> list[str]:
@@ -136,24 +138,24 @@ def _strip_filled(text: str) -> list[str]:
 
 def _join_runs(text: str) -> tuple[list[tuple[int, int]], str]:
     """(place in the joined text, offset in the text) of each run without white space, and the runs joined."""
-    starts, parts, place = [], [], 0
+    starts, parts, position = [], [], 0
     for match in _RUN.finditer(text):
-        starts.append((place, match.start()))
+        starts.append((position, match.start()))
         parts.append(match[0])
-        place += len(match[0])
+        position += len(match[0])
     return starts, "".join(parts)
 
 
-def _resolve_offset(starts: list[tuple[int, int]], place: int) -> int:
-    joined, offset = starts[bisect_right(starts, (place, len(starts) and starts[-1][1] + 1)) - 1]
-    return offset + place - joined
+def _resolve_offset(starts: list[tuple[int, int]], position: int) -> int:
+    run_start, offset = starts[bisect_right(starts, (position, len(starts) and starts[-1][1] + 1)) - 1]
+    return offset + position - run_start
 
 
 def _is_spaced_alike(old: str, region: str) -> bool:
     gaps = zip(_iterate_gaps(old), _iterate_gaps(region), strict=True)
     return all(
-        ours == theirs or (theirs if left.isalnum() and right.isalnum() else not quoted)
-        for (left, right, ours, _), (_, _, theirs, quoted) in gaps
+        has_old_space == has_space or (has_space if left.isalnum() and right.isalnum() else not is_quoted)
+        for (left, right, has_old_space, _), (_, _, has_space, is_quoted) in gaps
     )
 
 
@@ -178,11 +180,11 @@ def _is_whole_words(text: str, start: int, end: int) -> bool:
     return not any(len(edge) == 2 and all(letter.isalnum() or letter == "_" for letter in edge) for edge in edges)
 
 
-def find_occurrences(text: str, wanted: str, *, whole_lines: bool = False) -> Iterator[int]:
+def find_occurrences(text: str, needle: str, *, whole_lines: bool = False) -> Iterator[int]:
     """Yield where a text stands, none of them within the one before. `whole_lines`: at the start of a line only."""
-    place = text.find(wanted)
-    while place >= 0:
-        fits = not whole_lines or place == 0 or text[place - 1] == "\n"
+    position = text.find(needle)
+    while position >= 0:
+        fits = not whole_lines or position == 0 or text[position - 1] == "\n"
         if fits:
-            yield place
-        place = text.find(wanted, place + (len(wanted) if fits else 1))
+            yield position
+        position = text.find(needle, position + (len(needle) if fits else 1))

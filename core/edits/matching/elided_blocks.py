@@ -28,24 +28,24 @@ def find_elided(search_text: SearchText, old: str, new: str) -> list[Splice]:
     if len(olds) < 2 or not olds[0].strip() or not olds[-1].strip():
         return []
     edits = [LineEdit(search_text, piece, piece) for piece in olds]
-    found = _locate_pieces(edits)
-    if not found or len(news) not in (1, len(olds)):
+    blocks = _locate_pieces(edits)
+    if not blocks or len(news) not in (1, len(olds)):
         return []
     if len(news) > 1:
-        return _splice_pieces(search_text, olds, news, found)
-    shift = edits[0].deduce_shift(found[0])
+        return _splice_pieces(search_text, olds, news, blocks)
+    shift = edits[0].deduce_shift(blocks[0])
     if shift is None:
         return []
-    lines, first, last = search_text.lines, found[0].first, found[-1].last
+    lines, first, last = search_text.lines, blocks[0].first, blocks[-1].last
     text = lines.find_dominant_ending().join(map(shift, LineEdit(search_text, old, new).wanted))
     return [Splice(lines.starts[first], lines.find_end(last), text + (lines.ends[last] if text else ""))]
 
 
 def _splice_pieces(
-    search_text: SearchText, olds: Sequence[str], news: Sequence[str], found: Sequence[MatchedBlock]
+    search_text: SearchText, olds: Sequence[str], news: Sequence[str], blocks: Sequence[MatchedBlock]
 ) -> list[Splice]:
     splices = []
-    for old, new, block in zip(olds, news, found, strict=True):
+    for old, new, block in zip(olds, news, blocks, strict=True):
         edit = LineEdit(search_text, old, new)
         shift = edit.deduce_shift(block)
         if shift is None:
@@ -67,15 +67,15 @@ def _split_pieces(text: str) -> list[str]:
 def _locate_pieces(edits: Sequence[LineEdit]) -> list[MatchedBlock]:
     if any(edit.is_blank for edit in edits):
         return []
-    found: list[MatchedBlock] = []
+    blocks: list[MatchedBlock] = []
     for edit in edits:
-        place = found[-1].last + 1 if found else 0
-        stop = _find_scope_end(edit, found[0].first, place) if found else len(edit.lines)
-        block = _find_only(edit, place, stop)
+        start = blocks[-1].last + 1 if blocks else 0
+        stop = _find_scope_end(edit, blocks[0].first, start) if blocks else len(edit.lines)
+        block = _find_only(edit, start, stop)
         if block is None:
             return []
-        found.append(block)
-    return found
+        blocks.append(block)
+    return blocks
 
 
 def _find_only(edit: LineEdit, start: int, stop: int) -> MatchedBlock | None:
@@ -95,9 +95,9 @@ def _find_scope_end(edit: LineEdit, first: int, start: int) -> int:
     bodies = edit.lines.bodies
     depth = measure_depth(bodies[first])
     for number in range(start, len(bodies)):
-        here = measure_depth(bodies[number])
-        if bodies[number].strip() and here < depth:
+        line_depth = measure_depth(bodies[number])
+        if bodies[number].strip() and line_depth < depth:
             return number
-        if here == depth and re.match(r"\s*[^\W\d]", bodies[number]) and number > start:
+        if line_depth == depth and re.match(r"\s*[^\W\d]", bodies[number]) and number > start:
             return number + 1
     return len(bodies)

@@ -21,16 +21,16 @@ _COMPARED = 8_000
 
 def build_ambiguity_error(search_text: SearchText, lines: Sequence[int], rung: str) -> EditError:
     """An `EditError` for a text that stands at several places: the first of them with what stands around them."""
-    shown = ", ".join(map(str, lines[:20])) + (f" and {len(lines) - 20} more" if len(lines) > 20 else "")
-    how = "" if rung == "exact" else f" (compared leniently: {rung.replace('_', ' ')})"
-    found = [_take_excerpt(search_text.lines, line) for line in lines[:_MAX_CANDIDATES]]
+    line_list = ", ".join(map(str, lines[:20])) + (f" and {len(lines) - 20} more" if len(lines) > 20 else "")
+    rung_note = "" if rung == "exact" else f" (compared leniently: {rung.replace('_', ' ')})"
+    match_candidates = [_take_excerpt(search_text.lines, line) for line in lines[:_MAX_CANDIDATES]]
     return EditError(
-        f"The text to replace was found {len(lines)} times{how}, at lines {shown}.\n"
-        + "\n   ...\n".join(each.text for each in found)
+        f"The text to replace was found {len(lines)} times{rung_note}, at lines {line_list}.\n"
+        + "\n   ...\n".join(match_candidate.text for match_candidate in match_candidates)
         + "\n",
         hint="Nothing was changed. Add lines before or after it until it is unique, or set replace_all to change all.",
         ambiguous=True,
-        candidates=found,
+        candidates=match_candidates,
     )
 
 
@@ -44,63 +44,74 @@ def _take_excerpt(lines: TextLines, line: int) -> MatchCandidate:
 def build_not_found_error(search_text: SearchText, old: str) -> EditError:
     """An `EditError` for a text that stands nowhere: the nearest places, and how the best one differs."""
     lines = search_text.lines
-    given = [line.removesuffix("\r") for line in old.split("\n")]
-    while len(given) > 1 and not given[-1].strip():
-        given.pop()
-    near = _find_nearest(lines, given)
-    if not near:
+    old_lines = [line.removesuffix("\r") for line in old.split("\n")]
+    while len(old_lines) > 1 and not old_lines[-1].strip():
+        old_lines.pop()
+    nearest = _find_nearest(lines, old_lines)
+    if not nearest:
         hint = "Nothing was changed. Read the file again and copy the text exactly."
         return EditError("The text to replace was not found, and nothing in the file is near it.", hint=hint)
-    best = near[0]
-    places = ", ".join(f"lines {each.start_line}-{each.end_line} ({each.similarity:.0%} alike)" for each in near)
-    rows = list(unified_diff(given, best.text.split("\n"), lineterm="", n=2))[2:]
-    clipped = [row[:_WIDTH] for row in rows[:_MAX_DIFF_ROWS]]
-    more = [f"... {len(rows) - _MAX_DIFF_ROWS} more lines"] if len(rows) > _MAX_DIFF_ROWS else []
-    diff = "\n".join([*clipped, *more])
+    best = nearest[0]
+    places = ", ".join(
+        f"lines {match_candidate.start_line}-{match_candidate.end_line} ({match_candidate.similarity:.0%} alike)"
+        for match_candidate in nearest
+    )
+    rows = list(unified_diff(old_lines, best.text.split("\n"), lineterm="", n=2))[2:]
+    diff_rows = [row[:_WIDTH] for row in rows[:_MAX_DIFF_ROWS]]
+    trailer = [f"... {len(rows) - _MAX_DIFF_ROWS} more lines"] if len(rows) > _MAX_DIFF_ROWS else []
+    diff = "\n".join([*diff_rows, *trailer])
     return EditError(
         f"The text to replace was not found. Nearest: {places}.\n"
         f"Given text (-) against lines {best.start_line}-{best.end_line} of the file (+):\n{diff}\n",
         hint="Nothing was changed. Call again with the text exactly as it stands in the file.",
-        candidates=near,
+        candidates=nearest,
     )
 
 
-def _find_nearest(lines: TextLines, given: list[str]) -> list[MatchCandidate]:
-    scored = sorted((_score(lines, given, start) for start in _find_starts(lines, given)), key=lambda c: -c.similarity)
-    chosen: list[MatchCandidate] = []
-    for each in scored:
-        apart = all(each.start_line > other.end_line or each.end_line < other.start_line for other in chosen)
-        if apart and each.similarity >= _NEAR:
-            chosen.append(each)
-        if len(chosen) == _MAX_CANDIDATES:
+def _find_nearest(lines: TextLines, old_lines: list[str]) -> list[MatchCandidate]:
+    ranking = sorted(
+        (_score(lines, old_lines, start) for start in _find_starts(lines, old_lines)), key=lambda c: -c.similarity
+    )
+    candidates: list[MatchCandidate] = []
+    for candidate in ranking:
+        is_apart = all(
+            candidate.start_line > other.end_line or candidate.end_line < other.start_line for other in candidates
+        )
+        if is_apart and candidate.similarity >= _NEAR:
+            candidates.append(candidate)
+        if len(candidates) == _MAX_CANDIDATES:
             break
-    return chosen
+    return candidates
 
 
-def _score(lines: TextLines, given: list[str], start: int) -> MatchCandidate:
-    stop = min(len(lines), start + len(given))
+def _score(lines: TextLines, old_lines: list[str], start: int) -> MatchCandidate:
+    stop = min(len(lines), start + len(old_lines))
     text = "\n".join(lines.bodies[start:stop])
-    alike = _measure_similarity("\n".join(given), text)
-    return MatchCandidate(start_line=start + 1, end_line=stop, similarity=alike, text=text)
+    similarity = _measure_similarity("\n".join(old_lines), text)
+    return MatchCandidate(start_line=start + 1, end_line=stop, similarity=similarity, text=text)
 
 
-def _measure_similarity(given: str, present: str) -> float:
+def _measure_similarity(old_text: str, present: str) -> float:
     """Similarity from 0.0 to 1.0; of long texts that of both ends: the time for all would grow with the product."""
-    if max(len(given), len(present)) <= _COMPARED:
-        return measure_similarity(given, present)
+    if max(len(old_text), len(present)) <= _COMPARED:
+        return measure_similarity(old_text, present)
     half = _COMPARED // 2
-    return (measure_similarity(given[:half], present[:half]) + measure_similarity(given[-half:], present[-half:])) / 2
+    return (
+        measure_similarity(old_text[:half], present[:half]) + measure_similarity(old_text[-half:], present[-half:])
+    ) / 2
 
 
-def _find_starts(lines: TextLines, given: list[str]) -> list[int]:
+def _find_starts(lines: TextLines, old_lines: list[str]) -> list[int]:
     """Lines where the block may begin: where most of its lines vote for, and where its longest has a likeness."""
-    places: dict[str, list[int]] = {line.strip(): [] for line in given if len(line.strip()) > 2}
+    places: dict[str, list[int]] = {line.strip(): [] for line in old_lines if len(line.strip()) > 2}
     for index, line in enumerate(lines.bodies):
-        found = places.get(line.strip())
-        if found is not None and len(found) < 100:
-            found.append(index)
-    votes = Counter(max(0, place - index) for index, line in enumerate(given) for place in places.get(line.strip(), ()))
+        indexes = places.get(line.strip())
+        if indexes is not None and len(indexes) < 100:
+            indexes.append(index)
+    votes = Counter(
+        max(0, position - index) for index, line in enumerate(old_lines) for position in places.get(line.strip(), ())
+    )
     starts = [start for start, _ in votes.most_common(12)]
-    longest = max(range(len(given)), key=lambda index: len(given[index].strip()))
-    alike = find_closest(given[longest][:1000], [line[:1000] for line in lines.bodies], limit=8, cutoff=0.5)
-    return [*dict.fromkeys([*starts, *(max(0, index - longest) for index, _ in alike)])]
+    longest = max(range(len(old_lines)), key=lambda index: len(old_lines[index].strip()))
+    closest = find_closest(old_lines[longest][:1000], [line[:1000] for line in lines.bodies], limit=8, cutoff=0.5)
+    return [*dict.fromkeys([*starts, *(max(0, index - longest) for index, _ in closest)])]

@@ -51,7 +51,7 @@ def locate(
     *,
     replace_all: bool = False,
     whole_lines: bool = False,
-    near: int | None = None,
+    line_hint: int | None = None,
 ) -> LadderMatch:
     """Find the splices that replace `old` by `new`, both literal, on the first rung that knows a place for it.
 
@@ -68,10 +68,10 @@ def locate(
             continue
         if len(splices) == 1 or rung == "elided" or (replace_all and rung not in _ONE_PLACE):
             return LadderMatch(rung, splices, slips)
-        places = find_line_numbers(search_text.text, (each.start for each in splices))
-        if near is None or places.count(near) != 1:
+        places = find_line_numbers(search_text.text, (splice.start for splice in splices))
+        if line_hint is None or places.count(line_hint) != 1:
             raise build_ambiguity_error(search_text, places, rung)
-        return LadderMatch(rung, [splices[places.index(near)]], slips)
+        return LadderMatch(rung, [splices[places.index(line_hint)]], slips)
     raise build_not_found_error(search_text, old)
 
 
@@ -79,10 +79,10 @@ def _climb_lenient(
     search_text: SearchText, old: str, new: str, whole_lines: bool
 ) -> Iterator[tuple[str, list[Splice]]]:
     """The rungs on which the words are the same, or nearly so."""
-    unlisted = list(_strip_listing(search_text, old, new))
-    for bare in unlisted:
+    readings = list(_strip_listing(search_text, old, new))
+    for bare in readings:
         yield "line_numbers", list(_find_exact(search_text.text, *bare, whole_lines))
-    for bare in unlisted[::-1]:
+    for bare in readings[::-1]:
         yield from (("line_numbers", splices) for _, splices in _climb_strict(search_text, *bare, whole_lines))
     if not old.strip():
         return
@@ -127,19 +127,19 @@ def _find_exact(text: str, old: str, new: str, whole_lines: bool) -> Iterator[Sp
         new = normalise_endings(new)
     for start in find_occurrences(text, old, whole_lines=whole_lines):
         end = start + len(old)
-        fitted = carry_endings(old, new, find_ending_near(text, end)) if has_returns else new
-        yield Splice(start, end, fitted)
+        replacement = carry_endings(old, new, find_ending_near(text, end)) if has_returns else new
+        yield Splice(start, end, replacement)
 
 
 def _find_other_endings(search_text: SearchText, old: str, new: str, whole_lines: bool) -> Iterator[Splice]:
-    wanted, joined, text = normalise_endings(old).removesuffix("\r"), search_text.crlf_offsets, search_text.text
+    needle, crlf_offsets, text = normalise_endings(old).removesuffix("\r"), search_text.crlf_offsets, search_text.text
     new = new.removesuffix("\r")
-    if not wanted:
+    if not needle:
         return
-    for start in find_occurrences(search_text.lf_text, wanted, whole_lines=whole_lines):
-        first = start + bisect_left(joined, start)
-        last = start + len(wanted)
-        end = last + bisect_left(joined, last)
+    for start in find_occurrences(search_text.lf_text, needle, whole_lines=whole_lines):
+        first = start + bisect_left(crlf_offsets, start)
+        last = start + len(needle)
+        end = last + bisect_left(crlf_offsets, last)
         yield Splice(first, end, carry_endings(text[first:end], normalise_endings(new), find_ending_near(text, end)))
 
 
@@ -161,10 +161,10 @@ def _strip_listing(search_text: SearchText, old: str, new: str) -> Iterator[tupl
         yield bare, "\n".join(_strip_number(line, space) if mark else line for line, mark in fresh)
 
 
-def _find_marks(new: str, given: str) -> list[tuple[str, re.Match[str] | None]]:
+def _find_marks(new: str, listing_style: str) -> list[tuple[str, re.Match[str] | None]]:
     """Pair each line of a new text with its number, if it has one of the kind that is `given`."""
     pairs = ((line, _LISTING.match(line)) for line in new.split("\n"))
-    return [(line, mark if mark and mark[0].strip(" 0123456789") in given else None) for line, mark in pairs]
+    return [(line, mark if mark and mark[0].strip(" 0123456789") in listing_style else None) for line, mark in pairs]
 
 
 def _parse_number(mark: re.Match[str]) -> int:
@@ -173,10 +173,12 @@ def _parse_number(mark: re.Match[str]) -> int:
 
 def _is_numbered_alike(fresh: Sequence[tuple[str, re.Match[str] | None]], numbers: Sequence[int]) -> bool:
     """True if all new lines are numbered, or those that are go on with the numbers of the old ones."""
-    filled = [mark for line, mark in fresh if line]
-    counted = [_parse_number(mark) for mark in filled if mark]
-    rises = all(one < other for one, other in pairwise(counted))
-    return all(filled) or (rises and all(numbers[0] <= each <= numbers[-1] + len(filled) for each in counted))
+    nonblank_marks = [mark for line, mark in fresh if line]
+    mark_numbers = [_parse_number(mark) for mark in nonblank_marks if mark]
+    rises = all(one < other for one, other in pairwise(mark_numbers))
+    return all(nonblank_marks) or (
+        rises and all(numbers[0] <= number <= numbers[-1] + len(nonblank_marks) for number in mark_numbers)
+    )
 
 
 def _strip_number(line: str, space: str = "") -> str:

@@ -31,8 +31,8 @@ class LineEdit:
     def __init__(self, search_text: SearchText, old: str, new: str, *, opcodes: Sequence[Opcode] | None = None) -> None:
         self.search_text = search_text
         self.lines = search_text.lines
-        self.given, closed = split_closed(old)
-        self.wanted = split_closed(new)[0] if new or not closed else []
+        self.given, is_closed = split_closed(old)
+        self.wanted = split_closed(new)[0] if new or not is_closed else []
         self.filled = [index for index, line in enumerate(self.given) if line.strip()]
         self.is_blank = not self.filled
         self._opcodes = opcodes
@@ -50,39 +50,41 @@ class LineEdit:
 
     def find_splices(self, fold: str, *, skip_blank: bool = False) -> list[Splice]:
         """Find the places where the lines are equal under a fold of `FOLDS`, their indentation shifted by one rule."""
-        found, free = [], 0
+        splices, free = [], 0
         for block in self.find_blocks(fold, skip_blank):
             shift = self.deduce_shift(block) if block.first >= free else None
             if shift is None or is_torn(block, self.change.opcodes):
                 continue
-            found.append(self.build_splice(block, shift))
+            splices.append(self.build_splice(block, shift))
             free = block.last + 1
-            if len(found) > _MOST:
+            if len(splices) > _MOST:
                 break
-        return found
+        return splices
 
     def find_uneven(self) -> list[Splice]:
         """Find the places where the lines are equal, but no one rule turns their indentation into that of the file."""
         return list(filter(None, map(self._splice_uneven, self.find_blocks("look_alikes", skip_blank=True))))
 
     def _splice_uneven(self, block: MatchedBlock) -> Splice | None:
-        indents = [(extract_indent(given), extract_indent(present)) for given, present in self.pair_lines(block)]
+        indents = [(extract_indent(old_line), extract_indent(present)) for old_line, present in self.pair_lines(block)]
         steps = [(_compare_indents(one[0], two[0]), _compare_indents(one[1], two[1])) for one, two in pairwise(indents)]
-        if is_torn(block, self.change.opcodes) or any(ours * theirs < 0 for ours, theirs in steps):
+        if is_torn(block, self.change.opcodes) or any(old_step * file_step < 0 for old_step, file_step in steps):
             return None
-        if len({given for given, _ in indents}) == 1:
+        if len({old_indent for old_indent, _ in indents}) == 1:
             return self._splice_flat(block, indents[0])
         shift = deduce_first_shift(indents)
-        if shift is None or sum(shift(f"{given}x") == f"{present}x" for given, present in indents) * 2 < len(indents):
+        if shift is None or sum(shift(f"{old_indent}x") == f"{present}x" for old_indent, present in indents) * 2 < len(
+            indents
+        ):
             return None
         return self._replace_block(block, replace_block(self.lines, block, [shift(line) for line in self.wanted]))
 
     def _splice_flat(self, block: MatchedBlock, first: tuple[str, str]) -> Splice | None:
         """Splice where all indentation was lost: new lines that have one keep it, others take that of the line that
         they replace, as far as there is one for each."""
-        wanted = [line for line in self.wanted if line.strip()]
-        if len({extract_indent(line) for line in wanted}) > 1:
-            shift = deduce_first_shift([(extract_indent(wanted[0]), first[1])]) or str
+        new_lines = [line for line in self.wanted if line.strip()]
+        if len({extract_indent(line) for line in new_lines}) > 1:
+            shift = deduce_first_shift([(extract_indent(new_lines[0]), first[1])]) or str
             return self._replace_block(block, replace_block(self.lines, block, [shift(line) for line in self.wanted]))
         if not is_even(self.lines, block, self.given, self.wanted):
             return None
@@ -107,15 +109,15 @@ class LineEdit:
     def find_blocks(self, fold: str, skip_blank: bool) -> Iterator[MatchedBlock]:
         """Yield the places where the lines are equal under a fold, whatever their indentation."""
         key = FOLDS[fold]
-        given = [self.given[index] for index in self.filled] if skip_blank else self.given
-        for places in self.search_text.fold_lines(fold, skip_blank=skip_blank).find_blocks([*map(key, given)]):
+        old_lines = [self.given[index] for index in self.filled] if skip_blank else self.given
+        for places in self.search_text.fold_lines(fold, skip_blank=skip_blank).find_blocks([*map(key, old_lines)]):
             yield self.map_block(places) if skip_blank else MatchedBlock(places[0], places[-1], places)
 
     def map_block(self, places: Sequence[int]) -> MatchedBlock:
         """Build a block over blank lines: given ones are paired with those that are there, as far as there are any."""
         mapping = [-1] * len(self.given)
-        for index, place in zip(self.filled, places, strict=True):
-            mapping[index] = place
+        for index, position in zip(self.filled, places, strict=True):
+            mapping[index] = position
         for index in range(1, len(mapping)):
             after = mapping[index - 1] + 1
             if mapping[index] < 0 < after < len(self.lines) and not self.lines.bodies[after].strip():
@@ -124,8 +126,8 @@ class LineEdit:
             before = mapping[index + 1] - 1
             if before >= 0 and not self.lines.bodies[before].strip():
                 mapping[index] = before
-        known = [place for place in mapping if place >= 0]
-        return MatchedBlock(known[0], known[-1], mapping)
+        positions = [position for position in mapping if position >= 0]
+        return MatchedBlock(positions[0], positions[-1], mapping)
 
 
 def _compare_indents(one: str, other: str) -> int:

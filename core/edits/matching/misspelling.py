@@ -31,12 +31,12 @@ _ENDINGS = ("s", "es", "d", "ed", "er", "ing", "ly", "n")
 
 def find_misspelt(edit: LineEdit) -> list[Splice]:
     """Find the one block whose lines are equal but for misspelt words; no definition, number or sign may differ."""
-    weighed = [(_measure_likeness(edit, block), block) for block in _find_candidates(edit)]
-    scored = sorted(weighed, key=lambda each: -each[0])
-    if not scored or scored[0][0] < _BLOCK:
+    scored_blocks = [(_measure_likeness(edit, block), block) for block in _find_candidates(edit)]
+    ranking = sorted(scored_blocks, key=lambda pair: -pair[0])
+    if not ranking or ranking[0][0] < _BLOCK:
         return []
-    best, block = scored[0]
-    if any(score > best - _MARGIN and other.first != block.first for score, other in scored[1:]):
+    best, block = ranking[0]
+    if any(score > best - _MARGIN and other.first != block.first for score, other in ranking[1:]):
         return []
     shift = edit.deduce_shift(block)
     return [edit.build_splice(block, shift)] if shift is not None and _is_misspelt(edit, block, None) else []
@@ -52,59 +52,63 @@ def find_misspelt_context(edit: LineEdit, going: Collection[int]) -> MatchedBloc
 def _is_misspelt(edit: LineEdit, block: MatchedBlock, going: Collection[int] | None) -> bool:
     """True if the lines of a block are the given ones but for misspelt words. Of context, where `going` is given, a
     definition may be misspelt beside its name, and the lines that go only differ in spacing."""
-    known = edit.search_text.words
-    for index, (given, present) in zip(edit.filled, edit.pair_lines(block), strict=True):
-        if given.strip() == present.strip():
+    words = edit.search_text.words
+    for index, (old_line, present) in zip(edit.filled, edit.pair_lines(block), strict=True):
+        if old_line.strip() == present.strip():
             continue
-        if going is not None and fold_spacing(given) == fold_spacing(present):
+        if going is not None and fold_spacing(old_line) == fold_spacing(present):
             continue
-        if index in (going or ()) or not _is_typo(given.strip(), present.strip(), known):
+        if index in (going or ()) or not _is_typo(old_line.strip(), present.strip(), words):
             return False
-        named = _DEFINITION.match(present)
-        if named and (going is None or _find_name(given) != _find_name(present)):
+        match = _DEFINITION.match(present)
+        if match and (going is None or _find_name(old_line) != _find_name(present)):
             return False
     return not is_torn(block, edit.change.opcodes)
 
 
 def _find_candidates(edit: LineEdit) -> list[MatchedBlock]:
     """Blocks of as many filled lines as given that share an uncommon line, or the likeness of a long one."""
-    keyed = edit.search_text.fold_lines("indentation", skip_blank=True)
-    given = [edit.given[index].strip() for index in edit.filled]
-    size = len(given)
+    folded_lines = edit.search_text.fold_lines("indentation", skip_blank=True)
+    old_lines = [edit.given[index].strip() for index in edit.filled]
+    size = len(old_lines)
     votes: Counter[int] = Counter()
-    for number, line in enumerate(given):
-        places = keyed.index.get(line, ())
+    for number, line in enumerate(old_lines):
+        places = folded_lines.index.get(line, ())
         if len(places) <= _MANY:
-            votes.update(place - number for place in places)
-    starts = [start for start, _ in votes.most_common(_MANY)] or list(_find_alike(given, keyed.keys))
+            votes.update(position - number for position in places)
+    starts = [start for start, _ in votes.most_common(_MANY)] or list(_find_alike(old_lines, folded_lines.keys))
     return [
-        edit.map_block(keyed.lines[start : start + size]) for start in starts if 0 <= start <= len(keyed.keys) - size
+        edit.map_block(folded_lines.lines[start : start + size])
+        for start in starts
+        if 0 <= start <= len(folded_lines.keys) - size
     ]
 
 
-def _find_alike(given: list[str], keys: list[str]) -> Iterator[int]:
-    longest = max(range(len(given)), key=lambda number: len(given[number]))
-    if len(given) <= 2 and len(given[longest]) >= _LONG:
-        for place, _ in find_closest(given[longest], keys, limit=6, cutoff=_TYPO):
-            yield place - longest
+def _find_alike(old_lines: list[str], keys: list[str]) -> Iterator[int]:
+    longest = max(range(len(old_lines)), key=lambda number: len(old_lines[number]))
+    if len(old_lines) <= 2 and len(old_lines[longest]) >= _LONG:
+        for position, _ in find_closest(old_lines[longest], keys, limit=6, cutoff=_TYPO):
+            yield position - longest
 
 
 def _measure_likeness(edit: LineEdit, block: MatchedBlock) -> float:
     """Mean similarity of the lines, from 0.0 to 1.0, whatever they differ in."""
-    pairs = [(given.strip(), present.strip()) for given, present in edit.pair_lines(block)]
-    return sum(1.0 if given == present else measure_similarity(given, present) for given, present in pairs) / len(pairs)
+    pairs = [(old_line.strip(), present.strip()) for old_line, present in edit.pair_lines(block)]
+    return sum(
+        1.0 if old_line == present else measure_similarity(old_line, present) for old_line, present in pairs
+    ) / len(pairs)
 
 
-def _is_typo(given: str, present: str, known: frozenset[str]) -> bool:
+def _is_typo(old_line: str, present: str, known_words: frozenset[str]) -> bool:
     """True if the lines differ in misspelt words only: nearly the same letters, and a word that the file does not
     know. Another number or another sign means something else."""
-    ours, theirs = _WORD.findall(given), _WORD.findall(present)
-    if len(ours) != len(theirs) or _strip_words(given) != _strip_words(present):
+    old_words, file_words = _WORD.findall(old_line), _WORD.findall(present)
+    if len(old_words) != len(file_words) or _strip_words(old_line) != _strip_words(present):
         return False
-    pairs = [(one, other) for one, other in zip(ours, theirs, strict=True) if one != other]
+    pairs = [(one, other) for one, other in zip(old_words, file_words, strict=True) if one != other]
     return all(
         min(len(one), len(other)) >= _SHORTEST
-        and one not in known
+        and one not in known_words
         and re.findall(r"\d+", one) == re.findall(r"\d+", other)
         and _is_one_slip(one, other)
         and not _is_renamed(one, other, present)
@@ -122,9 +126,9 @@ def _find_name(line: str) -> str:
 def _is_one_slip(one: str, other: str) -> bool:
     """True if one letter was left out, added or mistaken, or two neighbours changed places."""
     head, tail = count_shared_ends(one, other)
-    ours, theirs = one[head : len(one) - tail], other[head : len(other) - tail]
-    swapped = len(ours) == 2 and ours == theirs[::-1]
-    return swapped or max(len(ours), len(theirs)) <= 1
+    middle, other_middle = one[head : len(one) - tail], other[head : len(other) - tail]
+    is_swapped = len(middle) == 2 and middle == other_middle[::-1]
+    return is_swapped or max(len(middle), len(other_middle)) <= 1
 
 
 def _is_renamed(one: str, other: str, line: str) -> bool:
@@ -132,15 +136,17 @@ def _is_renamed(one: str, other: str, line: str) -> bool:
     parts, others = _PART.findall(one), _PART.findall(other)
     if len(parts) != len(others):
         return True
-    changed = [max(len(first), len(second)) for first, second in zip(parts, others, strict=True) if first != second]
-    if changed and min(changed) < _SHORTEST:
+    changed_lengths = [
+        max(len(first), len(second)) for first, second in zip(parts, others, strict=True) if first != second
+    ]
+    if changed_lengths and min(changed_lengths) < _SHORTEST:
         return True
-    inflected = any(
+    is_inflected = any(
         long != short and long.lower().startswith(short.lower()) and long[len(short) :].lower() in _ENDINGS
         for first, second in zip(parts, others, strict=True)
         for short, long in (sorted((first, second), key=len),)
     )
-    return inflected and (len(parts) > 1 or re.search(rf"(?:\.\s*{other}\b|\b{other}\s*\()", line) is not None)
+    return is_inflected and (len(parts) > 1 or re.search(rf"(?:\.\s*{other}\b|\b{other}\s*\()", line) is not None)
 
 
 def _strip_words(line: str) -> str:

@@ -46,23 +46,27 @@ class MendedLines(NamedTuple):
 def mend_new_text(search_text: SearchText, old: str, new: str) -> tuple[str, tuple[str, ...]]:
     """Put right the lines of `new` that `old` does not have. Returns the text and the kinds of slip that were in it.
     Raises `EditError` where it is numbered in part and that can't be put right."""
-    given = old.split("\n")
-    wanted, numbered = _strip_copied_numbers(search_text, given, new.split("\n"))
-    lines, slips = mend_new_lines(search_text, given, wanted)
-    return "\n".join(lines), (*numbered, *slips)
+    old_lines = old.split("\n")
+    new_lines, number_slips = _strip_copied_numbers(search_text, old_lines, new.split("\n"))
+    lines, slips = mend_new_lines(search_text, old_lines, new_lines)
+    return "\n".join(lines), (*number_slips, *slips)
 
 
-def mend_new_lines(search_text: SearchText, given: Sequence[str], wanted: Sequence[str]) -> MendedLines:
+def mend_new_lines(search_text: SearchText, old_lines: Sequence[str], new_lines: Sequence[str]) -> MendedLines:
     """Put right the quotes and entities of wanted lines that are none of the given ones."""
-    known, slips = set(given), []
-    fresh = [line for line in wanted if line not in known]
-    lines = list(wanted)
+    known_lines, slips = set(old_lines), []
+    fresh = [line for line in new_lines if line not in known_lines]
+    lines = list(new_lines)
     if any(map(_CURLY.search, fresh)) and not _CURLY.search(search_text.text):
-        lines = [line if line in known else _straighten(line) for line in lines]
-        slips += [QUOTES] if lines != list(wanted) else []
-    if any(map(_ENTITY.search, fresh)) and not _ENTITY.search(search_text.text) and not _is_markup(search_text, wanted):
+        lines = [line if line in known_lines else _straighten(line) for line in lines]
+        slips += [QUOTES] if lines != list(new_lines) else []
+    if (
+        any(map(_ENTITY.search, fresh))
+        and not _ENTITY.search(search_text.text)
+        and not _is_markup(search_text, new_lines)
+    ):
         before = lines
-        lines = [line if line in known else _resolve_entities(line) for line in lines]
+        lines = [line if line in known_lines else _resolve_entities(line) for line in lines]
         slips += [ENTITIES] if lines != before else []
     return MendedLines(lines, tuple(slips))
 
@@ -78,8 +82,8 @@ def _straighten(line: str) -> str:
     return code + rest
 
 
-def _is_markup(search_text: SearchText, wanted: Sequence[str]) -> bool:
-    return _MARKUP.search(search_text.text) is not None or any(map(_MARKUP.search, wanted))
+def _is_markup(search_text: SearchText, new_lines: Sequence[str]) -> bool:
+    return _MARKUP.search(search_text.text) is not None or any(map(_MARKUP.search, new_lines))
 
 
 def _resolve_entities(line: str) -> str:
@@ -90,28 +94,33 @@ def _resolve_entities(line: str) -> str:
 
 
 def _strip_copied_numbers(
-    search_text: SearchText, given: Sequence[str], wanted: Sequence[str]
+    search_text: SearchText, old_lines: Sequence[str], new_lines: Sequence[str]
 ) -> tuple[list[str], tuple[str, ...]]:
     """Take the numbers of a listing off wanted lines where given lines have none: if one of them is plainly a given
     line, or what it became, and that is a whole line of the file without a bar of its own."""
-    marks = [None if line in given else _NUMBER.match(line) for line in wanted]
-    if not any(marks) or any(map(_NUMBER.match, [*given, *search_text.lines.bodies])):
-        return list(wanted), ()
-    rests = [line[mark.end() :] for line, mark in zip(wanted, marks, strict=True) if mark]
+    marks = [None if line in old_lines else _NUMBER.match(line) for line in new_lines]
+    if not any(marks) or any(map(_NUMBER.match, [*old_lines, *search_text.lines.bodies])):
+        return list(new_lines), ()
+    rests = [line[mark.end() :] for line, mark in zip(new_lines, marks, strict=True) if mark]
     space = " " if all(rest[:1] in ("", " ") for rest in rests) else ""
-    known = {line for line in given if line.strip() and not _BAR.search(line)}.intersection(search_text.lines.bodies)
-    if not any(_is_what_became(rest.removeprefix(space), known) for rest in rests if rest.strip()):
-        return list(wanted), ()
+    known_lines = {line for line in old_lines if line.strip() and not _BAR.search(line)}.intersection(
+        search_text.lines.bodies
+    )
+    if not any(_is_what_became(rest.removeprefix(space), known_lines) for rest in rests if rest.strip()):
+        return list(new_lines), ()
     numbers = [int(mark[1]) for mark in marks if mark]
     if any(one >= other for one, other in pairwise(numbers)):
         raise build_numbered_error()
-    pairs = zip(wanted, marks, strict=True)
+    pairs = zip(new_lines, marks, strict=True)
     return [line[mark.end() :].removeprefix(space) if mark else line for line, mark in pairs], (NUMBERS,)
 
 
-def _is_what_became(line: str, known: Collection[str]) -> bool:
+def _is_what_became(line: str, known_lines: Collection[str]) -> bool:
     depth = extract_indent(line)
-    return any(extract_indent(each) == depth and measure_similarity(line, each) >= _ALIKE for each in known)
+    return any(
+        extract_indent(known_line) == depth and measure_similarity(line, known_line) >= _ALIKE
+        for known_line in known_lines
+    )
 
 
 def build_numbered_error() -> EditError:

@@ -57,7 +57,7 @@ def replace_look_alikes(text: str, old: str, new: str) -> tuple[str, str] | None
     if not signs or any(sign in text for sign in signs):
         return None
     table = {ord(sign): _LOOK_ALIKE[ord(sign)] for sign in signs}
-    return tuple(each.translate(table).replace("\x00", "...") for each in (old, new))  # type: ignore[return-value]
+    return tuple(part.translate(table).replace("\x00", "...") for part in (old, new))  # type: ignore[return-value]
 
 
 FOLDS: Final[Mapping[str, Fold]] = {
@@ -76,10 +76,10 @@ class FoldedLines:
     lines: Sequence[int]
     index: dict[str, list[int]]
 
-    def find_blocks(self, wanted: Sequence[str]) -> Iterator[Sequence[int]]:
+    def find_blocks(self, sequence: Sequence[str]) -> Iterator[Sequence[int]]:
         """The lines of each place where the keys of `wanted` stand one after the other."""
-        size = len(wanted)
-        for start in find_sequences(self.keys, wanted, self.index):
+        size = len(sequence)
+        for start in find_sequences(self.keys, sequence, self.index):
             yield self.lines[start : start + size]
 
 
@@ -130,29 +130,29 @@ class SearchText:
         bodies = self.lines.bodies
         places: Sequence[int] = range(len(bodies))
         if skip_blank:
-            places = [place for place in places if bodies[place].strip()]
-            bodies = [bodies[place] for place in places]
-        known = self._squeezed if fold is fold_spacing else {}
-        known.update((body, fold(body)) for body in bodies if body not in known)
-        keys = [known[body] for body in bodies]
+            places = [position for position in places if bodies[position].strip()]
+            bodies = [bodies[position] for position in places]
+        fold_cache = self._squeezed if fold is fold_spacing else {}
+        fold_cache.update((body, fold(body)) for body in bodies if body not in fold_cache)
+        keys = [fold_cache[body] for body in bodies]
         index: dict[str, list[int]] = {}
         for number, key in enumerate(keys):
             index.setdefault(key, []).append(number)
         return FoldedLines(keys, places, index)
 
 
-def find_sequences(keys: list[str], wanted: Sequence[str], index: Mapping[str, list[int]]) -> Iterator[int]:
+def find_sequences(keys: list[str], sequence: Sequence[str], index: Mapping[str, list[int]]) -> Iterator[int]:
     """Yield where `wanted` stands in `keys`; only the places of its rarest line are looked at. When there are very
     many, those that overlap are left out, so that the time stays in proportion to the file."""
-    size = len(wanted)
+    size = len(sequence)
     if not size or size > len(keys):
         return
-    needle = list(wanted)
+    needle = list(sequence)
     rarest = min(range(size), key=lambda number: len(index.get(needle[number], ())))
-    found, free = 0, 0
-    for place in index.get(needle[rarest], ()):
-        start = place - rarest
+    match_count, free = 0, 0
+    for position in index.get(needle[rarest], ()):
+        start = position - rarest
         if start >= free and keys[start] == needle[0] and keys[start : start + size] == needle:
-            found += 1
-            free = start + size if found > _MANY else 0
+            match_count += 1
+            free = start + size if match_count > _MANY else 0
             yield start

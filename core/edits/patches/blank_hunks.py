@@ -31,16 +31,16 @@ def place_blank_hunk(search_text: SearchText, hunk: PatchHunk, rows: Sequence[Ro
         for start in range(len(lines) - size + 1)
         if not any(body.strip() for body in lines.bodies[start : start + size])
     ]
-    named = [hunk.line - 1] if hunk.line is not None else [scope.line + 1 for scope in scopes]
+    preferred_starts = [hunk.line - 1] if hunk.line is not None else [scope.line + 1 for scope in scopes]
     if hunk.is_at_end:
-        named = [start for start in starts if not any(body.strip() for body in lines.bodies[start:])][:1]
-    chosen = [start for start in starts if start in named] or (starts if not scopes else [])
-    if not chosen:
+        preferred_starts = [start for start in starts if not any(body.strip() for body in lines.bodies[start:])][:1]
+    candidate_starts = [start for start in starts if start in preferred_starts] or (starts if not scopes else [])
+    if not candidate_starts:
         raise EditError("The hunk only names blank lines, and there are none at its place.", hint=_HINT)
-    splices = [_build_splice(lines, rows, start) for start in chosen[:_COMPARED]]
+    splices = [_build_splice(lines, rows, start) for start in candidate_starts[:_COMPARED]]
     results = {apply_splices(search_text.text, [splice]) for splice in splices}
-    if len(results) > 1 or len(chosen) > _COMPARED:
-        raise build_ambiguity_error(search_text, [start + 1 for start in chosen], "exact")
+    if len(results) > 1 or len(candidate_starts) > _COMPARED:
+        raise build_ambiguity_error(search_text, [start + 1 for start in candidate_starts], "exact")
     return splices[0]
 
 
@@ -60,25 +60,25 @@ def _find_gap(lines: TextLines, hunk: PatchHunk, scopes: Sequence[Scope]) -> int
     return hunk.line
 
 
-def _build_insertion(search_text: SearchText, rows: Sequence[Row], place: int) -> Splice:
+def _build_insertion(search_text: SearchText, rows: Sequence[Row], index: int) -> Splice:
     lines, end = search_text.lines, search_text.lines.find_dominant_ending()
-    offset = lines.starts[place] if place < len(lines) else len(search_text.text)
+    offset = lines.starts[index] if index < len(lines) else len(search_text.text)
     text = "".join(f"{line}{end}" for _, line in rows)
-    if place >= len(lines) and lines.bodies and not lines.ends[-1]:
+    if index >= len(lines) and lines.bodies and not lines.ends[-1]:
         return Splice(offset, offset, end + text.removesuffix(end))
     return Splice(offset, offset, text)
 
 
 def _build_splice(lines: TextLines, rows: Sequence[Row], start: int) -> Splice:
     """Build the change of a run of blank lines that begins at a line."""
-    end, place, parts = lines.find_dominant_ending(), start, []
+    end, index, parts = lines.find_dominant_ending(), start, []
     for sign, line in rows:
         if sign == "+":
             parts.append(f"{line}{end}")
             continue
         if sign == " ":
-            parts.append(lines.bodies[place] + (lines.ends[place] or end))
-        place += 1
+            parts.append(lines.bodies[index] + (lines.ends[index] or end))
+        index += 1
     text = "".join(parts)
-    open_ended = place == len(lines) and not lines.ends[-1]
-    return Splice(lines.starts[start], lines.find_end(place - 1), text.removesuffix(end) if open_ended else text)
+    is_open_ended = index == len(lines) and not lines.ends[-1]
+    return Splice(lines.starts[start], lines.find_end(index - 1), text.removesuffix(end) if is_open_ended else text)

@@ -36,8 +36,14 @@ def find_scopes(bodies: Sequence[str], anchors: Sequence[str], first: int) -> li
     `first` only count where there is none behind it. Raises `EditError` for an anchor that the file does not have."""
     scopes = [Scope(first - 1, len(bodies), is_open=False)]
     for number, anchor in enumerate(anchors):
-        within = [scope for each in scopes for scope in _find_named(bodies, anchor, each.line + 1, each.stop)]
-        behind = within or list(_find_named(bodies, anchor, min(each.line for each in scopes) + 1, len(bodies)))
+        within = [
+            scope
+            for outer_scope in scopes
+            for scope in _find_named(bodies, anchor, outer_scope.line + 1, outer_scope.stop)
+        ]
+        behind = within or list(
+            _find_named(bodies, anchor, min(outer_scope.line for outer_scope in scopes) + 1, len(bodies))
+        )
         scopes = behind or (list(_find_named(bodies, anchor, 0, len(bodies))) if number == 0 else [])
         if not scopes:
             raise EditError(
@@ -49,10 +55,10 @@ def find_scopes(bodies: Sequence[str], anchors: Sequence[str], first: int) -> li
 
 def _find_named(bodies: Sequence[str], anchor: str, start: int, stop: int) -> Iterator[Scope]:
     """Yield the scope of each line that an anchor names: that is it, else begins with it, else holds it."""
-    wanted = anchor.strip()
+    needle = anchor.strip()
     rows = [(number, bodies[number].strip()) for number in range(max(0, start), min(stop, len(bodies)))]
     for same in (str.__eq__, str.startswith, str.__contains__):
-        lines = [number for number, row in rows if same(row, wanted)]
+        lines = [number for number, row in rows if same(row, needle)]
         if lines:
             yield from (_build_scope(bodies, line) for line in lines[:_MOST])
             return
@@ -65,7 +71,7 @@ def _build_scope(bodies: Sequence[str], line: int) -> Scope:
     if first is None or (measure_depth(bodies[first]) <= depth and bodies[first].strip() != "{"):
         return Scope(line, len(bodies), is_open=False)
     for number in below:
-        here = measure_depth(bodies[number])
-        if here < depth or (here == depth and not _GOES_ON.match(bodies[number].strip())):
+        line_depth = measure_depth(bodies[number])
+        if line_depth < depth or (line_depth == depth and not _GOES_ON.match(bodies[number].strip())):
             return Scope(line, number, is_open=True)
     return Scope(line, len(bodies), is_open=True)

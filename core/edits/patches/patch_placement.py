@@ -82,24 +82,27 @@ def place_hunks(search_text: SearchText, hunks: Sequence[PatchHunk]) -> list[Pla
 
 
 def _place_all(search_text: SearchText, hunks: Sequence[PatchHunk], *, is_ordered: bool) -> list[PlacedHunk]:
-    placed: list[PlacedHunk] = []
+    placed_hunks: list[PlacedHunk] = []
     reach = _Reach(is_ordered=is_ordered)
     for number, hunk in enumerate(hunks, start=1):
         try:
-            place = _HunkSearch(search_text, hunk, reach).place()
-            same = next((at for at, each in enumerate(placed) if each.splice == place.splice), None)
+            placed_hunk = _HunkSearch(search_text, hunk, reach).place()
+            same = next(
+                (index for index, earlier_hunk in enumerate(placed_hunks) if earlier_hunk.splice == placed_hunk.splice),
+                None,
+            )
             if same is not None:
-                placed[same] = placed[same]._replace(slips=(*placed[same].slips, "repeated"))
+                placed_hunks[same] = placed_hunks[same]._replace(slips=(*placed_hunks[same].slips, "repeated"))
                 continue
-            if any(_overlap(each.splice, place.splice) for each in placed):
+            if any(_overlap(earlier_hunk.splice, placed_hunk.splice) for earlier_hunk in placed_hunks):
                 raise EditError("It changes lines that another hunk changes, too.", hint="Nothing was changed.")
         except EditError as error:
             raise error.name_part(format_part("Hunk", number, len(hunks))) from error
-        placed.append(place)
+        placed_hunks.append(placed_hunk)
         if is_ordered:
-            context, change = (_find_line(search_text, offset) for offset in (place.end, place.splice.end))
-            reach = _Reach(context=context, change=change, drift=place.drift)
-    return placed
+            context, change = (_find_line(search_text, offset) for offset in (placed_hunk.end, placed_hunk.splice.end))
+            reach = _Reach(context=context, change=change, drift=placed_hunk.drift)
+    return placed_hunks
 
 
 def _overlap(one: Splice, other: Splice) -> bool:
@@ -122,12 +125,12 @@ class _HunkSearch:
         self.search_text = search_text
         self.hunk = hunk
         self.reach = reach
-        given = [line for sign, line in hunk.rows if sign != "+"]
+        old_lines = [line for sign, line in hunk.rows if sign != "+"]
         fresh = [line for sign, line in hunk.rows if sign == "+"]
-        mended, self.slips = mend_new_lines(search_text, given, fresh)
-        lines = iter(mended)
+        mended_lines, self.slips = mend_new_lines(search_text, old_lines, fresh)
+        lines = iter(mended_lines)
         self.rows = [(sign, next(lines) if sign == "+" else line) for sign, line in hunk.rows]
-        self.is_blank = not any(line.strip() for line in given)
+        self.is_blank = not any(line.strip() for line in old_lines)
 
     def place(self) -> PlacedHunk:
         """Find the place. Raises `EditError`, or `_OutOfOrder`."""
@@ -142,7 +145,7 @@ class _HunkSearch:
                 candidates = list(self._find_candidates(rows, fold, skip_blank=skip_blank))
                 if candidates:
                     return self._build_placed(self._choose(candidates, scopes))
-        misspelt = [each for each in map(self._find_misspelt, readings) if each is not None]
+        misspelt = [candidate for candidate in map(self._find_misspelt, readings) if candidate is not None]
         if misspelt:
             return self._build_placed(self._choose(misspelt[:1], scopes))
         raise self._build_not_found()
@@ -150,11 +153,11 @@ class _HunkSearch:
     def _build_not_found(self) -> EditError:
         return build_not_found_error(self.search_text, _join_rows(self.rows, "+"))
 
-    def _build_elsewhere(self, candidates: Sequence[_Candidate], where: str) -> EditError:
+    def _build_elsewhere(self, candidates: Sequence[_Candidate], location: str) -> EditError:
         """An `EditError` for lines that are gone from the place that is meant, while others like them are not."""
-        places = ", ".join(str(each.block.first + 1) for each in candidates[:20])
+        places = ", ".join(str(candidate.block.first + 1) for candidate in candidates[:20])
         return EditError(
-            f"The lines of the hunk do not stand {where}, but in another place: line {places}.",
+            f"The lines of the hunk do not stand {location}, but in another place: line {places}.",
             hint="Nothing was changed. Read the file again, and give the lines before and after the change.",
         )
 
@@ -172,24 +175,24 @@ class _HunkSearch:
         for block in edit.find_blocks(fold, skip_blank):
             if self.hunk.is_at_end and any(body.strip() for body in self.search_text.lines.bodies[block.last + 1 :]):
                 continue
-            repaired = self._repair_signs(rows, block) if fold == "indentation" else None
+            repaired_edit = self._repair_signs(rows, block) if fold == "indentation" else None
             shift = None if is_torn(block, edit.change.opcodes) else edit.deduce_shift(block)
-            if repaired is not None and (shift is None or not _is_shift_meant(edit, block, rows)):
-                yield _Candidate(block, repaired, str, _LOST_SPACE)
+            if repaired_edit is not None and (shift is None or not _is_shift_meant(edit, block, rows)):
+                yield _Candidate(block, repaired_edit, str, _LOST_SPACE)
             elif shift is not None:
-                same = all(given == present for given, present in edit.pair_lines(block))
+                same = all(old_line == present for old_line, present in edit.pair_lines(block))
                 yield _Candidate(block, edit, shift, "exact" if same else fold)
 
     def _repair_signs(self, rows: Sequence[Row], block: MatchedBlock) -> LineEdit | None:
         """Read rows of context as lines that begin with the space that was taken for their sign, where they stand in
         the block like that; None unless all rows are the lines of the block then."""
-        present = (self.search_text.lines.bodies[place] for place in block.mapping)
-        repaired = [
+        present = (self.search_text.lines.bodies[position] for position in block.mapping)
+        repaired_rows = [
             (sign, f" {line}" if sign == " " and f" {line}".rstrip() == body.rstrip() else line)
             for sign, line, body in ((*row, next(present) if row[0] != "+" else "") for row in rows)
         ]
-        edit = _build_edit(self.search_text, repaired)
-        if repaired == list(rows) or any(one.rstrip() != two.rstrip() for one, two in edit.pair_lines(block)):
+        edit = _build_edit(self.search_text, repaired_rows)
+        if repaired_rows == list(rows) or any(one.rstrip() != two.rstrip() for one, two in edit.pair_lines(block)):
             return None
         return edit
 
@@ -203,72 +206,85 @@ class _HunkSearch:
 
     def _choose(self, candidates: Sequence[_Candidate], scopes: Sequence[Scope]) -> _Candidate:
         """Choose the one place that is meant. Raises `EditError` where that can't be told, or `_OutOfOrder`."""
-        reached = [each for each in candidates if each.block.first >= self.reach.context]
-        reached = reached or [each for each in candidates if each.block.first >= self.reach.change]
-        if not reached:
+        reachable = [candidate for candidate in candidates if candidate.block.first >= self.reach.context]
+        reachable = reachable or [candidate for candidate in candidates if candidate.block.first >= self.reach.change]
+        if not reachable:
             raise _OutOfOrder
-        inside = [each for each in reached if any(scope.holds(each.block) for scope in scopes)]
+        inside = [candidate for candidate in reachable if any(scope.holds(candidate.block) for scope in scopes)]
         if not inside and any(map(self._is_stale_in, scopes)):
-            raise self._build_elsewhere(reached, "in what its @@ line names")
-        left = inside or reached
-        if len(left) == 1:
-            if self._is_stale_at_line(left[0].block):
-                raise self._build_elsewhere(left, f"near line {self.hunk.line}, which it names")
-            return left[0]
+            raise self._build_elsewhere(reachable, "in what its @@ line names")
+        options = inside or reachable
+        if len(options) == 1:
+            if self._is_stale_at_line(options[0].block):
+                raise self._build_elsewhere(options, f"near line {self.hunk.line}, which it names")
+            return options[0]
         if self.hunk.is_at_end:
-            return left[-1]
-        named = [each for each in left if each.block.first + 1 == (self.hunk.line or 0) + self.reach.drift]
-        if named:
-            return named[0]
-        raise build_ambiguity_error(self.search_text, [each.block.first + 1 for each in left], left[0].rung)
+            return options[-1]
+        matches = [
+            candidate for candidate in options if candidate.block.first + 1 == (self.hunk.line or 0) + self.reach.drift
+        ]
+        if matches:
+            return matches[0]
+        raise build_ambiguity_error(
+            self.search_text, [candidate.block.first + 1 for candidate in options], options[0].rung
+        )
 
     def _is_stale_in(self, scope: Scope) -> bool:
         """True if a scope has all the context of the hunk, so that it is meant, but its lines to change are gone."""
-        there = {body.strip() for body in self.search_text.lines.bodies[max(scope.line, 0) : scope.stop]}
+        scope_lines = {body.strip() for body in self.search_text.lines.bodies[max(scope.line, 0) : scope.stop]}
         context = [line.strip() for sign, line in self.rows if sign == " " and line.strip()]
-        return there.issuperset(context)
+        return scope_lines.issuperset(context)
 
     def _is_stale_at_line(self, block: MatchedBlock) -> bool:
         """True if a block is not at the line that the hunk names, and has no context that speaks for it, or is far and
         what stands there is what the hunk was made for, changed by now. A hunk that names the first line names none."""
-        line, given = (self.hunk.line or 0) - 1, [row for sign, row in self.rows if sign != "+"]
+        line, old_lines = (self.hunk.line or 0) - 1, [row for sign, row in self.rows if sign != "+"]
         if line < 0 or block.first == line + self.reach.drift:
             return False
         if line > 0 and not any(sign == " " and row.strip() for sign, row in self.rows):
             return True
-        if abs(block.first - line) <= max(_NEAR, 2 * len(given)):
+        if abs(block.first - line) <= max(_NEAR, 2 * len(old_lines)):
             return False
-        bodies, filled = self.search_text.lines.bodies, sum(bool(row.strip()) for row in given)
+        bodies, nonblank_count = self.search_text.lines.bodies, sum(bool(row.strip()) for row in old_lines)
         return any(
-            sum(measure_similarity(row.strip(), body.strip()) for row, body in pairs if row.strip()) >= _ALIKE * filled
+            sum(measure_similarity(row.strip(), body.strip()) for row, body in pairs if row.strip())
+            >= _ALIKE * nonblank_count
             for start in range(max(0, line - _AROUND), line + _AROUND + 1)
-            for pairs in [list(zip(given, bodies[start : start + len(given)], strict=False))]
+            for pairs in [list(zip(old_lines, bodies[start : start + len(old_lines)], strict=False))]
         )
 
-    def _build_placed(self, chosen: _Candidate) -> PlacedHunk:
-        splice = chosen.edit.build_splice(chosen.block, chosen.shift)
-        drift = 0 if self.hunk.line is None else chosen.block.first + 1 - self.hunk.line
-        return PlacedHunk(_trim_splice(self.search_text.text, splice), splice.end, chosen.rung, self.slips, drift)
+    def _build_placed(self, candidate: _Candidate) -> PlacedHunk:
+        splice = candidate.edit.build_splice(candidate.block, candidate.shift)
+        drift = 0 if self.hunk.line is None else candidate.block.first + 1 - self.hunk.line
+        return PlacedHunk(_trim_splice(self.search_text.text, splice), splice.end, candidate.rung, self.slips, drift)
 
 
 def _is_shift_meant(edit: LineEdit, block: MatchedBlock, rows: Sequence[Row]) -> bool:
     """True if new lines are indented like the context as it was written, and not as it is in the file."""
     pairs = edit.pair_lines(block)
     fresh = {extract_indent(line) for sign, line in rows if sign == "+" and line.strip()}
-    written, present = ({extract_indent(pair[side]) for pair in pairs} for side in (0, 1))
-    return len(fresh & written) > len(fresh & present)
+    hunk_indents, present = ({extract_indent(pair[side]) for pair in pairs} for side in (0, 1))
+    return len(fresh & hunk_indents) > len(fresh & present)
 
 
 def _build_edit(search_text: SearchText, rows: Sequence[Row]) -> LineEdit:
     """The edit of a hunk, in which what becomes what is as its signs say."""
     old, new = 0, 0
     opcodes: list[Opcode] = []
-    for stays, group in groupby(rows, key=lambda row: row[0] == " "):
+    for is_context, group in groupby(rows, key=lambda row: row[0] == " "):
         signs = [sign for sign, _ in group]
-        gone, come = (sum(sign != other for sign in signs) for other in "+-")
-        tag = "equal" if stays else "replace" if gone and come else "delete" if gone else "insert"
-        opcodes.append((tag, old, old + gone, new, new + come))
-        old, new = old + gone, new + come
+        removed_count, added_count = (sum(sign != other for sign in signs) for other in "+-")
+        tag = (
+            "equal"
+            if is_context
+            else "replace"
+            if removed_count and added_count
+            else "delete"
+            if removed_count
+            else "insert"
+        )
+        opcodes.append((tag, old, old + removed_count, new, new + added_count))
+        old, new = old + removed_count, new + added_count
     return LineEdit(search_text, _join_rows(rows, "+"), _join_rows(rows, "-"), opcodes=opcodes)
 
 

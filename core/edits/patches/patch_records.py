@@ -65,17 +65,17 @@ class HunkHeader(NamedTuple):
     anchor: str = ""
 
 
-def build_patch_error(what: str, number: int) -> EditError:
+def build_patch_error(problem: str, number: int) -> EditError:
     """An `EditError` for a patch that is broken in line `number` (1-indexed)."""
-    return EditError(f"The patch is broken in line {number}: {what}.", hint=PATCH_HINT)
+    return EditError(f"The patch is broken in line {number}: {problem}.", hint=PATCH_HINT)
 
 
 def parse_hunk_header(row: str) -> HunkHeader:
     """Parse an `@@` line, with or without numbers."""
-    ranged = _RANGE.match(row)
-    if ranged:
-        old, new = (int(ranged[place] or 1) for place in (2, 4))
-        return HunkHeader(int(ranged[1]), (old, new))
+    match = _RANGE.match(row)
+    if match:
+        old, new = (int(match[group] or 1) for group in (2, 4))
+        return HunkHeader(int(match[1]), (old, new))
     anchor = row.strip("@ \t") if row.rstrip().endswith(" @@") else row[2:].strip()
     return HunkHeader(anchor="" if anchor in ("...", "…", "@@") or re.match(r"-\d", anchor) else anchor)
 
@@ -96,23 +96,25 @@ def count_spare(rows: Sequence[str]) -> int:
 def drop_repeats(files: Sequence[FilePatch]) -> list[FilePatch]:
     """Return the files of a patch without what is in it twice: the whole of a file's changes, or a hunk that only adds
     lines, which would find its place a second time."""
-    left: list[FilePatch] = []
-    known: dict[object, int] = {}
+    file_patches: list[FilePatch] = []
+    known_indexes: dict[object, int] = {}
     for file in files:
         changes = tuple(map(_identify, file.hunks))
-        place = known.setdefault((file.path, file.action, file.moved_to, changes), len(left))
-        if place < len(left):
-            left[place] = replace(left[place], slips=(*left[place].slips, "repeated"))
+        index = known_indexes.setdefault((file.path, file.action, file.moved_to, changes), len(file_patches))
+        if index < len(file_patches):
+            file_patches[index] = replace(file_patches[index], slips=(*file_patches[index].slips, "repeated"))
             continue
-        firsts = [known.setdefault((file.path, change), len(left)) == len(left) for change in changes]
+        firsts = [
+            known_indexes.setdefault((file.path, change), len(file_patches)) == len(file_patches) for change in changes
+        ]
         hunks = [
             hunk
             for number, hunk in enumerate(file.hunks)
             if not hunk.is_insertion or (firsts[number] and changes.index(changes[number]) == number)
         ]
         slips = (*file.slips, "repeated") if len(hunks) < len(file.hunks) else file.slips
-        left.append(replace(file, hunks=tuple(hunks), slips=slips))
-    return left
+        file_patches.append(replace(file, hunks=tuple(hunks), slips=slips))
+    return file_patches
 
 
 def _identify(hunk: PatchHunk) -> object:

@@ -30,9 +30,9 @@ _NOT_DONE: Final = ("GIT binary patch", "Binary files ", "copy from ", "copy to 
 class UnifiedReader:
     """Reads the file whose headers begin at `place`; afterwards `place` is that of the first row that is not read."""
 
-    def __init__(self, text: PatchText, place: int) -> None:
+    def __init__(self, text: PatchText, index: int) -> None:
         self.text = text
-        self.place = place
+        self.place = index
         self.old = self.new = ""
         self.action: Action = "update"
         self.slips: list[str] = []
@@ -52,20 +52,20 @@ class UnifiedReader:
             self.hunks.append(self._read_hunk())
         old, new = _strip_prefix(self.old), _strip_prefix(self.new)
         path = new if self.action == "add" else old or new
-        moved = new if self.action == "update" and new and old and new != old else ""
+        destination = new if self.action == "update" and new and old and new != old else ""
         return FilePatch(
-            path=path, action=self.action, hunks=tuple(self.hunks), moved_to=moved, slips=tuple(self.slips)
+            path=path, action=self.action, hunks=tuple(self.hunks), moved_to=destination, slips=tuple(self.slips)
         )
 
     def _is_at_names(self) -> bool:
-        rows, place = self.text.rows, self.place
-        return place + 1 < len(rows) and rows[place].startswith("--- ") and rows[place + 1].startswith("+++ ")
+        rows, index = self.text.rows, self.place
+        return index + 1 < len(rows) and rows[index].startswith("--- ") and rows[index + 1].startswith("+++ ")
 
     def _is_same_file(self) -> bool:
         """True if the two names at hand are those of the `diff --git` line, if there was one."""
         names = (_strip_prefix(_parse_name(row)) for row in self.text.rows[self.place : self.place + 2])
-        known = (_strip_prefix(name) for name in (self.old, self.new))
-        return not self.old or all(one in ("/dev/null", other) for one, other in zip(names, known, strict=True))
+        git_names = (_strip_prefix(name) for name in (self.old, self.new))
+        return not self.old or all(one in ("/dev/null", other) for one, other in zip(names, git_names, strict=True))
 
     def _is_at_hunk(self) -> bool:
         row = self.text.rows[self.place]

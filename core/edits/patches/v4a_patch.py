@@ -28,13 +28,13 @@ _OTHER_FRAME = re.compile(r"\*\*\* [A-Z]\w+")
 class V4AReader:
     """Reads the file whose header stands at `place`; afterwards `place` is that of the first row that is not read."""
 
-    def __init__(self, text: PatchText, place: int) -> None:
+    def __init__(self, text: PatchText, index: int) -> None:
         self.text = text
-        self.place = place + 1
-        header = FILE_HEADER.match(text.rows[place])
+        self.place = index + 1
+        header = FILE_HEADER.match(text.rows[index])
         assert header is not None
         self.action, self.path = header[1], header[2]
-        self._has_end = text.has_end(place)
+        self._has_end = text.has_end(index)
 
     def read(self) -> FilePatch:
         """Read the file's changes. Raises `EditError` that names the line."""
@@ -76,8 +76,8 @@ class V4AReader:
 
     def _read_update(self) -> FilePatch:
         start = self.place
-        moved = _MOVE.match(self.text.rows[self.place]) if self.place < len(self.text.rows) else None
-        self.place += 1 if moved else 0
+        match = _MOVE.match(self.text.rows[self.place]) if self.place < len(self.text.rows) else None
+        self.place += 1 if match else 0
         self._skip_diff_names()
         hunks: list[PatchHunk] = []
         while not self._is_over():
@@ -85,9 +85,9 @@ class V4AReader:
                 hunks.append(self._read_hunk())
             else:
                 self.place += 1
-        if not hunks and not moved:
+        if not hunks and not match:
             raise build_patch_error(f"*** Update File: {self.path} has no changes", start + 1)
-        return FilePatch(path=self.path, action="update", hunks=tuple(hunks), moved_to=moved[1] if moved else "")
+        return FilePatch(path=self.path, action="update", hunks=tuple(hunks), moved_to=match[1] if match else "")
 
     def _skip_diff_names(self) -> None:
         """Pass over the `---` and `+++` lines of a diff that name the same file once more."""

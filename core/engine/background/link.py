@@ -55,15 +55,15 @@ class BackgroundLink:
         before: tuple[BackgroundAgentInfo, ...] = ()
         async for _ in self._store.watch():
             with contextlib.suppress(StoreUnavailable):
-                found = await self.list_agents()
-                if found != before:
-                    before = found
-                    self._announce(BackgroundReported(agents=found))
+                agents = await self.list_agents()
+                if agents != before:
+                    before = agents
+                    self._announce(BackgroundReported(agents=agents))
 
     async def list_agents(self) -> tuple[BackgroundAgentInfo, ...]:
         """Return the agents, the newest first. Raises as `open`."""
         store = await self.open()
-        return tuple(_build_info(each) for each in await store.list_agents())
+        return tuple(_build_info(agent) for agent in await store.list_agents())
 
     async def close(self) -> None:
         """Let go of the store. Safe to call twice."""

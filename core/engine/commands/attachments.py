@@ -41,14 +41,18 @@ async def prepare_attachment_effect(session: Session, command: cmd.AttachmentAdd
         raise CommandRejected("name a file or give its bytes, one of them.", code="attachment_invalid")
     data = command.data or await asyncio.to_thread(_read_attachment, session, command.path)
     name = " ".join((command.name or Path(command.path).name).split())[:NAME_LENGTH]
-    made = await asyncio.to_thread(prepare_attachment, data, name)
-    return partial(_add_attachment, session, made, command.request)
+    prepared_attachment = await asyncio.to_thread(prepare_attachment, data, name)
+    return partial(_add_attachment, session, prepared_attachment, command.request)
 
 
-def _add_attachment(session: Session, made: PreparedAttachment, request: str) -> None:
-    session.shadow.blobs.put(made.data)
-    label = format_label(made.attachment, len(session.state.attachments) + 1)
-    session.emit_outside_turn(AttachmentAdded(label=label, attachment=made.attachment, request=request, note=made.note))
+def _add_attachment(session: Session, prepared_attachment: PreparedAttachment, request: str) -> None:
+    session.shadow.blobs.put(prepared_attachment.data)
+    label = format_label(prepared_attachment.attachment, len(session.state.attachments) + 1)
+    session.emit_outside_turn(
+        AttachmentAdded(
+            label=label, attachment=prepared_attachment.attachment, request=request, note=prepared_attachment.note
+        )
+    )
 
 
 def _read_attachment(session: Session, path: str) -> bytes:
@@ -66,33 +70,43 @@ def _read_outside_file(path: Path) -> bytes:
     try:
         return read_regular_file(path, MAX_INPUT_BYTES + 1)
     except (OSError, ValueError) as problem:
-        why = getattr(problem, "strerror", "") or str(problem)
-        raise AttachmentRefused(f"{path} can't be read: {why}.", hint="Is the path right?") from None
+        reason = getattr(problem, "strerror", "") or str(problem)
+        raise AttachmentRefused(f"{path} can't be read: {reason}.", hint="Is the path right?") from None
 
 
 async def check_labels_accepted(session: Session, text: str) -> None:
     """Raise `CommandRejected` if a label of the prompt stands for what the chosen model can't be sent in any form."""
-    named = find_attachments(text, session.state.attachments)
-    if not named:
+    attachments = find_attachments(text, session.state.attachments)
+    if not attachments:
         return
     route = await asyncio.to_thread(session.routes.open)
-    able = route.capabilities
-    for each in named:
-        if not can_send(able, each) and not (each.media_type == PDF_MEDIA_TYPE and await _has_pdf_text(session, each)):
-            what = f"{each.name} ({describe_attachment(each)})" if each.name else describe_attachment(each)
-            raise _build_refusal(f"{what} is attached", classify_attachment(each), route, session)
+    capabilities = route.capabilities
+    for attachment in attachments:
+        if not can_send(capabilities, attachment) and not (
+            attachment.media_type == PDF_MEDIA_TYPE and await _has_pdf_text(session, attachment)
+        ):
+            subject = (
+                f"{attachment.name} ({describe_attachment(attachment)})"
+                if attachment.name
+                else describe_attachment(attachment)
+            )
+            raise _build_refusal(f"{subject} is attached", classify_attachment(attachment), route, session)
 
 
 async def check_pictures_accepted(session: Session, items: Sequence[ContextItem]) -> None:
     """Raise `CommandRejected` if a picture is mentioned that the chosen model can't be sent."""
     reader = build_session_reader(session)
-    mentioned = (each.path for each in items if each.kind == "file" and not each.start and not each.places)
-    shown = [path for path in mentioned if not path.lower().endswith(".pdf") and is_picture(reader, path)]
-    if not shown:
+    paths = (
+        context_item.path
+        for context_item in items
+        if context_item.kind == "file" and not context_item.start and not context_item.places
+    )
+    picture_paths = [path for path in paths if not path.lower().endswith(".pdf") and is_picture(reader, path)]
+    if not picture_paths:
         return
     route = await asyncio.to_thread(session.routes.open)
     if not route.capabilities.images:
-        raise _build_refusal(f"@{shown[0]} is a picture", "image", route, session)
+        raise _build_refusal(f"@{picture_paths[0]} is a picture", "image", route, session)
 
 
 async def _has_pdf_text(session: Session, attachment: Attachment) -> bool:
@@ -101,15 +115,15 @@ async def _has_pdf_text(session: Session, attachment: Attachment) -> bool:
     return any(not line.startswith("---") and line.strip() for line in facts.text.splitlines())
 
 
-def _build_refusal(what: str, kind: str, route: Route, session: Session) -> CommandRejected:
-    named = _list_configured_models(session.settings)
-    others = [each for each in named if each != route.id and _can_take(session, each, kind)]
+def _build_refusal(subject: str, kind: str, route: Route, session: Session) -> CommandRejected:
+    configured_models = _list_configured_models(session.settings)
+    others = [model for model in configured_models if model != route.id and _can_take(session, model, kind)]
     plural = "pictures" if kind == "image" else "PDFs, and there is no text in this one"
     advice = "Choose a model that can with /model."
     if others:
         advice = f"Of your models {' and '.join(others[:3])} can: /model {others[0]}."
     return CommandRejected(
-        f"{what}, and {route.id} takes no {plural}. Nothing was sent.", hint=advice, code="attachment_not_taken"
+        f"{subject}, and {route.id} takes no {plural}. Nothing was sent.", hint=advice, code="attachment_not_taken"
     )
 
 
@@ -117,13 +131,13 @@ def _list_configured_models(settings: Settings) -> list[str]:
     jobs: tuple[ModelJob, ...] = ("chat", "small", "apply", "subagent")
     routes = [settings.resolve_route(job) for job in jobs]
     modes = [settings.get_mode_settings(mode.value).model for mode in Mode]
-    named = [name for route in routes for name in (route.model, *route.fallback)]
-    return list(dict.fromkeys(filter(None, (*named, *modes))))
+    route_models = [name for route in routes for name in (route.model, *route.fallback)]
+    return list(dict.fromkeys(filter(None, (*route_models, *modes))))
 
 
 def _can_take(session: Session, name: str, kind: str) -> bool:
     try:
-        able = session.services.models.capabilities(name, session.settings)
+        capabilities = session.services.models.capabilities(name, session.settings)
     except AgentTuiError:
         return False
-    return able.images if kind == "image" else able.pdf
+    return capabilities.images if kind == "image" else capabilities.pdf

@@ -73,8 +73,8 @@ def prepare_pull(session: Session, command: cmd.BackgroundPull) -> Effect:
 async def _pull(session: Session, name: str) -> None:
     store = await session.services.background.open()
     agent = await require(store, name)
-    pulled = await pull_agent(store, agent, session.workspace.root)
-    message, hint = f"It waits for your review: {agent.title}", f"/resume {pulled} opens it."
+    session_id = await pull_agent(store, agent, session.workspace.root)
+    message, hint = f"It waits for your review: {agent.title}", f"/resume {session_id} opens it."
     session.emit_outside_turn(Notice(level="info", message=message, hint=hint))
 
 

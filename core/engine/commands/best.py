@@ -38,8 +38,8 @@ async def prepare_best_run(session: Session, command: cmd.BestRun) -> Effect:
         raise CommandRejected(message, hint="Switch to Agent mode first.", code="mode_keeps_nothing")
     for model in dict.fromkeys(filter(None, command.models)):
         await asyncio.to_thread(session.services.models.resolve, model, session.settings)
-    asked = cmd.TurnSubmit(session=command.session, text=command.text)
-    surroundings = PromptSurroundings(items=await find_prompt_items(session, asked, text))
+    turn_submit = cmd.TurnSubmit(session=command.session, text=command.text)
+    surroundings = PromptSurroundings(items=await find_prompt_items(session, turn_submit, text))
     await reserve_turn(session)
     best = BestOf(session, text, command.models, surroundings)
     return partial(start_turn, session, partial(best.run, prompt=text), text)
@@ -54,8 +54,8 @@ def prepare_best_take(session: Session, command: cmd.BestTake) -> Effect:
     if not command.picks:
         raise CommandRejected("nothing was chosen.", hint="Take a candidate, or hunks of some.", code="nothing_chosen")
     for pick in command.picks:
-        known = session.state.subagents.get(pick.id)
-        if known is None or not known.candidate_of:
+        subagent = session.state.subagents.get(pick.id)
+        if subagent is None or not subagent.candidate_of:
             raise CommandRejected(f"there is no candidate {pick.id!r}.", code="candidate_unknown")
         work = read_candidate(session, pick.id)
         if pick.path:
@@ -63,14 +63,16 @@ def prepare_best_take(session: Session, command: cmd.BestTake) -> Effect:
 
     async def take() -> None:
         await take_picks(session, command.picks)
-        await _check_again(session, [session.state.subagents[each.id] for each in command.picks])
+        await _check_again(session, [session.state.subagents[candidate_pick.id] for candidate_pick in command.picks])
 
     return take
 
 
-async def _check_again(session: Session, taken: list[SubagentState]) -> None:
+async def _check_again(session: Session, subagents: list[SubagentState]) -> None:
     """Run the command that candidates were checked by, where what it does is contained."""
-    check = next((each.rating.check for each in taken if each.rating is not None and each.rating.check), None)
+    check = next(
+        (subagent.rating.check for subagent in subagents if subagent.rating is not None and subagent.rating.check), None
+    )
     if check is None:
         return
     if await session.terminal.find_box():

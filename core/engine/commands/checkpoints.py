@@ -40,16 +40,16 @@ def check_idle(session: Session) -> None:
         raise CommandRejected("a command is just ending.", hint="Try again in a moment.", code="command_running")
 
 
-def _restore_checkpoint(session: Session, mark: ConversationCheckpoint, what: RestoreScope) -> None:
+def _restore_checkpoint(session: Session, mark: ConversationCheckpoint, scope: RestoreScope) -> None:
     check_idle(session)
     files, roots = tuple[str, ...](), tuple[str, ...]()
-    if what != "conversation":
+    if scope != "conversation":
         checkpoints = session.shadow.checkpoints
         files, roots = tuple(sorted(checkpoints.find_changed_paths(mark.id))), checkpoints.list_bulk_roots(mark.id)
     before = session.create_checkpoint("", before=mark.id)
-    restoring = PendingRestore(checkpoint=mark.id, before=before, what=what, files=files, roots=roots)
+    restoring = PendingRestore(checkpoint=mark.id, before=before, what=scope, files=files, roots=roots)
     session.log.sync()
     save_note(session, restoring)
     carry_out(session, restoring)
-    if what != "files":
+    if scope != "files":
         reset_memory(session)

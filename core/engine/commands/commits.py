@@ -39,11 +39,11 @@ async def prepare_sort(session: Session, command: cmd.CommitSort) -> Effect:
 async def prepare_make(session: Session, command: cmd.CommitMake) -> Effect:
     """Check trust, messages and edits; the commits are made beside the session."""
     await asyncio.to_thread(session.services.trust.check_commit)
-    _check_edits([each.edits for each in command.commits])
-    for each in command.commits:
-        if not each.message.strip():
+    _check_edits([commit.edits for commit in command.commits])
+    for commit in command.commits:
+        if not commit.message.strip():
             raise CommandRejected("a commit has no message.", hint="Write one.", code="message_empty")
-        if "\0" in each.message or len(each.message) > MAX_MESSAGE:
+        if "\0" in commit.message or len(commit.message) > MAX_MESSAGE:
             raise CommandRejected("the message is too long, or holds a NUL character.", code="message_invalid")
     from core.engine.commits.making import make_commits
 
@@ -61,10 +61,10 @@ async def prepare_pull_request_draft(session: Session, _: cmd.PullRequestDraft) 
 def prepare_pull_request(session: Session, command: cmd.PullRequestOpen) -> Effect:
     """Check trust and the names; the branch is pushed beside the session."""
     session.services.trust.check()
-    for what, name in (("branch", command.branch), ("remote", command.remote), ("base", command.base or "main")):
+    for kind, name in (("branch", command.branch), ("remote", command.remote), ("base", command.base or "main")):
         if not _NAME.fullmatch(name) or ".." in name:
             raise CommandRejected(
-                f"{name!r} is no name of a {what}.", hint="Use letters, digits, - _ . /", code="name_invalid"
+                f"{name!r} is no name of a {kind}.", hint="Use letters, digits, - _ . /", code="name_invalid"
             )
     if not command.title.strip() or "\0" in command.title + command.body:
         raise CommandRejected("the pull request has no title.", hint="Write one.", code="message_empty")
@@ -74,7 +74,7 @@ def prepare_pull_request(session: Session, command: cmd.PullRequestOpen) -> Effe
 
 
 def _check_edits(groups: Sequence[Sequence[str]]) -> None:
-    ids = [each for group in groups for each in group]
+    ids = [edit_id for group in groups for edit_id in group]
     if not ids or len(set(ids)) != len(ids):
         raise CommandRejected(
             "each commit needs accepted edits, each once.", hint="Look again: /commit", code="edits_invalid"

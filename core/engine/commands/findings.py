@@ -27,16 +27,16 @@ _CALL: Final = re.compile(r"/review(?:\s+(\S+))?")
 
 def parse_review(prompt: str) -> str | None:
     """Return what a prompt wants reviewed, "" = the current branch; None: it is no `/review`."""
-    found = _CALL.fullmatch(prompt.strip())
-    return (found[1] or "") if found else None
+    match = _CALL.fullmatch(prompt.strip())
+    return (match[1] or "") if match else None
 
 
-async def prepare_review(session: Session, prompt: str, wanted: str) -> Effect:
+async def prepare_review(session: Session, prompt: str, target: str) -> Effect:
     """Read what is to be reviewed; the turn follows. Raises `CommandRejected`."""
     from core.engine.findings.reviewed_code import read_reviewed_code
     from core.engine.findings.reviewing import review_code
 
-    code = await read_reviewed_code(session, wanted)
+    code = await read_reviewed_code(session, target)
     await reserve_turn(session)
 
     def start() -> None:
@@ -52,18 +52,20 @@ async def prepare_review(session: Session, prompt: str, wanted: str) -> Effect:
 async def prepare_fix(session: Session, command: cmd.FindingsFix) -> Effect:
     """Have findings fixed in a turn in Agent mode, so that the hunks come from the finding as their prompt."""
     review = _get_review(session)
-    chosen = _find_all(review, command.ids) if command.ids else review.list_open()
-    if not chosen:
+    findings = _find_all(review, command.ids) if command.ids else review.list_open()
+    if not findings:
         raise CommandRejected("no finding is open.", hint=_AGAIN, code="nothing_to_fix")
-    prompt = _write_prompt(chosen)
-    longest = max((each.quote + (each.suggestion or "") for each in chosen), key=lambda text: text.count("`"))
+    prompt = _write_prompt(findings)
+    longest = max(
+        (finding.quote + (finding.suggestion or "") for finding in findings), key=lambda text: text.count("`")
+    )
     fence = "`" * max(3, longest.count("`") + 1)
-    instruction = render("fix_findings", findings=chosen, subject=review.subject, fence=fence)
-    paths = tuple(dict.fromkeys(each.path for each in chosen if each.path))
+    instruction = render("fix_findings", findings=findings, subject=review.subject, fence=fence)
+    paths = tuple(dict.fromkeys(finding.path for finding in findings if finding.path))
     await reserve_turn(session)
 
     async def fix(context: TurnContext) -> None:
-        ids = tuple(each.id for each in chosen)
+        ids = tuple(finding.id for finding in findings)
         context.emit(ev.FindingsSettled(ids=ids, standing="fixing", turn=context.turn_id))
         await ask_model(context, prompt, PromptSurroundings(open_files=paths), instruction=instruction)
 
@@ -75,27 +77,27 @@ async def prepare_fix(session: Session, command: cmd.FindingsFix) -> Effect:
     return start
 
 
-def _write_prompt(chosen: Sequence[Finding]) -> str:
-    if len(chosen) == 1:
-        return f"Fix: {chosen[0].title}{f' ({chosen[0].place})' if chosen[0].place else ''}"
-    rows = (f"- {each.title}{f' ({each.place})' if each.place else ''}" for each in chosen)
-    return "\n".join((f"Fix {count('finding', len(chosen))} of the review:", *rows))
+def _write_prompt(findings: Sequence[Finding]) -> str:
+    if len(findings) == 1:
+        return f"Fix: {findings[0].title}{f' ({findings[0].place})' if findings[0].place else ''}"
+    rows = (f"- {finding.title}{f' ({finding.place})' if finding.place else ''}" for finding in findings)
+    return "\n".join((f"Fix {count('finding', len(findings))} of the review:", *rows))
 
 
 def prepare_dismissal(session: Session, command: cmd.FindingsDismiss) -> Effect:
     """Dismiss findings, or open those again that are dismissed already."""
     review = _get_review(session)
-    chosen = _find_all(review, command.ids)
-    if not chosen:
+    findings = _find_all(review, command.ids)
+    if not findings:
         raise CommandRejected("no finding is named.", code="finding_unknown")
-    dismissed = {each.id for each in chosen if review.get_standing(each.id).standing == "dismissed"}
-    fresh = tuple(each.id for each in chosen if each.id not in dismissed)
+    dismissed_ids = {finding.id for finding in findings if review.get_standing(finding.id).standing == "dismissed"}
+    fresh = tuple(finding.id for finding in findings if finding.id not in dismissed_ids)
 
     def settle() -> None:
         if fresh:
             session.emit_outside_turn(ev.FindingsSettled(ids=fresh, standing="dismissed"))
         else:
-            session.emit_outside_turn(ev.FindingsSettled(ids=tuple(dismissed), standing="open"))
+            session.emit_outside_turn(ev.FindingsSettled(ids=tuple(dismissed_ids), standing="open"))
 
     return settle
 
@@ -108,11 +110,11 @@ def _get_review(session: Session) -> CodeReview:
 
 
 def _find_all(review: CodeReview, ids: Sequence[str]) -> list[Finding]:
-    known = {each.id: each for each in review.findings}
-    if unknown := [each for each in ids if each not in known]:
+    findings_by_id = {finding.id: finding for finding in review.findings}
+    if unknown := [finding_id for finding_id in ids if finding_id not in findings_by_id]:
         raise CommandRejected(
             f"there is no finding {unknown[0]!r} in the last review.",
             hint="Look again: /findings",
             code="finding_unknown",
         )
-    return [known[each] for each in dict.fromkeys(ids)]
+    return [findings_by_id[finding_id] for finding_id in dict.fromkeys(ids)]

@@ -22,11 +22,13 @@ from core.protocol.events import LimitsChanged, PolicyChanged
 LIMIT_NAMES: Final = ("max_steps", "max_cost", "max_tokens")
 
 
-def apply_limit_options(loaded: LoadedSettings, options: Any) -> Settings:
+def apply_limit_options(loaded_settings: LoadedSettings, options: Any) -> Settings:
     """Return the loaded settings with the limits of the command line (None = not given) and what it allows."""
-    limits = replace(loaded.settings.limits, **_read_limits(options))
-    rules = loaded.settings.permissions
-    return replace(loaded.settings, limits=limits, permissions=replace(rules, allow=(*rules.allow, *options.allow)))
+    limits = replace(loaded_settings.settings.limits, **_read_limits(options))
+    rules = loaded_settings.settings.permissions
+    return replace(
+        loaded_settings.settings, limits=limits, permissions=replace(rules, allow=(*rules.allow, *options.allow))
+    )
 
 
 def list_commanded(options: Any) -> dict[str, CommandedValue]:
@@ -57,18 +59,18 @@ def prepare_policy(session: Session, command: cmd.PolicySet) -> Effect:
 
 def prepare_limits(session: Session, command: cmd.LimitsSet) -> Effect:
     """Change the limits of turns. Raises `CommandRejected` if the project forbids it."""
-    wanted = _read_limits(command)
-    for name, value in wanted.items():
+    new_limits = _read_limits(command)
+    for name, value in new_limits.items():
         _check_bound(session, "limits", name, value)
-    limits = replace(session.settings.limits, **wanted)
+    limits = replace(session.settings.limits, **new_limits)
     return partial(_apply_change, session, _build_limits_event(limits, by_user=True))
 
 
 def _check_bound(session: Session, section: str, key: str, value: object) -> None:
-    theirs = session.services.bounds.get((section, key))
-    if theirs is not None and NARROWER[section, key](value, theirs):
+    bound = session.services.bounds.get((section, key))
+    if bound is not None and NARROWER[section, key](value, bound):
         raise CommandRejected(
-            f"the project's configuration says {section}.{key} = {theirs!r}, and that can't be widened here.",
+            f"the project's configuration says {section}.{key} = {bound!r}, and that can't be widened here.",
             hint="It stands in `.agent-tui/config.toml` of the project.",
             code="project_is_stricter",
         )
@@ -95,9 +97,9 @@ def announce_limits(session: Session, options: Any = None) -> None:
     """Record the limits and policy that hold now where that is news: on opening, or when the configuration changed.
     `options`: those of the command line, which outweigh what was chosen in the session before."""
     state = session.state
-    said = _read_limits(options) if options is not None else {}
-    if said and state.limits.by == "user":
-        session.emit_outside_turn(_build_limits_event(replace(_to_limits(state.limits), **said), by_user=True))
+    option_limits = _read_limits(options) if options is not None else {}
+    if option_limits and state.limits.by == "user":
+        session.emit_outside_turn(_build_limits_event(replace(_to_limits(state.limits), **option_limits), by_user=True))
     now = session.settings
     if now.limits != _to_limits(state.limits):
         session.emit_outside_turn(_build_limits_event(now.limits, by_user=False))

@@ -33,12 +33,12 @@ def prepare_edit(session: Session, command: cmd.PlanEdit) -> Effect:
 
 
 def _edit_plan(session: Session, command: cmd.PlanEdit) -> None:
-    if all(given is None for given in (command.name, command.overview, command.body, command.todos)):
+    if all(value is None for value in (command.name, command.overview, command.body, command.todos)):
         plan = session.plans.store.load(command.path)
         session.emit(PlanUpdated(plan=plan))
         session.emit(TodoChanged(todos=plan.todos, plan=plan.path))
         return
-    merged = session.plans.store.edit(
+    merged_plan = session.plans.store.edit(
         command.path,
         name=command.name,
         overview=command.overview,
@@ -46,21 +46,21 @@ def _edit_plan(session: Session, command: cmd.PlanEdit) -> None:
         todos=command.todos,
         base=command.base or session.state.plans.get(command.path),
     )
-    _emit_plan(session, merged)
+    _emit_plan(session, merged_plan)
 
 
 def prepare_comment(session: Session, command: cmd.PlanComment) -> Effect:
     text = command.text.strip()
-    known = session.review.comments.get((command.path, command.id))
-    if command.id and known is None:
+    existing_comment = session.review.comments.get((command.path, command.id))
+    if command.id and existing_comment is None:
         raise CommandRejected(f"there is no such comment on {command.path}.", code="no_comment")
-    if known is None and not (text and command.start > 0):
+    if existing_comment is None and not (text and command.start > 0):
         raise CommandRejected("a comment needs words, and lines that it is about.", code="no_comment")
-    if known is None and command.path not in session.state.plans:
+    if existing_comment is None and command.path not in session.state.plans:
         raise CommandRejected(f"there is no plan {command.path} in this session.", code="plan_unknown")
     if max(len(text), len(command.excerpt)) > MAX_COMMENT:
         raise CommandRejected(f"a comment has at most {MAX_COMMENT:,} characters.", code="text_too_long")
-    said = known or Comment(
+    comment = existing_comment or Comment(
         path=command.path,
         hunk=new_id("say"),
         text=text,
@@ -69,13 +69,13 @@ def prepare_comment(session: Session, command: cmd.PlanComment) -> Effect:
         excerpt=command.excerpt,
         on_plan=True,
     )
-    return partial(session.emit, PlanCommented(comment=replace(said, text=text)))
+    return partial(session.emit, PlanCommented(comment=replace(comment, text=text)))
 
 
-def _emit_plan(session: Session, merged: MergedPlan) -> None:
-    session.plans.publish(merged)
-    if session.state.todos_plan_path == merged.plan.path:
-        session.emit(TodoChanged(todos=merged.plan.todos, plan=merged.plan.path))
+def _emit_plan(session: Session, merged_plan: MergedPlan) -> None:
+    session.plans.publish(merged_plan)
+    if session.state.todos_plan_path == merged_plan.plan.path:
+        session.emit(TodoChanged(todos=merged_plan.plan.todos, plan=merged_plan.plan.path))
 
 
 async def prepare_build(session: Session, command: cmd.PlanBuild) -> Effect:
@@ -96,14 +96,14 @@ def _check_build(plan: Plan, command: cmd.PlanBuild) -> None:
             hint="agent-tui plan check names every fault with its line.",
             code="plan_faulty",
         )
-    chosen = next((todo for todo in plan.todos if todo.id == command.todo), None)
-    if command.todo and chosen is None:
+    target_todo = next((todo for todo in plan.todos if todo.id == command.todo), None)
+    if command.todo and target_todo is None:
         raise CommandRejected(f"the plan has no todo {command.todo!r}.", code="todo_unknown")
-    left = [todo for todo in ((chosen,) if chosen else plan.todos) if todo.status not in DONE]
-    if (plan.todos or chosen) and not left:
+    open_todos = [todo for todo in ((target_todo,) if target_todo else plan.todos) if todo.status not in DONE]
+    if (plan.todos or target_todo) and not open_todos:
         raise CommandRejected("nothing is left to build.", hint="Every todo is completed.", code="nothing_to_build")
-    if chosen and (waits := find_blockers(plan.todos).get(chosen.id)):
-        raise CommandRejected(f"{chosen.id} waits for {', '.join(waits)}.", code="todo_blocked")
+    if target_todo and (blockers := find_blockers(plan.todos).get(target_todo.id)):
+        raise CommandRejected(f"{target_todo.id} waits for {', '.join(blockers)}.", code="todo_blocked")
 
 
 def _start_build(session: Session, plan: Plan, command: cmd.PlanBuild) -> None:
@@ -114,10 +114,10 @@ def _start_build(session: Session, plan: Plan, command: cmd.PlanBuild) -> None:
         reset_memory(session)
     session.emit(PlanUpdated(plan=plan))
     session.emit(TodoChanged(todos=plan.todos, plan=plan.path))
-    chosen = next((todo for todo in plan.todos if todo.id == command.todo), None)
+    target_todo = next((todo for todo in plan.todos if todo.id == command.todo), None)
     now = next((todo.id for todo in plan.todos if todo.status == "in_progress"), "")
-    what = f"the todo {chosen.id} of the plan" if chosen else "the plan"
-    prompt = f"Build {what} “{plan.name}” ({plan.path})."
+    subject = f"the todo {target_todo.id} of the plan" if target_todo else "the plan"
+    prompt = f"Build {subject} “{plan.name}” ({plan.path})."
     if command.workers > 1 or has_unfinished_todos(session, plan.path):
         from core.engine.subagents.parallel_build import ParallelBuild
 
@@ -126,11 +126,18 @@ def _start_build(session: Session, plan: Plan, command: cmd.PlanBuild) -> None:
         return
     is_outside = plan.path.startswith("/")  # where no command can write
     by_file = session.settings.get_dialect(session.state.model) == "command" and not is_outside
-    shown = select_current(plan.todos)
-    shown += (chosen,) if chosen and chosen not in shown else ()
-    more = len(plan.todos) - len(shown)
-    told = {"plan": plan, "chosen": chosen, "now": now, "by_file": by_file, "todos": shown, "left_out": more}
-    instruction = render("plan_build", **told)
+    current_todos = select_current(plan.todos)
+    current_todos += (target_todo,) if target_todo and target_todo not in current_todos else ()
+    hidden_count = len(plan.todos) - len(current_todos)
+    variables = {
+        "plan": plan,
+        "chosen": target_todo,
+        "now": now,
+        "by_file": by_file,
+        "todos": current_todos,
+        "left_out": hidden_count,
+    }
+    instruction = render("plan_build", **variables)
     target = BuildTarget(plan.path, command.todo)
     start_turn(session, partial(build_plan, prompt=prompt, target=target, instruction=instruction), prompt)
 
@@ -138,7 +145,7 @@ def _start_build(session: Session, plan: Plan, command: cmd.PlanBuild) -> None:
 def prepare_todo_status(session: Session, command: cmd.TodoSet) -> Effect:
     path = command.plan or session.state.todos_plan_path
     todos = session.plans.store.load(path).todos if path else session.state.todos
-    todo = next((each for each in todos if each.id == command.id), None)
+    todo = next((candidate for candidate in todos if candidate.id == command.id), None)
     if todo is None:
         raise CommandRejected(f"there is no todo {command.id!r}.", code="todo_unknown")
     check_not_blocked(todos, command.id, command.status, anyway=command.anyway)
@@ -154,11 +161,18 @@ def complete_resolved_todos(session: Session, path: str) -> None:
     if session.is_building:
         return
     working = {todo.id for todo in state.todos if todo.status == "in_progress"}
-    for each in state.subagents.values():
-        is_meant = each.state == "merged" and path in {"", *each.conflicts} and each.plan == state.todos_plan_path
-        if is_meant and each.conflicts and each.todo in working and not find_unresolved_paths(session, each):
-            completed = cmd.TodoSet(plan=each.plan, id=each.todo, status="completed")
-            session.tasks.schedule(prepare_todo_status(session, completed))
+    for subagent in state.subagents.values():
+        is_meant = (
+            subagent.state == "merged" and path in {"", *subagent.conflicts} and subagent.plan == state.todos_plan_path
+        )
+        if (
+            is_meant
+            and subagent.conflicts
+            and subagent.todo in working
+            and not find_unresolved_paths(session, subagent)
+        ):
+            todo_set = cmd.TodoSet(plan=subagent.plan, id=subagent.todo, status="completed")
+            session.tasks.schedule(prepare_todo_status(session, todo_set))
 
 
 def _set_status(session: Session, command: cmd.TodoSet, path: str) -> None:
@@ -166,13 +180,13 @@ def _set_status(session: Session, command: cmd.TodoSet, path: str) -> None:
         _emit_plan(session, MergedPlan(plan=session.plans.store.set_todo(path, command.id, command.status)))
         return
     todos = session.state.todos
-    changed = tuple(replace(todo, status=command.status) if todo.id == command.id else todo for todo in todos)
-    session.emit(TodoChanged(todos=changed))
+    new_todos = tuple(replace(todo, status=command.status) if todo.id == command.id else todo for todo in todos)
+    session.emit(TodoChanged(todos=new_todos))
 
 
 async def _complete_proved(session: Session, command: cmd.TodoSet, path: str, todo: Todo) -> None:
     """Complete a todo if its `verify` passes; the chat shows that command like one that the user typed."""
-    verified = await run_verify(session.terminal, session.hooks, path, todo)
-    if verified is None or not verified.has_passed:
-        raise build_not_proved(todo, verified)
+    verification = await run_verify(session.terminal, session.hooks, path, todo)
+    if verification is None or not verification.has_passed:
+        raise build_not_proved(todo, verification)
     _set_status(session, command, path)

@@ -40,7 +40,7 @@ def prepare_approval(session: Session, command: cmd.ApprovalAnswer) -> Effect:
     if command.by == "program" and not command.decision.startswith("reject"):
         raise CommandRejected("only the user can allow this.", code="decision_not_offered")
     session.user.answered.add(command.id)
-    resolve = partial(asking.user.resolve_approval, by=command.by)
+    resolve = partial(asking.user.resolve_approval, answerer=command.by)
     return partial(resolve, command.id, command.decision, command.note, command.pattern)
 
 
@@ -48,35 +48,35 @@ def prepare_question_reply(session: Session, command: cmd.QuestionReply, *, begi
     """Check the answers to a question and return their effect. Raises `CommandRejected` if they do not fit it.
     `begins`: a late answer starts a turn. For a subagent's question it does not: its build starts that turn."""
     _check_unanswered(session, command.id, "question")
-    asked = session.state.questions.get(command.id)
-    if asked is not None and asked.subagent in session.subagents:
-        return prepare_question_reply(session.subagents[asked.subagent], command, begins=False)
+    question_event = session.state.questions.get(command.id)
+    if question_event is not None and question_event.subagent in session.subagents:
+        return prepare_question_reply(session.subagents[question_event.subagent], command, begins=False)
     is_awaited = session.user.is_question_open(command.id)
-    if asked is None or not (asked.lasting or is_awaited):
+    if question_event is None or not (question_event.lasting or is_awaited):
         raise CommandRejected(
             f"no question {command.id!r} is waiting.", hint="It was answered or dismissed.", code="question_unknown"
         )
-    _check_answers(asked, command.answers)
+    _check_answers(question_event, command.answers)
     if command.by == "program" and command.answers:
         raise _build_rejection("answers are the user's.", "Give none where nobody answered.")
     if command.answers and not is_awaited and not session.turn_slot.is_running:
         session.routes.open()  # whether there is a model to tell
     session.user.answered.add(command.id)
-    answered = QuestionAnswered(id=asked.id, answers=command.answers, by=command.by)
-    return partial(_apply_answers, session, asked, answered, begins=begins)
+    answer_event = QuestionAnswered(id=question_event.id, answers=command.answers, by=command.by)
+    return partial(_apply_answers, session, question_event, answer_event, begins=begins)
 
 
-def _check_unanswered(session: Session, identity: str, what: str) -> None:
+def _check_unanswered(session: Session, identity: str, kind: str) -> None:
     """Raise `CommandRejected` for what another client was faster with: two answers may come at the same moment."""
     if identity in session.user.answered:
         raise CommandRejected(
-            f"this {what} was answered already.", hint="The first answer holds.", code="already_answered"
+            f"this {kind} was answered already.", hint="The first answer holds.", code="already_answered"
         )
 
 
-def _check_answers(asked: QuestionAsked, answers: tuple[QuestionAnswer, ...]) -> None:
+def _check_answers(question_event: QuestionAsked, answers: tuple[QuestionAnswer, ...]) -> None:
     """Raise `CommandRejected` unless each answer names a part of the question once and has a sensible length."""
-    questions = {question.id: question for question in asked.questions}
+    questions = {question.id: question for question in question_event.questions}
     for answer in answers:
         question = questions.get(answer.question)
         if question is None:
@@ -93,16 +93,18 @@ def _check_answers(asked: QuestionAsked, answers: tuple[QuestionAnswer, ...]) ->
             raise _build_rejection(
                 f"the answer to {answer.question!r} has {size}", "Put it into a file and name the file."
             )
-    twice = [each for each, count in Counter(answer.question for answer in answers).items() if count > 1]
+    twice = [question_id for question_id, count in Counter(answer.question for answer in answers).items() if count > 1]
     if twice:
         raise _build_rejection(f"{twice[0]!r} is answered twice.")
 
 
-def _check_options(question: Question, chosen: tuple[str, ...]) -> None:
-    known = [option.id for option in question.options]
-    if strange := [each for each in chosen if each not in known]:
-        raise _build_rejection(f"{question.id!r} has no option {strange[0]!r}.", f"Its options are {', '.join(known)}.")
-    if len(set(chosen)) < len(chosen) or (len(chosen) > 1 and not question.allow_multiple):
+def _check_options(question: Question, option_ids: tuple[str, ...]) -> None:
+    known_ids = [option.id for option in question.options]
+    if strange := [option_id for option_id in option_ids if option_id not in known_ids]:
+        raise _build_rejection(
+            f"{question.id!r} has no option {strange[0]!r}.", f"Its options are {', '.join(known_ids)}."
+        )
+    if len(set(option_ids)) < len(option_ids) or (len(option_ids) > 1 and not question.allow_multiple):
         raise _build_rejection(f"{question.id!r} takes one option, once.", "Choose one of them.")
 
 
@@ -110,22 +112,24 @@ def _build_rejection(message: str, hint: str = "") -> CommandRejected:
     return CommandRejected(message, hint=hint, code="question_unknown" if "no part" in message else "answer_invalid")
 
 
-async def _apply_answers(session: Session, asked: QuestionAsked, answered: QuestionAnswered, *, begins: bool) -> None:
+async def _apply_answers(
+    session: Session, question_event: QuestionAsked, answer_event: QuestionAnswered, *, begins: bool
+) -> None:
     """Hand the answers to the waiting turn, else record them and start a turn."""
-    if session.user.resolve_question(answered.id, answered.answers, by=answered.by):
+    if session.user.resolve_question(answer_event.id, answer_event.answers, answerer=answer_event.by):
         return
-    if asked.id not in session.state.questions:
+    if question_event.id not in session.state.questions:
         return  # answered meanwhile
-    session.emit(answered)
-    if not answered.answers or not begins:
+    session.emit(answer_event)
+    if not answer_event.answers or not begins:
         return
     turn = session.state.current_turn
-    if turn is not None and asked.call in turn.calls:
+    if turn is not None and question_event.call in turn.calls:
         await session.turn_slot.wait_ended()  # it asked, and is being stopped
     if not session.turn_slot.is_running:
         from core.agent.context.reminders import summarize_answers
 
         with suppress(CommandRejected):  # a turn has begun meanwhile: it is told at its next step
             await reserve_turn(session)
-            prompt = summarize_answers(asked.questions, answered.answers)
+            prompt = summarize_answers(question_event.questions, answer_event.answers)
             start_turn(session, partial(ask_model, prompt=prompt, instruction=_LATE_ANSWER_INSTRUCTION), prompt)

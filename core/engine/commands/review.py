@@ -52,8 +52,8 @@ def prepare_resolve(session: Session, command: cmd.HunkResolve) -> Effect:
         is_part = command.origin or command.paths
         find = partial(session.bulk_acceptance.find_changes, command.origin, command.paths)
         if is_part and not find():
-            what = "of that origin" if command.origin else "of these files"
-            raise CommandRejected(f"nothing {what} is pending.", code="change_unknown")
+            subject = "of that origin" if command.origin else "of these files"
+            raise CommandRejected(f"nothing {subject} is pending.", code="change_unknown")
         effect = partial(_resolve_all, session, command)
         return _ask_hooks(session, command.verdict, lambda: [change.path for change in find()], effect)
     change = session.review.changes.get(command.path)
@@ -61,11 +61,11 @@ def prepare_resolve(session: Session, command: cmd.HunkResolve) -> Effect:
         raise CommandRejected(f"nothing is pending for {command.path}.", code="change_unknown")
     find_hunks(change, command.hunks)
     if command.verdict == "accept":
-        meant = (change, *group_changes(session.review.changes, [change]))
-        session.shadow.refuse_denied(dict.fromkeys(each.path for each in meant))
-        guarded = next((each for each in meant if each.protected), None)
-        if guarded is not None and not command.confirmed:
-            raise _build_unconfirmed(guarded.path, guarded.risk)
+        changes = (change, *group_changes(session.review.changes, [change]))
+        session.shadow.refuse_denied(dict.fromkeys(affected_change.path for affected_change in changes))
+        protected_change = next((affected_change for affected_change in changes if affected_change.protected), None)
+        if protected_change is not None and not command.confirmed:
+            raise _build_unconfirmed(protected_change.path, protected_change.risk)
     return _ask_hooks(session, command.verdict, lambda: [command.path], partial(_resolve_file, session, command))
 
 
@@ -74,9 +74,9 @@ def _ask_hooks(session: Session, verdict: Verdict, list_paths: Callable[[], list
     return session.promotion_hooks.guard(list_paths, effect) if verdict == "accept" else effect
 
 
-def _build_unconfirmed(what: str, risk: str) -> CommandRejected:
+def _build_unconfirmed(subject: str, risk: str) -> CommandRejected:
     return CommandRejected(
-        f"{what} {risk or 'is protected'}.",
+        f"{subject} {risk or 'is protected'}.",
         hint="It is accepted by itself only, and confirmed.",
         code="confirmation_needed",
     )
@@ -103,19 +103,23 @@ def _reporting_errors(session: Session, path: str) -> Iterator[None]:
 
 def _resolve_all(session: Session, command: cmd.HunkResolve) -> None:
     if command.verdict == "accept":
-        left = session.accept_all(command.origin, command.paths)
+        remaining_paths = session.accept_all(command.origin, command.paths)
     else:
         changes = session.bulk_acceptance.find_changes(command.origin, command.paths)
-        left = [change.path for change in changes if change.protected]
+        remaining_paths = [change.path for change in changes if change.protected]
         for change in changes:
             if not change.protected and change.path in session.review.changes:  # else it went with its rename
                 with _reporting_errors(session, change.path):
                     session.shadow.resolve(
                         change.path, select_hunks(change, command.origin) or (), "reject", command.reason
                     )
-    still = [each for each in list_changes(session.review.changes) if {each.path, each.renamed_from} & set(left)]
-    if named := [change for change in still if change.protected or change.conflict]:
-        session.emit(_build_left_notice(named))
+    still = [
+        pending_change
+        for pending_change in list_changes(session.review.changes)
+        if {pending_change.path, pending_change.renamed_from} & set(remaining_paths)
+    ]
+    if blocked_changes := [change for change in still if change.protected or change.conflict]:
+        session.emit(_build_left_notice(blocked_changes))
     bulks = [bulk for bulk in session.review.bulks if not bulk.is_cache]
     if bulks and not (command.origin or command.paths):
         session.emit(_build_bulk_notice(bulks))
@@ -131,15 +135,18 @@ def _build_left_notice(changes: list[Change]) -> Notice:
 
 
 def _build_bulk_notice(bulks: Sequence[Bulk]) -> Notice:
-    waiting, beside = [each for each in bulks if each.needs_verdict], [each for each in bulks if not each.needs_verdict]
+    waiting, ignored_bulks = (
+        [bulk for bulk in bulks if bulk.needs_verdict],
+        [bulk for bulk in bulks if not bulk.needs_verdict],
+    )
     if not waiting:
-        files = sum(each.files for each in beside)
+        files = sum(bulk.files for bulk in ignored_bulks)
         hint = "Carry them over, if you want them, with `agent-tui review --accept NAME`, or in the review's list."
         return Notice(level="info", message=f"Beside the project: {count('file', files)} that git ignores.", hint=hint)
-    named = [f"{each.root} ({count('file', each.files)})" for each in waiting]
-    waits = "1 bulk still waits" if len(waiting) == 1 else f"{len(waiting)} bulks still wait"
+    labels = [f"{bulk.root} ({count('file', bulk.files)})" for bulk in waiting]
+    summary = "1 bulk still waits" if len(waiting) == 1 else f"{len(waiting)} bulks still wait"
     hint = "Each is decided on as a whole: as a row of the review's list, or with `agent-tui review --accept NAME`."
-    return Notice(level="info", message=f"{waits}: {format_paths(named, MAX_NAMED)}.", hint=hint)
+    return Notice(level="info", message=f"{summary}: {format_paths(labels, MAX_NAMED)}.", hint=hint)
 
 
 def prepare_verify(session: Session, command: cmd.ChangesVerify) -> Effect:
@@ -169,7 +176,7 @@ def prepare_undo(session: Session, command: cmd.VerdictUndo) -> Effect:
 
 
 def prepare_bulk_resolve(session: Session, command: cmd.BulkResolve) -> Effect:
-    bulk = next((each for each in session.review.bulks if each.root == command.root), None)
+    bulk = next((candidate for candidate in session.review.bulks if candidate.root == command.root), None)
     if bulk is None:
         raise CommandRejected(f"nothing is pending for {command.root} as a whole.", code="bulk_unknown")
     risk = "is the state of git: commits, index and branches" if bulk.kind == "git" else bulk.risk
@@ -246,7 +253,7 @@ async def prepare_comments_send(session: Session, command: cmd.CommentsSend) -> 
     await reserve_turn(session)
 
     def start() -> None:
-        paths = tuple({each.path: None for each in comments})
+        paths = tuple({comment.path: None for comment in comments})
         start_turn(session, partial(ask_model, prompt=text, surroundings=PromptSurroundings(open_files=paths)), text)
         session.emit(CommentsSent())
 
@@ -256,15 +263,17 @@ async def prepare_comments_send(session: Session, command: cmd.CommentsSend) -> 
 def format_comments(comments: Sequence[Comment], note: str = "", plans: Mapping[str, Plan] | None = None) -> str:
     """Format each comment with its path, lines and excerpt, in the order of the files. `plans`, by path, as they are
     now: the commented lines may have moved since, or be gone."""
-    ordered = sorted(comments, key=lambda each: (each.path, each.start))
-    told = [_quote_comment(each, (plans or {}).get(each.path)) for each in ordered]
-    return render("review_comments", comments=told, heading=_format_heading(ordered), note=note.strip()).strip()
+    sorted_comments = sorted(comments, key=lambda comment: (comment.path, comment.start))
+    quotations = [_quote_comment(comment, (plans or {}).get(comment.path)) for comment in sorted_comments]
+    return render(
+        "review_comments", comments=quotations, heading=_format_heading(sorted_comments), note=note.strip()
+    ).strip()
 
 
 def _format_heading(comments: Sequence[Comment]) -> str:
-    on_plans = {each.on_plan for each in comments}
-    where = "the plan" if on_plans == {True} else "your pending changes"
-    return f"{COMMENTS_TITLE} {where}{' and the plan' if len(on_plans) > 1 else ''}"
+    on_plans = {comment.on_plan for comment in comments}
+    location = "the plan" if on_plans == {True} else "your pending changes"
+    return f"{COMMENTS_TITLE} {location}{' and the plan' if len(on_plans) > 1 else ''}"
 
 
 def _quote_comment(comment: Comment, plan: Plan | None) -> dict[str, str]:
@@ -295,8 +304,8 @@ def prepare_symbol_rename(session: Session, command: cmd.SymbolRename) -> Effect
 async def _rename_symbol(session: Session, command: cmd.SymbolRename) -> None:
     from core.lsp.questions import NamePosition, plan_rename
 
-    at = NamePosition(path=command.path, line=command.line, column=command.column)
-    texts = await plan_rename(session.languages, at, command.new_name)
+    name_position = NamePosition(path=command.path, line=command.line, column=command.column)
+    texts = await plan_rename(session.languages, name_position, command.new_name)
     for path, text in texts.items():
         file = decode_text(session.shadow.read_existing(path))
         if file is not None:

@@ -89,18 +89,18 @@ async def prepare_model(session: Session, command: cmd.ModelSet) -> Effect:
 
 def prepare_permission_removal(session: Session, command: cmd.PermissionRemove) -> Effect:
     """Remove a permission, saved or of the session. `CommandRejected`: there is none of this id."""
-    grants, saved = session.permissions.network_grants, session.permissions.saved_rules
+    grants, saved_rules = session.permissions.network_grants, session.permissions.saved_rules
     rule = command.id.removeprefix(SESSION_PREFIX)
     if rule != command.id and rule in grants.list_session_grants():
         return partial(grants.revoke, rule)
-    found = next((each for each in saved.load() if each.id == command.id), None)
-    if found is None:
+    permission = next((saved_rule for saved_rule in saved_rules.load() if saved_rule.id == command.id), None)
+    if permission is None:
         raise CommandRejected(f"there is no permission {command.id!r}.", code="permission_unknown")
 
     def remove() -> None:
-        saved.remove(command.id)
-        if found.rule and found.choice == "allow":
-            grants.end_connections(found.rule)
+        saved_rules.remove(command.id)
+        if permission.rule and permission.choice == "allow":
+            grants.end_connections(permission.rule)
 
     return remove
 
@@ -115,7 +115,7 @@ def prepare_note(session: Session, command: cmd.MemoryAdd) -> Effect:
 async def prepare_note_verdict(session: Session, command: cmd.MemoryJudge) -> Effect:
     """Keep a note, or drop it. `CommandRejected`: there is none of this id."""
     notes = ProjectNotes(session.workspace.root)
-    if not any(each.id == command.id for each in await asyncio.to_thread(notes.load)):
+    if not any(memory_note.id == command.id for memory_note in await asyncio.to_thread(notes.load)):
         raise CommandRejected("this note is gone.", hint="/memory lists those that are there.", code="note_unknown")
     if command.verdict == "reject":
         return partial(asyncio.to_thread, notes.reject, command.id)

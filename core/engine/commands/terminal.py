@@ -49,8 +49,8 @@ def run_typed(session: Session, command: str, *, on_machine: bool = False) -> No
 async def find_hook_refusal(hooks: SessionHooks, command: str, call: str) -> str:
     """Return why a hook refuses a command that no tool call runs, "" = none does. Nobody else is asked about it, so one
     that would have the user asked lets it pass: they typed it."""
-    about = HookCall(tool=USER_TOOL, call=call, arguments={"command": command})
-    outcome = await hooks.run(HookOccasion(event=HookEvent.BEFORE_SHELL, call=about, subjects=(command,)))
+    hook_call = HookCall(tool=USER_TOOL, call=call, arguments={"command": command})
+    outcome = await hooks.run(HookOccasion(event=HookEvent.BEFORE_SHELL, call=hook_call, subjects=(command,)))
     return outcome.describe_refusal() if outcome.is_denied else ""
 
 
@@ -58,14 +58,14 @@ async def report_command(hooks: SessionHooks, command: str, run: UserCommand) ->
     """Tell the hooks of a command that no tool call ran."""
     if run.result is None:
         return
-    about = HookCall(
+    hook_call = HookCall(
         tool=USER_TOOL,
         call=run.call,
         arguments={"command": command},
         result=run.result.output,
         duration_ms=run.result.duration_ms,
     )
-    await hooks.run(HookOccasion(event=HookEvent.AFTER_SHELL, call=about, subjects=(command,)))
+    await hooks.run(HookOccasion(event=HookEvent.AFTER_SHELL, call=hook_call, subjects=(command,)))
 
 
 def prepare_job_stop(session: Session, command: cmd.JobStop) -> Effect:
@@ -109,12 +109,14 @@ async def run_verify(terminal: Terminal, hooks: SessionHooks, plan: str, todo: T
     return verify_todo_run(terminal.host, todo, plan=plan, result=command.result, emit=emit)
 
 
-def build_not_proved(todo: Todo, verified: TodoVerified | None) -> CommandRejected:
+def build_not_proved(todo: Todo, verification: TodoVerified | None) -> CommandRejected:
     """Return the error for a todo whose command did not pass."""
-    code = verified.exit_code if verified is not None else None
-    how = "it did not come to an end" if code is None else f"exit code {code}"
-    output = (verified.output.strip() if verified is not None else "") or "(no output)"
-    why = f"{verified.problem}\n" if verified is not None and verified.problem else ""
+    code = verification.exit_code if verification is not None else None
+    outcome = "it did not come to an end" if code is None else f"exit code {code}"
+    output = (verification.output.strip() if verification is not None else "") or "(no output)"
+    reason = f"{verification.problem}\n" if verification is not None and verification.problem else ""
     return CommandRejected(
-        f"{todo.id} is not completed: `{todo.verify}` did not pass ({how}).", hint=f"{why}{output}", code="not_proved"
+        f"{todo.id} is not completed: `{todo.verify}` did not pass ({outcome}).",
+        hint=f"{reason}{output}",
+        code="not_proved",
     )

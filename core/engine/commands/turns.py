@@ -37,10 +37,10 @@ async def prepare_submit(session: Session, command: cmd.TurnSubmit) -> Effect:
         raise CommandRejected(HUMAN_POLICY, hint=HUMAN_POLICY_HINT, code="typed_by_user")
     _check_tools(session, command)
     text = await check_prompt(session, command, "prompt")
-    expanded = await expand_prompt(session, command.text)
-    if expanded is None and (wanted := parse_review(text)) is not None:
-        return await prepare_review(session, text, wanted)
-    items = await _find_items(session, command, text, expanded)
+    expanded_prompt = await expand_prompt(session, command.text)
+    if expanded_prompt is None and (target := parse_review(text)) is not None:
+        return await prepare_review(session, text, target)
+    items = await _find_items(session, command, text, expanded_prompt)
     await check_pictures_accepted(session, items)
     surroundings = PromptSurroundings(
         open_files=command.open_files,
@@ -50,39 +50,41 @@ async def prepare_submit(session: Session, command: cmd.TurnSubmit) -> Effect:
         layout=command.layout,
         earlier=command.earlier,
     )
-    instruction = await _render_instruction(session, text, text.removesuffix(command.text), expanded)
+    instruction = await _render_instruction(session, text, text.removesuffix(command.text), expanded_prompt)
     await reserve_turn(session)
     ask = partial(ask_model, prompt=text, surroundings=surroundings, instruction=instruction)
 
     def start() -> None:
         note_branch(session)
         session.call_permissions.requested_tools = command.available_tools
-        if expanded is not None and expanded.opened is not None:
-            session.emit_outside_turn(expanded.opened)
+        if expanded_prompt is not None and expanded_prompt.opened is not None:
+            session.emit_outside_turn(expanded_prompt.opened)
         start_turn(session, ask, text)
 
     return start
 
 
 def _check_tools(session: Session, command: cmd.TurnSubmit) -> None:
-    named = {name: name for name in command.available_tools if name != OTHER_TOOLS}
-    if unknown := session.tools.explain_unknown(named):
+    tool_names = {name: name for name in command.available_tools if name != OTHER_TOOLS}
+    if unknown := session.tools.explain_unknown(tool_names):
         raise CommandRejected(unknown[0], code="tool_unknown")
 
 
 async def _find_items(
-    session: Session, command: cmd.TurnSubmit, text: str, expanded: ExpandedPrompt | None
+    session: Session, command: cmd.TurnSubmit, text: str, expanded_prompt: ExpandedPrompt | None
 ) -> tuple[ContextItem, ...]:
     """Return what goes with a prompt; of one that was expanded, with the words of its file and its arguments."""
-    if expanded is None:
+    if expanded_prompt is None:
         return await find_prompt_items(session, command, text)
-    return await find_prompt_items(session, replace(command, text=expanded.words, pasted=()), expanded.words)
+    return await find_prompt_items(
+        session, replace(command, text=expanded_prompt.words, pasted=()), expanded_prompt.words
+    )
 
 
-async def _render_instruction(session: Session, text: str, labels: str, expanded: ExpandedPrompt | None) -> str:
+async def _render_instruction(session: Session, text: str, labels: str, expanded_prompt: ExpandedPrompt | None) -> str:
     """Render what the model is sent in place of a prompt, "" = the prompt. `labels`: those that were put first."""
-    if expanded is not None:
-        return f"{labels}{expanded.text}"
+    if expanded_prompt is not None:
+        return f"{labels}{expanded_prompt.text}"
     wish = parse_init(text)
     return "" if wish is None else await render_init(session, wish)
 
@@ -96,13 +98,13 @@ async def prepare_steer(session: Session, command: cmd.TurnSteer) -> Effect:
         )
     items = await find_prompt_items(session, command, text)
     await check_pictures_accepted(session, items)
-    beside = await render_steer_context(session, items)
+    steer_context = await render_steer_context(session, items)
     _check_can_steer(session)  # it may have ended meanwhile
 
     def steer() -> None:
         identity = new_id("steer")
         if session.memory is not None and items:
-            session.memory.steer_context[identity] = beside
+            session.memory.steer_context[identity] = steer_context
         session.steer(text, identity)
 
     return steer
@@ -153,8 +155,8 @@ def prepare_context_drop(session: Session, command: cmd.ContextDrop) -> Effect:
     """Leave a part of the history out of later requests."""
     if session.turn_slot.is_running:
         raise CommandRejected("a turn is running.", hint="Wait for its end, or stop it first.", code="turn_running")
-    known = {each.id: each for each in list_history_parts(session.state.messages)}
-    part = known.get(command.part)
+    parts_by_id = {history_part.id: history_part for history_part in list_history_parts(session.state.messages)}
+    part = parts_by_id.get(command.part)
     if part is None:
         raise CommandRejected("the conversation holds no such part any more.", hint=LOOK_AGAIN, code="part_unknown")
     if part.problem:
@@ -168,23 +170,25 @@ def prepare_context_drop(session: Session, command: cmd.ContextDrop) -> Effect:
         if memory is not None:  # it was read, but can't be seen any more
             memory.read_digests.clear()
             memory.meter.reset()
-        lost = "What the provider has cached is lost from there on; the next request is read anew once."
-        session.emit_outside_turn(Notice(level="info", message=f"{part.name} is left out from now on.", hint=lost))
+        cache_hint = "What the provider has cached is lost from there on; the next request is read anew once."
+        session.emit_outside_turn(
+            Notice(level="info", message=f"{part.name} is left out from now on.", hint=cache_hint)
+        )
 
     return drop
 
 
-async def check_prompt(session: Session, command: cmd.TurnSubmit | cmd.TurnSteer | cmd.BestRun, what: str) -> str:
+async def check_prompt(session: Session, command: cmd.TurnSubmit | cmd.TurnSteer | cmd.BestRun, subject: str) -> str:
     """Return the text of a prompt with the labels that are missing from it put first. Raises `CommandRejected` for an
     unknown label, for no or too much text, and for what the model can't be sent."""
-    known, text = session.state.attachments, command.text
-    if unknown := [each for each in command.attachments if each not in known]:
+    attachments, text = session.state.attachments, command.text
+    if unknown := [label for label in command.attachments if label not in attachments]:
         raise CommandRejected(
             f"nothing is attached as {unknown[0]}.", hint="Attach it first.", code="attachment_unknown"
         )
-    text = " ".join((*(each for each in command.attachments if each not in text), text))
-    check_text(text, what)
-    if known:
+    text = " ".join((*(label for label in command.attachments if label not in text), text))
+    check_text(text, subject)
+    if attachments:
         await check_labels_accepted(session, text)
     return text
 
@@ -194,13 +198,13 @@ def _check_turn_running(session: Session) -> None:
         raise CommandRejected("no turn is running.", code="no_turn")
 
 
-def check_text(text: str, what: str) -> None:
+def check_text(text: str, subject: str) -> None:
     """Raise `CommandRejected` for a text that is empty or too long; `what` names it."""
     if not text.strip():
-        raise CommandRejected(f"the {what} is empty.", code="empty_text")
+        raise CommandRejected(f"the {subject} is empty.", code="empty_text")
     if len(text) > MAX_TEXT:
         raise CommandRejected(
-            f"the {what} has {len(text):,} characters; at most {MAX_TEXT:,} can be sent.",
+            f"the {subject} has {len(text):,} characters; at most {MAX_TEXT:,} can be sent.",
             hint="Put it into a file and name the file.",
             code="text_too_long",
         )

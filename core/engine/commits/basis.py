@@ -46,26 +46,28 @@ class CommitBasis(Struct, frozen=True, kw_only=True):
 
     def compute(self, edits: Sequence[AcceptedEdit] | None = None) -> list[CommitContent]:
         """Return what a commit of some edits (None: of all) on top of HEAD changes."""
-        chosen = self.edits if edits is None else edits
-        last = {each.path: each.id for each in self.edits}
-        whole = {each.path for each in chosen if last[each.path] == each.id}
+        accepted_edits = self.edits if edits is None else edits
+        last = {edit.path: edit.id for edit in self.edits}
+        whole_paths = {
+            accepted_edit.path for accepted_edit in accepted_edits if last[accepted_edit.path] == accepted_edit.id
+        }
 
         def read_disk(path: str) -> PathVersion | None:
-            return self.read_disk(path) if path in whole else None
+            return self.read_disk(path) if path in whole_paths else None
 
-        contents = compute_contents(self.heads, chosen, read_disk)
+        contents = compute_contents(self.heads, accepted_edits, read_disk)
         problems = find_unstorable(self.repository, self.heads, contents)
         return [replace(content, problem=problems.get(content.path, content.problem)) for content in contents]
 
     def select(self, ids: Sequence[str]) -> list[AcceptedEdit]:
         """Return the edits of these ids in their order. Raises `CommandRejected` for one that is not there."""
-        known = {each.id: each for each in self.edits}
-        if unknown := [each for each in ids if each not in known]:
+        edits_by_id = {edit.id: edit for edit in self.edits}
+        if unknown := [edit_id for edit_id in ids if edit_id not in edits_by_id]:
             raise CommandRejected(
                 f"no accepted edit {unknown[0]!r} waits for a commit.", hint="Look again: /commit", code="edit_unknown"
             )
-        wanted = set(ids)
-        return [each for each in self.edits if each.id in wanted]
+        selected_ids = set(ids)
+        return [edit for edit in self.edits if edit.id in selected_ids]
 
 
 def _explain_missing_repository(root: Path) -> CommandRejected:
@@ -97,8 +99,8 @@ def open_basis(session: Session) -> Iterator[CommitBasis]:
             code=NOT_COMMITTABLE,
         )
     review, contents = session.state.review, session.shadow.merged_tree.contents
-    committed = {edit for commit in review.commits for edit in commit.edits}
-    edits = list_accepted_edits(review.verdicts, contents, committed)
+    committed_ids = {edit for commit in review.commits for edit in commit.edits}
+    edits = list_accepted_edits(review.verdicts, contents, committed_ids)
     tree = session.shadow.merged_tree
     with open_repository(root, may_be_above=True) as repository:
         if repository is None:
@@ -111,6 +113,6 @@ def open_basis(session: Session) -> Iterator[CommitBasis]:
             head=head,
             edits=tuple(edits),
             hooks=list_commit_hooks(repository, places),
-            heads=read_head_files(repository, head.commit, {each.path for each in edits}, prefix),
+            heads=read_head_files(repository, head.commit, {accepted_edit.path for accepted_edit in edits}, prefix),
             read_disk=cache(lambda path: read_version(tree.read_disk_state(path), contents)),
         )

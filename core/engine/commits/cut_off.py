@@ -48,8 +48,10 @@ def finish_own_commit(session: Session) -> str:
     pending, sentence = _settle(directory, session.workspace.root)
     if pending is None:
         return ""
-    if (made := pending.made) is not None and made.id not in {each.id for each in session.state.review.commits}:
-        session.emit_outside_turn(made)
+    if (commit := pending.made) is not None and commit.id not in {
+        known_commit.id for known_commit in session.state.review.commits
+    }:
+        session.emit_outside_turn(commit)
         session.log.sync()
     remove_pending_commit(directory)
     return sentence
@@ -77,23 +79,23 @@ def _settle(session: Path, root: Path) -> tuple[PendingCommit | None, str]:
         if pending is None or pending.made is not None:
             return pending, ""
         _end_left_git(Path(pending.place))
-        made = settle_commit(root, pending)
+        commit = settle_commit(root, pending)
     except (AgentTuiError, OSError) as error:
-        why = error.message if isinstance(error, GitFailed) else str(error)
-        return None, _UNKNOWN.format(why.rstrip("."), session.name)
-    if made is None:
+        message = error.message if isinstance(error, GitFailed) else str(error)
+        return None, _UNKNOWN.format(message.rstrip("."), session.name)
+    if commit is None:
         return pending, _UNDONE.format(pending.subject)
-    settled = replace(pending, made=made)
+    settled_commit = replace(pending, made=commit)
     with suppress(OSError):  # else the next start comes to the same end
-        save_pending_commit(session, settled)
-    return settled, " ".join(filter(None, (_FINISHED.format(made.id[:10], made.subject), made.problem)))
+        save_pending_commit(session, settled_commit)
+    return settled_commit, " ".join(filter(None, (_FINISHED.format(commit.id[:10], commit.subject), commit.problem)))
 
 
-def _end_left_git(place: Path) -> None:
+def _end_left_git(directory: Path) -> None:
     """Let the git of a killed program end, which may be about to commit; end it if that takes too long."""
     end = monotonic() + _GRACE_SECONDS
-    while is_in_use(place):
+    while is_in_use(directory):
         if monotonic() > end:
-            end_left_processes(INDEX_VARIABLE, str(place / "index"))
+            end_left_processes(INDEX_VARIABLE, str(directory / "index"))
             end += _GRACE_SECONDS
         time.sleep(_POLL_SECONDS)

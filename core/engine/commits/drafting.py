@@ -41,29 +41,29 @@ class DraftGroup(Struct, frozen=True):
 
 async def draft_messages(session: Session, context: TurnContext, groups: Sequence[Sequence[str]]) -> None:
     """Have the small model, else the session's, write the messages of groups of edits; emit them."""
-    log, described = await asyncio.to_thread(_describe_groups, session, groups)
-    drafted = [each.group.message for each in described]
-    async for said, model in ask_side_models(context, "commit_messages", _render_request(log, described)):
-        if found := parse_messages(said, len(described)):
-            messages = tuple(found.get(number, text) for number, text in enumerate(drafted))
+    log, draft_groups = await asyncio.to_thread(_describe_groups, session, groups)
+    drafts = [draft_group.group.message for draft_group in draft_groups]
+    async for reply, model in ask_side_models(context, "commit_messages", _render_request(log, draft_groups)):
+        if new_messages := parse_messages(reply, len(draft_groups)):
+            messages = tuple(new_messages.get(number, text) for number, text in enumerate(drafts))
             context.emit(CommitDrafted(messages=messages, model=model))
             return
-    context.emit(CommitDrafted(messages=tuple(drafted)))
+    context.emit(CommitDrafted(messages=tuple(drafts)))
 
 
 def parse_messages(text: str, count: int) -> dict[int, str]:
     """Return the messages of an answer by the index of their group; a single one needs no mark."""
     parts = _MARK.split(text.strip())
-    found = {int(number) - 1: _clean(said) for number, said in zip(parts[1::2], parts[2::2], strict=True)}
-    if not found and count == 1:
-        found = {0: _clean(text)}
-    return {index: said for index, said in found.items() if said.strip() and 0 <= index < count}
+    messages = {int(number) - 1: _clean(message) for number, message in zip(parts[1::2], parts[2::2], strict=True)}
+    if not messages and count == 1:
+        messages = {0: _clean(text)}
+    return {index: message for index, message in messages.items() if message.strip() and 0 <= index < count}
 
 
 def _clean(text: str) -> str:
     text = text.strip()
-    if fenced := _FENCE.match(text):
-        text = fenced[1].strip()
+    if match := _FENCE.match(text):
+        text = match[1].strip()
     lines = [line.rstrip() for line in text.replace("\r\n", "\n").split("\n")]
     return "\n".join(lines) + "\n"
 
@@ -75,17 +75,23 @@ def _describe_groups(session: Session, groups: Sequence[Sequence[str]]) -> tuple
 
 
 def _build_groups(session: Session, basis: CommitBasis, groups: Sequence[Sequence[str]]) -> Iterator[DraftGroup]:
-    room, before, done = _MAX_DIFF // max(len(groups), 1), dict[str, PathVersion](), list[AcceptedEdit]()
+    room, before, cumulative_edits = _MAX_DIFF // max(len(groups), 1), dict[str, PathVersion](), list[AcceptedEdit]()
     for ids in groups:
-        own = basis.select(ids)
-        done += own
-        contents = [each for each in basis.compute(done) if each.path in {edit.path for edit in own}]
-        yield DraftGroup(build_group(session.state, "", own, ()), _render_diff(contents, before)[:room])
-        before |= {each.path: each.after for each in contents}
+        group_edits = basis.select(ids)
+        cumulative_edits += group_edits
+        contents = [
+            content
+            for content in basis.compute(cumulative_edits)
+            if content.path in {edit.path for edit in group_edits}
+        ]
+        yield DraftGroup(build_group(session.state, "", group_edits, ()), _render_diff(contents, before)[:room])
+        before |= {content.path: content.after for content in contents}
 
 
 def _render_diff(contents: Sequence[CommitContent], before: dict[str, PathVersion]) -> str:
-    return "".join(render_change(each.path, before.get(each.path, each.head), each.after) for each in contents)
+    return "".join(
+        render_change(content.path, before.get(content.path, content.head), content.after) for content in contents
+    )
 
 
 def render_change(path: str, old: PathVersion, new: PathVersion) -> str:
@@ -98,11 +104,11 @@ def render_change(path: str, old: PathVersion, new: PathVersion) -> str:
 
 
 def _render_request(log: Sequence[str], groups: Sequence[DraftGroup]) -> str:
-    parts = ["<log>", *(f"{each[:_MAX_MESSAGE]}\n---" for each in map(escape_tags, log)), "</log>"]
-    for number, each in enumerate(groups, 1):
-        known = each.group
-        told = {"asked": known.prompts, "todos": known.todos, "passed": known.checks, "diff": (each.diff,)}
+    parts = ["<log>", *(f"{entry[:_MAX_MESSAGE]}\n---" for entry in map(escape_tags, log)), "</log>"]
+    for number, draft_group in enumerate(groups, 1):
+        group = draft_group.group
+        sections = {"asked": group.prompts, "todos": group.todos, "passed": group.checks, "diff": (draft_group.diff,)}
         parts.append(f'<group number="{number}">')
-        parts += [wrap_tag(name, escape_tags("\n".join(values))) for name, values in told.items() if any(values)]
+        parts += [wrap_tag(name, escape_tags("\n".join(values))) for name, values in sections.items() if any(values)]
         parts.append("</group>")
     return "\n".join(parts)

@@ -56,38 +56,42 @@ class HookTrial(Struct, frozen=True, kw_only=True):
 
 
 async def try_commit(
-    host: CommandHost, place: Path, paths: Sequence[str], hooks_directory: Path | None, on_output: Callable[[str], None]
+    host: CommandHost,
+    directory: Path,
+    paths: Sequence[str],
+    hooks_directory: Path | None,
+    on_output: Callable[[str], None],
 ) -> HookTrial:
     """Try the commit that lies in `place` (`index`, `message`). `hooks_directory`: where the user's settings say that
     hooks are. Raises `AgentTuiError` if the box can't start it."""
     box = await host.box.find()
     if box is None or not box.tier.can_run_unasked:
         raise AgentTuiError("nothing on this machine can hold what hooks do.", code="not_contained")
-    (place / "after").mkdir()
-    (place / "paths").write_bytes(b"".join(to_os_name(each) + b"\0" for each in paths))
-    heard: list[str] = []
+    (directory / "after").mkdir()
+    (directory / "paths").write_bytes(b"".join(to_os_name(path) + b"\0" for path in paths))
+    chunks: list[str] = []
 
     def take(text: str) -> None:
         plain = strip_escapes(text)
-        if sum(map(len, heard)) < OUTPUT_LIMIT:
-            heard.append(plain)
+        if sum(map(len, chunks)) < OUTPUT_LIMIT:
+            chunks.append(plain)
             on_output(plain)
 
-    ended = await _run(host, box, place, hooks_directory, take)
+    box_result = await _run(host, box, directory, hooks_directory, take)
     return HookTrial(
-        has_passed=ended.exit_code == 0,
-        output="".join(heard).strip(),
-        problem="" if ended.exit_code is not None else ended.end_reason.replace("_", " "),
-        tree=_read(place / "tree").decode("ascii", "replace").strip(),
-        changed=await asyncio.to_thread(_read_changed, host.workspace.root, place, paths),
+        has_passed=box_result.exit_code == 0,
+        output="".join(chunks).strip(),
+        problem="" if box_result.exit_code is not None else box_result.end_reason.replace("_", " "),
+        tree=_read(directory / "tree").decode("ascii", "replace").strip(),
+        changed=await asyncio.to_thread(_read_changed, host.workspace.root, directory, paths),
     )
 
 
 async def _run(
-    host: CommandHost, box: Box, place: Path, hooks_directory: Path | None, take: Callable[[str], None]
+    host: CommandHost, box: Box, directory: Path, hooks_directory: Path | None, take: Callable[[str], None]
 ) -> BoxResult:
     settings = f"-c core.hooksPath={shlex.quote(str(hooks_directory))}" if hooks_directory else ""
-    command = _SCRIPT.format(place=shlex.quote(str(place)), settings=settings)
+    command = _SCRIPT.format(place=shlex.quote(str(directory)), settings=settings)
     limits = BoxLimits(seconds=TIME_LIMIT)
     request = await host.build_passing_request(command, lowers=(), cwd=".", limits=limits)
     view = await asyncio.to_thread(host.repository)
@@ -98,7 +102,7 @@ async def _run(
         repository=view.directory,
         git_settings=view.settings,
         readable=readable,
-        writable=((place, place),),
+        writable=((directory, directory),),
     )
     running = await box.start(request, take)
     try:
@@ -111,18 +115,18 @@ async def _run(
 def _name_user(environment: Mapping[str, str], *, is_known: bool) -> dict[str, str]:
     """Return who commits, as the environment says. One whom nobody names is called something here: whether the commit
     itself can do without a name, git says when it is made."""
-    named = {each: environment[each] for each in _IDENTITY if each in environment}
-    return named if is_known or named else dict.fromkeys(_IDENTITY, "nobody")
+    identity = {variable: environment[variable] for variable in _IDENTITY if variable in environment}
+    return identity if is_known or identity else dict.fromkeys(_IDENTITY, "nobody")
 
 
-def _read_changed(root: Path, place: Path, paths: Sequence[str]) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
+def _read_changed(root: Path, directory: Path, paths: Sequence[str]) -> dict[str, bytes]:
+    changed_files: dict[str, bytes] = {}
     for path in paths:
         with suppress(OSError):
-            data = read_small_file(place / "after" / path, _MAX_FILE)
+            data = read_small_file(directory / "after" / path, _MAX_FILE)
             if data != read_small_file(root / path, _MAX_FILE):
-                found[path] = data
-    return found
+                changed_files[path] = data
+    return changed_files
 
 
 def _read(path: Path) -> bytes:

@@ -59,9 +59,9 @@ _NO_GIT_RUNS: Final = "Commit again when it is done; if none runs, delete that f
 class CommitProblem(AgentTuiError, code="commit_failed"):
     """A commit was not made."""
 
-    def __init__(self, failed: ev.CommitFailed) -> None:
-        super().__init__(failed.message, hint=failed.hint)
-        self.failed = failed
+    def __init__(self, failure: ev.CommitFailed) -> None:
+        super().__init__(failure.message, hint=failure.hint)
+        self.failed = failure
 
 
 class _Prepared(Struct, frozen=True):
@@ -80,18 +80,18 @@ class _GitRun(Struct, frozen=True, kw_only=True):
     pending: PendingCommit
     skips_hooks: bool
 
-    def render_script(self, git: str, own: Path) -> str:
+    def render_script(self, git: str, git_directory: Path) -> str:
         """Render what the shell runs: the commit, and right behind it the index that follows, unless a hook changed the
         commit. What it comes to is seen in the repository, not by an exit code."""
-        skipped = ("--no-verify",) if self.skips_hooks else ()
-        words = (git, "commit", "--quiet", "--cleanup=whitespace", f"--file={self.place / 'message'}", *skipped)
+        skip_options = ("--no-verify",) if self.skips_hooks else ()
+        words = (git, "commit", "--quiet", "--cleanup=whitespace", f"--file={self.place / 'message'}", *skip_options)
         draft = self.pending.draft.name
         return _SCRIPT.format(
             commit=shlex.join(words),
             git=shlex.quote(git),
-            lock=shlex.quote(str(own / LOCK)),
-            draft=shlex.quote(str(own / draft)),
-            index=shlex.quote(str(own / "index")),
+            lock=shlex.quote(str(git_directory / LOCK)),
+            draft=shlex.quote(str(git_directory / draft)),
+            index=shlex.quote(str(git_directory / "index")),
             tree=self.pending.tree,
         )
 
@@ -99,9 +99,9 @@ class _GitRun(Struct, frozen=True, kw_only=True):
 async def make_commits(session: Session, command: cmd.CommitMake) -> None:
     """Make the commits of a command, one after the other; each is told by an event, and a failure ends it."""
     head = command.head
-    for planned in command.commits:
+    for planned_commit in command.commits:
         try:
-            head = (await _make_commit(session, planned, command.hooks, head)).id
+            head = (await _make_commit(session, planned_commit, command.hooks, head)).id
         except CommitProblem as problem:
             session.emit_outside_turn(problem.failed)
             return
@@ -110,52 +110,58 @@ async def make_commits(session: Session, command: cmd.CommitMake) -> None:
             return
 
 
-async def _make_commit(session: Session, planned: cmd.PlannedCommit, hooks: cmd.HookPlace, head: str) -> ev.CommitMade:
+async def _make_commit(
+    session: Session, planned_commit: cmd.PlannedCommit, hooks: cmd.HookPlace, head: str
+) -> ev.CommitMade:
     with ExitStack() as stack:
-        place, lock = stack.enter_context(hold_temporary_directory())
+        directory, lock = stack.enter_context(hold_temporary_directory())
         basis = await asyncio.to_thread(stack.enter_context, open_basis(session))
         if basis.head.commit != head:
             raise CommandRejected("there is a new commit since this one was planned.", hint="Look again: /commit")
-        edits = basis.select(planned.edits)
-        prepared = await asyncio.to_thread(_prepare, basis, edits, place)
-        (place / "message").write_text(planned.message.strip() + "\n", encoding="utf-8", errors="surrogateescape")
+        edits = basis.select(planned_commit.edits)
+        preparation = await asyncio.to_thread(_prepare, basis, edits, directory)
+        (directory / "message").write_text(
+            planned_commit.message.strip() + "\n", encoding="utf-8", errors="surrogateescape"
+        )
         if hooks == "box" and basis.hooks:
-            await _try_hooks(session, basis, prepared, place)
-        pending, next_index = await asyncio.to_thread(_plan, basis, prepared, edits, planned, place)
+            await _try_hooks(session, basis, preparation, directory)
+        pending, next_index = await asyncio.to_thread(_plan, basis, preparation, edits, planned_commit, directory)
         await asyncio.to_thread(_begin, session, basis, pending, next_index)
-        run = _GitRun(place=place, lock=lock, pending=pending, skips_hooks=hooks == "none")
-        files = [each.path for each in prepared.contents if each.after.kind == "file"]
+        run = _GitRun(place=directory, lock=lock, pending=pending, skips_hooks=hooks == "none")
+        files = [content.path for content in preparation.contents if content.after.kind == "file"]
         earlier = session.shadow.read_disk_states(files if basis.hooks and hooks == "machine" else ())
-        ended, output = None, ""
+        command_result, output = None, ""
         try:
-            ended, output = await _run_git(session, basis, run)
+            command_result, output = await _run_git(session, basis, run)
         finally:  # also where the session is closed meanwhile: git may have moved the branch by then
-            made = settle_commit(session.workspace.root, pending)
-            if made is not None:
-                made = replace(made, output=output)
-                session.recorder.emit(made, in_turn=False, surely=True)
+            commit = settle_commit(session.workspace.root, pending)
+            if commit is not None:
+                commit = replace(commit, output=output)
+                session.recorder.emit(commit, in_turn=False, surely=True)
             forget_commit(session)
-        if made is None:
-            changed = _take_in(session, basis, earlier)
-            raise CommitProblem(_describe_end(ended, output, changed))
-        return made
+        if commit is None:
+            changed_paths = _take_in(session, basis, earlier)
+            raise CommitProblem(_describe_end(command_result, output, changed_paths))
+        return commit
 
 
-def _prepare(basis: CommitBasis, edits: Sequence[AcceptedEdit], place: Path) -> _Prepared:
+def _prepare(basis: CommitBasis, edits: Sequence[AcceptedEdit], directory: Path) -> _Prepared:
     lock = basis.places.own / LOCK
     if lock.exists():  # the user's index could not follow
         raise CommandRejected(_LOCKED.format(lock), hint=_NO_GIT_RUNS, code=NOT_COMMITTABLE)
     contents = basis.compute(edits)
-    if refused := [each for each in contents if each.problem]:
-        first = refused[0]
+    if faulty_contents := [content for content in contents if content.problem]:
+        first = faulty_contents[0]
         raise CommandRejected(f"{first.path} can't be committed: {first.problem}.", code=NOT_COMMITTABLE)
     if not contents:
         raise CommandRejected("the last commit has all of it already.", code=NOT_COMMITTABLE)
-    entries = {each.name: store_entry(basis.repository, each, basis.heads.rules[each.name]) for each in contents}
+    entries = {
+        content.name: store_entry(basis.repository, content, basis.heads.rules[content.name]) for content in contents
+    }
     plan_index(basis.repository, contents, entries)  # refused before hooks run, where the index could not follow
-    _copy_index(basis, place / "index")
-    write_index(basis.repository, place / "index", basis.head.commit, entries.values())
-    tree = basis.repository.run("write-tree", more={"GIT_INDEX_FILE": str(place / "index")}, seconds=60.0)
+    _copy_index(basis, directory / "index")
+    write_index(basis.repository, directory / "index", basis.head.commit, entries.values())
+    tree = basis.repository.run("write-tree", variables={"GIT_INDEX_FILE": str(directory / "index")}, seconds=60.0)
     return _Prepared(contents, entries, tree.decode().strip())
 
 
@@ -166,29 +172,33 @@ def _copy_index(basis: CommitBasis, target: Path) -> None:
 
 
 def _plan(
-    basis: CommitBasis, prepared: _Prepared, edits: Sequence[AcceptedEdit], planned: cmd.PlannedCommit, place: Path
+    basis: CommitBasis,
+    preparation: _Prepared,
+    edits: Sequence[AcceptedEdit],
+    planned_commit: cmd.PlannedCommit,
+    directory: Path,
 ) -> tuple[PendingCommit, bytes]:
     """Return the commit as it is noted, and the index that follows it."""
-    names = [each.name for each in prepared.contents]
+    names = [content.name for content in preparation.contents]
     before = list_index_entries(basis.repository, names)
-    followed = plan_index(basis.repository, prepared.contents, prepared.entries)
-    _copy_index(basis, place / "next")
-    if not (place / "next").exists():
-        basis.repository.run("read-tree", "--empty", more={"GIT_INDEX_FILE": str(place / "next")})
-    update_index(basis.repository, followed, str(place / "next"))
-    next_index = (place / "next").read_bytes()
+    git_entries = plan_index(basis.repository, preparation.contents, preparation.entries)
+    _copy_index(basis, directory / "next")
+    if not (directory / "next").exists():
+        basis.repository.run("read-tree", "--empty", variables={"GIT_INDEX_FILE": str(directory / "next")})
+    update_index(basis.repository, git_entries, str(directory / "next"))
+    next_index = (directory / "next").read_bytes()
     pending = PendingCommit(
         head=basis.head.commit,
         branch=basis.head.branch,
-        tree=prepared.tree,
-        subject=planned.message.strip().partition("\n")[0],
-        edits=tuple(each.id for each in edits),
-        files=tuple(each.path for each in prepared.contents),
-        entries=tuple(prepared.entries.values()),
+        tree=preparation.tree,
+        subject=planned_commit.message.strip().partition("\n")[0],
+        edits=tuple(edit.id for edit in edits),
+        files=tuple(content.path for content in preparation.contents),
+        entries=tuple(preparation.entries.values()),
         before=tuple(entry for name in names for entry in before[name]),
-        after=tuple(followed),
+        after=tuple(git_entries),
         draft=build_draft(basis.places.own, next_index),
-        place=str(place),
+        place=str(directory),
     )
     return pending, next_index
 
@@ -200,9 +210,9 @@ def _begin(session: Session, basis: CommitBasis, pending: PendingCommit, next_in
         session.log.sync()
         save_pending_commit(session.directory.path, pending)
     except (OSError, StateError) as error:
-        why = error.message if isinstance(error, StateError) else f"{session.directory.path}: {error.strerror}."
+        message = error.message if isinstance(error, StateError) else f"{session.directory.path}: {error.strerror}."
         raise CommandRejected(
-            f"nothing was committed, as it can't be noted: {why}",
+            f"nothing was committed, as it can't be noted: {message}",
             hint="Mend that, then commit again: without its note, a kill could leave half of a commit.",
             code=NOT_COMMITTABLE,
         ) from error
@@ -218,21 +228,21 @@ def _begin(session: Session, basis: CommitBasis, pending: PendingCommit, next_in
         raise
 
 
-async def _try_hooks(session: Session, basis: CommitBasis, prepared: _Prepared, place: Path) -> None:
+async def _try_hooks(session: Session, basis: CommitBasis, preparation: _Prepared, directory: Path) -> None:
     """Run the hooks in the box. Raises `CommitProblem` if they refuse, or want the commit otherwise."""
-    paths = [each.path for each in prepared.contents if each.after.kind == "file"]
-    trial_place = place / "trial"
+    paths = [content.path for content in preparation.contents if content.after.kind == "file"]
+    trial_place = directory / "trial"
     trial_place.mkdir()
     for name in ("index", "message"):
-        (trial_place / name).write_bytes((place / name).read_bytes())
-    own = basis.places.common / "hooks"
-    folder = next((each.parent for each in basis.hooks.values() if each.parent != own), None)
+        (trial_place / name).write_bytes((directory / name).read_bytes())
+    hooks_directory = basis.places.common / "hooks"
+    folder = next((hook.parent for hook in basis.hooks.values() if hook.parent != hooks_directory), None)
     trial = await try_commit(session.terminal.host, trial_place, paths, folder, _tell(session))
-    is_other = trial.has_passed and trial.tree != prepared.tree
+    is_other = trial.has_passed and trial.tree != preparation.tree
     if trial.has_passed and not is_other and not trial.changed:
         return
-    changed = _propose(session, trial.changed, basis)
-    raise CommitProblem(_describe_trial(trial, changed, is_other=is_other))
+    changed_paths = _propose(session, trial.changed, basis)
+    raise CommitProblem(_describe_trial(trial, changed_paths, is_other=is_other))
 
 
 def _tell(session: Session) -> Callable[[str], None]:
@@ -242,27 +252,27 @@ def _tell(session: Session) -> Callable[[str], None]:
     return tell
 
 
-def _describe_trial(trial: HookTrial, changed: tuple[str, ...], *, is_other: bool) -> ev.CommitFailed:
+def _describe_trial(trial: HookTrial, changed_paths: tuple[str, ...], *, is_other: bool) -> ev.CommitFailed:
     if trial.problem:
         message = f"the repository's hooks did not come to an end in the box ({trial.problem})."
     elif trial.changed or is_other:
         message = "the repository's hooks changed files of the commit."
     else:
         message = "the repository's hooks refused the commit."
-    hint = _CHANGED_HINT if changed else _ON_MACHINE
-    return ev.CommitFailed(stage="box", message=message, hint=hint, output=trial.output, changed=changed)
+    hint = _CHANGED_HINT if changed_paths else _ON_MACHINE
+    return ev.CommitFailed(stage="box", message=message, hint=hint, output=trial.output, changed=changed_paths)
 
 
-def _propose(session: Session, changed: dict[str, bytes], basis: CommitBasis) -> tuple[str, ...]:
+def _propose(session: Session, changed_files: dict[str, bytes], basis: CommitBasis) -> tuple[str, ...]:
     """Propose what hooks made of files, where nothing else is pending; return their paths."""
-    proposed = []
+    proposed_paths = []
     origin = Origin(tool=_HOOK_TOOL, command=", ".join(basis.hooks))
-    for path, data in changed.items():
+    for path, data in changed_files.items():
         if path not in session.state.changes:
             with suppress(AgentTuiError):
                 session.shadow.write(path, data, origin)
-                proposed.append(path)
-    return tuple(proposed)
+                proposed_paths.append(path)
+    return tuple(proposed_paths)
 
 
 async def _run_git(session: Session, basis: CommitBasis, run: _GitRun) -> tuple[CommandResult, str]:
@@ -270,21 +280,21 @@ async def _run_git(session: Session, basis: CommitBasis, run: _GitRun) -> tuple[
     was printed."""
     git = await asyncio.to_thread(find_git, basis.places.root)
     environment = build_machine_environment(restore_users(os.environ)) | {INDEX_VARIABLE: str(run.place / "index")}
-    heard: list[str] = []
+    chunks: list[str] = []
 
     def take(text: str) -> None:
-        heard.append(text)
+        chunks.append(text)
         session.emit_outside_turn(ev.CommitProgressed(text=text))
 
-    ended = await run_unboxed(
+    command_result = await run_unboxed(
         run.render_script(git, basis.places.own),
         cwd=basis.places.root,
         env=environment,
         time_limit=TIME_LIMIT,
         on_output=take,
-        inherited=(run.lock,),
+        descriptors=(run.lock,),
     )
-    return ended, "".join(heard).strip()
+    return command_result, "".join(chunks).strip()
 
 
 def _take_in(session: Session, basis: CommitBasis, earlier: dict[str, FileState]) -> tuple[str, ...]:
@@ -295,13 +305,17 @@ def _take_in(session: Session, basis: CommitBasis, earlier: dict[str, FileState]
     return ()
 
 
-def _describe_end(ended: CommandResult | None, output: str, changed: tuple[str, ...]) -> ev.CommitFailed:
-    if changed:
+def _describe_end(command_result: CommandResult | None, output: str, changed_paths: tuple[str, ...]) -> ev.CommitFailed:
+    if changed_paths:
         message = "the repository's hooks changed files of the commit."
-        return ev.CommitFailed(stage="git", message=message, hint=_CHANGED_HINT, output=output, changed=changed)
-    if ended is not None and ended.exit_code == 0:
+        return ev.CommitFailed(stage="git", message=message, hint=_CHANGED_HINT, output=output, changed=changed_paths)
+    if command_result is not None and command_result.exit_code == 0:
         message = "git commit ended well, and there is no new commit."
     else:
-        how = "took too long" if ended is None or ended.timed_out else f"ended with {ended.exit_code}"
-        message = f"git commit {how}."
+        outcome = (
+            "took too long"
+            if command_result is None or command_result.timed_out
+            else f"ended with {command_result.exit_code}"
+        )
+        message = f"git commit {outcome}."
     return ev.CommitFailed(stage="git", message=message, output=output)

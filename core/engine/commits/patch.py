@@ -36,9 +36,9 @@ def build_patch(session: Session, query: q.PatchQuery) -> q.PatchAnswer:
         versions = _read_pending(session, query, left_out)
     else:
         with open_basis(session) as basis:
-            contents = [each for each in basis.compute() if is_meant(each.path, query.paths)]
-        left_out = {each.path: each.problem for each in contents if each.problem}
-        versions = {each.path: (each.head, each.after) for each in contents if not each.problem}
+            contents = [content for content in basis.compute() if is_meant(content.path, query.paths)]
+        left_out = {content.path: content.problem for content in contents if content.problem}
+        versions = {content.path: (content.head, content.after) for content in contents if not content.problem}
     patch = render_patch(session.workspace.root, versions) if versions else b""
     return q.PatchAnswer(patch=patch, paths=tuple(versions), left_out=tuple(left_out.items()))
 
@@ -47,7 +47,7 @@ def _read_pending(
     session: Session, query: q.PatchQuery, left_out: dict[str, str]
 ) -> dict[str, tuple[PathVersion, PathVersion]]:
     """Return the sides of pending changes; what can't be read goes to `left_out`."""
-    contents, found = session.shadow.merged_tree.contents, dict[str, tuple[PathVersion, PathVersion]]()
+    contents, versions = session.shadow.merged_tree.contents, dict[str, tuple[PathVersion, PathVersion]]()
     for path, change in sorted(session.state.changes.items()):
         if not is_meant(path, query.paths):
             continue
@@ -56,25 +56,27 @@ def _read_pending(
         except ContentLost as problem:
             left_out[path] = problem.message
             continue
-        found[path] = (base, _select_hunks(change, base, pending, query.hunks) if query.hunks else pending)
+        versions[path] = (base, _select_hunks(change, base, pending, query.hunks) if query.hunks else pending)
     for bulk in session.state.review.bulks:
         if bulk.needs_verdict and is_meant(bulk.root, query.paths):
             left_out[bulk.root] = "it is decided on as a whole"
-    return found
+    return versions
 
 
-def _select_hunks(change: Change, base: PathVersion, pending: PathVersion, wanted: Sequence[str]) -> PathVersion:
+def _select_hunks(change: Change, base: PathVersion, pending: PathVersion, hunk_ids: Sequence[str]) -> PathVersion:
     """Return the pending version with some hunks only; what can't be divided is there as a whole, or not at all."""
-    chosen = [each for each in change.hunks if each.id in wanted]
-    if not chosen or change.source is not None or not is_divisible(base.data, pending.data):
-        return pending if chosen else base
-    whole = len(chosen) == len(change.hunks)
-    return pending if whole else replace(pending, data=select_hunks(base.data, pending.data, chosen))
+    hunks = [hunk for hunk in change.hunks if hunk.id in hunk_ids]
+    if not hunks or change.source is not None or not is_divisible(base.data, pending.data):
+        return pending if hunks else base
+    is_complete = len(hunks) == len(change.hunks)
+    return pending if is_complete else replace(pending, data=select_hunks(base.data, pending.data, hunks))
 
 
 def is_meant(path: str, paths: Sequence[str]) -> bool:
     """True if a path is one of `paths` or lies below one; none of them means all."""
-    return not paths or any(path == each or path.startswith(f"{each}/") or each == "." for each in paths)
+    return not paths or any(
+        path == ancestor or path.startswith(f"{ancestor}/") or ancestor == "." for ancestor in paths
+    )
 
 
 def render_patch(root: Path, versions: Mapping[str, tuple[PathVersion, PathVersion]]) -> bytes:
@@ -85,18 +87,18 @@ def render_patch(root: Path, versions: Mapping[str, tuple[PathVersion, PathVersi
         (directory / "HEAD").write_text("ref: refs/heads/none\n")
         (directory / "config").write_text(_CONFIG)
         repository = GitRepository(find_git(root), directory, root)
-        trees = [_write_tree(repository, {path: sides[at] for path, sides in versions.items()}) for at in (0, 1)]
+        trees = [_write_tree(repository, {path: sides[side] for path, sides in versions.items()}) for side in (0, 1)]
         return repository.run("diff-tree", *_HOW, *trees, seconds=_SECONDS)
 
 
 def _write_tree(repository: GitRepository, versions: Mapping[str, PathVersion]) -> str:
     entries = []
-    for path, each in versions.items():
-        if each.kind == "absent":
+    for path, version in versions.items():
+        if version.kind == "absent":
             continue
-        stored = repository.run("hash-object", "-w", "--no-filters", "--stdin", stdin=each.data, seconds=_SECONDS)
-        mode = LINK_MODE if each.kind == "symlink" else "100755" if each.is_executable else "100644"
-        entries.append(GitEntry(to_os_name(path), mode, stored.decode().strip()))
+        object_id = repository.run("hash-object", "-w", "--no-filters", "--stdin", stdin=version.data, seconds=_SECONDS)
+        mode = LINK_MODE if version.kind == "symlink" else "100755" if version.is_executable else "100644"
+        entries.append(GitEntry(to_os_name(path), mode, object_id.decode().strip()))
     file = repository.directory / "index"
     write_index(repository, file, "", entries)
-    return repository.run("write-tree", more={"GIT_INDEX_FILE": str(file)}, seconds=_SECONDS).decode().strip()
+    return repository.run("write-tree", variables={"GIT_INDEX_FILE": str(file)}, seconds=_SECONDS).decode().strip()

@@ -34,17 +34,17 @@ def build_preview(session: Session, query: q.CommitQuery) -> q.CommitAnswer:
 
 
 def _describe_basis(state: SessionState, basis: CommitBasis, query: q.CommitQuery) -> q.CommitAnswer:
-    contents = [each for each in basis.compute() if is_meant(each.path, query.paths)]
-    left_out = {each.path for each in contents if each.problem}
-    open_paths = {each.path for each in contents} - left_out
-    groups = list(_list_groups(state, basis, [each for each in basis.edits if each.path in open_paths], query))
+    contents = [content for content in basis.compute() if is_meant(content.path, query.paths)]
+    left_out = {content.path for content in contents if content.problem}
+    open_paths = {content.path for content in contents} - left_out
+    groups = list(_list_groups(state, basis, [edit for edit in basis.edits if edit.path in open_paths], query))
     return q.CommitAnswer(
         branch=basis.head.branch,
         head=basis.head.commit,
         refused="" if groups else _NOTHING.format(f" below {', '.join(query.paths)}" if query.paths else ""),
         hint="" if groups else "Accept hunks in the review first.",
         groups=tuple(groups),
-        left_out=tuple(describe_content(each) for each in contents if each.problem),
+        left_out=tuple(describe_content(content) for content in contents if content.problem),
         hooks=tuple(basis.hooks),
         staged=count_staged(basis.repository, basis.head.commit),
     )
@@ -55,25 +55,25 @@ def _list_groups(
 ) -> Iterator[q.CommitGroup]:
     """Yield the groups in the order of their first edits; the files of each as they change with those before it."""
     before: dict[str, PathVersion] = {}
-    done: list[AcceptedEdit] = []
-    for key, own in _sort_into_groups(basis, edits, query).items():
-        done += own
-        touched = {each.path for each in own}
-        contents = [each for each in basis.compute(done) if each.path in touched]
-        files = tuple(describe_content(each, before.get(each.path)) for each in contents)
-        before |= {each.path: each.after for each in contents}
+    cumulative_edits: list[AcceptedEdit] = []
+    for key, group_edits in _sort_into_groups(basis, edits, query).items():
+        cumulative_edits += group_edits
+        group_paths = {accepted_edit.path for accepted_edit in group_edits}
+        contents = [content for content in basis.compute(cumulative_edits) if content.path in group_paths]
+        files = tuple(describe_content(content, before.get(content.path)) for content in contents)
+        before |= {content.path: content.after for content in contents}
         if files:
-            yield build_group(state, key if query.split == "topic" else _find_title(state, key), own, files)
+            yield build_group(state, key if query.split == "topic" else _find_title(state, key), group_edits, files)
 
 
 def find_asking_turns(state: SessionState) -> dict[str, str]:
     """Return the turn that asked for each turn's work: of one that only brought comments, the one before it."""
-    found, last = dict[str, str](), ""
-    for turn in sorted((*state.turns, *state.left_turns.values()), key=lambda each: each.seq):
+    askers, last = dict[str, str](), ""
+    for turn in sorted((*state.turns, *state.left_turns.values()), key=lambda turn_state: turn_state.seq):
         if not last or COMMENTS_TITLE not in turn.prompt:
             last = turn.id
-        found[turn.id] = last
-    return found
+        askers[turn.id] = last
+    return askers
 
 
 def _sort_into_groups(
@@ -83,26 +83,31 @@ def _sort_into_groups(
     group."""
     topics = {edit: topic.title for topic in query.topics for edit in topic.edits}
     keys = {
-        each.id: {"none": "", "todo": each.todo, "prompt": each.turn, "topic": topics.get(each.id, "")}[query.split]
-        for each in edits
+        accepted_edit.id: {
+            "none": "",
+            "todo": accepted_edit.todo,
+            "prompt": accepted_edit.turn,
+            "topic": topics.get(accepted_edit.id, ""),
+        }[query.split]
+        for accepted_edit in edits
     }
     while True:
         groups: dict[str, list[AcceptedEdit]] = {}
-        for each in edits:
-            groups.setdefault(keys[each.id], []).append(each)
+        for accepted_edit in edits:
+            groups.setdefault(keys[accepted_edit.id], []).append(accepted_edit)
         clashing = _find_clash(basis, list(groups.values()))
         if not clashing:
             return groups
-        last = [keys[each.id] for each in edits if each.path == clashing][-1]
-        keys |= {each.id: last for each in edits if each.path == clashing}
+        last = [keys[accepted_edit.id] for accepted_edit in edits if accepted_edit.path == clashing][-1]
+        keys |= {accepted_edit.id: last for accepted_edit in edits if accepted_edit.path == clashing}
 
 
 def _find_clash(basis: CommitBasis, groups: Sequence[Sequence[AcceptedEdit]]) -> str:
     """Return a path whose edits can't be committed in this order, "" = there is none."""
-    done: list[AcceptedEdit] = []
-    for own in groups[:-1]:
-        done += own
-        for content in basis.compute(done):
+    cumulative_edits: list[AcceptedEdit] = []
+    for group_edits in groups[:-1]:
+        cumulative_edits += group_edits
+        for content in basis.compute(cumulative_edits):
             if content.problem and len({id(group) for group in groups for e in group if e.path == content.path}) > 1:
                 return content.path
     return ""
@@ -110,32 +115,32 @@ def _find_clash(basis: CommitBasis, groups: Sequence[Sequence[AcceptedEdit]]) ->
 
 def _find_title(state: SessionState, key: str) -> str:
     """Return the words of a todo or turn, "" = there is none."""
-    prompts, todos = list_prompts(state), {each.id: each.content for each in state.todos}
+    prompts, todos = list_prompts(state), {todo.id: todo.content for todo in state.todos}
     asker = find_asking_turns(state).get(key, key)
     return f"Follow comments: {prompts[asker]}" if asker != key else todos.get(key) or prompts.get(key, "")
 
 
 def list_prompts(state: SessionState) -> dict[str, str]:
     """Return the prompts of all turns by their ids."""
-    return {each.id: each.prompt for each in (*state.turns, *state.left_turns.values())}
+    return {turn.id: turn.prompt for turn in (*state.turns, *state.left_turns.values())}
 
 
 def build_group(
     state: SessionState, title: str, edits: Sequence[AcceptedEdit], files: tuple[q.CommitFile, ...]
 ) -> q.CommitGroup:
     """Return what is known of a commit of these edits. `title`: what they are about, "" = what was asked for."""
-    texts = {each.id: each.content for each in state.todos}
+    texts = {todo.id: todo.content for todo in state.todos}
     prompts, askers = list_prompts(state), find_asking_turns(state)
-    todos = tuple(dict.fromkeys(texts[each.todo] for each in edits if each.todo in texts))
-    turns = dict.fromkeys(askers.get(each.turn, each.turn) for each in edits)
-    asked = tuple(prompts[turn] for turn in turns if prompts.get(turn))
+    todos = tuple(dict.fromkeys(texts[edit.todo] for edit in edits if edit.todo in texts))
+    turns = dict.fromkeys(askers.get(edit.turn, edit.turn) for edit in edits)
+    turn_prompts = tuple(prompts[turn] for turn in turns if prompts.get(turn))
     checks = _list_checks(state, edits)
     return q.CommitGroup(
         title=title,
-        edits=tuple(each.id for each in edits),
+        edits=tuple(edit.id for edit in edits),
         files=files,
-        message=write_message(title, asked, todos, checks),
-        prompts=asked,
+        message=write_message(title, turn_prompts, todos, checks),
+        prompts=turn_prompts,
         todos=todos,
         checks=checks,
     )
@@ -143,20 +148,24 @@ def build_group(
 
 def _list_checks(state: SessionState, edits: Sequence[AcceptedEdit]) -> tuple[str, ...]:
     """Return the commands that had passed over the edits when they were accepted, with the tests that they counted."""
-    verdicts = {each.id: each for each in state.review.verdicts}
-    found = (verdicts.get(each.id.partition(".")[0]) for each in edits)
-    checks = (each.check for each in found if each is not None and each.check is not None)
-    return tuple(describe_checks(state, [each.command for each in checks if each.has_passed]))
+    verdicts = {verdict.id: verdict for verdict in state.review.verdicts}
+    verdict_records = (verdicts.get(edit.id.partition(".")[0]) for edit in edits)
+    checks = (
+        verdict_record.check
+        for verdict_record in verdict_records
+        if verdict_record is not None and verdict_record.check is not None
+    )
+    return tuple(describe_checks(state, [check.command for check in checks if check.has_passed]))
 
 
 def write_message(title: str, prompts: Sequence[str], todos: Sequence[str], checks: Sequence[str]) -> str:
     """Return a commit message: one line of what was wanted, what was done, and by what it was checked."""
-    wanted = title or (todos[0] if len(todos) == 1 else "") or (prompts[0] if prompts else "") or "Accepted changes"
-    parts = [_shorten_subject(wanted)]
+    subject = title or (todos[0] if len(todos) == 1 else "") or (prompts[0] if prompts else "") or "Accepted changes"
+    parts = [_shorten_subject(subject)]
     if len(todos) > 1:
-        parts.append("\n".join(f"- {' '.join(each.split())}" for each in todos))
+        parts.append("\n".join(f"- {' '.join(todo.split())}" for todo in todos))
     if checks:
-        parts.append(f"Checked by: {', '.join(' '.join(each.split()) for each in checks)}")
+        parts.append(f"Checked by: {', '.join(' '.join(check.split()) for check in checks)}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -178,7 +187,7 @@ def describe_content(content: CommitContent, before: PathVersion | None = None) 
     return q.CommitFile(
         path=content.path,
         operation="create" if old.kind == "absent" else "delete" if is_gone else "edit",
-        added=sum(each.new_lines for each in hunks),
-        removed=sum(each.old_lines for each in hunks),
+        added=sum(hunk.new_lines for hunk in hunks),
+        removed=sum(hunk.old_lines for hunk in hunks),
         problem=content.problem,
     )

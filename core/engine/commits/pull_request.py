@@ -107,8 +107,14 @@ def _list_remotes(settings: ConfigPairs) -> dict[str, str]:
 def _find_remote(settings: ConfigPairs, branch: str) -> tuple[str, str]:
     """Return the name and the address of the remote that a branch is pushed to; "" = there is none."""
     remotes = _list_remotes(settings)
-    named = find_last(settings, f"branch.{branch}.remote") or ""
-    remote = named if named in remotes else "origin" if "origin" in remotes else next(iter(remotes), "")
+    configured_remote = find_last(settings, f"branch.{branch}.remote") or ""
+    remote = (
+        configured_remote
+        if configured_remote in remotes
+        else "origin"
+        if "origin" in remotes
+        else next(iter(remotes), "")
+    )
     return remote, remotes.get(remote) or ""
 
 
@@ -120,7 +126,7 @@ def read_remote_urls(root: Path) -> list[str]:
             raise GitFailed("this directory is in no git repository.")
         settings = read_settings(repository, read_config_text(places))[1]
         first = _find_remote(settings, read_head(repository).branch)[1]
-        return [hide_login(each) for each in dict.fromkeys((first, *_list_remotes(settings).values())) if each]
+        return [hide_login(url) for url in dict.fromkeys((first, *_list_remotes(settings).values())) if url]
 
 
 def find_repository_name(url: str) -> str:
@@ -131,8 +137,8 @@ def find_repository_name(url: str) -> str:
 
 def _propose_branch(title: str) -> str:
     words = _NO_NAME.sub("-", title.lower()).strip("-")
-    whole = words if len(words) <= _MAX_BRANCH else words[:_MAX_BRANCH].rpartition("-")[0]
-    return whole or words[:_MAX_BRANCH] or "changes"
+    slug = words if len(words) <= _MAX_BRANCH else words[:_MAX_BRANCH].rpartition("-")[0]
+    return slug or words[:_MAX_BRANCH] or "changes"
 
 
 def hide_login(url: str) -> str:
@@ -145,7 +151,7 @@ def hide_login(url: str) -> str:
 
 def find_host(url: str) -> str:
     """Return the host of a remote's address, "" = it names none."""
-    return urlsplit(url).hostname or (found[1] if (found := _SCP.match(url)) else "")
+    return urlsplit(url).hostname or (match[1] if (match := _SCP.match(url)) else "")
 
 
 def find_program(url: str) -> str:
@@ -158,72 +164,88 @@ def find_program(url: str) -> str:
 def list_evidence(state: SessionState) -> tuple[list[str], list[str]]:
     """Return the checks that had passed over what was committed, in words, and the todos that it was for. Only what the
     program ran again itself, alone in a clean layer, counts; of others it is said that nobody did."""
-    committed = state.review.committed
-    found = [each for each in state.review.verdicts if each.id in committed]
-    passed = [each.check for each in found if each.check is not None and each.check.has_passed]
-    proofs = [each for each in state.verifications.values() if each.has_passed and not each.is_unboxed]
-    verified = dict.fromkeys(each.command for each in passed if each.is_verified)
-    verified |= dict.fromkeys(
-        each.command
-        for each in proofs
-        if not each.changed_here and parse_check(each.command, workspace=state.workspace)
+    committed_ids = state.review.committed
+    verdicts = [verdict for verdict in state.review.verdicts if verdict.id in committed_ids]
+    checks = [
+        verdict_record.check
+        for verdict_record in verdicts
+        if verdict_record.check is not None and verdict_record.check.has_passed
+    ]
+    proofs = [
+        verification
+        for verification in state.verifications.values()
+        if verification.has_passed and not verification.is_unboxed
+    ]
+    verified_commands = dict.fromkeys(check.command for check in checks if check.is_verified)
+    verified_commands |= dict.fromkeys(
+        proof.command
+        for proof in proofs
+        if not proof.changed_here and parse_check(proof.command, workspace=state.workspace)
     )
-    others = dict.fromkeys(each.command for each in passed if each.command not in verified)
-    by_own_tests = {each.command for each in passed if each.changed_here}
-    told = [f"{each}, run again in a clean layer" for each in describe_checks(state, verified, "`")]
+    others = dict.fromkeys(check.command for check in checks if check.command not in verified_commands)
+    by_own_tests = {check.command for check in checks if check.changed_here}
+    evidence = [
+        f"{description}, run again in a clean layer" for description in describe_checks(state, verified_commands, "`")
+    ]
     for command, words in zip(others, describe_checks(state, others, "`"), strict=True):
-        told.append(f"{words}, {BY_OWN_TESTS if command in by_own_tests else NOT_VERIFIED}")
-    wanted = {hunk.todo for each in found for hunk in each.hunks}
-    todos = [each.content for each in state.todos if each.id in wanted]
-    return told, todos
+        evidence.append(f"{words}, {BY_OWN_TESTS if command in by_own_tests else NOT_VERIFIED}")
+    todo_ids = {hunk.todo for verdict_record in verdicts for hunk in verdict_record.hunks}
+    todos = [todo.content for todo in state.todos if todo.id in todo_ids]
+    return evidence, todos
 
 
 def write_body(subjects: Sequence[str], checks: Sequence[str], todos: Sequence[str]) -> str:
     """Return the text of a pull request that is made without a model."""
-    parts = ["\n".join(f"- {each}" for each in subjects)]
+    parts = ["\n".join(f"- {subject}" for subject in subjects)]
     if checks or todos:
-        passed = [f"- passed: {each}" for each in checks]
-        done = [f"- [x] {' '.join(each.split())}" for each in todos]
-        parts.append("## Evidence\n\n" + "\n".join((*passed, *done)))
+        check_lines = [f"- passed: {check}" for check in checks]
+        todo_lines = [f"- [x] {' '.join(todo.split())}" for todo in todos]
+        parts.append("## Evidence\n\n" + "\n".join((*check_lines, *todo_lines)))
     return "\n\n".join(parts) + "\n"
 
 
 async def draft_pull_request(session: Session, context: TurnContext) -> None:
     """Have the small model, else the session's, write title and text; emit them."""
-    found = await asyncio.to_thread(build_pull_request, session)
-    if found.refused:
-        raise CommandRejected(found.refused, hint=found.hint, code="no_pull_request")
-    shown = partial(may_show, build_session_reader(session))
-    diff = await asyncio.to_thread(render_branch_diff, session.workspace.root, shown)
+    answer = await asyncio.to_thread(build_pull_request, session)
+    if answer.refused:
+        raise CommandRejected(answer.refused, hint=answer.hint, code="no_pull_request")
+    is_visible = partial(may_show, build_session_reader(session))
+    diff = await asyncio.to_thread(render_branch_diff, session.workspace.root, is_visible)
     checks, todos = list_evidence(session.state)
-    prompts = [each.prompt for each in session.state.turns]
-    told = {"commits": found.commits, "asked": prompts, "todos": todos, "passed": checks, "diff": (diff[:_MAX_DIFF],)}
-    parts = [wrap_tag(name, escape_tags("\n".join(values))) for name, values in told.items() if any(values)]
-    async for said, model in ask_side_models(context, "pull_request", "\n".join(parts)):
-        title, _, body = said.strip().partition("\n")
+    prompts = [turn.prompt for turn in session.state.turns]
+    sections = {
+        "commits": answer.commits,
+        "asked": prompts,
+        "todos": todos,
+        "passed": checks,
+        "diff": (diff[:_MAX_DIFF],),
+    }
+    parts = [wrap_tag(name, escape_tags("\n".join(values))) for name, values in sections.items() if any(values)]
+    async for reply, model in ask_side_models(context, "pull_request", "\n".join(parts)):
+        title, _, body = reply.strip().partition("\n")
         if title.strip("# "):
             context.emit(ev.PullRequestDrafted(title=title.strip("# "), body=body.strip() + "\n", model=model))
             return
-    context.emit(ev.PullRequestDrafted(title=found.title, body=found.body))
+    context.emit(ev.PullRequestDrafted(title=answer.title, body=answer.body))
 
 
 async def open_pull_request(session: Session, command: cmd.PullRequestOpen) -> None:
     """Push the branch, then have gh or glab open the request; emit what came of it."""
-    found = await asyncio.to_thread(build_pull_request, session)
-    pushed = await _run(session, list_push_words(session, command))
-    if pushed.exit_code != 0:
-        session.emit_outside_turn(_describe_failure("push", "git push", pushed))
+    answer = await asyncio.to_thread(build_pull_request, session)
+    push_result = await _run(session, list_push_words(session, command))
+    if push_result.exit_code != 0:
+        session.emit_outside_turn(_describe_failure("push", "git push", push_result))
         return
-    url, output = _find_url(pushed.output), pushed.output
-    if found.program and found.remote == command.remote:
+    url, output = _find_url(push_result.output), push_result.output
+    if answer.program and answer.remote == command.remote:
         with ExitStack() as stack:
-            place = stack.enter_context(make_temporary_directory())
-            (place / "body").write_text(command.body, encoding="utf-8", errors="surrogateescape")
-            opened = await _run(session, list_program_words(found.program, command, str(place / "body")))
-        if opened.exit_code != 0:
-            session.emit_outside_turn(_describe_failure("pull_request", found.program, opened))
+            directory = stack.enter_context(make_temporary_directory())
+            (directory / "body").write_text(command.body, encoding="utf-8", errors="surrogateescape")
+            open_result = await _run(session, list_program_words(answer.program, command, str(directory / "body")))
+        if open_result.exit_code != 0:
+            session.emit_outside_turn(_describe_failure("pull_request", answer.program, open_result))
             return
-        url, output = _find_url(opened.output) or url, f"{output}\n{opened.output}"
+        url, output = _find_url(open_result.output) or url, f"{output}\n{open_result.output}"
     session.emit_outside_turn(ev.PullRequestOpened(branch=command.branch, url=url, output=output.strip()))
 
 
@@ -283,11 +305,11 @@ async def _run(session: Session, words: Sequence[str]) -> CommandResult:
 
 
 def _describe_failure(stage: Literal["push", "pull_request"], program: str, result: CommandResult) -> ev.CommitFailed:
-    how = "took too long" if result.timed_out else f"ended with {result.exit_code}"
+    outcome = "took too long" if result.timed_out else f"ended with {result.exit_code}"
     hint = "The branch is pushed." if stage == "pull_request" else "Nothing was sent."
-    return ev.CommitFailed(stage=stage, message=f"{program} {how}.", hint=hint, output=result.output.strip())
+    return ev.CommitFailed(stage=stage, message=f"{program} {outcome}.", hint=hint, output=result.output.strip())
 
 
 def _find_url(output: str) -> str:
-    found = _URL.findall(output)
-    return str(found[-1]).rstrip(".,;:)") if found else ""
+    urls = _URL.findall(output)
+    return str(urls[-1]).rstrip(".,;:)") if urls else ""

@@ -23,9 +23,9 @@ async def ask_side_models(context: TurnContext, template: str, request: str) -> 
     side, system, messages = build_side_requests(context), render(template), [UserMessage(content=request)]
     for route in (*side.routes.small, replace(side.routes.current, effort="")):
         try:
-            said = await side.ask("small", route, system, messages, max_tokens=_MAX_TOKENS)
+            reply = await side.ask("small", route, system, messages, max_tokens=_MAX_TOKENS)
         except ProviderError:
             continue
         except asyncio.CancelledError:
             return
-        yield said, route.id
+        yield reply, route.id

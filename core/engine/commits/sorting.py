@@ -25,8 +25,8 @@ _TOPIC: Final = re.compile(r"(?m)^[ \t]*(?:[-*][ \t]*)?(\d+(?:[ \t]*,[ \t]*\d+)*
 async def sort_edits(session: Session, context: TurnContext, ids: Sequence[str]) -> None:
     """Have the small model, else the session's, sort edits by topic; emit which belong together."""
     request = await asyncio.to_thread(_describe_edits, session, ids)
-    async for said, model in ask_side_models(context, "commit_topics", request):
-        if topics := parse_topics(said, ids):
+    async for reply, model in ask_side_models(context, "commit_topics", request):
+        if topics := parse_topics(reply, ids):
             context.emit(CommitSorted(topics=tuple(topics), model=model))
             return
     context.emit(CommitSorted(topics=(CommitTopic(title="", edits=tuple(ids)),)))
@@ -35,28 +35,28 @@ async def sort_edits(session: Session, context: TurnContext, ids: Sequence[str])
 def parse_topics(text: str, ids: Sequence[str]) -> list[CommitTopic]:
     """Return the topics of an answer, a line `1, 3: words` for each. An edit belongs to the first one that names it."""
     rest = dict(enumerate(ids, 1))
-    found = [
+    commit_topics = [
         CommitTopic(
-            title=" ".join(title.split())[:_MAX_TITLE] or f"Topic {at}",
+            title=" ".join(title.split())[:_MAX_TITLE] or f"Topic {index}",
             edits=tuple(rest.pop(number) for number in map(int, numbers.split(",")) if number in rest),
         )
-        for at, (numbers, title) in enumerate(_TOPIC.findall(text), 1)
+        for index, (numbers, title) in enumerate(_TOPIC.findall(text), 1)
     ]
-    return [each for each in found if each.edits]
+    return [commit_topic for commit_topic in commit_topics if commit_topic.edits]
 
 
 def _describe_edits(session: Session, ids: Sequence[str]) -> str:
     with open_basis(session) as basis:
-        known = {each.id: each for each in basis.select(ids)}
-    prompts, todos = list_prompts(session.state), {each.id: each.content for each in session.state.todos}
+        edits_by_id = {accepted_edit.id: accepted_edit for accepted_edit in basis.select(ids)}
+    prompts, todos = list_prompts(session.state), {todo.id: todo.content for todo in session.state.todos}
     room = _MAX_DIFF // max(len(ids), 1)
     parts: list[str] = []
-    for number, edit in enumerate((known[each] for each in ids), 1):
-        told = {
+    for number, edit in enumerate((edits_by_id[edit_id] for edit_id in ids), 1):
+        sections = {
             "asked": prompts.get(edit.turn, "")[:room],
             "todo": todos.get(edit.todo, ""),
             "diff": render_change(edit.path, edit.before, edit.after)[:room],
         }
-        tags = [wrap_tag(name, escape_tags(text)) for name, text in told.items() if text]
+        tags = [wrap_tag(name, escape_tags(text)) for name, text in sections.items() if text]
         parts += [f'<edit number="{number}">', *tags, "</edit>"]
     return "\n".join(parts)

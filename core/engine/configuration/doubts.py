@@ -36,13 +36,13 @@ def check_configuration(
 ) -> list[SettingsProblem]:
     """Return all problems. `is_trusted` None: nothing of the project is read. `check_interface`: what the screen says
     of its own part, which nobody else knows."""
-    own = get_config_dir() / FILE_NAME
+    user_path = get_config_dir() / FILE_NAME
     try:
-        found = check_text(own, read_settings_bytes(own) or b"", check_interface)
-        found += _check_project_file(workspace.root, is_trusted) if is_trusted is not None else []
+        settings_problems = check_text(user_path, read_settings_bytes(user_path) or b"", check_interface)
+        settings_problems += _check_project_file(workspace.root, is_trusted) if is_trusted is not None else []
     except ConfigError as problem:
-        found = [_fail(problem)]
-    return found + [_warn(text) for text in _check_extensions(workspace, is_trusted)]
+        settings_problems = [_fail(problem)]
+    return settings_problems + [_warn(text) for text in _check_extensions(workspace, is_trusted)]
 
 
 def check_text(path: Path, data: bytes, check_interface: InterfaceCheck) -> list[SettingsProblem]:
@@ -52,9 +52,9 @@ def check_text(path: Path, data: bytes, check_interface: InterfaceCheck) -> list
     except ConfigError as problem:
         return [_fail(problem)]
     settings = _convert_valid(table)
-    found = [_fail(each) for each in find_problems(path, text, table)]
-    found += find_doubts(settings, text, check_interface(settings.ui))
-    return found + [_place(text, key, *told) for key, *told in _check_machine(settings)]
+    problems = [_fail(config_error) for config_error in find_problems(path, text, table)]
+    problems += find_doubts(settings, text, check_interface(settings.ui))
+    return problems + [_place(text, key, *details) for key, *details in _check_machine(settings)]
 
 
 def find_doubts(settings: Settings, text: str, of_interface: Iterable[Doubt] = ()) -> list[SettingsProblem]:
@@ -62,7 +62,7 @@ def find_doubts(settings: Settings, text: str, of_interface: Iterable[Doubt] = (
     user's file, for the lines."""
     doubts = (*_check_models(settings), *_check_providers(settings), *of_interface)
     unknown = Toolset().explain_unknown(settings.list_tool_keys())
-    return [_place(text, *each) for each in doubts] + [_warn(each) for each in unknown]
+    return [_place(text, *doubt) for doubt in doubts] + [_warn(message) for message in unknown]
 
 
 def find_interface_doubts(check_interface: InterfaceCheck) -> list[SettingsProblem]:
@@ -72,12 +72,12 @@ def find_interface_doubts(check_interface: InterfaceCheck) -> list[SettingsProbl
     except ConfigError:  # which is told where the settings are loaded
         return []
     settings = _convert_valid(table)
-    return [_place(text, *each) for each in check_interface(settings.ui)]
+    return [_place(text, *doubt) for doubt in check_interface(settings.ui)]
 
 
 def _convert_valid(table: Mapping[str, Any]) -> Settings:
     """Return the settings as far as they are valid."""
-    return convert(drop_values(table, {each.path for each in find_misfits(table)}), Settings)
+    return convert(drop_values(table, {misfit.path for misfit in find_misfits(table)}), Settings)
 
 
 def read_user_text() -> str:
@@ -87,8 +87,8 @@ def read_user_text() -> str:
 
 def _place(text: str, key: KeyPath, reason: str, hint: str) -> SettingsProblem:
     line = find_line(text, key)
-    place = f"{get_config_dir() / FILE_NAME}, line {line}: " if line else ""
-    return _warn(f"{place}`{'.'.join(key)}`: {reason.rstrip('.')}.", hint)
+    location = f"{get_config_dir() / FILE_NAME}, line {line}: " if line else ""
+    return _warn(f"{location}`{'.'.join(key)}`: {reason.rstrip('.')}.", hint)
 
 
 def _check_project_file(root: Path, is_trusted: TrustCheck) -> list[SettingsProblem]:
@@ -97,10 +97,10 @@ def _check_project_file(root: Path, is_trusted: TrustCheck) -> list[SettingsProb
     if data is None:
         return []
     if not is_trusted(PROJECT_FILE.as_posix(), data):
-        changed = f"{PROJECT_FILE.as_posix()} is not read: it has changed since you trusted it."
-        return [_warn(changed, "Open the project in agent-tui, which asks about it.")]
+        message = f"{PROJECT_FILE.as_posix()} is not read: it has changed since you trusted it."
+        return [_warn(message, "Open the project in agent-tui, which asks about it.")]
     if problems := list(find_problems(root / PROJECT_FILE, *parse_table(root / PROJECT_FILE, data))):
-        return [_fail(each) for each in problems]
+        return [_fail(problem) for problem in problems]
     try:
         return [_warn(notice) for notice in load_with_notices(root, is_trusted).notices]
     except ConfigError:  # of the user's own file, whose problems are told
@@ -119,14 +119,14 @@ def _check_models(settings: Settings) -> Iterator[Doubt]:
     """Look at every model that is named: there has to be a provider of that name."""
     from core.providers.registry import split_model_id
 
-    named: list[tuple[KeyPath, str]] = [((key,), getattr(settings, key)) for key in SHORT_KEYS.values()]
+    references: list[tuple[KeyPath, str]] = [((key,), getattr(settings, key)) for key in SHORT_KEYS.values()]
     for job in get_args(ModelJob):
         route = getattr(settings.routes, job)
-        named.append((("routes", job, "model"), route.model))
-        named += [(("routes", job, "fallback"), each) for each in route.fallback]
-    named += [(("modes", mode.value, "model"), settings.get_mode_settings(mode).model) for mode in Mode]
-    named += [(("models", model), model) for model in settings.models]
-    for key, model in named:
+        references.append((("routes", job, "model"), route.model))
+        references += [(("routes", job, "fallback"), fallback_model) for fallback_model in route.fallback]
+    references += [(("modes", mode.value, "model"), settings.get_mode_settings(mode).model) for mode in Mode]
+    references += [(("models", model), model) for model in settings.models]
+    for key, model in references:
         try:
             if model:
                 split_model_id(model, settings)
@@ -148,8 +148,8 @@ def _check_providers(settings: Settings) -> Iterator[Doubt]:
             find_agent(name, settings)
         except ConfigError as problem:
             yield ("agent_servers", name), problem.message, problem.hint
-    if settings.web.search.provider and (why := settings.web.search.explain_absence()):
-        yield ("web", "search", "provider"), why, ""
+    if settings.web.search.provider and (reason := settings.web.search.explain_absence()):
+        yield ("web", "search", "provider"), reason, ""
 
 
 def _check_machine(settings: Settings) -> Iterator[Doubt]:
@@ -179,18 +179,20 @@ def _check_extensions(workspace: Workspace, is_trusted: TrustCheck | None) -> It
     from core.mcp.server_rows import describe_problem
 
     yield from map(describe_problem, load_servers(workspace, is_trusted).problems)
-    yield from (f"{each.source}: {each.message}" for each in load_hooks(workspace, is_trusted).problems)
+    yield from (
+        f"{hook_problem.source}: {hook_problem.message}" for hook_problem in load_hooks(workspace, is_trusted).problems
+    )
     rules = load_rule_files(workspace, is_trusted)
-    yield from (f"{each.path}: {each.note}" for each in rules.rules if each.note)
-    yield from (f"{each.path}: {each.reason}" for each in rules.problems)
+    yield from (f"{rule.path}: {rule.note}" for rule in rules.rules if rule.note)
+    yield from (f"{loaded_rule.path}: {loaded_rule.reason}" for loaded_rule in rules.problems)
     places = find_extension_places(workspace, is_trusted)
     agents, skills, commands = load_agents(places.folders), load_skills(places.folders), load_commands(places.folders)
     for path, problems in (
-        *((each.path, each.problems) for each in skills.skills),
-        *((each.path, each.problems) for each in commands.commands),
-        *((each.source, (*each.problems, *each.refusals)) for each in agents.agents),
-        *((each.path, each.problems) for each in places.plugins.plugins),
+        *((skill.path, skill.problems) for skill in skills.skills),
+        *((command.path, command.problems) for command in commands.commands),
+        *((agent.source, (*agent.problems, *agent.refusals)) for agent in agents.agents),
+        *((plugin.path, plugin.problems) for plugin in places.plugins.plugins),
     ):
         yield from (f"{path}: {problem}" for problem in problems)
-    for skipped in (skills.skipped, commands.skipped, agents.skipped, places.plugins.skipped):
-        yield from (f"{each.path} is not used: {each.reason}" for each in skipped)
+    for skipped_files in (skills.skipped, commands.skipped, agents.skipped, places.plugins.skipped):
+        yield from (f"{skipped_file.path} is not used: {skipped_file.reason}" for skipped_file in skipped_files)

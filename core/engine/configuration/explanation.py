@@ -78,15 +78,18 @@ class SettingSources:
     the command line sets, by dotted key. What the project says is a source only where it changes what the user's file
     says: the rest of it isn't heard."""
 
-    def __init__(self, root: Path | None, commanded: Mapping[str, CommandedValue] | None = None) -> None:
-        own = get_config_dir() / FILE_NAME
-        self.commanded = commanded or {}
+    def __init__(self, root: Path | None, commanded_values: Mapping[str, CommandedValue] | None = None) -> None:
+        user_path = get_config_dir() / FILE_NAME
+        self.commanded = commanded_values or {}
         self._own: Mapping[str, Any] = {}
         self._files: list[tuple[str, str, Mapping[str, Any]]] = []
-        for name, path in ((str(own), own), *([(_PROJECT, root / PROJECT_FILE)] if root is not None else [])):
+        for name, path in (
+            (str(user_path), user_path),
+            *([(_PROJECT, root / PROJECT_FILE)] if root is not None else []),
+        ):
             if (data := read_settings_bytes(path)) is not None:
                 self._files.append((name, *parse_table(path, data)))
-                self._own = self._files[-1][2] if path == own else self._own
+                self._own = self._files[-1][2] if path == user_path else self._own
         self._alone = msgspec.to_builtins(
             convert(drop_values(self._own, {misfit.path for misfit in find_misfits(self._own)}), Settings)
         )
@@ -98,13 +101,13 @@ class SettingSources:
 
     def find(self, path: KeyPath, value: object) -> ValueSource:
         """Return the source of a value."""
-        if (commanded := self.commanded.get(".".join(path))) is not None:
-            return ValueSource("command line", f"{commanded.option} on the command line")
+        if (commanded_value := self.commanded.get(".".join(path))) is not None:
+            return ValueSource("command line", f"{commanded_value.option} on the command line")
         for name, text, table in reversed(self._files):
             if _look_up(table, path) is not None and (name != _PROJECT or self._is_changed(path, value)):
                 line = find_line(text, path)
-                place = f"{name}, line {line}" if line else name
-                return ValueSource("project" if name == _PROJECT else "user", place)
+                location = f"{name}, line {line}" if line else name
+                return ValueSource("project" if name == _PROJECT else "user", location)
         return ValueSource("default")
 
     def _is_changed(self, path: KeyPath, value: object) -> bool:
@@ -133,24 +136,32 @@ def list_tables(settings: Settings) -> Iterator[SettingRow]:
 def explain_settings(settings: Settings, sources: SettingSources, key: str = "") -> tuple[SettingRow, ...]:
     """Return the rows of a setting, of all below a table, or of all. Raises `ConfigError` if there is none."""
     path = split_key(key)
-    every = [each for each in list_settings() if NAME not in each.path]
-    named = [found for each in dict.fromkeys(sources.list_named()) if (found := find_setting(each)) is not None]
+    every = [setting for setting in list_settings() if NAME not in setting.path]
+    custom_settings = [
+        custom_setting
+        for key_path in dict.fromkeys(sources.list_named())
+        if (custom_setting := find_setting(key_path)) is not None
+    ]
     if path and (exact := find_setting(path)) is not None and NAME not in path:
         return (_build_row(exact, settings, sources),)
-    wanted = [each for each in (*every, *named) if each.path[: len(path)] == path]
-    if not wanted and path:  # a table that the user could make: what may stand in it
-        wanted = [
-            each._replace(path=(*path, *each.path[len(path) :]))
-            for each in list_settings()
-            if len(each.path) > len(path)
-            and all(mine in (said, NAME) for mine, said in zip(each.path, path, strict=False))
+    selection = [setting for setting in (*every, *custom_settings) if setting.path[: len(path)] == path]
+    if not selection and path:  # a table that the user could make: what may stand in it
+        selection = [
+            setting._replace(path=(*path, *setting.path[len(path) :]))
+            for setting in list_settings()
+            if len(setting.path) > len(path)
+            and all(segment in (name, NAME) for segment, name in zip(setting.path, path, strict=False))
         ]
-    if not wanted:
-        known = dict.fromkeys(make_general(each.path) for each in list_settings())
-        near = difflib.get_close_matches(key, known, n=3, cutoff=0.5)
-        hint = f"Did you mean {' or '.join(near)}?" if near else "agent-tui config explain lists them all."
+    if not selection:
+        general_keys = dict.fromkeys(make_general(setting.path) for setting in list_settings())
+        close_matches = difflib.get_close_matches(key, general_keys, n=3, cutoff=0.5)
+        hint = (
+            f"Did you mean {' or '.join(close_matches)}?"
+            if close_matches
+            else "agent-tui config explain lists them all."
+        )
         raise ConfigError(f"there is no setting {key!r}.", hint=hint)
-    return tuple(_build_row(each, settings, sources) for each in wanted)
+    return tuple(_build_row(setting, settings, sources) for setting in selection)
 
 
 def split_key(key: str) -> KeyPath:
@@ -183,7 +194,7 @@ def _build_row(setting: Setting, settings: Settings, sources: SettingSources) ->
     if variable:
         value, source = os.environ[variable], ValueSource("environment", variable)
     hide = partial(_hide_keys, hides_all=setting.path[-1] in _MAY_HOLD_KEYS)
-    own = sources.find_own(setting.path)
+    user_value = sources.find_own(setting.path)
     return SettingRow(
         key=setting.dotted,
         value=hide(value),
@@ -194,9 +205,9 @@ def _build_row(setting: Setting, settings: Settings, sources: SettingSources) ->
         kind=kind,
         choices=list_choices(setting.kind),
         origin=source.origin,
-        own=hide(own),
+        own=hide(user_value),
         begins=_BEGINS.get(setting.dotted, ""),
-        elsewhere=IN_THE_FILE if kind == "table" or hide(own) != own else "",
+        elsewhere=IN_THE_FILE if kind == "table" or hide(user_value) != user_value else "",
     )
 
 
@@ -210,9 +221,9 @@ def _find_variable(path: KeyPath) -> str:
 
 def _hide_keys(value: Any, *, hides_all: bool = False) -> Any:
     if isinstance(value, Mapping):
-        return {key: _hide_keys(each, hides_all=hides_all) for key, each in value.items()}
+        return {key: _hide_keys(child, hides_all=hides_all) for key, child in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_hide_keys(each, hides_all=hides_all) for each in value]
+        return [_hide_keys(child, hides_all=hides_all) for child in value]
     return (MASK if hides_all else redact(value)) if isinstance(value, str) else value
 
 
@@ -226,8 +237,8 @@ def _look_up(table: Any, path: KeyPath) -> Any:
 
 def _list_paths(table: Mapping[str, Any], path: KeyPath) -> Iterator[KeyPath]:
     for key, value in table.items():
-        here = (*path, key)
-        if isinstance(value, Mapping) and find_setting(here) is None:
-            yield from _list_paths(value, here)
+        key_path = (*path, key)
+        if isinstance(value, Mapping) and find_setting(key_path) is None:
+            yield from _list_paths(value, key_path)
         else:
-            yield here
+            yield key_path

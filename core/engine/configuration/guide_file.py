@@ -48,17 +48,17 @@ def load_guide() -> GuideState:
 def keep_guide(command: GuideKeep) -> None:
     """Note what a command says."""
     before = load_guide()
-    shown = dict(before.shown)
+    hint_counts = dict(before.shown)
     if command.shown:
-        shown[command.shown] = shown.get(command.shown, 0) + 1
-    used = dict.fromkeys((*before.used, *([command.used] if command.used else [])))
-    chosen = dict.fromkeys((*([command.chosen] if command.chosen else []), *before.chosen))
+        hint_counts[command.shown] = hint_counts.get(command.shown, 0) + 1
+    used_hints = dict.fromkeys((*before.used, *([command.used] if command.used else [])))
+    choices = dict.fromkeys((*([command.chosen] if command.chosen else []), *before.chosen))
     after = replace(
         before,
         tour=command.tour or before.tour,
-        shown=dict(islice(shown.items(), MAX_HINTS)),
-        used=tuple(islice(used, MAX_HINTS)),
-        chosen=tuple(islice(chosen, MAX_CHOSEN)),
+        shown=dict(islice(hint_counts.items(), MAX_HINTS)),
+        used=tuple(islice(used_hints, MAX_HINTS)),
+        chosen=tuple(islice(choices, MAX_CHOSEN)),
     )
     path = _get_path()
     with suppress(OSError):

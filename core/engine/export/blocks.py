@@ -48,16 +48,16 @@ def list_facts(session: ExportedSession) -> list[str]:
         session.model,
         f"{format_time(session.started)} to {format_time(session.updated)}",
         *([f"${cost:.2f}"] if cost else []),
-        *(f"#{each}" for each in session.tags),
+        *(f"#{tag}" for tag in session.tags),
     ]
 
 
 def describe_turn(turn: ExportedTurn) -> str:
     """Return a line about a turn, beside its prompt."""
     ends = {"done": "", "": "still running"}
-    spent = f"{turn.duration_ms / 1000:.0f} s" if turn.duration_ms else ""
+    duration = f"{turn.duration_ms / 1000:.0f} s" if turn.duration_ms else ""
     return " · ".join(
-        filter(None, (format_time(turn.started), turn.mode, turn.model, spent, ends.get(turn.reason, turn.reason)))
+        filter(None, (format_time(turn.started), turn.mode, turn.model, duration, ends.get(turn.reason, turn.reason)))
     )
 
 
@@ -83,15 +83,15 @@ def _list_blocks(document: d.Document) -> Iterator[Block]:
             caption = f"{there.file_path}:{there.start_line}-{there.end_line}"
             yield Block("code", text, caption=format_line(caption), language=there.language)
         case d.FileEditDocument(metadata=edit):
-            failed = " (failed)" if edit.status == "error" else ""
+            suffix = " (failed)" if edit.status == "error" else ""
             path = format_line(edit.file_path)
-            yield Block("line", f"{edit.operation} {path} +{edit.added} -{edit.removed}{failed}")
+            yield Block("line", f"{edit.operation} {path} +{edit.added} -{edit.removed}{suffix}")
         case d.TerminalCommandDocument(metadata=ran):
             caption = f"$ {format_line(ran.command)} ({_describe_end(ran)})"
             yield Block("code", ran.output, caption=caption, language="text")
         case d.ToolCallDocument(metadata=call):
-            failed = " (failed)" if call.result is not None and call.result.status == "error" else ""
-            yield Block("line", format_line(f"{call.tool_name} {call.summary}".strip()) + failed)
+            suffix = " (failed)" if call.result is not None and call.result.status == "error" else ""
+            yield Block("line", format_line(f"{call.tool_name} {call.summary}".strip()) + suffix)
         case _:
             yield from _list_planning_blocks(document)
 
@@ -99,39 +99,39 @@ def _list_blocks(document: d.Document) -> Iterator[Block]:
 def _describe_end(ran: d.TerminalCommandMetadata) -> str:
     """Describe how a command ended. Of what an agent of others reports nothing was seen here."""
     if ran.is_reported:
-        how = f"exit {ran.exit_code}" if ran.exit_code else "ended"
-        return f"{how}, as the agent reports, and so is its output"
+        outcome = f"exit {ran.exit_code}" if ran.exit_code else "ended"
+        return f"{outcome}, as the agent reports, and so is its output"
     return "did not end" if ran.exit_code is None else f"exit {ran.exit_code}"
 
 
 def _list_planning_blocks(document: d.Document) -> Iterator[Block]:
     match document:
         case d.PlanDocument(metadata=plan):
-            todos = "".join(f"\n- {each.content} ({each.status})" for each in plan.todos)
+            todos = "".join(f"\n- {todo.content} ({todo.status})" for todo in plan.todos)
             yield Block("prose", f"**Plan: {plan.title}**\n\n{plan.overview}\n{todos}")
         case d.ClarificationDocument(metadata=asked):
             yield from (Block("line", line) for line in _format_questions(asked))
         case d.ErrorDocument(metadata=error):
             yield Block("line", f"{error.source or 'error'}: {document.content or error.error_code}")
         case d.TodoUpdateDocument(metadata=update):
-            told = ", ".join(f"{each.id} {each.status}" for each in update.todos)
-            yield Block("line", f"todos: {told}")
+            statuses = ", ".join(f"{todo.id} {todo.status}" for todo in update.todos)
+            yield Block("line", f"todos: {statuses}")
 
 
-def _format_questions(asked: d.ClarificationMetadata) -> Iterator[str]:
-    answers = {each.question: each for each in asked.answers}
-    for question in asked.questions:
+def _format_questions(metadata: d.ClarificationMetadata) -> Iterator[str]:
+    answers = {question_answer.question: question_answer for question_answer in metadata.answers}
+    for question in metadata.questions:
         answer = answers.get(question.id)
-        chosen = answer.options if answer is not None else ()
-        labels = [each.label for each in question.options if each.id in chosen]
-        said = ", ".join(filter(None, (*labels, answer.text if answer is not None else "")))
-        yield f"? {question.text} {said or '(no answer)'}"
+        option_ids = answer.options if answer is not None else ()
+        labels = [option.label for option in question.options if option.id in option_ids]
+        answer_text = ", ".join(filter(None, (*labels, answer.text if answer is not None else "")))
+        yield f"? {question.text} {answer_text or '(no answer)'}"
 
 
 def title_change(change: ExportedChange) -> str:
     """Return what was changed, and the verdict on it."""
     verdict = {"accept": "accepted", "reject": "rejected", None: "waits for a review"}[change.verdict]
-    names = [format_line(each) for each in (change.renamed_from, change.path) if each]
+    names = [format_line(path) for path in (change.renamed_from, change.path) if path]
     return f"{' → '.join(names)}: {verdict}"
 
 
@@ -141,7 +141,7 @@ def list_change_facts(change: ExportedChange) -> list[str]:
     check = change.check
     says_something = check is not None and (not is_prose(change.path) or check.covers(change.path))
     facts.append(_describe_check(check) if check is not None and says_something else "no check ran over it")
-    facts += [f"for the todo {each}" for each in change.todos]
+    facts += [f"for the todo {todo}" for todo in change.todos]
     facts += [f"reason: {change.reason}"] if change.reason else []
     return facts + ([change.note] if change.note else [])
 
@@ -151,10 +151,10 @@ def _describe_check(check: Check) -> str:
     command = format_line(check.command)
     if not check.has_passed:
         return f"failed (exit {check.exit_code}): {command}"
-    told = f"{get_check_words(check).sentence}: {command}"
+    summary = f"{get_check_words(check).sentence}: {command}"
     if check.changed_here:
-        return f"{told}, {describe_changed_judge(check, format_line(check.changed_here[0]))}"
-    return f"{told}, run again in a clean layer" if check.is_verified else told
+        return f"{summary}, {describe_changed_judge(check, format_line(check.changed_here[0]))}"
+    return f"{summary}, run again in a clean layer" if check.is_verified else summary
 
 
 def build_diff_block(change: ExportedChange) -> Block | None:
@@ -171,7 +171,7 @@ def build_diff_block(change: ExportedChange) -> Block | None:
 def split_changes(changes: Sequence[ExportedChange]) -> dict[str, list[ExportedChange]]:
     """Return the changes below their headings: what was decided, and what waits. Empty ones are left out."""
     parts = {
-        "Verdicts": [each for each in changes if each.verdict is not None],
-        "Waiting for a review": [each for each in changes if each.verdict is None],
+        "Verdicts": [change for change in changes if change.verdict is not None],
+        "Waiting for a review": [change for change in changes if change.verdict is None],
     }
-    return {name: found for name, found in parts.items() if found}
+    return {name: part for name, part in parts.items() if part}

@@ -11,10 +11,10 @@ from core.protocol.queries import ExportAnswer, ExportFormat, build_export_name
 from core.sessions.log import SessionLog
 
 
-def export_session(directory: Path, wanted: ExportFormat, log: SessionLog | None = None) -> ExportAnswer:
+def export_session(directory: Path, export_format: ExportFormat, log: SessionLog | None = None) -> ExportAnswer:
     """Return the session in a directory, or from its open log, as a document. Raises `StateError`."""
     session = read_export(directory, log)
-    match wanted:
+    match export_format:
         case "json":
             text = format_json(session)
         case "md":
@@ -26,18 +26,18 @@ def export_session(directory: Path, wanted: ExportFormat, log: SessionLog | None
 
             text = format_page(session)
         case _:
-            assert_never(wanted)
-    return ExportAnswer(name=build_export_name(session.title, wanted), text=text)
+            assert_never(export_format)
+    return ExportAnswer(name=build_export_name(session.title, export_format), text=text)
 
 
-def write_export(made: ExportAnswer, target: Path) -> Path:
+def write_export(answer: ExportAnswer, target: Path) -> Path:
     """Write a document to a new file, or into a directory under its own name. Returns the path. Raises `StateError`:
     there is a file of this name already, or it can't be written."""
     path = target.expanduser()
-    path = path / made.name if path.is_dir() else path
+    path = path / answer.name if path.is_dir() else path
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(made.text)
+            file.write(answer.text)
     except FileExistsError:
         raise StateError(f"{path} is there already.", hint="Name another file.", code="file_exists") from None
     except OSError as problem:

@@ -31,7 +31,7 @@ def format_markdown(session: ExportedSession) -> str:
         parts.append(f"## {heading}")
         for change in changes:
             parts.append(f"### {_escape(title_change(change))}")
-            parts.append("\n".join(f"- {_escape(each)}" for each in list_change_facts(change)))
+            parts.append("\n".join(f"- {_escape(fact)}" for fact in list_change_facts(change)))
             if (block := build_diff_block(change)) is not None:
                 parts.append(_format_block(block))
     return "\n\n".join(parts) + "\n"
@@ -59,19 +59,19 @@ def _format_block(block: Block) -> str:
     if block.kind == "diff":
         rows = (f"@@ {row.text} @@" if row.kind == "gap" else f"{SIGNS[row.kind]}{row.text}" for row in block.rows)
         return _fence("\n".join(rows), "diff")
-    fenced = _fence(block.text.rstrip("\n"), block.language)
-    return f"{_code_span(block.caption)}\n\n{fenced}" if block.caption else fenced
+    code_block = _fence(block.text.rstrip("\n"), block.language)
+    return f"{_code_span(block.caption)}\n\n{code_block}" if block.caption else code_block
 
 
 def _fence(text: str, language: str) -> str:
-    longest = max((len(each) for each in re.findall(r"`+", text)), default=0)
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     marks = "`" * max(3, longest + 1)
     return f"{marks}{re.sub(r'[^A-Za-z0-9+#-]', '', language)}\n{text}\n{marks}"
 
 
 def _code_span(text: str) -> str:
     line = format_line(text)
-    longest = max((len(each) for each in re.findall(r"`+", line)), default=0)
+    longest = max((len(run) for run in re.findall(r"`+", line)), default=0)
     marks = "`" * (longest + 1)
     return f"{marks} {line} {marks}" if longest else f"`{line}`"
 

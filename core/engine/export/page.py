@@ -71,8 +71,8 @@ def format_page(session: ExportedSession) -> str:
 
 def _format_turn(turn: ExportedTurn) -> str:
     blocks = "".join(map(_format_block, list_turn_blocks(turn)))
-    about = f'<p class="soft">{escape(describe_turn(turn))}</p>'
-    return f'<section><div class="prompt">{escape(turn.prompt)}</div>{about}{blocks}</section>\n'
+    subtitle = f'<p class="soft">{escape(describe_turn(turn))}</p>'
+    return f'<section><div class="prompt">{escape(turn.prompt)}</div>{subtitle}{blocks}</section>\n'
 
 
 def _format_changes(session: ExportedSession) -> Iterator[str]:
@@ -82,7 +82,7 @@ def _format_changes(session: ExportedSession) -> Iterator[str]:
 
 
 def _format_change(change: ExportedChange) -> str:
-    facts = "".join(f"<li>{escape(each)}</li>" for each in list_change_facts(change))
+    facts = "".join(f"<li>{escape(fact)}</li>" for fact in list_change_facts(change))
     block = build_diff_block(change)
     lines = _format_block(block) if block is not None else ""
     title = f'<h3 class="{change.verdict or "wait"}">{escape(title_change(change))}</h3>'
@@ -117,11 +117,11 @@ def _format_row(row: DiffLine) -> str:
 def _load_renderer() -> Any:
     from markdown_it import MarkdownIt
 
-    found = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-    found.add_render_rule("image", _render_picture)
-    return found
+    renderer = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    renderer.add_render_rule("image", _render_picture)
+    return renderer
 
 
-def _render_picture(_: Any, tokens: Any, at: int, *__: Any) -> str:
+def _render_picture(_: Any, tokens: Any, index: int, *__: Any) -> str:
     """Return a picture as its words: the page loads nothing."""
-    return f"[{escape(tokens[at].content or 'picture')}: {escape(str(tokens[at].attrGet('src') or ''))}]"
+    return f"[{escape(tokens[index].content or 'picture')}: {escape(str(tokens[index].attrGet('src') or ''))}]"

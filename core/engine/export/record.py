@@ -104,8 +104,8 @@ class _Reader(Struct, eq=False):
 
     def list_documents(self, seq: int) -> tuple[d.Document, ...]:
         last = self.state.turns[-1]
-        found = last.list_finished_documents() if last.seq == seq else []
-        return tuple(found or self.documents.get(seq, []))
+        finished_documents = last.list_finished_documents() if last.seq == seq else []
+        return tuple(finished_documents or self.documents.get(seq, []))
 
 
 def read_export(directory: Path, log: SessionLog | None = None) -> ExportedSession:
@@ -129,7 +129,7 @@ def read_export(directory: Path, log: SessionLog | None = None) -> ExportedSessi
         )
         for turn in state.turns
     )
-    told = ExportedSession(
+    session = ExportedSession(
         id=directory.name,
         title=state.title or "Untitled",
         project=Path(state.workspace).name,
@@ -143,7 +143,7 @@ def read_export(directory: Path, log: SessionLog | None = None) -> ExportedSessi
         turns=tuple(turns),
         changes=(*_list_verdicts(state, reader.given, contents), *_list_pending(state, contents)),
     )
-    return convert_record(told, partial(_clean, state.workspace))
+    return convert_record(session, partial(_clean, state.workspace))
 
 
 def _clean(workspace: str, text: str) -> str:
@@ -153,11 +153,13 @@ def _clean(workspace: str, text: str) -> str:
     return expose_text(redact(text.replace(home, "~") if len(home) > 1 else text))
 
 
-def _list_verdicts(state: SessionState, given: Mapping[str, _Given], contents: Contents) -> Iterator[ExportedChange]:
+def _list_verdicts(
+    state: SessionState, decisions: Mapping[str, _Given], contents: Contents
+) -> Iterator[ExportedChange]:
     for record in state.review.verdicts:
         if record.settled is not None:
             continue
-        told = given.get(record.id, _Given(0, None))
+        decision = decisions.get(record.id, _Given(0, None))
         change = _rebuild_change(record, contents)
         lines, note = _read_lines(change, contents) if change is not None else ((), "decided as a whole")
         if not lines and record.excerpt:
@@ -166,12 +168,12 @@ def _list_verdicts(state: SessionState, given: Mapping[str, _Given], contents: C
             path=record.path,
             operation=change.operation if change is not None else "edit",
             verdict=record.verdict,
-            at=told.at,
+            at=decision.at,
             reason=record.reason,
             renamed_from=record.renamed_from,
             lines=lines,
             note=note,
-            check=record.check or told.check,
+            check=record.check or decision.check,
             todos=tuple(dict.fromkeys(hunk.todo for hunk in record.hunks if hunk.todo)),
         )
 
@@ -220,10 +222,10 @@ def _list_pending(state: SessionState, contents: Contents) -> Iterator[ExportedC
 
 def _read_lines(change: Change, contents: Contents) -> tuple[tuple[DiffLine, ...], str]:
     try:
-        found = build_diff(change, *contents.read_change(change), width=0)
+        diff = build_diff(change, *contents.read_change(change), width=0)
     except (ContentLost, IndexError):  # IndexError: hunks that were counted in another text, which is gone
         return (), "its lines are not kept"
-    return found.lines, found.note
+    return diff.lines, diff.note
 
 
 def _parse_excerpt(excerpt: str) -> Iterator[DiffLine]:

@@ -66,24 +66,28 @@ def _render_instruction(code: ReviewedCode) -> str:
 
 def _report(session: Session, code: ReviewedCode, turn: str, reason: ev.TurnEnd) -> None:
     """Emit the findings of the turn, each looked up in its file; of one that was cut off, those that it came to."""
-    said = [each.list_finished_documents() for each in session.state.turns[-1:] if each.id == turn]
-    found = read_findings(said[0]) if said else []
-    if not found and reason != "done":
+    document_lists = [
+        turn_state.list_finished_documents() for turn_state in session.state.turns[-1:] if turn_state.id == turn
+    ]
+    findings = read_findings(document_lists[0]) if document_lists else []
+    if not findings and reason != "done":
         return
-    checked = _check_all(build_session_reader(session), code, found)
+    checked_findings = _check_all(build_session_reader(session), code, findings)
     diff = code.diff
-    session.emit(ev.FindingsReported(turn=turn, subject=diff.subject, findings=checked, revision=diff.revision))
+    session.emit(
+        ev.FindingsReported(turn=turn, subject=diff.subject, findings=checked_findings, revision=diff.revision)
+    )
 
 
-def _check_all(reader: Reader, code: ReviewedCode, found: Sequence[Finding]) -> tuple[Finding, ...]:
-    checked = list[Finding]()
-    for each in found:
-        lines = code.read_lines(each.path)
-        own = check_anchor(each, lines, is_whole=False)
-        if own.doubt and not code.diff.revision:  # it may be about a line that the change does not touch
-            own = check_anchor(each, _read_file(reader, each.path), is_whole=True)
-        checked.append(replace(own, id=new_id("finding")))
-    return tuple(checked)
+def _check_all(reader: Reader, code: ReviewedCode, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    checked_findings = list[Finding]()
+    for finding in findings:
+        lines = code.read_lines(finding.path)
+        checked_finding = check_anchor(finding, lines, is_whole=False)
+        if checked_finding.doubt and not code.diff.revision:  # it may be about a line that the change does not touch
+            checked_finding = check_anchor(finding, _read_file(reader, finding.path), is_whole=True)
+        checked_findings.append(replace(checked_finding, id=new_id("finding")))
+    return tuple(checked_findings)
 
 
 def _read_file(reader: Reader, path: str) -> dict[int, str]:
@@ -99,24 +103,24 @@ def check_anchor(finding: Finding, lines: Mapping[int, str], *, is_whole: bool) 
     their number, none for no such file; `is_whole`: all of the file, not what a diff shows of it."""
     if not finding.path:
         return finding
-    quoted = [each.strip() for each in finding.quote.split("\n")]
-    quoted = [each for each in quoted if each and not _ELISION.fullmatch(each)]
+    quoted_lines = [quoted_line.strip() for quoted_line in finding.quote.split("\n")]
+    quoted_lines = [quoted_line for quoted_line in quoted_lines if quoted_line and not _ELISION.fullmatch(quoted_line)]
     length = finding.end - finding.start
-    starts = [number for number, line in lines.items() if quoted and line.strip() == quoted[0]]
-    found = [at for at in (finding.start, *starts) if _stands_at(quoted, lines, at, length)]
-    if finding.start in found:
+    starts = [number for number, line in lines.items() if quoted_lines and line.strip() == quoted_lines[0]]
+    anchors = [start for start in (finding.start, *starts) if _stands_at(quoted_lines, lines, start, length)]
+    if finding.start in anchors:
         return finding
-    if len(found) == 1:
-        return replace(finding, start=found[0], end=found[0] + length)
+    if len(anchors) == 1:
+        return replace(finding, start=anchors[0], end=anchors[0] + length)
     return replace(finding, doubt=_describe_doubt(finding, lines, is_whole=is_whole))
 
 
-def _stands_at(quoted: Sequence[str], lines: Mapping[int, str], at: int, length: int) -> bool:
+def _stands_at(quoted_lines: Sequence[str], lines: Mapping[int, str], start: int, length: int) -> bool:
     """True if these lines are there, and hold what is quoted in its order."""
-    if at not in lines or at + length not in lines:
+    if start not in lines or start + length not in lines:
         return False
-    left = iter([lines.get(number, "").strip() for number in range(at, at + length + 1)])
-    return all(any(line == wanted for line in left) for wanted in quoted)
+    remaining_lines = iter([lines.get(number, "").strip() for number in range(start, start + length + 1)])
+    return all(any(line == quoted_line for line in remaining_lines) for quoted_line in quoted_lines)
 
 
 def _describe_doubt(finding: Finding, lines: Mapping[int, str], *, is_whole: bool) -> str:

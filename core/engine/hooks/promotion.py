@@ -57,7 +57,7 @@ class PromotionHooks(Struct, eq=False):
         return not outcome.is_denied
 
     def _build_occasion(self, event: HookEvent, paths: Sequence[str]) -> HookOccasion:
-        fields = {"paths": list(paths), "file_paths": [str(self.root / each) for each in paths]}
+        fields = {"paths": list(paths), "file_paths": [str(self.root / path) for path in paths]}
         return HookOccasion(event=event, fields=fields, subjects=tuple(paths), texts=tuple(paths))
 
     def accept(self, list_paths: Callable[[], Sequence[str]], accept: Callable[[], object]) -> None:

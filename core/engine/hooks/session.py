@@ -63,8 +63,8 @@ def _build_scene(terminal: Terminal, permissions: CallPermissions, recorder: Eve
 def _find_refusal(permissions: CallPermissions, command: str) -> str:
     """Return why a rule of the user's forbids a hook's command, "" = none does."""
     terms = CommandTerms(is_contained=True, is_unasked=True)
-    decided = decide_call(Access.EXEC, command, terms, rules=permissions.load_rules())
-    return decided.reason if decided.choice == "deny" else ""
+    decision = decide_call(Access.EXEC, command, terms, rules=permissions.load_rules())
+    return decision.reason if decision.choice == "deny" else ""
 
 
 def _notify_waiting(terminal: Terminal, hooks: SessionHooks, event: ev.ApprovalRequested | ev.QuestionAsked) -> None:

@@ -64,7 +64,7 @@ class AgentProcess:
 
     def _list_rules(self) -> tuple[PermissionRule, ...]:
         """Return the user's rules with one for each host of the agent: what they deny stays denied."""
-        hosts = (parse_rule(f"WebFetch({each})", "allow") for each in self._agent.hosts)
+        hosts = (parse_rule(f"WebFetch({host})", "allow") for host in self._agent.hosts)
         return (*self._session.permissions.load_rules(), *hosts)
 
     async def _open_network(self) -> tuple[Path | None, tuple[BoxService, ...]]:
@@ -79,15 +79,15 @@ class AgentProcess:
         agent = self._agent
         command = agent.find_command()
         if command is None:
-            tried = " or ".join(each[0] for each in agent.commands)
-            how = f" Install it: npm install -g {agent.package}" if agent.package else ""
-            raise AgentFailed(f"{agent.name} is not installed: there is no {tried} on PATH.", hint=how.strip())
+            programs = " or ".join(candidate[0] for candidate in agent.commands)
+            hint = f" Install it: npm install -g {agent.package}" if agent.package else ""
+            raise AgentFailed(f"{agent.name} is not installed: there is no {programs} on PATH.", hint=hint.strip())
         try:
             running = await self._process.start(command, self._build_environment(), self._receive, self._log.add)
         except ToolFailed as problem:
             raise AgentFailed(f"{agent.name} can't be started: {problem.message}", hint=problem.hint) from None
         self._tasks.spawn(self._watch(running.wait()), name="hosted agent")
-        told = await self._ask(
+        response = await self._ask(
             "initialize",
             {
                 "protocolVersion": PROTOCOL_VERSION,
@@ -95,49 +95,49 @@ class AgentProcess:
                 "clientInfo": {"name": "agent-tui", "title": "agent-tui", "version": __version__},
             },
         )
-        if told.get("protocolVersion") != PROTOCOL_VERSION:
-            version = told.get("protocolVersion")
+        if response.get("protocolVersion") != PROTOCOL_VERSION:
+            version = response.get("protocolVersion")
             raise AgentFailed(f"{agent.name} speaks version {version!r} of ACP; {PROTOCOL_VERSION} is spoken here.")
-        found = told.get("agentCapabilities")
-        self.capabilities = found if isinstance(found, dict) else {}
-        logins = told.get("authMethods")
+        capabilities = response.get("agentCapabilities")
+        self.capabilities = capabilities if isinstance(capabilities, dict) else {}
+        logins = response.get("authMethods")
         self._logins = logins if isinstance(logins, list) else []
 
     def _build_environment(self) -> dict[str, str]:
-        given = {name: value for name in self._agent.env if (value := os.environ.get(name))}
-        fixed = {name: str(Path(value).expanduser()) for name, value in self._agent.fixed.items()}
-        return {"NODE_USE_ENV_PROXY": "1", **fixed, **given}
+        user_variables = {name: value for name in self._agent.env if (value := os.environ.get(name))}
+        fixed_variables = {name: str(Path(value).expanduser()) for name, value in self._agent.fixed.items()}
+        return {"NODE_USE_ENV_PROXY": "1", **fixed_variables, **user_variables}
 
     def _receive(self, text: str) -> None:
         self.connection.feed(text.encode("utf-8", "surrogateescape"))
 
     async def _watch(self, ending: Any) -> None:
         result = await ending
-        how = f"with code {result.exit_code}" if result.exit_code is not None else f"({result.end_reason})"
+        outcome = f"with code {result.exit_code}" if result.exit_code is not None else f"({result.end_reason})"
         reason = self._log.find_reason()
-        self.connection.close(f"{self._agent.name} ended {how}.{f' It said: {reason}' if reason else ''}")
+        self.connection.close(f"{self._agent.name} ended {outcome}.{f' It said: {reason}' if reason else ''}")
 
     async def _ask(self, method: str, params: Any) -> Mapping[str, Any]:
         """Return the answer to a request that is answered soon. Raises `AgentFailed`."""
         try:
-            found = await self.connection.request(method, params, seconds=START_SECONDS)
+            response = await self.connection.request(method, params, seconds=START_SECONDS)
         except TimeoutError:
-            said = self._log.find_reason() or self.connection.garbage.strip()
+            reason = self._log.find_reason() or self.connection.garbage.strip()
             raise AgentFailed(
                 f"{self._agent.name} did not answer {method} in {START_SECONDS:.0f} s.",
-                hint=f"It said: {said}" * bool(said),
+                hint=f"It said: {reason}" * bool(reason),
             ) from None
         except PeerGone as gone:
             raise AgentFailed(gone.message) from None
         except AcpError as problem:
             raise self._explain(method, problem) from None
-        return found if isinstance(found, dict) else {}
+        return response if isinstance(response, dict) else {}
 
     def _explain(self, method: str, problem: AcpError) -> AgentFailed:
         if problem.number == AUTH_REQUIRED:
-            keys = [each for each in self._agent.env if each.endswith("_API_KEY")]
-            how = f", or set {' or '.join(keys)}" if keys else ""
-            hint = f"Log in once outside of agent-tui, with its own command{how}, then ask again."
+            keys = [key for key in self._agent.env if key.endswith("_API_KEY")]
+            alternative = f", or set {' or '.join(keys)}" if keys else ""
+            hint = f"Log in once outside of agent-tui, with its own command{alternative}, then ask again."
             hint = f"{hint} It said: {problem.message}"
             return AgentFailed(f"{self._agent.name} wants a login.", hint=hint, code="login_required")
         return AgentFailed(f"{self._agent.name} refused {method}: {problem.message}")
@@ -154,36 +154,36 @@ class AgentProcess:
 
     async def _log_in(self) -> bool:
         """Log in by a key of the agent's environment. False: it offers no way that needs no user."""
-        way = self._agent.find_login(self._logins, self._build_environment())
-        if not way:
+        method_id = self._agent.find_login(self._logins, self._build_environment())
+        if not method_id:
             return False
         self._login.is_by_key = True
-        await self._ask("authenticate", {"methodId": way})
+        await self._ask("authenticate", {"methodId": method_id})
         return True
 
-    async def open_session(self, known: str) -> bool:
+    async def open_session(self, session_id: str) -> bool:
         """Open a session: the `known` one, if there is one and the agent can load it, else a new one. Returns True if
         it remembers what was said before. Raises `AgentFailed`."""
         cwd = str(self._session.workspace.root)
-        wanted: dict[str, Any] = {"cwd": cwd, "mcpServers": []}
+        params: dict[str, Any] = {"cwd": cwd, "mcpServers": []}
         if self._agent.session_meta:
-            wanted["_meta"] = self._agent.session_meta
+            params["_meta"] = self._agent.session_meta
         method = self._find_loading()
-        if known and method:
+        if session_id and method:
             try:
-                opened = await self._ask_logged_in(method, {**wanted, "sessionId": known})
+                response = await self._ask_logged_in(method, {**params, "sessionId": session_id})
             except AgentFailed as problem:
                 message = f"{self._agent.name} does not have this conversation any more; a new one was begun there."
                 self._session.emit(Notice(level="info", message=message, hint=problem.message))
             else:
-                self.id = known
-                await self._settle_mode(opened)
+                self.id = session_id
+                await self._settle_mode(response)
                 return True
-        opened = await self._ask_logged_in("session/new", wanted)
-        self.id = str(opened.get("sessionId", ""))
+        response = await self._ask_logged_in("session/new", params)
+        self.id = str(response.get("sessionId", ""))
         if not self.id:
             raise AgentFailed(f"{self._agent.name} opened no session.")
-        await self._settle_mode(opened)
+        await self._settle_mode(response)
         return False
 
     def _find_loading(self) -> str:
@@ -193,22 +193,22 @@ class AgentProcess:
             return "session/resume"
         return "session/load" if self.capabilities.get("loadSession") is True else ""
 
-    async def _settle_mode(self, opened: Mapping[str, Any]) -> None:
+    async def _settle_mode(self, response: Mapping[str, Any]) -> None:
         """Set the agent to its mode that fits the box and the user's rules. Raises `AgentFailed`: none does."""
-        offer = self._offer = read_mode_offer(opened)
+        offer = self._offer = read_mode_offer(response)
         if offer is None:
             return
         agent, only_reads = self._agent, not self._process.keeps_effects
-        chosen = offer.choose(only_reads=only_reads, named=agent.mode, confines_itself=agent.confines_itself)
-        if chosen is None:
+        mode = offer.choose(only_reads=only_reads, configured_mode=agent.mode, confines_itself=agent.confines_itself)
+        if mode is None:
             raise AgentFailed(
                 f"{agent.name} offers no mode that is known to work in the box: it offers {offer.describe()}.",
                 hint=f'Name one to work in: [agent_servers."{agent.name}"] mode = "…" in your config.toml.',
                 code="agent_mode",
             )
-        self._mode = chosen
-        if chosen != offer.current:
-            await self._ask(*self._build_mode_request(offer, chosen))
+        self._mode = mode
+        if mode != offer.current:
+            await self._ask(*self._build_mode_request(offer, mode))
 
     def _build_mode_request(self, offer: ModeOffer, mode: str) -> tuple[str, Mapping[str, str]]:
         """Return the request that sets a mode: its method and what goes with it."""
@@ -219,8 +219,8 @@ class AgentProcess:
     def keep_mode(self, update: Mapping[str, Any]) -> None:
         """Set the agent back when an update says that it left the mode of its turn for one that does more than read:
         else it would decide by itself what the user's rules are to decide."""
-        offer, told = self._offer, read_mode_offer(update)
-        mode = str(update.get("currentModeId") or (told.current if told is not None else ""))
+        offer, mode_offer = self._offer, read_mode_offer(update)
+        mode = str(update.get("currentModeId") or (mode_offer.current if mode_offer is not None else ""))
         if offer is None or mode in {"", self._mode} or offer.is_reading(mode):
             return
         self._mode_returns += 1
@@ -250,7 +250,7 @@ class AgentProcess:
             self.connection.request("session/prompt", {"sessionId": self.id, "prompt": blocks}), name="hosted prompt"
         )
         try:
-            ended = await asyncio.shield(asking)
+            response = await asyncio.shield(asking)
         except asyncio.CancelledError:
             self.connection.notify("session/cancel", {"sessionId": self.id})
             await asyncio.wait({asking}, timeout=CANCEL_SECONDS)
@@ -259,7 +259,7 @@ class AgentProcess:
             raise AgentFailed(gone.message) from None
         except AcpError as problem:
             raise self._explain("the prompt", problem) from None
-        return str(ended.get("stopReason", "end_turn")) if isinstance(ended, dict) else "end_turn"
+        return str(response.get("stopReason", "end_turn")) if isinstance(response, dict) else "end_turn"
 
     async def stop(self) -> None:
         """End it with all that it started. Safe to call twice."""

@@ -37,19 +37,19 @@ class AgentRequests:
         raise AcpError(f"{method} is not offered here", number=METHOD_NOT_FOUND)
 
     async def _answer_permission(self, params: Mapping[str, Any]) -> Any:
-        asked, options = params.get("toolCall"), _read_options(params)
-        if not isinstance(asked, dict) or not options:
+        tool_call, options = params.get("toolCall"), _read_options(params)
+        if not isinstance(tool_call, dict) or not options:
             raise AcpError("a request for permission needs a toolCall and options", number=INVALID_PARAMS)
-        call = self._reader.describe_call(asked)
+        call = self._reader.describe_call(tool_call)
         if call is None:
             raise AcpError("the toolCall has no toolCallId", number=INVALID_PARAMS)
-        decided, call.was_asked = self._decide(call), True
-        call.is_refused = decided.choice == "deny"
-        if decided.choice == "allow" and "allow_once" in options:
+        policy_decision, call.was_asked = self._decide(call), True
+        call.is_refused = policy_decision.choice == "deny"
+        if policy_decision.choice == "allow" and "allow_once" in options:
             return _select(options["allow_once"])
-        if decided.choice == "deny":
+        if policy_decision.choice == "deny":
             return _select(options["reject_once"]) if "reject_once" in options else _CANCELLED
-        decision, by_user = await self._ask_user(call, decided.reason, options)
+        decision, by_user = await self._ask_user(call, policy_decision.reason, options)
         call.is_refused = not by_user or decision.startswith("reject")
         # Nobody's answer is no refusal: the agent learns that the request was not answered.
         return _select(options[decision]) if by_user and decision in options else _CANCELLED
@@ -60,11 +60,13 @@ class AgentRequests:
         call = self._reader.calls.get(str(update.get("toolCallId")))
         if call is None or call.was_asked or call.kind != "execute" or call.status not in {"in_progress", "completed"}:
             return ""
-        decided = self._decide(call)
-        if decided.choice != "deny":
+        policy_decision = self._decide(call)
+        if policy_decision.choice != "deny":
             return ""
         call.is_refused = True
-        return f"{self._agent} ran a command without asking, and was ended: {call.command[:300]}\n{decided.reason}"
+        return (
+            f"{self._agent} ran a command without asking, and was ended: {call.command[:300]}\n{policy_decision.reason}"
+        )
 
     def _decide(self, call: HostedCall) -> PolicyDecision:
         """Decide on a call before anybody is asked."""
@@ -79,29 +81,29 @@ class AgentRequests:
         self, call: HostedCall, reason: str, options: Mapping[ApprovalDecision, str]
     ) -> tuple[ApprovalDecision, bool]:
         is_command = call.kind == "execute" and bool(call.command)
-        resolved = await self._context.user.approve(
+        approval = await self._context.user.approve(
             ApprovalRequested(
                 id=new_id("apr"),
                 call=call.id,
                 kind="command" if is_command else "tool",
                 subject=call.command if is_command else call.title,
                 containment=f"in the box of {self._agent}, over the shadow",
-                options=tuple(each for each in _DECISIONS if each in options),
+                options=tuple(decision for decision in _DECISIONS if decision in options),
                 reason=reason,
                 mode=self._context.state.mode,
             )
         )
-        return resolved.decision, resolved.by == "user"
+        return approval.decision, approval.by == "user"
 
 
 def _read_options(params: Mapping[str, Any]) -> dict[ApprovalDecision, str]:
     """Return the ids of the offered options by their kind, the first of each."""
-    found: dict[ApprovalDecision, str] = {}
-    offered = params.get("options")
-    for each in offered if isinstance(offered, list) else ():
-        if isinstance(each, dict) and isinstance(each.get("optionId"), str) and each.get("kind") in _DECISIONS:
-            found.setdefault(each["kind"], each["optionId"])
-    return found
+    option_ids: dict[ApprovalDecision, str] = {}
+    options = params.get("options")
+    for option in options if isinstance(options, list) else ():
+        if isinstance(option, dict) and isinstance(option.get("optionId"), str) and option.get("kind") in _DECISIONS:
+            option_ids.setdefault(option["kind"], option["optionId"])
+    return option_ids
 
 
 def _select(option: str) -> Mapping[str, Any]:

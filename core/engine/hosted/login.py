@@ -44,8 +44,8 @@ _LEFT_OUT: Final = frozenset(
 class LoginCopy:
     """The copy for one agent in one session, below `place`."""
 
-    def __init__(self, agent: HostedAgent, place: Path) -> None:
-        self._agent, self._place = agent, place
+    def __init__(self, agent: HostedAgent, directory: Path) -> None:
+        self._agent, self._place = agent, directory
         self.is_by_key = False  # the agent was logged in by a key, which is none of the tokens that go back
 
     def _pairs(self) -> Iterator[tuple[Path, Path]]:
@@ -83,8 +83,8 @@ class LoginCopy:
 
     def _copy_tokens(self, source: Path, target: Path, *, only_known: bool = False) -> None:
         for name in self._agent.tokens:
-            data, known = _read_small(source / name), _read_small(target / name)
-            if data is not None and data != known and (known is not None or not only_known):
+            data, current_data = _read_small(source / name), _read_small(target / name)
+            if data is not None and data != current_data and (current_data is not None or not only_known):
                 replace_file(target / name, data)
 
 
@@ -96,15 +96,15 @@ def _read_small(path: Path) -> bytes | None:
 
 
 def _copy_directory(source: Path, target: Path) -> None:
-    left = MAX_TOTAL
+    remaining_size = MAX_TOTAL
     for above, directories, names in os.walk(source):
-        directories[:] = [each for each in directories if each not in _LEFT_OUT]
-        place = target / Path(above).relative_to(source)
-        place.mkdir(mode=0o700, exist_ok=True)
+        directories[:] = [directory for directory in directories if directory not in _LEFT_OUT]
+        target_directory = target / Path(above).relative_to(source)
+        target_directory.mkdir(mode=0o700, exist_ok=True)
         for name in names:
             path = Path(above) / name
-            found = path.lstat()
-            if stat.S_ISREG(found.st_mode) and found.st_size <= min(MAX_FILE, left):
-                left -= found.st_size
-                shutil.copyfile(path, place / name)
-                (place / name).chmod(stat.S_IMODE(found.st_mode) & 0o700)
+            file_stat = path.lstat()
+            if stat.S_ISREG(file_stat.st_mode) and file_stat.st_size <= min(MAX_FILE, remaining_size):
+                remaining_size -= file_stat.st_size
+                shutil.copyfile(path, target_directory / name)
+                (target_directory / name).chmod(stat.S_IMODE(file_stat.st_mode) & 0o700)

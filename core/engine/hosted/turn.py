@@ -91,7 +91,7 @@ class HostedTurn:
 
     async def run(self, prompt: str, surroundings: PromptSurroundings, instruction: str) -> None:
         """Run the whole turn; `TurnContext.interrupt` stops it."""
-        context, started = self._context, monotonic()
+        context, start_time = self._context, monotonic()
         before = tuple(context.state.messages)
         context.emit(ev.TurnStarted(prompt=prompt, mode=context.state.mode, model=context.routes.current.id))
         context.emit(ev.MessageAppended(message=build_bare_message(prompt, context.state.attachments)))
@@ -112,7 +112,7 @@ class HostedTurn:
                     reason=reason,
                     usage=self._reader.usage,
                     steps=1,
-                    duration_ms=measure_since(started),
+                    duration_ms=measure_since(start_time),
                     message=message,
                 )
             )
@@ -121,8 +121,8 @@ class HostedTurn:
 
     async def _work(self, before: tuple[Message, ...], text: str, surroundings: PromptSurroundings) -> None:
         context, agent = self._context, self._agent
-        keeps = context.permissions.mode.rules.keeps_effects
-        process = self._process = AgentProcess(self._session, agent, self, keeps_effects=keeps)
+        keeps_effects = context.permissions.mode.rules.keeps_effects
+        process = self._process = AgentProcess(self._session, agent, self, keeps_effects=keeps_effects)
         try:
             await process.start()
             remembers = await process.open_session(context.state.agent_sessions.get(agent.name, ""))
@@ -136,7 +136,7 @@ class HostedTurn:
             self._reader.add_error(problem.code, problem.message, hint=problem.hint)
             context.emit(ev.ErrorRaised(code=problem.code, message=problem.message, hint=problem.hint, retryable=True))
         finally:
-            await asyncio.shield(self._finish(process, keeps=keeps))
+            await asyncio.shield(self._finish(process, keeps_effects=keeps_effects))
 
     async def _converse(self, process: AgentProcess, blocks: list[Mapping[str, Any]]) -> None:
         """Send the prompt, then what the user said meanwhile: an agent hears nothing while it works."""
@@ -146,30 +146,30 @@ class HostedTurn:
             self._end = (_ENDS.get(reason, "failed"), _REASONS.get(reason, f"The agent ended its turn by {reason!r}."))
             if not state.pending_steers or self._end[0] != "done":
                 return
-            said = dict(state.pending_steers)
+            steers = dict(state.pending_steers)
             self._append_answer()
-            message = UserMessage(content="\n\n".join(said.values()))
-            self._context.emit(ev.MessageAppended(message=message, steers=tuple(said)))
+            message = UserMessage(content="\n\n".join(steers.values()))
+            self._context.emit(ev.MessageAppended(message=message, steers=tuple(steers)))
             blocks = [{"type": "text", "text": message.content}]
 
     def _append_answer(self) -> None:
         """Keep what the agent said as the answer: a model that answers next is told of it."""
-        said, self._reader.said = self._reader.said, ""
-        message = AssistantMessage(content=said or "(nothing)", model=self._context.routes.current.id)
+        answer, self._reader.said = self._reader.said, ""
+        message = AssistantMessage(content=answer or "(nothing)", model=self._context.routes.current.id)
         self._context.emit(ev.MessageAppended(message=message))
 
-    async def _finish(self, process: AgentProcess, *, keeps: bool) -> None:
+    async def _finish(self, process: AgentProcess, *, keeps_effects: bool) -> None:
         """End the process and take in what it left, whatever became of the turn."""
         await process.stop()
         self._is_prompted = False
         try:
-            told = process.absorb(Origin(turn=self._context.turn_id, tool=self._context.routes.current.id))
+            notice = process.absorb(Origin(turn=self._context.turn_id, tool=self._context.routes.current.id))
         except AgentTuiError as problem:
             self._session.report_error(problem)
-            told = ""
-        if told:
-            self._reader.add_text(told)
-        elif not keeps and any(call.has_edited for call in self._reader.calls.values()):
+            notice = ""
+        if notice:
+            self._reader.add_text(notice)
+        elif not keeps_effects and any(call.has_edited for call in self._reader.calls.values()):
             self._reader.add_text(NOT_KEPT.format(self._context.permissions.mode.value.capitalize()))
         self._reader.close()
         self._append_answer()
@@ -180,18 +180,18 @@ class HostedTurn:
         """Return the prompt, the files that it mentions as links, and its pictures as far as the agent takes them."""
         root = self._session.workspace.root
         blocks: list[Mapping[str, Any]] = [{"type": "text", "text": text}]
-        paths = dict.fromkeys(each.path for each in surroundings.items or () if each.path)
+        paths = dict.fromkeys(context_item.path for context_item in surroundings.items or () if context_item.path)
         blocks += [
             {"type": "resource_link", "uri": (root / path).as_uri(), "name": path}
-            for path in (*paths, *(each for each in surroundings.open_files if each not in paths))
+            for path in (*paths, *(open_file for open_file in surroundings.open_files if open_file not in paths))
         ]
         return blocks + self._build_pictures(text)
 
     def _build_pictures(self, text: str) -> list[Mapping[str, Any]]:
         takes = self._process.capabilities.get("promptCapabilities") if self._process is not None else None
-        found = find_attachments(text, self._context.state.attachments)
-        pictures = [each for each in found if each.media_type.startswith("image/")]
-        if len(pictures) < len(found) or (pictures and not (isinstance(takes, dict) and takes.get("image"))):
+        attachments = find_attachments(text, self._context.state.attachments)
+        pictures = [attachment for attachment in attachments if attachment.media_type.startswith("image/")]
+        if len(pictures) < len(attachments) or (pictures and not (isinstance(takes, dict) and takes.get("image"))):
             self._context.emit(
                 ev.Notice(level="warning", message=f"{self._agent.name} is not sent what it can't take.")
             )
@@ -201,22 +201,22 @@ class HostedTurn:
         return [
             {
                 "type": "image",
-                "mimeType": each.media_type,
-                "data": base64.b64encode(blobs.get(each.digest)).decode("ascii"),
+                "mimeType": picture.media_type,
+                "data": base64.b64encode(blobs.get(picture.digest)).decode("ascii"),
             }
-            for each in pictures
+            for picture in pictures
         ]
 
     def _build_news(self, before: tuple[Message, ...], *, remembers: bool) -> list[Mapping[str, Any]]:
         """Return what the agent can't know: what was said before it came, and the verdicts on what it wrote."""
-        told = [_retell(self._find_unknown(before) if remembers else before)]
+        paragraphs = [_retell(self._find_unknown(before) if remembers else before)]
         verdicts = self._context.state.unreported_verdicts
         if verdicts:
             lines = [
-                f"- {each.verdict}ed: {each.path}{f' ({each.reason})' if each.reason else ''}"
-                for each in verdicts.values()
+                f"- {verdict.verdict}ed: {verdict.path}{f' ({verdict.reason})' if verdict.reason else ''}"
+                for verdict in verdicts.values()
             ]
-            told.append(
+            paragraphs.append(
                 "\n".join(
                     [
                         "The user reviewed what you wrote. Accepted hunks are in the files, rejected ones are gone:",
@@ -225,13 +225,15 @@ class HostedTurn:
                 )
             )
             self._context.emit(ev.VerdictsReported(ids=tuple(verdicts)))
-        return [{"type": "text", "text": each} for each in told if each]
+        return [{"type": "text", "text": paragraph} for paragraph in paragraphs if paragraph]
 
     def _find_unknown(self, before: tuple[Message, ...]) -> tuple[Message, ...]:
         """Return what was said since the agent last answered: somebody else did meanwhile."""
-        own = self._context.routes.current.id
+        model = self._context.routes.current.id
         answers = [
-            place for place, each in enumerate(before) if isinstance(each, AssistantMessage) and each.model == own
+            index
+            for index, message in enumerate(before)
+            if isinstance(message, AssistantMessage) and message.model == model
         ]
         return before[answers[-1] + 1 :] if answers else before
 
@@ -239,9 +241,9 @@ class HostedTurn:
 def _retell(messages: tuple[Message, ...]) -> str:
     """Return the conversation so far as text, its end if it is long; "" = there was none."""
     lines = [
-        f"{'User' if isinstance(each, UserMessage) else 'Assistant'}: {each.content}"
-        for each in messages
-        if isinstance(each, UserMessage | AssistantMessage) and each.content
+        f"{'User' if isinstance(message, UserMessage) else 'Assistant'}: {message.content}"
+        for message in messages
+        if isinstance(message, UserMessage | AssistantMessage) and message.content
     ]
     text = "\n\n".join(lines)[-MAX_RETOLD:]
     return f"What was said before:\n\n{text}" if text else ""

@@ -75,8 +75,8 @@ class HostedCall(Struct, kw_only=True):
         self.raw_input = update.get("rawInput", self.raw_input)
         self.raw_output = update.get("rawOutput", self.raw_output)
         for name in ("content", "locations"):
-            if isinstance(found := update.get(name), list):
-                setattr(self, name, found)
+            if isinstance(value := update.get(name), list):
+                setattr(self, name, value)
         self._merge_terminal(update.get("_meta"))
         code = _read_number(self.raw_output, "exit_code", "exitCode", "exit")
         self.exit_code = code if code is not None else self.exit_code
@@ -95,16 +95,16 @@ class HostedCall(Struct, kw_only=True):
     @property
     def command(self) -> str:
         """The command line that it runs, "" = it is none. An agent that gives no input of a command has it as title."""
-        given = self.raw_input if isinstance(self.raw_input, dict) else {}
-        for command in (given.get("command"), given.get("cmd")):
+        raw_input = self.raw_input if isinstance(self.raw_input, dict) else {}
+        for command in (raw_input.get("command"), raw_input.get("cmd")):
             if isinstance(command, list) and command:
                 return _join_words([str(word) for word in command])
             if isinstance(command, str) and command:
                 return command
         if self.kind != "execute":
             return ""
-        quoted = _QUOTED.fullmatch(self.title)
-        return quoted[1] if quoted is not None else self.title
+        match = _QUOTED.fullmatch(self.title)
+        return match[1] if match is not None else self.title
 
     @property
     def has_run(self) -> bool:
@@ -123,8 +123,8 @@ class HostedCall(Struct, kw_only=True):
 
     def read_text(self) -> str:
         """Return what it gave as text."""
-        blocks = [each.get("content") for each in self.content if isinstance(each, dict)]
-        texts = [each["text"] for each in blocks if isinstance(each, dict) and isinstance(each.get("text"), str)]
+        blocks = [entry.get("content") for entry in self.content if isinstance(entry, dict)]
+        texts = [block["text"] for block in blocks if isinstance(block, dict) and isinstance(block.get("text"), str)]
         if not texts and isinstance(self.raw_output, str):
             texts = [self.raw_output]
         return "\n".join(texts or [self.terminal])[:MAX_OUTPUT]
@@ -135,12 +135,12 @@ class HostedCall(Struct, kw_only=True):
         if raw := self.terminal or (self.raw_output if isinstance(self.raw_output, str) else ""):
             return raw[:MAX_OUTPUT]
         text = self.read_text()
-        fenced = _FENCED.fullmatch(text.strip())
-        return fenced[2] if fenced is not None else text
+        match = _FENCED.fullmatch(text.strip())
+        return match[2] if match is not None else text
 
     def list_diffs(self) -> list[Mapping[str, Any]]:
         """Return its diffs: `{path, oldText, newText}`."""
-        return [each for each in self.content if isinstance(each, dict) and each.get("type") == "diff"]
+        return [entry for entry in self.content if isinstance(entry, dict) and entry.get("type") == "diff"]
 
 
 class UpdateReader:
@@ -195,8 +195,10 @@ class UpdateReader:
             self._answer.close()
             self._thought += 1
             kind, title = str(update.get("kind") or "other"), str(update.get("title") or "a tool")
-            shown = self._documents.open(_KINDS.get(kind, "file_edit" if kind in _EDITS else "tool_call"), title=title)
-            call = self.calls[identity] = HostedCall(id=identity, shown=shown)
+            open_document = self._documents.open(
+                _KINDS.get(kind, "file_edit" if kind in _EDITS else "tool_call"), title=title
+            )
+            call = self.calls[identity] = HostedCall(id=identity, shown=open_document)
             self._all_calls.append(call)
             call.merge(update)
             self._emit(
@@ -204,7 +206,7 @@ class UpdateReader:
                     call=identity,
                     tool=self._name(call),
                     arguments=msgspec.json.encode(call.raw_input).decode() if call.raw_input is not None else "{}",
-                    document=shown.id,
+                    document=open_document.id,
                     summary=title,
                 )
             )
@@ -217,16 +219,16 @@ class UpdateReader:
 
     def _finish(self, call: HostedCall, otherwise: ev.ToolStatus = "failed") -> None:
         call.is_over = True
-        ended: ev.ToolStatus = "denied" if call.is_refused else otherwise
+        status: ev.ToolStatus = "denied" if call.is_refused else otherwise
         if call.status == "completed":
-            ended = "completed"
-        for document in self._build_documents(call, is_error=ended != "completed"):
+            status = "completed"
+        for document in self._build_documents(call, is_error=status != "completed"):
             self._documents.finish(document)
         self._emit(
             ev.ToolFinished(
                 call=call.id,
                 tool=self._name(call),
-                status=ended,
+                status=status,
                 duration_ms=call.shown.measure_duration_ms(),
                 summary=call.title,
             )
@@ -237,11 +239,11 @@ class UpdateReader:
             return [self._build_command(call, is_error=is_error)]
         diffs = call.list_diffs()
         if call.shown.kind == "file_edit" and (diffs or call.locations):
-            shown = [call.shown, *(self._documents.open("file_edit", title=call.title) for _ in diffs[1:])]
+            open_documents = [call.shown, *(self._documents.open("file_edit", title=call.title) for _ in diffs[1:])]
             edits = diffs or [{"path": _read_location(call.locations[0])}]
             return [
-                self._build_edit(call, each, opened, is_error=is_error)
-                for each, opened in zip(edits, shown, strict=False)
+                self._build_edit(call, edit, open_document, is_error=is_error)
+                for edit, open_document in zip(edits, open_documents, strict=False)
             ]
         metadata = d.ToolCallMetadata(
             tool_name=self._name(call),
@@ -265,12 +267,12 @@ class UpdateReader:
         return d.TerminalCommandDocument(id=call.shown.id, sequence=call.shown.sequence, metadata=metadata)
 
     def _build_edit(
-        self, call: HostedCall, diff: Mapping[str, Any], opened: OpenDocument, *, is_error: bool
+        self, call: HostedCall, diff: Mapping[str, Any], open_document: OpenDocument, *, is_error: bool
     ) -> d.AnyDocument:
         old, new = diff.get("oldText"), diff.get("newText")
         operation: d.FileOperation = "create" if "newText" in diff and old is None else "edit"
         path = self._make_relative(str(diff.get("path", "")))
-        added, removed = _count_lines(str(old or "").splitlines(), str(new or "").splitlines())
+        added_count, removed_count = _count_lines(str(old or "").splitlines(), str(new or "").splitlines())
         metadata = d.FileEditMetadata(
             file_path=path,
             operation="delete" if call.kind == "delete" else operation,
@@ -278,11 +280,13 @@ class UpdateReader:
             tool_name=self._name(call),
             tool_call_id=call.id,
             status="error" if is_error else "success",
-            added=added,
-            removed=removed,
+            added=added_count,
+            removed=removed_count,
         )
         content = new if isinstance(new, str) else None
-        return d.FileEditDocument(id=opened.id, sequence=opened.sequence, content=content, metadata=metadata)
+        return d.FileEditDocument(
+            id=open_document.id, sequence=open_document.sequence, content=content, metadata=metadata
+        )
 
     def _make_relative(self, path: str) -> str:
         root = str(self._root)
@@ -290,14 +294,14 @@ class UpdateReader:
 
     def _take_plan(self, update: Mapping[str, Any]) -> None:
         entries = update.get("entries")
-        found = [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
+        plan_entries = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
         todos = tuple(
             d.Todo(
                 id=f"step-{number}",
-                content=str(each.get("content", "")),
-                status=_STATUS.get(str(each.get("status")), "pending"),
+                content=str(entry.get("content", "")),
+                status=_STATUS.get(str(entry.get("status")), "pending"),
             )
-            for number, each in enumerate(found[:MAX_TODOS], 1)
+            for number, entry in enumerate(plan_entries[:MAX_TODOS], 1)
         )
         self._emit(ev.TodoChanged(todos=todos))
 
@@ -310,8 +314,8 @@ class UpdateReader:
     def _take_status(self, update: Mapping[str, Any]) -> None:
         """Take what an adapter says of its agent beside the protocol: it answers a prompt that failed as any other."""
         meta = update.get("_meta")
-        for about in meta.values() if isinstance(meta, dict) else ():
-            status = about.get("threadStatus") if isinstance(about, dict) else None
+        for meta_value in meta.values() if isinstance(meta, dict) else ():
+            status = meta_value.get("threadStatus") if isinstance(meta_value, dict) else None
             if isinstance(status, dict):
                 self._is_broken = status.get("type") == "systemError"
 
@@ -319,17 +323,17 @@ class UpdateReader:
         """Return why nothing came of this turn, "" = something did, or there was nothing to be done."""
         if self._is_broken:
             return f"{self._agent} ended the turn with an error: {self.said.strip()[-300:] or 'it did not say which'}"
-        tried = [call for call in self._all_calls if call.kind not in _NO_WORK and not call.is_refused]
-        failed = [call for call in tried if not call.has_run]
-        commands = [call for call in failed if call.kind == "execute"]
-        if not commands or len(failed) < len(tried):
+        attempted_calls = [call for call in self._all_calls if call.kind not in _NO_WORK and not call.is_refused]
+        failed_calls = [call for call in attempted_calls if not call.has_run]
+        commands = [call for call in failed_calls if call.kind == "execute"]
+        if not commands or len(failed_calls) < len(attempted_calls):
             return ""
         words = next(
             (line.strip() for call in commands for line in call.read_text().splitlines() if line.strip("` ")), ""
         )
-        which = "the one command" if len(commands) == 1 else f"all {len(commands)} commands"
-        said = f" It said: {words[:300]}" if words else ""
-        return f"{self._agent} could not start {which} of this turn, so nothing was done.{said}"
+        subject = "the one command" if len(commands) == 1 else f"all {len(commands)} commands"
+        message = f" It said: {words[:300]}" if words else ""
+        return f"{self._agent} could not start {subject} of this turn, so nothing was done.{message}"
 
     def add_error(self, code: str, message: str, *, hint: str = "") -> None:
         """Show an error as a document of its own."""
@@ -349,9 +353,9 @@ class UpdateReader:
                 self._finish(call, "cancelled")
 
 
-def _read_number(given: Any, *names: str) -> int | None:
+def _read_number(fields: Any, *names: str) -> int | None:
     """Return the first of these fields that is a whole number; None: none is."""
-    values = [given.get(name) for name in names] if isinstance(given, dict) else []
+    values = [fields.get(name) for name in names] if isinstance(fields, dict) else []
     return next((value for value in values if isinstance(value, int) and not isinstance(value, bool)), None)
 
 
@@ -362,8 +366,8 @@ def _join_words(words: Sequence[str]) -> str:
     return shlex.join(words)
 
 
-def _convert_kind(shown: OpenDocument, metadata: d.ToolCallMetadata) -> d.AnyDocument:
-    return d.ToolCallDocument(id=shown.id, sequence=shown.sequence, metadata=metadata)
+def _convert_kind(open_document: OpenDocument, metadata: d.ToolCallMetadata) -> d.AnyDocument:
+    return d.ToolCallDocument(id=open_document.id, sequence=open_document.sequence, metadata=metadata)
 
 
 def _read_block(block: Any) -> str:
@@ -378,14 +382,14 @@ def _read_block(block: Any) -> str:
 
 def _count_lines(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
     """Return how many lines are added and removed between two texts."""
-    differing = [each for each in diff_lines(old, new) if each[0] != "equal"]
-    return sum(each[4] - each[3] for each in differing), sum(each[2] - each[1] for each in differing)
+    differing = [opcode for opcode in diff_lines(old, new) if opcode[0] != "equal"]
+    return sum(opcode[4] - opcode[3] for opcode in differing), sum(opcode[2] - opcode[1] for opcode in differing)
 
 
 def _read_location(location: Any) -> str:
     return str(location.get("path", "")) if isinstance(location, dict) else ""
 
 
-def measure_since(started: float) -> int:
+def measure_since(start_time: float) -> int:
     """Return the milliseconds since a moment of the monotonic clock."""
-    return round((monotonic() - started) * 1000)
+    return round((monotonic() - start_time) * 1000)

@@ -34,10 +34,10 @@ _LINE_LIMIT: Final = 1 << 20
 class BuilderLink:
     """`told` is called with every status of a builder of ours."""
 
-    def __init__(self, root: Path, database: Path, told: Callable[[IndexStatus], None]) -> None:
+    def __init__(self, root: Path, database: Path, on_status: Callable[[IndexStatus], None]) -> None:
         self._root = root
         self._database = database
-        self._told = told
+        self._told = on_status
         self._process: asyncio.subprocess.Process | None = None
         self._tasks = TaskOwner()
         self._starting = asyncio.Lock()
@@ -82,8 +82,8 @@ class BuilderLink:
         process = self._process
         if process is None or process.stdin is None or not self.is_ours or process.stdin.is_closing():
             return False
-        changed = tuple(from_os_name(os.fsencode(path)) for path in paths)
-        process.stdin.write(msgspec.json.encode(BuilderRequest(changed=changed)) + b"\n")
+        changed_paths = tuple(from_os_name(os.fsencode(path)) for path in paths)
+        process.stdin.write(msgspec.json.encode(BuilderRequest(changed=changed_paths)) + b"\n")
         return True
 
     async def _follow(self, process: asyncio.subprocess.Process) -> None:

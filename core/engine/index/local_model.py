@@ -34,11 +34,11 @@ class LocalModel:
 
     async def embed(self, model: str, texts: Sequence[str]) -> list[list[float]]:
         """Return the vector of each text, in their order. Raises `ProviderError`."""
-        found: list[list[float]] = []
+        vectors: list[list[float]] = []
         for begin in range(0, len(texts), _TOGETHER):
             async with self._turn:
-                found += await self._ask(VectorRequest(tuple(texts[begin : begin + _TOGETHER])))
-        return found
+                vectors += await self._ask(VectorRequest(tuple(texts[begin : begin + _TOGETHER])))
+        return vectors
 
     async def _ask(self, request: VectorRequest) -> list[list[float]]:
         """Return the answer to one request, whole: one that nobody waits for any more is not that of the next."""

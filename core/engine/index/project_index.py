@@ -42,17 +42,19 @@ class ProjectIndex:
     fails, questions are answered with nothing, and `status` says why.
     """
 
-    def __init__(self, root: Path, directory: Path, tell: Callable[[IndexProgressed], None], *, enabled: bool) -> None:
+    def __init__(
+        self, root: Path, directory: Path, tell: Callable[[IndexProgressed], None], *, is_enabled: bool
+    ) -> None:
         self.directory = directory
         self._database = database = directory / FILE_NAME
-        self._enabled = enabled
+        self._enabled = is_enabled
         self._reader = IndexReader(database)
         self._reading = asyncio.Lock()
         self._link = BuilderLink(root, database, self._set_status)
         self._tell = tell
         self._tasks = TaskOwner()
         self._following: asyncio.Task[None] | None = None
-        self._status = IndexStatus(problem="" if enabled else "it is switched off: index.enabled")
+        self._status = IndexStatus(problem="" if is_enabled else "it is switched off: index.enabled")
         self._news = asyncio.Event()
         self._watcher: FileWatcher | None = None
         self._swept = 0.0
@@ -169,9 +171,9 @@ class ProjectIndex:
 
     async def find_symbols(self, names: Iterable[str]) -> Mapping[str, tuple[SymbolPlace, ...]]:
         """Return where names are defined ("name", "Class.method"), best first; without those that are nowhere."""
-        wanted = tuple(names)
+        symbol_names = tuple(names)
         try:
-            return await self.read(lambda reader: reader.find_symbols(wanted))
+            return await self.read(lambda reader: reader.find_symbols(symbol_names))
         except IndexFailed:
             return {}
 
@@ -187,10 +189,10 @@ class ProjectIndex:
                 _ = self._load_map_soon()
         except IndexFailed:
             return ""
-        loaded = self._map
-        if loaded is None:
+        map_entry = self._map
+        if map_entry is None:
             return ""
-        return await asyncio.to_thread(loaded[1].draw, budget_tokens, tuple(sorted(focus)), may_show)
+        return await asyncio.to_thread(map_entry[1].draw, budget_tokens, tuple(sorted(focus)), may_show)
 
     def _load_map_soon(self) -> asyncio.Task[None]:
         """Have the map loaded, once for all who wait for it."""

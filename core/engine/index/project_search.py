@@ -70,13 +70,15 @@ class ProjectSearch:
         lists = [(part, await self._find(part, query, view)) for part in parts]
         status = self.describe(self._index.status())
         if len(lists) == 1:
-            shown = (view.show(hit) for hit in lists[0][1] if view.can_read(hit.path))
-            return SearchAnswer(hits=tuple(islice(shown, limit)), status=status)
-        written, related = _tell_apart(_fuse(lists, text), dict(lists)["text"])
-        written, related = ([hit for hit in hits if view.can_read(hit.path)] for hits in (written, related))
-        written = written[: limit - min(len(related), limit // _RELATED_SHARE)]
-        chosen = [*written, *related][:limit]
-        return SearchAnswer(hits=tuple(map(view.show, chosen)), related_from=len(written), status=status)
+            visible_hits = (view.show(hit) for hit in lists[0][1] if view.can_read(hit.path))
+            return SearchAnswer(hits=tuple(islice(visible_hits, limit)), status=status)
+        literal_hits, related_hits = _tell_apart(_fuse(lists, text), dict(lists)["text"])
+        literal_hits, related_hits = (
+            [hit for hit in hits if view.can_read(hit.path)] for hits in (literal_hits, related_hits)
+        )
+        literal_hits = literal_hits[: limit - min(len(related_hits), limit // _RELATED_SHARE)]
+        merged_hits = [*literal_hits, *related_hits][:limit]
+        return SearchAnswer(hits=tuple(map(view.show, merged_hits)), related_from=len(literal_hits), status=status)
 
     def describe(self, status: IndexStatus) -> IndexStatus:
         """Return how far the index is with what is to be said of the model of the `embed` route."""
@@ -114,7 +116,7 @@ class ProjectSearch:
             raise describe_failed_read(problem) from problem
 
     async def _find_unindexed(
-        self, query: SearchQuery, reader: Reader, known: Sequence[SearchHit] | None
+        self, query: SearchQuery, reader: Reader, indexed_hits: Sequence[SearchHit] | None
     ) -> list[SearchHit]:
         """Find the files with most of the words among those that are not in the index yet; among all of them if what
         the index knows can't be read (None)."""
@@ -127,23 +129,23 @@ class ProjectSearch:
         by_file: dict[str, list[SearchHit]] = {}
         async for hit in _grep(reader, pattern, query.directories):
             by_file.setdefault(hit.path, []).append(hit)
-        indexed = await self._list_indexed(by_file) if known is not None else set[str]()
-        lowest = min((hit.score for hit in known or ()), default=1.0)
-        found = list[SearchHit]()
+        indexed_paths = await self._list_indexed(by_file) if indexed_hits is not None else set[str]()
+        lowest = min((hit.score for hit in indexed_hits or ()), default=1.0)
+        unindexed_hits = list[SearchHit]()
         for path, hits in by_file.items():
-            said = "\n".join(hit.text for hit in hits).lower()
-            share = sum(word.lower() in said for word in words) / len(words)
-            if path not in indexed:
-                found.append(replace(hits[0], score=round(lowest * share * 0.99, 6)))
-        return sorted(found, key=lambda hit: (-hit.score, hit.path))[: query.limit]
+            text = "\n".join(hit.text for hit in hits).lower()
+            share = sum(word.lower() in text for word in words) / len(words)
+            if path not in indexed_paths:
+                unindexed_hits.append(replace(hits[0], score=round(lowest * share * 0.99, 6)))
+        return sorted(unindexed_hits, key=lambda hit: (-hit.score, hit.path))[: query.limit]
 
     async def _list_indexed(self, paths: Iterable[str]) -> set[str]:
-        wanted = list(paths)
+        candidate_paths = list(paths)
 
         def look_up(reader: IndexReader) -> set[str]:
             connection = reader.connect()
             row = "select 1 from files where path = ?"
-            return {path for path in wanted if connection.execute(row, (path,)).fetchone()}
+            return {path for path in candidate_paths if connection.execute(row, (path,)).fetchone()}
 
         try:
             return await self._index.read(look_up)
@@ -175,8 +177,8 @@ class _ReadView:
     def show(self, hit: SearchHit) -> SearchHit:
         """Return a hit with its first lines."""
         lines = self._read_lines(hit.path) or []
-        shown = lines[hit.start - 1 : min(hit.end, hit.start - 1 + _SHOWN_LINES)]
-        text = "\n".join(line[:_SHOWN_CHARACTERS] for line in shown)
+        visible_lines = lines[hit.start - 1 : min(hit.end, hit.start - 1 + _SHOWN_LINES)]
+        text = "\n".join(line[:_SHOWN_CHARACTERS] for line in visible_lines)
         return replace(hit, text=text, is_changed=hit.is_changed or hit.path in self._operations)
 
     def _read_lines(self, path: str) -> list[str] | None:
@@ -188,7 +190,7 @@ class _ReadView:
             else:
                 text = find_notebook_text(path, data, has_outputs=False)
                 text = data.decode("utf-8", "replace").removeprefix("\ufeff") if text is None else text
-                self._lines[path] = None if "\0" in text else [each.removesuffix("\r") for each in text.split("\n")]
+                self._lines[path] = None if "\0" in text else [line.removesuffix("\r") for line in text.split("\n")]
         return self._lines[path]
 
 
@@ -196,13 +198,15 @@ async def _grep(reader: Reader, pattern: str, directories: Sequence[str]) -> Asy
     """Iterate over the lines that match, those of the project's own code first."""
     from core.tools.builtin.reading.grep import Grep
 
-    exact = any(each.isupper() for each in pattern)
+    exact = any(character.isupper() for character in pattern)
     for directory in directories or (".",):
         try:
-            found = await Grep(pattern=pattern[:2000], path=directory, case_sensitive=exact).find_matches(reader)
+            matches = await Grep(pattern=pattern[:2000], path=directory, case_sensitive=exact).find_matches(reader)
         except AgentTuiError:
             continue
-        for path, rows in sorted(found.files.items(), key=lambda each: (-weigh_path(each[0], frozenset()), each[0])):
+        for path, rows in sorted(
+            matches.files.items(), key=lambda entry: (-weigh_path(entry[0], frozenset()), entry[0])
+        ):
             for row in rows:
                 if row.hit:
                     yield SearchHit(path=path, start=row.line, end=row.line, kind="text", score=1.0, text=row.text)
@@ -211,37 +215,45 @@ async def _grep(reader: Reader, pattern: str, directories: Sequence[str]) -> Asy
 def _fuse(lists: Sequence[tuple[Part, list[SearchHit]]], text: str) -> list[SearchHit]:
     """Return one list: places that lie in each other are one, the narrower definition of them, and gain once by each
     list. What is named as the text says comes before all else."""
-    fused: dict[tuple[str, int], SearchHit] = {}
+    hits_by_key: dict[tuple[str, int], SearchHit] = {}
     by_path: dict[str, list[tuple[str, int]]] = {}
     for part, hits in lists:
-        gained = set[tuple[str, int]]()
-        for place, hit in enumerate(hits):
-            inside = next((key for key in by_path.get(hit.path, ()) if _overlaps(fused[key], hit)), None)
+        scored_keys = set[tuple[str, int]]()
+        for rank, hit in enumerate(hits):
+            inside = next((key for key in by_path.get(hit.path, ()) if _overlaps(hits_by_key[key], hit)), None)
             key = inside or (hit.path, hit.start)
-            if key not in fused:
-                fused[key] = replace(hit, score=0.0)
+            if key not in hits_by_key:
+                hits_by_key[key] = replace(hit, score=0.0)
                 by_path.setdefault(hit.path, []).append(key)
-            if key not in gained:
-                gained.add(key)
-                fused[key] = replace(fused[key], score=fused[key].score + _SHARES[part] / (_FUSION + place))
-    ranked = (replace(hit, score=round(hit.score + is_named(text, hit.symbol), 6)) for hit in fused.values())
-    return sorted(ranked, key=lambda hit: (-hit.score, hit.path, hit.start))
+            if key not in scored_keys:
+                scored_keys.add(key)
+                hits_by_key[key] = replace(
+                    hits_by_key[key], score=hits_by_key[key].score + _SHARES[part] / (_FUSION + rank)
+                )
+    scored_hits = (replace(hit, score=round(hit.score + is_named(text, hit.symbol), 6)) for hit in hits_by_key.values())
+    return sorted(scored_hits, key=lambda hit: (-hit.score, hit.path, hit.start))
 
 
 def _tell_apart(places: Sequence[SearchHit], lines: Sequence[SearchHit]) -> tuple[list[SearchHit], list[SearchHit]]:
     """Return the lines in which the text stands, in the order of the places that they lie in and with their names, and
     the places in which it does not stand."""
     by_path: dict[str, list[tuple[int, SearchHit]]] = {}
-    for rank, place in enumerate(places):
-        by_path.setdefault(place.path, []).append((rank, place))
-    holding, ranked = set[int](), list[tuple[int, SearchHit]]()
+    for rank, hit in enumerate(places):
+        by_path.setdefault(hit.path, []).append((rank, hit))
+    holding, ranked_lines = set[int](), list[tuple[int, SearchHit]]()
     for line in lines:
-        around = [each for each in by_path.get(line.path, ()) if each[1].start <= line.start <= each[1].end]
+        around = [
+            candidate
+            for candidate in by_path.get(line.path, ())
+            if candidate[1].start <= line.start <= candidate[1].end
+        ]
         holding.update(rank for rank, _ in around)
-        rank, place = around[0] if around else (len(places), line)
-        ranked.append((rank, replace(line, symbol=place.symbol, kind=place.kind, score=place.score)))
-    written = [line for _, line in sorted(ranked, key=lambda each: each[0])]  # the lines of a place stay in their order
-    return written, [place for rank, place in enumerate(places) if rank not in holding]
+        rank, hit = around[0] if around else (len(places), line)
+        ranked_lines.append((rank, replace(line, symbol=hit.symbol, kind=hit.kind, score=hit.score)))
+    literal_hits = [
+        line for _, line in sorted(ranked_lines, key=lambda entry: entry[0])
+    ]  # the lines of a place stay in their order
+    return literal_hits, [hit for rank, hit in enumerate(places) if rank not in holding]
 
 
 def _overlaps(one: SearchHit, other: SearchHit) -> bool:

@@ -103,12 +103,12 @@ class RemoteMeaning:
         texts = [question.text[:_MOST_CHARACTERS], question.first]
         try:
             async with asyncio.timeout(_QUESTION_SECONDS):
-                whole, first = await self._provider.embed(self._name, texts)
+                full_vector, first = await self._provider.embed(self._name, texts)
         except (AgentTuiError, TimeoutError) as failure:
-            why = str(failure) or f"it took more than {_QUESTION_SECONDS:.0f} s"
-            self.lack = f"{self.model} did not answer: {why}"
+            reason = str(failure) or f"it took more than {_QUESTION_SECONDS:.0f} s"
+            self.lack = f"{self.model} did not answer: {reason}"
             return STATIC_MODEL, None
-        return self.model, (pack_vector(whole), pack_vector(first))
+        return self.model, (pack_vector(full_vector), pack_vector(first))
 
     async def _fill(self) -> None:
         """Embed what has no vector, unless another session of the project is at it: its vectors are ours, too."""
@@ -166,20 +166,22 @@ class RemoteMeaning:
         def count(reader: IndexReader) -> tuple[int, int]:
             connection = reader.connect()
             total = connection.execute("select count(*) from chunks").fetchone()[0]
-            known = connection.execute(
+            known_count = connection.execute(
                 "select count(*) from chunks join vectors on model = ? and vectors.text_hash = chunks.text_hash",
                 (self.model,),
             ).fetchone()[0]
-            return total, known
+            return total, known_count
 
         total, self.known = await self._index.read(count)
         return bool(total and self.known >= total * _ENOUGH)
 
     def _read_texts(self, places: Sequence[ChunkPlace]) -> dict[bytes, str]:
-        allowed = [each for each in places if decide_path(Access.READ, each.path, rules=self.rules).choice == "allow"]
+        allowed_chunks = [
+            chunk for chunk in places if decide_path(Access.READ, chunk.path, rules=self.rules).choice == "allow"
+        ]
         top = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            return dict(read_texts(top, allowed))
+            return dict(read_texts(top, allowed_chunks))
         finally:
             os.close(top)
 
@@ -214,50 +216,50 @@ class EmbedRoute:
         problem = status.problem or self.problem
         if self._meaning is None:
             return replace(status, problem=problem)
-        known = min(self._meaning.known, status.chunks)
-        return replace(status, problem=problem, model=self._meaning.model, known_to_model=known)
+        known_count = min(self._meaning.known, status.chunks)
+        return replace(status, problem=problem, model=self._meaning.model, known_to_model=known_count)
 
     async def embed_question(
         self, settings: Settings, question: SearchQuestion
     ) -> tuple[str, tuple[bytes, bytes] | None]:
         """Return what `RemoteMeaning` does; without a route, or where it may not be asked, the program's own model."""
-        wanted = settings.resolve_route("embed").model
+        model = settings.resolve_route("embed").model
         self.problem = ""
-        if not wanted:
+        if not model:
             await self.close()
             return STATIC_MODEL, None
         is_private = settings.privacy or find_private_directory(self._store / FILE_NAME)
-        if is_private and not _is_local(wanted, settings):
+        if is_private and not _is_local(model, settings):
             await self.close()
-            self.problem = f"privacy is on: {wanted} is not asked, meaning is compared by the program's own model"
+            self.problem = f"privacy is on: {model} is not asked, meaning is compared by the program's own model"
             return STATIC_MODEL, None
         try:
-            meaning = await self._open(wanted, settings)
+            meaning = await self._open(model, settings)
         except AgentTuiError as failure:
-            self.problem = f"{wanted} is not asked: {failure.message}"
+            self.problem = f"{model} is not asked: {failure.message}"
             return STATIC_MODEL, None
         meaning.rules = settings.permissions.parse_rules()
-        found = await meaning.embed_question(question)
+        embedding = await meaning.embed_question(question)
         self.problem = meaning.lack
-        return found
+        return embedding
 
-    async def _open(self, wanted: str, settings: Settings) -> RemoteMeaning:
+    async def _open(self, model: str, settings: Settings) -> RemoteMeaning:
         """Return the meaning by a model. Raises `ConfigError`, `ProviderError`."""
-        if self._meaning is None or self._meaning.model != wanted:
+        if self._meaning is None or self._meaning.model != model:
             await self.close()
-            provider, name = await asyncio.to_thread(self._resolve, wanted, settings)
+            provider, name = await asyncio.to_thread(self._resolve, model, settings)
             if not isinstance(provider, EmbeddingProvider):
                 raise ConfigError(f"{provider.name} gives no vectors.", hint="Name an API with /embeddings for embed.")
             self._provider = provider
-            self._meaning = RemoteMeaning(self._root, self._store / FILE_NAME, self._index, provider, (wanted, name))
-            self._meaning.sent, self._meaning.fills = self._sent.get(wanted, 0), self.fills
+            self._meaning = RemoteMeaning(self._root, self._store / FILE_NAME, self._index, provider, (model, name))
+            self._meaning.sent, self._meaning.fills = self._sent.get(model, 0), self.fills
         return self._meaning
 
-    def _resolve(self, wanted: str, settings: Settings) -> tuple[Provider | LocalModel, str]:
-        if _is_local(wanted, settings):
+    def _resolve(self, model: str, settings: Settings) -> tuple[Provider | LocalModel, str]:
+        if _is_local(model, settings):
             check_installed()
-            return LocalModel(), wanted
-        return self._models.resolve(wanted, settings)
+            return LocalModel(), model
+        return self._models.resolve(model, settings)
 
     async def close(self) -> None:
         """Stop asking. Safe to call twice."""
@@ -280,14 +282,18 @@ async def embed_from_shell(
 ) -> tuple[str, tuple[bytes, bytes] | None, str]:
     """Return for a question from the shell what `EmbedRoute.embed_question` does, and why the model of the route is not
     asked ("" = it is). It asks for no vectors of the project, which may take long. Raises `IndexFailed`."""
-    index = ProjectIndex(root, store, lambda status: None, enabled=True)
+    index = ProjectIndex(root, store, lambda status: None, is_enabled=True)
     route = EmbedRoute(index, root, store, ModelAccess())
     route.fills = False
     try:
         model, vectors = await route.embed_question(settings, read_question(text))
-        told = route.add_to(await index.read(IndexReader.read_status))
-        known = f"{told.model} knows {told.known_to_model:,} pieces of the project. " if told.model else ""
-        return model, vectors, f"{known}{route.problem}" if route.problem else ""
+        index_status = route.add_to(await index.read(IndexReader.read_status))
+        coverage = (
+            f"{index_status.model} knows {index_status.known_to_model:,} pieces of the project. "
+            if index_status.model
+            else ""
+        )
+        return model, vectors, f"{coverage}{route.problem}" if route.problem else ""
     finally:
         await route.close()
         await index.close()

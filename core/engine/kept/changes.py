@@ -45,7 +45,7 @@ def _append(directory: SessionDirectory, event: SessionRenamed | SessionTagged) 
     state, extent = SessionState(session_id=directory.id), LogExtent()
     log = SessionLog(directory.log_path, extent)
     try:
-        written = directory.log_path.stat().st_mtime_ns
+        modification_time = directory.log_path.stat().st_mtime_ns
         read_log(directory.log_path, partial(apply_event, state, table=SHARED_STEPS), extent)
         if not extent.is_whole:
             raise StateError(
@@ -56,18 +56,18 @@ def _append(directory: SessionDirectory, event: SessionRenamed | SessionTagged) 
         log.append(envelope)
         apply_event(state, envelope, SHARED_STEPS)
         save_summary(directory.path, build_summary(state, name=directory.id, size=log.extent.size))
-        os.utime(directory.log_path, ns=(written, written))
+        os.utime(directory.log_path, ns=(modification_time, modification_time))
     finally:
         log.close()
 
 
-def delete_session(store: SessionStore, session: str, *, confirmed: bool = False) -> None:
+def delete_session(store: SessionStore, session: str, *, is_confirmed: bool = False) -> None:
     """Delete a session with all that is kept of it, its words in the search, too. Raises `StateError`: there is none,
     it is open, or something waits in it and that was not `confirmed`."""
     directory = store.open(session)  # the lock says that nobody works in it
     try:
         waiting = describe_waiting(read_session_info(directory.path))
-        if waiting and not confirmed:
+        if waiting and not is_confirmed:
             raise StateError(
                 f"{session} was not deleted: {waiting}.", hint="With --force it goes with it.", code="pending_waits"
             )
@@ -82,6 +82,6 @@ def delete_session(store: SessionStore, session: str, *, confirmed: bool = False
 
 def describe_waiting(info: SessionInfo) -> str:
     """Return what waits for the user in a session, in words; "" = nothing."""
-    edits, asked = ("edit waits", "edits wait"), ("question waits", "questions wait")
-    counted = [(info.pending, edits, "in it for your review"), (info.asked, asked, "for an answer")]
-    return " and ".join(f"{number} {words[number != 1]} {end}" for number, words, end in counted if number)
+    edits, questions = ("edit waits", "edits wait"), ("question waits", "questions wait")
+    counts = [(info.pending, edits, "in it for your review"), (info.asked, questions, "for an answer")]
+    return " and ".join(f"{number} {words[number != 1]} {end}" for number, words, end in counts if number)

@@ -32,7 +32,7 @@ def tag_kept(store: SessionStore, command: cmd.SessionTag) -> None:
 
 def delete_kept(store: SessionStore, command: cmd.SessionDelete) -> None:
     """Delete a session. Raises `StateError`."""
-    delete_session(store, command.session, confirmed=command.confirmed)
+    delete_session(store, command.session, is_confirmed=command.confirmed)
 
 
 def export_kept(store: SessionStore, command: cmd.SessionExport, log: SessionLog | None = None) -> None:
@@ -40,8 +40,8 @@ def export_kept(store: SessionStore, command: cmd.SessionExport, log: SessionLog
     Raises `StateError`."""
     if log is None and not store.has_session(command.session):
         store.open(command.session)  # which says that there is none
-    made = export_session(store.get_path(command.session), command.format, log)
-    write_export(made, store.workspace / Path(command.path).expanduser())
+    answer = export_session(store.get_path(command.session), command.format, log)
+    write_export(answer, store.workspace / Path(command.path).expanduser())
 
 
 KEPT_CHANGES: Final[Mapping[type, Callable[[SessionStore, Any], None]]] = {

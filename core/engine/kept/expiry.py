@@ -29,34 +29,34 @@ def list_expired(store: SessionStore, settings: SessionSettings, now: int | None
 
 
 def _find_expired(sessions: tuple[SessionInfo, ...], settings: SessionSettings, now: int) -> Iterator[SessionInfo]:
-    for each in sessions:
-        days = settings.keep_runs_days if each.unattended else settings.keep_days
-        is_over = days > 0 and each.updated < now - days * _DAY_MS
-        if is_over and can_be_deleted(each):
-            yield each
+    for session in sessions:
+        days = settings.keep_runs_days if session.unattended else settings.keep_days
+        is_over = days > 0 and session.updated < now - days * _DAY_MS
+        if is_over and can_be_deleted(session):
+            yield session
 
 
 def expire_sessions(store: SessionStore, settings: SessionSettings, now: int | None = None) -> list[str]:
     """Delete the sessions whose time is over, once a day, and return their ids. What can't be deleted stays until the
     next time."""
-    gone = list[str]()
+    deleted_ids = list[str]()
     if not (settings.keep_days or settings.keep_runs_days) or not _is_due(store.path / "expiry", now):
-        return gone
-    for each in list_expired(store, settings, now):
+        return deleted_ids
+    for session in list_expired(store, settings, now):
         with suppress(AgentTuiError, OSError):
-            delete_session(store, each.id)
-            gone.append(each.id)
-    return gone
+            delete_session(store, session.id)
+            deleted_ids.append(session.id)
+    return deleted_ids
 
 
 def _is_due(mark: Path, now: int | None) -> bool:
     """True once a day: the list of all sessions is not read at every start."""
-    at = now_ms() if now is None else now
+    timestamp = now_ms() if now is None else now
     try:
-        if mark.exists() and at - mark.stat().st_mtime_ns // 1_000_000 < _DAY_MS:
+        if mark.exists() and timestamp - mark.stat().st_mtime_ns // 1_000_000 < _DAY_MS:
             return False
         mark.touch(mode=0o600)
-        os.utime(mark, ns=(at * 1_000_000, at * 1_000_000))
+        os.utime(mark, ns=(timestamp * 1_000_000, timestamp * 1_000_000))
     except OSError:  # no session was ever kept here, or none can be removed
         return False
     return True

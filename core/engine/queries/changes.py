@@ -28,8 +28,8 @@ def answer_diff(source: QuerySource, query: q.DiffQuery) -> q.DiffAnswer:
 
 def answer_hunk(source: QuerySource, query: q.HunkQuery) -> q.HunkAnswer:
     path, hunk = query.path, query.hunk
-    shown = source.require_session(query.session).shadow.hunk_edits.read_text(path, hunk)
-    return q.HunkAnswer(path=path, hunk=hunk, text=shown.text, start=shown.start, language=shown.language)
+    hunk_text = source.require_session(query.session).shadow.hunk_edits.read_text(path, hunk)
+    return q.HunkAnswer(path=path, hunk=hunk, text=hunk_text.text, start=hunk_text.start, language=hunk_text.language)
 
 
 def answer_conflict(source: QuerySource, query: q.ConflictQuery) -> q.ConflictAnswer:
@@ -92,10 +92,14 @@ def answer_checkpoint_preview(source: QuerySource, query: q.CheckpointPreviewQue
     """Return what a restore would change. `CommandRejected`: there is no checkpoint of that id."""
     session = source.require_session(query.session)
     mark, files = find_checkpoint(session, query.id), session.shadow.checkpoints
-    shown = (_describe_path(step) for step in files.plan(query.id))
+    restored_paths = (_describe_path(step) for step in files.plan(query.id))
     return q.CheckpointPreviewAnswer(
         info=_describe_checkpoint(session, mark),
-        paths=tuple(each for each in shown if each.pending or each.disk or each.reason),
+        paths=tuple(
+            restored_path
+            for restored_path in restored_paths
+            if restored_path.pending or restored_path.disk or restored_path.reason
+        ),
         bulks=files.find_changed_bulks(query.id),
         messages=max(len(session.state.messages) - mark.messages, 0),
     )
@@ -124,18 +128,18 @@ def _describe_path(step: RestoreStep) -> q.RestoredPath:
     )
 
 
-def _pending_effect(now: Change | None, then: Change | None) -> q.PendingEffect:
-    if now == then:
+def _pending_effect(now: Change | None, checkpoint_change: Change | None) -> q.PendingEffect:
+    if now == checkpoint_change:
         return ""
-    if then is None:
+    if checkpoint_change is None:
         return "resolve"
     return "propose" if now is None else "revise"
 
 
-def _disk_effect(now: FileState, then: FileState) -> q.DiskEffect:
-    if now == then:
+def _disk_effect(now: FileState, checkpoint_state: FileState) -> q.DiskEffect:
+    if now == checkpoint_state:
         return ""
-    if then.kind == "absent":
+    if checkpoint_state.kind == "absent":
         return "delete"
     return "create" if now.kind == "absent" else "edit"
 
@@ -145,33 +149,33 @@ async def answer_candidates(source: QuerySource, query: q.CandidatesQuery) -> q.
     from core.engine.subagents.candidates import list_candidates
 
     session = source.require_session(query.session)
-    found = list_candidates(session.state, query.turn)
-    turns = {each.id: each.prompt for each in session.state.turns}
-    prompt = turns.get(found[0].candidate_of, "") if found else ""
-    rows = [await asyncio.to_thread(_describe_candidate, session, each) for each in found]
+    candidates = list_candidates(session.state, query.turn)
+    turns = {turn.id: turn.prompt for turn in session.state.turns}
+    prompt = turns.get(candidates[0].candidate_of, "") if candidates else ""
+    rows = [await asyncio.to_thread(_describe_candidate, session, candidate) for candidate in candidates]
     return q.CandidatesAnswer(prompt=prompt, candidates=tuple(rows))
 
 
-def _describe_candidate(session: Session, known: SubagentState) -> q.TriedCandidate:
+def _describe_candidate(session: Session, candidate: SubagentState) -> q.TriedCandidate:
     from core.engine.subagents.candidates import read_candidate
 
-    state: Literal["working", "ended", "taken", "gone"] = "working" if known.state == "working" else "ended"
-    state = "taken" if known.state in {"merged", "merging"} else state
+    state: Literal["working", "ended", "taken", "gone"] = "working" if candidate.state == "working" else "ended"
+    state = "taken" if candidate.state in {"merged", "merging"} else state
     changes: tuple[ChangeDiff, ...] = ()
     try:
-        work = read_candidate(session, known.id)
-        changes = tuple(build_diff(each, *work.contents.read_change(each)) for each in work.changes)
+        work = read_candidate(session, candidate.id)
+        changes = tuple(build_diff(change, *work.contents.read_change(change)) for change in work.changes)
     except AgentTuiError:
         state = "gone"
     return q.TriedCandidate(
-        id=known.id,
-        title=known.title,
-        model=known.model,
+        id=candidate.id,
+        title=candidate.title,
+        model=candidate.model,
         state=state,
-        message=known.message,
-        said=known.said,
-        usage=known.usage,
-        duration_ms=known.duration_ms,
-        check=known.rating.check if known.rating is not None else None,
+        message=candidate.message,
+        said=candidate.said,
+        usage=candidate.usage,
+        duration_ms=candidate.duration_ms,
+        check=candidate.rating.check if candidate.rating is not None else None,
         changes=changes,
     )

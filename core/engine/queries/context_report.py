@@ -32,28 +32,32 @@ async def report_context(context: TurnContext | None, state: SessionState) -> Co
     only what the log tells."""
     history = list(_list_history(state))
     if context is None:
-        used, window = state.context_used, state.context_window
-        before = used - TokenMeter().estimate(sum(size for _, size in history))
-        parts = share_out(history, used if before <= 0 else used - before)
+        used_tokens, window = state.context_used, state.context_window
+        before = used_tokens - TokenMeter().estimate(sum(size for _, size in history))
+        parts = share_out(history, used_tokens if before <= 0 else used_tokens - before)
         if history and before > 0:
             parts = (_describe_beginning(before), *parts)
     else:
-        made = await load_setup(context)
-        meter, known = context.memory.meter, state.context_used
-        used = known if known and not meter.is_calibrated else meter.count_tokens(made.size, state.messages)
+        setup = await load_setup(context)
+        meter, reported_tokens = context.memory.meter, state.context_used
+        used_tokens = (
+            reported_tokens
+            if reported_tokens and not meter.is_calibrated
+            else meter.count_tokens(setup.size, state.messages)
+        )
         window = state.context_window or context.routes.current.window
-        parts = share_out([*_list_prefix(context, made.prefix), *history], used)
-    return ContextAnswer(parts=parts, used=used, window=window, notes=_describe_losses(state))
+        parts = share_out([*_list_prefix(context, setup.prefix), *history], used_tokens)
+    return ContextAnswer(parts=parts, used=used_tokens, window=window, notes=_describe_losses(state))
 
 
-def share_out(measured: Sequence[Measured], used: int) -> tuple[ContextPart, ...]:
+def share_out(measurements: Sequence[Measured], used_tokens: int) -> tuple[ContextPart, ...]:
     """Give each part its share of the tokens, by its bytes; the shares add up to `used`. What stands between the parts
     (tags, names) is counted with them."""
-    ends = list(accumulate((size for _, size in measured), initial=0))
-    whole = ends[-1] or 1
+    ends = list(accumulate((size for _, size in measurements), initial=0))
+    total = ends[-1] or 1
     return tuple(
-        replace(part, tokens=round(used * end / whole) - round(used * start / whole))
-        for (part, _), (start, end) in zip(measured, pairwise(ends), strict=True)
+        replace(part, tokens=round(used_tokens * end / total) - round(used_tokens * start / total))
+        for (part, _), (start, end) in zip(measurements, pairwise(ends), strict=True)
     )
 
 
@@ -65,8 +69,8 @@ def _describe_beginning(tokens: int) -> ContextPart:
 def _describe_losses(state: SessionState) -> tuple[str, ...]:
     count = state.dropped_reasoning_count
     void = f"The reasoning of {count} earlier answer{'' if count == 1 else 's'} is not sent any more." if count else ""
-    missed = f"The provider's cache was missed: {state.cache_miss}." if state.cache_miss else ""
-    return tuple(filter(None, (void, missed)))
+    cache_note = f"The provider's cache was missed: {state.cache_miss}." if state.cache_miss else ""
+    return tuple(filter(None, (void, cache_note)))
 
 
 def _describe_variant(context: TurnContext) -> str:
@@ -78,7 +82,7 @@ def _describe_variant(context: TurnContext) -> str:
 
 def _list_prefix(context: TurnContext, prefix: Prefix) -> Iterator[Measured]:
     """List what every request begins with: system prompt, the rules in it, tools."""
-    rules = [(each[1], _measure(each[0])) for each in _RULE.finditer(prefix.system)]
+    rules = [(match[1], _measure(match[0])) for match in _RULE.finditer(prefix.system)]
     reason = "who the agent is, fixed when the session begins"
     variant = _describe_variant(context)
     system = ContextPart(name="system prompt", tokens=0, detail=variant, reason=reason, problem=FIXED)
@@ -92,11 +96,16 @@ def _list_prefix(context: TurnContext, prefix: Prefix) -> Iterator[Measured]:
 
 
 def _list_history(state: SessionState) -> Iterator[Measured]:
-    for each in list_history_parts(state.messages):
+    for history_part in list_history_parts(state.messages):
         part = ContextPart(
-            id=each.id, name=each.name, tokens=0, detail=each.detail, reason=each.reason, problem=each.problem
+            id=history_part.id,
+            name=history_part.name,
+            tokens=0,
+            detail=history_part.detail,
+            reason=history_part.reason,
+            problem=history_part.problem,
         )
-        yield part, each.size
+        yield part, history_part.size
 
 
 def _measure(text: str) -> int:

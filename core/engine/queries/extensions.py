@@ -31,67 +31,72 @@ def _get_check(source: QuerySource) -> TrustCheck | None:
 
 async def answer_commands(source: QuerySource, query: q.CommandsQuery) -> q.CommandsAnswer:
     """Return all that a prompt can call by name."""
-    found = await asyncio.to_thread(list_commands, source.services.workspace, _get_check(source))
+    answer = await asyncio.to_thread(list_commands, source.services.workspace, _get_check(source))
     if (session := source.sessions.get(query.session)) is not None:
         prompts = await list_prompt_commands(session.server_access.servers)
-        found = replace(found, commands=(*found.commands, *prompts))
-    return found
+        answer = replace(answer, commands=(*answer.commands, *prompts))
+    return answer
 
 
 def list_commands(workspace: Workspace, check: TrustCheck | None) -> q.CommandsAnswer:
     """List all that a prompt can call by name in a workspace. Reads many files."""
-    found = load_prompt_commands(workspace, check)
-    skills = [each for each in found.skills.skills if each.is_user_invocable]
-    names = {each.name for each in skills}
+    prompt_commands = load_prompt_commands(workspace, check)
+    skills = [skill for skill in prompt_commands.skills.skills if skill.is_user_invocable]
+    names = {skill.name for skill in skills}
     rows: list[Skill | CommandFile] = [*skills]
-    rows += [each for each in found.commands.commands if each.name not in names]
-    hidden = [each for each in found.commands.commands if each.name in names]
-    skipped = [q.SkippedExtension(path=each.path, reason=f"the skill {each.name!r} counts") for each in hidden]
+    rows += [command for command in prompt_commands.commands.commands if command.name not in names]
+    hidden_commands = [command for command in prompt_commands.commands.commands if command.name in names]
+    skipped_extensions = [
+        q.SkippedExtension(path=command.path, reason=f"the skill {command.name!r} counts")
+        for command in hidden_commands
+    ]
     return q.CommandsAnswer(
         commands=tuple(map(_to_row, rows)),
-        skipped=(*_list_skipped(found.commands.skipped), *skipped),
+        skipped=(*_list_skipped(prompt_commands.commands.skipped), *skipped_extensions),
         is_trusted=check is not None,
     )
 
 
-def _to_row(found: Skill | CommandFile) -> q.PromptCommand:
+def _to_row(command: Skill | CommandFile) -> q.PromptCommand:
     return q.PromptCommand(
-        name=found.name,
-        description=found.description,
-        kind="skill" if isinstance(found, Skill) else "command",
-        scope=found.scope,
-        source=found.source,
-        path=found.path,
-        hint=found.argument_hint,
-        problems=found.problems,
+        name=command.name,
+        description=command.description,
+        kind="skill" if isinstance(command, Skill) else "command",
+        scope=command.scope,
+        source=command.source,
+        path=command.path,
+        hint=command.argument_hint,
+        problems=command.problems,
     )
 
 
-def _list_skipped(skipped: Iterable[SkippedFile]) -> tuple[q.SkippedExtension, ...]:
-    return tuple(q.SkippedExtension(path=each.path, reason=each.reason) for each in skipped)
+def _list_skipped(skipped_files: Iterable[SkippedFile]) -> tuple[q.SkippedExtension, ...]:
+    return tuple(
+        q.SkippedExtension(path=skipped_file.path, reason=skipped_file.reason) for skipped_file in skipped_files
+    )
 
 
 async def answer_command_preview(source: QuerySource, query: q.CommandPreviewQuery) -> q.CommandPreviewAnswer:
     """Return the prompt that a call would send. Raises `CommandRejected` where it calls nothing."""
     if calls_server(query.text):
         raise CommandRejected("a prompt of an MCP server is known when it is sent.", code="command_unknown")
-    called = await find_called(source.require_session(query.session), query.text)
-    if called is None:
-        told = "Name a command of yours, or a skill: /name and its arguments."
-        raise CommandRejected(f"{query.text[:80]!r} calls nothing.", hint=told, code="command_unknown")
-    return preview_command(*called)
+    call = await find_called(source.require_session(query.session), query.text)
+    if call is None:
+        hint = "Name a command of yours, or a skill: /name and its arguments."
+        raise CommandRejected(f"{query.text[:80]!r} calls nothing.", hint=hint, code="command_unknown")
+    return preview_command(*call)
 
 
-def preview_command(found: Skill | CommandFile, arguments: str) -> q.CommandPreviewAnswer:
+def preview_command(command: Skill | CommandFile, arguments: str) -> q.CommandPreviewAnswer:
     """Render what a skill or a command would send. Nothing runs, and what it would run is named."""
-    if isinstance(found, Skill):
-        given = PromptArguments(text=arguments, names=found.arguments, variables=found.list_variables())
-        parts = render_parts(found.body, given)
+    if isinstance(command, Skill):
+        prompt_arguments = PromptArguments(text=arguments, names=command.arguments, variables=command.list_variables())
+        parts = render_parts(command.body, prompt_arguments)
     else:
-        parts = render_command_parts(found, arguments)
-    text = "".join(f"!`{each.text}`" if each.is_command else each.text for each in parts)
-    runs = tuple(each.text for each in parts if each.is_command)
-    return q.CommandPreviewAnswer(path=found.path, text=text, runs=runs)
+        parts = render_command_parts(command, arguments)
+    text = "".join(f"!`{part.text}`" if part.is_command else part.text for part in parts)
+    runs = tuple(part.text for part in parts if part.is_command)
+    return q.CommandPreviewAnswer(path=command.path, text=text, runs=runs)
 
 
 async def answer_snippets(source: QuerySource, _: q.SnippetsQuery) -> q.SnippetsAnswer:
@@ -101,19 +106,19 @@ async def answer_snippets(source: QuerySource, _: q.SnippetsQuery) -> q.Snippets
 
 def list_snippets(workspace: Workspace, check: TrustCheck | None) -> q.SnippetsAnswer:
     """List the snippets of a workspace. Reads many files."""
-    found = load_snippets(find_extension_places(workspace, check).folders)
+    snippet_set = load_snippets(find_extension_places(workspace, check).folders)
     rows = tuple(
         q.Snippet(
-            name=each.name,
-            description=each.description,
-            text=each.text,
-            scope=each.scope,
-            path=each.path,
-            problems=each.problems,
+            name=snippet.name,
+            description=snippet.description,
+            text=snippet.text,
+            scope=snippet.scope,
+            path=snippet.path,
+            problems=snippet.problems,
         )
-        for each in found.snippets
+        for snippet in snippet_set.snippets
     )
-    return q.SnippetsAnswer(snippets=rows, skipped=_list_skipped(found.skipped), is_trusted=check is not None)
+    return q.SnippetsAnswer(snippets=rows, skipped=_list_skipped(snippet_set.skipped), is_trusted=check is not None)
 
 
 async def answer_skills(source: QuerySource, query: q.SkillsQuery) -> q.SkillsAnswer:
@@ -138,15 +143,15 @@ def list_skills(workspace: Workspace, check: TrustCheck | None, paths: tuple[str
 
 
 def _build_answer(
-    choices: Iterable[SkillChoice], skills: SkillSet, opened: set[str], check: TrustCheck | None
+    choices: Iterable[SkillChoice], skills: SkillSet, open_names: set[str], check: TrustCheck | None
 ) -> q.SkillsAnswer:
-    rows = tuple(_to_loaded(each, is_open=each.skill.name in opened) for each in choices)
+    rows = tuple(_to_loaded(choice, is_open=choice.skill.name in open_names) for choice in choices)
     return q.SkillsAnswer(skills=rows, skipped=_list_skipped(skills.skipped), is_trusted=check is not None)
 
 
 def _to_loaded(choice: SkillChoice, *, is_open: bool) -> q.LoadedSkill:
     skill = choice.skill
-    asked = f"it asks for {', '.join(skill.allowed_tools)}, which gives no right" if skill.allowed_tools else ""
+    tools_note = f"it asks for {', '.join(skill.allowed_tools)}, which gives no right" if skill.allowed_tools else ""
     return q.LoadedSkill(
         name=skill.name,
         description=skill.description,
@@ -155,5 +160,5 @@ def _to_loaded(choice: SkillChoice, *, is_open: bool) -> q.LoadedSkill:
         source=skill.source,
         state="open" if is_open else "offered" if choice.is_offered else "named" if choice.is_named else "hidden",
         reason="its text was opened in this session" if is_open else choice.reason,
-        note="; ".join(filter(None, (*skill.problems, asked))),
+        note="; ".join(filter(None, (*skill.problems, tools_note))),
     )

@@ -38,8 +38,8 @@ MAX_PREVIEW: Final = 2_000_000  # bytes of a file
 def answer_tree(source: QuerySource, query: q.TreeQuery) -> q.TreeAnswer:
     session, workspace = source.sessions.get(query.session), source.services.workspace
     rel = workspace.to_relative(query.path or ".")
-    found = (workspace if session is None else session.shadow).list_dir(rel)
-    entries = {entry.name: entry.kind for entry in found}
+    directory_entries = (workspace if session is None else session.shadow).list_dir(rel)
+    entries = {entry.name: entry.kind for entry in directory_entries}
     marks = {} if session is None else _collect_marks(rel, session)
     for name in marks.keys() - entries.keys():
         entries[name] = "file"
@@ -51,7 +51,7 @@ def answer_tree(source: QuerySource, query: q.TreeQuery) -> q.TreeAnswer:
             ignored=source.ignore.is_ignored(above + name, kind == "directory"),
             mark=marks.get(name, ""),
         )
-        for name, kind in sorted(entries.items(), key=lambda each: (each[1] != "directory", each[0].lower()))
+        for name, kind in sorted(entries.items(), key=lambda pair: (pair[1] != "directory", pair[0].lower()))
         if above + name != ".git"
     ]
     return q.TreeAnswer(
@@ -86,8 +86,8 @@ async def answer_file(source: QuerySource, query: q.FileQuery) -> q.FileAnswer:
         if stat is None:
             return q.FileAnswer(path=rel, text="", problem="There is no such file.")
         size = stat.size
-        most = choose_limit(rel, limit)
-        data = (view.read_bytes(rel, most) if isinstance(view, Workspace) else view.read(rel, most)) or b""
+        read_limit = choose_limit(rel, limit)
+        data = (view.read_bytes(rel, read_limit) if isinstance(view, Workspace) else view.read(rel, read_limit)) or b""
     except PathRefused as refused:
         return q.FileAnswer(path=query.path, text="", problem=refused.format_with_hint())
     notebook = await asyncio.to_thread(find_notebook_text, rel, data) if is_notebook_path(rel) else None
@@ -130,9 +130,9 @@ async def _locate(
 ) -> q.LocationsAnswer:
     from core.lsp.questions import NamePosition, locate
 
-    at = NamePosition(path=query.path, line=query.line, column=query.column)
+    position = NamePosition(path=query.path, line=query.line, column=query.column)
     try:
-        places = await locate(source.require_session(query.session).languages, kind, at)
+        places = await locate(source.require_session(query.session).languages, kind, position)
     except ToolFailed as problem:
         return q.LocationsAnswer(problem=problem.message)
     return q.LocationsAnswer(places=places)
@@ -142,9 +142,9 @@ async def answer_hover(source: QuerySource, query: q.HoverQuery) -> q.HoverAnswe
     """Return what is said of the name at a place."""
     from core.lsp.questions import NamePosition, describe_name
 
-    at = NamePosition(path=query.path, line=query.line, column=query.column)
+    position = NamePosition(path=query.path, line=query.line, column=query.column)
     try:
-        return q.HoverAnswer(text=await describe_name(source.require_session(query.session).languages, at))
+        return q.HoverAnswer(text=await describe_name(source.require_session(query.session).languages, position))
     except ToolFailed:
         return q.HoverAnswer()
 
@@ -184,20 +184,26 @@ async def answer_completion(source: QuerySource, query: q.CompletionQuery) -> q.
     words += await complete_resources(session.server_access.servers, pattern) if session is not None else []
     symbols = await _complete_symbols(source, pattern) if pattern else []
     room = max(query.limit - len(words) - len(symbols), 1)
-    meant = [path for path in paths if _begins_with(path, pattern.lower())][:room]
-    others = [path for path in paths if path not in meant]
-    files, near = ([_describe_path(path) for path in group] for group in (meant, others))
-    named = [each for each in symbols if each.word == pattern]
-    begun = [each for each in symbols if each.word != pattern]
-    return q.CompletionAnswer(completions=tuple([*words, *named, *files, *begun, *near][: query.limit]))
+    prefix_matches = [path for path in paths if _begins_with(path, pattern.lower())][:room]
+    others = [path for path in paths if path not in prefix_matches]
+    files, other_completions = ([_describe_path(path) for path in group] for group in (prefix_matches, others))
+    exact_symbols = [symbol for symbol in symbols if symbol.word == pattern]
+    prefix_symbols = [symbol for symbol in symbols if symbol.word != pattern]
+    return q.CompletionAnswer(
+        completions=tuple([*words, *exact_symbols, *files, *prefix_symbols, *other_completions][: query.limit])
+    )
 
 
 async def _complete_lines(source: QuerySource, query: q.CompletionQuery, name: str, lines: str) -> q.CompletionAnswer:
     """Return the files that a mention of lines may mean, each with them; none if it has the whole path already."""
-    found = await answer_completion(source, structs.replace(query, pattern=name))
-    named = (each.word for each in found.completions if not each.note and not each.word.startswith('"'))
-    meant = [word for word in named if _begins_with(word, name.lower())]
-    words = () if name in meant else tuple(q.Completion(word=word + lines) for word in meant)
+    answer = await answer_completion(source, structs.replace(query, pattern=name))
+    candidate_words = (
+        completion.word
+        for completion in answer.completions
+        if not completion.note and not completion.word.startswith('"')
+    )
+    matches = [word for word in candidate_words if _begins_with(word, name.lower())]
+    words = () if name in matches else tuple(q.Completion(word=word + lines) for word in matches)
     return q.CompletionAnswer(completions=words)
 
 
@@ -226,12 +232,15 @@ async def _complete_agents(session: Session, pattern: str) -> list[q.Completion]
 
 
 async def _complete_symbols(source: QuerySource, pattern: str) -> list[q.Completion]:
-    found: tuple[SymbolPlace, ...] = ()
+    symbol_places: tuple[SymbolPlace, ...] = ()
     with suppress(IndexFailed):
-        found = await source.services.index.read(lambda reader: reader.complete_symbols(pattern, MAX_SYMBOLS))
-    return [q.Completion(word=each.symbol, note=f"{each.kind} · {each.path}:{each.start}") for each in found]
+        symbol_places = await source.services.index.read(lambda reader: reader.complete_symbols(pattern, MAX_SYMBOLS))
+    return [
+        q.Completion(word=symbol_place.symbol, note=f"{symbol_place.kind} · {symbol_place.path}:{symbol_place.start}")
+        for symbol_place in symbol_places
+    ]
 
 
 def quote_name(name: str) -> str:
     """Return a name as it can stand behind an `@`: in quotes where it would end too soon."""
-    return name if all(each.isalnum() or each in "_./+~-$#@" for each in name) else f'"{name}"'
+    return name if all(character.isalnum() or character in "_./+~-$#@" for character in name) else f'"{name}"'

@@ -22,7 +22,7 @@ async def answer_hooks(source: QuerySource, query: q.HooksQuery) -> q.HooksAnswe
     table = await asyncio.to_thread(load_trusted_hooks, services.workspace, trust)
     last = session.state.hook_results if session is not None else {}
     rows = await asyncio.to_thread(list_hooks, table, services.workspace.root, last)
-    problems = tuple(f"{each.source}: {each.message}" for each in table.problems)
+    problems = tuple(f"{problem.source}: {problem.message}" for problem in table.problems)
     return q.HooksAnswer(hooks=rows, problems=problems, is_trusted=trust.trusted)
 
 

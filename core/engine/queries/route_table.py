@@ -31,21 +31,21 @@ def build_route_table(
     rows = [_build_row("chat", model, effort, settings, models)]
     rows += _build_mode_rows(settings, models, model)
     rows += [_build_job_row(job, model, settings, models) for job in JOBS if job != "chat"]
-    taken = _group_usage(state)
-    rows = [row if row.mode else replace(row, taken=tuple(taken.get(row.job, ()))) for row in rows]
+    usage_by_job = _group_usage(state)
+    rows = [row if row.mode else replace(row, taken=tuple(usage_by_job.get(row.job, ()))) for row in rows]
     now = state.model_choices.route if state is not None else None
     return RoutesAnswer(rows=tuple(rows), answering=now.model if now is not None and now.instead_of else "")
 
 
 def _build_mode_rows(settings: Settings, models: ModelAccess, model: str) -> list[RouteRow]:
-    found = []
+    rows = []
     for mode in Mode:
-        own = settings.get_mode_settings(mode.value)
-        if own.model or own.effort:
-            effort = own.effort or settings.resolve_route("chat").effort
-            row = _build_row("chat", own.model or model, effort, settings, models)
-            found.append(replace(row, mode=mode.value, fallback=()))
-    return found
+        mode_settings = settings.get_mode_settings(mode.value)
+        if mode_settings.model or mode_settings.effort:
+            effort = mode_settings.effort or settings.resolve_route("chat").effort
+            row = _build_row("chat", mode_settings.model or model, effort, settings, models)
+            rows.append(replace(row, mode=mode.value, fallback=()))
+    return rows
 
 
 def _build_job_row(job: ModelJob, chat: str, settings: Settings, models: ModelAccess) -> RouteRow:
@@ -59,23 +59,23 @@ def _build_job_row(job: ModelJob, chat: str, settings: Settings, models: ModelAc
 def _build_row(job: ModelJob, model: str, effort: str, settings: Settings, models: ModelAccess) -> RouteRow:
     if not model:
         return RouteRow(job=job)
-    able = models.capabilities(model, settings)
-    took = clamp_effort(effort, able)
+    capabilities = models.capabilities(model, settings)
+    took = clamp_effort(effort, capabilities)
     return RouteRow(
         job=job,
         model=model,
         effort=took,
         wanted=effort if took != effort else "",
-        efforts=able.efforts,
+        efforts=capabilities.efforts,
         fallback=settings.resolve_route(job).fallback,
-        context_window=models.resolve_window(model, settings, able),
+        context_window=models.resolve_window(model, settings, capabilities),
         priced=models.cost(model, Usage(prompt_tokens=1_000, completion_tokens=1_000)) is not None,
     )
 
 
 def _group_usage(state: SessionState | None) -> dict[str, list[ModelUsage]]:
-    found: dict[str, list[ModelUsage]] = {}
+    usage_by_job: dict[str, list[ModelUsage]] = {}
     for key, usage in state.model_choices.usage.items() if state is not None else ():
         job, _, model = key.partition(" ")
-        found.setdefault(job, []).append(ModelUsage(model=model, usage=usage))
-    return found
+        usage_by_job.setdefault(job, []).append(ModelUsage(model=model, usage=usage))
+    return usage_by_job

@@ -26,16 +26,16 @@ async def answer_rules(source: QuerySource, query: q.RulesQuery) -> q.RulesAnswe
     from core.agent.context.told_rules import review_rules
 
     context = session.context
-    near = await asyncio.to_thread(_list_places, source.services.workspace) if trust.trusted else ()
+    nearby_paths = await asyncio.to_thread(_list_places, source.services.workspace) if trust.trusted else ()
     system = (await load_setup(context)).prefix.system
-    review = await review_rules(context, system, context.memory.paths_at_hand, near=near)
+    review = await review_rules(context, system, context.memory.paths_at_hand, nearby_paths=nearby_paths)
     return q.RulesAnswer(rules=review.list_rules(), is_trusted=trust.trusted)
 
 
 def list_rules(workspace: Workspace, check: TrustCheck | None, paths: tuple[str, ...] = ()) -> tuple[LoadedRule, ...]:
     """List every rule as it would bind for files at hand in a session that began now. Reads the tree."""
-    near = (*_list_places(workspace), *paths) if check is not None else ()
-    files = load_rule_files(workspace, check, near=near)
+    nearby_paths = (*_list_places(workspace), *paths) if check is not None else ()
+    files = load_rule_files(workspace, check, nearby_paths=nearby_paths)
     return list_loaded(files, choose_rules(files, RuleOccasion(paths)))
 
 

@@ -61,13 +61,15 @@ def answer_settings(source: QuerySource, _: q.SettingsQuery) -> q.SettingsAnswer
 
 async def answer_guide(source: QuerySource, _: q.GuideQuery) -> q.GuideAnswer:
     """Return no tour where nothing of it could be kept, and in the demo, which shows the same on its own."""
-    kept = await asyncio.to_thread(load_guide)
+    guide = await asyncio.to_thread(load_guide)
     services = source.services
-    is_elsewhere = any(each.state.is_demo or each.state.is_private for each in source.sessions.values())
-    if kept.tour == "done" or is_elsewhere:
-        return q.GuideAnswer(shown=kept.shown, used=kept.used, chosen=kept.chosen)
+    is_elsewhere = any(session.state.is_demo or session.state.is_private for session in source.sessions.values())
+    if guide.tour == "done" or is_elsewhere:
+        return q.GuideAnswer(shown=guide.shown, used=guide.used, chosen=guide.chosen)
     paths = await services.files.find("", limit=500, directories=False, extra=())
-    return q.GuideAnswer(tour=kept.tour, file=choose_file(paths), shown=kept.shown, used=kept.used, chosen=kept.chosen)
+    return q.GuideAnswer(
+        tour=guide.tour, file=choose_file(paths), shown=guide.shown, used=guide.used, chosen=guide.chosen
+    )
 
 
 async def answer_config(source: QuerySource, query: q.ConfigQuery) -> q.ConfigAnswer:
@@ -97,8 +99,10 @@ def _read_manual(words: str) -> q.ManualAnswer:
 
 
 async def answer_sessions(source: QuerySource, query: q.SessionsQuery) -> q.SessionsAnswer:
-    known, store = _summarize_open(source), source.services.store
-    return q.SessionsAnswer(sessions=await asyncio.to_thread(list_sessions, store, limit=query.limit, known=known))
+    open_summaries, store = _summarize_open(source), source.services.store
+    return q.SessionsAnswer(
+        sessions=await asyncio.to_thread(list_sessions, store, limit=query.limit, summaries=open_summaries)
+    )
 
 
 async def answer_transcripts(source: QuerySource, query: q.TranscriptSearchQuery) -> q.TranscriptSearchAnswer:
@@ -112,7 +116,7 @@ def _search_transcripts(store: SessionStore, query: q.TranscriptSearchQuery) -> 
     with TranscriptIndex(store) as index:
         unread = index.refresh(READING_SECONDS)
         return q.TranscriptSearchAnswer(
-            hits=index.search(query.words, limit=query.limit, typed=query.typed), unread=unread
+            hits=index.search(query.words, limit=query.limit, is_partial=query.typed), unread=unread
         )
 
 
@@ -131,25 +135,25 @@ async def answer_jobs(source: QuerySource, query: q.JobsQuery) -> q.JobsAnswer:
     """Return the commands in the background, with what each wrote last and has changed so far."""
     jobs = source.require_session(query.session).terminal.jobs
     reports, running = jobs.look(query.lines), {job.id: job.execution for job in jobs.running_jobs}
-    found = list[q.JobInfo]()
-    for each in reports:
-        touched = await asyncio.to_thread(running[each.id].list_touched) if each.id in running else ()
-        found.append(_describe_job(each, touched))
-    return q.JobsAnswer(jobs=tuple(reversed(found)))
+    job_infos = list[q.JobInfo]()
+    for report in reports:
+        touched_paths = await asyncio.to_thread(running[report.id].list_touched) if report.id in running else ()
+        job_infos.append(_describe_job(report, touched_paths))
+    return q.JobsAnswer(jobs=tuple(reversed(job_infos)))
 
 
-def _describe_job(report: JobReport, touched: tuple[str, ...]) -> q.JobInfo:
+def _describe_job(report: JobReport, touched_paths: tuple[str, ...]) -> q.JobInfo:
     result = report.result
-    ended = "" if result is None else describe_end(result.exit_code, result.ended)
+    outcome = "" if result is None else describe_end(result.exit_code, result.ended)
     return q.JobInfo(
         id=report.id,
         command=report.command,
         directory=report.directory,
         duration_ms=report.duration_ms,
         output=report.output,
-        changed=touched[:MAX_TOUCHED],
-        changed_count=len(touched),
-        ended=", ".join(filter(None, (ended, result.effects if result is not None else ""))),
+        changed=touched_paths[:MAX_TOUCHED],
+        changed_count=len(touched_paths),
+        ended=", ".join(filter(None, (outcome, result.effects if result is not None else ""))),
     )
 
 
@@ -158,8 +162,8 @@ async def answer_background(source: QuerySource, _: q.BackgroundQuery) -> q.Back
 
 
 async def answer_prompt_history(source: QuerySource, query: q.PromptHistoryQuery) -> q.PromptHistoryAnswer:
-    known, store = _summarize_open(source), source.services.store
-    load = partial(load_prompts, store, limit=query.limit, pattern=query.pattern, known=known)
+    open_summaries, store = _summarize_open(source), source.services.store
+    load = partial(load_prompts, store, limit=query.limit, pattern=query.pattern, summaries=open_summaries)
     return q.PromptHistoryAnswer(prompts=await asyncio.to_thread(load))
 
 
@@ -197,18 +201,18 @@ async def answer_context(source: QuerySource, query: q.ContextQuery) -> q.Contex
 async def answer_permissions(source: QuerySource, query: q.PermissionsQuery) -> q.PermissionsAnswer:
     """Return what is allowed and denied in a workspace. Raises `StateError` when the saved rules can't be read."""
     session, services = source.sessions.get(query.session), source.services
-    configured = [
+    configured_permissions = [
         q.SavedPermission(choice=rule.choice, rule=str(rule), source=rule.source)
         for rule in services.settings.permissions.parse_rules()
     ]
-    saved = session.permissions.saved_rules if session is not None else SavedRules(services.workspace.root)
-    kept = (*configured, *map(_to_wire, await asyncio.to_thread(saved.load)))
+    saved_rules = session.permissions.saved_rules if session is not None else SavedRules(services.workspace.root)
+    saved_permissions = (*configured_permissions, *map(_to_wire, await asyncio.to_thread(saved_rules.load)))
     if session is None:
-        return q.PermissionsAnswer(trusted=True, kept=kept)
+        return q.PermissionsAnswer(trusted=True, kept=saved_permissions)
     grants = session.permissions.network_grants
     return q.PermissionsAnswer(
         trusted=session.services.trust.trusted,
-        kept=(*map(_describe_grant, grants.list_session_grants()), *kept),
+        kept=(*map(_describe_grant, grants.list_session_grants()), *saved_permissions),
         hosts=grants.list_hosts(),
         services=grants.list_services(),
     )
@@ -218,15 +222,17 @@ def _describe_grant(rule: str) -> q.SavedPermission:
     return q.SavedPermission(choice="allow", rule=rule, id=f"{SESSION_PREFIX}{rule}", source="this session")
 
 
-def _to_wire(kept: SavedRule) -> q.SavedPermission:
-    rule, exactly = kept.rule or kept.shown, not kept.rule
-    return q.SavedPermission(choice=kept.choice, rule=rule, id=kept.id, exactly=exactly, directory=kept.directory)
+def _to_wire(saved_rule: SavedRule) -> q.SavedPermission:
+    rule, exactly = saved_rule.rule or saved_rule.shown, not saved_rule.rule
+    return q.SavedPermission(
+        choice=saved_rule.choice, rule=rule, id=saved_rule.id, exactly=exactly, directory=saved_rule.directory
+    )
 
 
 async def answer_machine_place(source: QuerySource, query: q.MachinePlaceQuery) -> q.MachinePlaceAnswer:
     root = source.services.workspace.root
-    nested = await asyncio.to_thread(find_nested_repositories, root, ".", query.command)
-    return q.MachinePlaceAnswer(directory=str(root), repositories=nested)
+    repositories = await asyncio.to_thread(find_nested_repositories, root, ".", query.command)
+    return q.MachinePlaceAnswer(directory=str(root), repositories=repositories)
 
 
 def answer_pattern(source: QuerySource, query: q.PatternQuery) -> q.PatternAnswer:
@@ -259,7 +265,7 @@ def answer_probe_log(source: QuerySource, query: q.ProbeLogQuery) -> q.ProbeLogA
         total=len(records),
         records=records[:MAX_RECORDS],
         compare_with=other,
-        places=tuple(narrow_place(place, MAX_SIDE) for place in places),
+        places=tuple(narrow_place(location, MAX_SIDE) for location in places),
     )
 
 
@@ -267,8 +273,8 @@ def _load_records(session: Session, query: q.ProbeLogQuery, run: str) -> tuple[P
     from core.debug.probe_records import decode_records
     from core.debug.run_comparison import filter_records
 
-    known = session.state.debug.runs.get(run)
-    if known is None:
+    probe_run = session.state.debug.runs.get(run)
+    if probe_run is None:
         raise CommandRejected(f"there is no run {run!r}.", code="run_unknown")
-    records = decode_records(session.shadow.blobs.get(known.log)) if known.log else ()
+    records = decode_records(session.shadow.blobs.get(probe_run.log)) if probe_run.log else ()
     return filter_records(records, hypothesis=query.hypothesis, words=query.words.split())

@@ -24,8 +24,8 @@ class QuerySource:
 
     def require_session(self, session: str) -> Session:
         """Return an open session. Raises `CommandRejected` if it is not open."""
-        if (found := self.sessions.get(session)) is None:
+        if (open_session := self.sessions.get(session)) is None:
             raise CommandRejected(
                 f"no session {session!r} is open.", hint="Open or resume one first.", code="session_unknown"
             )
-        return found
+        return open_session

@@ -31,28 +31,30 @@ async def answer_tools(source: QuerySource, query: q.ToolsQuery) -> q.ToolsAnswe
 
     session = source.require_session(query.session)
     context = session.context or build_context(session)
-    made = await load_setup(context)
+    setup = await load_setup(context)
     estimate = context.memory.meter.estimate
-    own = context.tools.resolve_name
-    listed = {own(each.name): estimate(len(msgspec.json.encode(each))) for each in made.prefix.tools}
-    told = "\n".join(find_told_offer(each.tag, context.state.messages) for each in context.offers)
-    rows = await asyncio.to_thread(lambda: tuple(_list_builtin(context, listed, told)))
-    return q.ToolsAnswer(tools=(*rows, *session.server_access.list_rows(told)), mode=context.state.mode)
+    resolve_name = context.tools.resolve_name
+    token_counts = {resolve_name(tool.name): estimate(len(msgspec.json.encode(tool))) for tool in setup.prefix.tools}
+    offer_text = "\n".join(find_told_offer(offer.tag, context.state.messages) for offer in context.offers)
+    rows = await asyncio.to_thread(lambda: tuple(_list_builtin(context, token_counts, offer_text)))
+    return q.ToolsAnswer(tools=(*rows, *session.server_access.list_rows(offer_text)), mode=context.state.mode)
 
 
-def _list_builtin(context: TurnContext, listed: dict[str, int], told: str) -> Iterator[ToolRow]:
+def _list_builtin(context: TurnContext, token_counts: dict[str, int], offer_text: str) -> Iterator[ToolRow]:
     tools, permissions = context.tools, context.permissions
     for name in tools:
         kind = tools[name]
-        refused = permissions.explain_tool_refusal(name, kind.access)
-        if not refused and not permissions.is_granted(kind.access):
-            refused = f"{permissions.mode} mode does not grant it"
+        refusal = permissions.explain_tool_refusal(name, kind.access)
+        if not refusal and not permissions.is_granted(kind.access):
+            refusal = f"{permissions.mode} mode does not grant it"
         row = ToolRow(name=name, access=kind.access.value, state="absent", aliases=tools.list_aliases(name))
-        if refused:
-            yield replace(row, reason=refused)
-        elif name in listed:
-            yield replace(row, state="listed", tokens=listed[name], reason=permissions.describe_tool_narrowing(name))
-        elif name in _WORD.findall(told):
+        if refusal:
+            yield replace(row, reason=refusal)
+        elif name in token_counts:
+            yield replace(
+                row, state="listed", tokens=token_counts[name], reason=permissions.describe_tool_narrowing(name)
+            )
+        elif name in _WORD.findall(offer_text):
             yield replace(row, state="told", reason="told beside the list")
         else:
             yield replace(row, state="callable", reason=FORMAT if name in _FORMATS else LATER)
@@ -63,23 +65,25 @@ async def answer_agents(source: QuerySource, query: q.AgentsQuery) -> q.AgentsAn
     session, trust = source.sessions.get(query.session), source.services.trust
     check = trust.is_readable if trust.trusted else None
     tools = session.tools if session is not None else Toolset()
-    found = await asyncio.to_thread(
+    agent_types = await asyncio.to_thread(
         load_agent_types, source.services.workspace, check, tools, source.services.settings.browser
     )
     agents = tuple(
         q.LoadedAgent(
-            name=each.name,
-            description=each.description,
-            source=each.source,
-            path=each.path,
-            model=each.model,
-            other_model=each.other_model,
-            is_readonly=each.readonly,
-            tools=None if each.tools is None else tuple(sorted(each.tools - each.denied)),
-            problem="; ".join(each.problems),
-            refusal="; ".join(each.refusals),
+            name=agent_type.name,
+            description=agent_type.description,
+            source=agent_type.source,
+            path=agent_type.path,
+            model=agent_type.model,
+            other_model=agent_type.other_model,
+            is_readonly=agent_type.readonly,
+            tools=None if agent_type.tools is None else tuple(sorted(agent_type.tools - agent_type.denied)),
+            problem="; ".join(agent_type.problems),
+            refusal="; ".join(agent_type.refusals),
         )
-        for each in found.types
+        for agent_type in agent_types.types
     )
-    skipped = tuple(q.SkippedExtension(path=each.path, reason=each.reason) for each in found.skipped)
-    return q.AgentsAnswer(agents=agents, skipped=skipped, is_trusted=check is not None)
+    skipped_extensions = tuple(
+        q.SkippedExtension(path=skipped_file.path, reason=skipped_file.reason) for skipped_file in agent_types.skipped
+    )
+    return q.AgentsAnswer(agents=agents, skipped=skipped_extensions, is_trusted=check is not None)

@@ -40,19 +40,21 @@ async def find_resource(servers: SessionServers, name: str, uri: str) -> q.Conte
     if refusal:
         raise MentionRefused(f"the MCP server {name} can't be used: {refusal}", hint="/mcp shows it.")
     texts = servers.find_texts(config) or ServerTexts(has_templates=True)  # one that was not asked yet may have it
-    known = dict(texts.resources)
-    if uri not in known and not texts.has_templates:
-        near = difflib.get_close_matches(uri, known, n=2, cutoff=0.8)
-        hint = f"Did you mean {' or '.join(f'@{name}:{each}' for each in near)}?" if near else ""
+    titles = dict(texts.resources)
+    if uri not in titles and not texts.has_templates:
+        suggestions = difflib.get_close_matches(uri, titles, n=2, cutoff=0.8)
+        hint = (
+            f"Did you mean {' or '.join(f'@{name}:{suggestion}' for suggestion in suggestions)}?" if suggestions else ""
+        )
         raise MentionRefused(f"the MCP server {name} has no resource {uri!r}.", hint=hint)
-    label = f"{name} · {known.get(uri) or uri}"
+    label = f"{name} · {titles.get(uri) or uri}"
     reason = "mentioned; it is read when you send the prompt"
     return q.ContextItem(key=f"{RESOURCE}{name}:{uri}", kind="resource", label=label, reason=reason)
 
 
 async def complete_resources(servers: SessionServers, pattern: str) -> list[q.Completion]:
     """Return the resources that a word behind an `@` may mean: of servers whose name it begins with or holds."""
-    found = []
+    completions = []
     for config, texts in await _list_known(servers):
         if not pattern or not f"{config.name}:".startswith(pattern[: len(config.name) + 1]):
             continue
@@ -61,24 +63,24 @@ async def complete_resources(servers: SessionServers, pattern: str) -> list[q.Co
             if word.lower().startswith(pattern.lower()):
                 is_plain = not re.search(r"[\s\"'`<>|,;()\[\]{}@]|[.:!?…]$", word)
                 if '"' not in word:
-                    found.append(q.Completion(word=word if is_plain else f'"{word}"', note=title or "resource"))
-    return found[:MAX_COMPLETED]
+                    completions.append(q.Completion(word=word if is_plain else f'"{word}"', note=title or "resource"))
+    return completions[:MAX_COMPLETED]
 
 
 async def list_prompt_commands(servers: SessionServers) -> list[q.PromptCommand]:
     """List the prompts of servers that were asked for theirs, as things that a prompt can call. None is started."""
     return [
         q.PromptCommand(
-            name=format_tool_name(config.name, each.name),
-            description=each.description or f"a prompt of the MCP server {config.name}",
+            name=format_tool_name(config.name, prompt.name),
+            description=prompt.description or f"a prompt of the MCP server {config.name}",
             kind="prompt",
             scope="project" if config.is_project else "user",
             source=config.name,
             path=config.source,
-            hint=each.hint,
+            hint=prompt.hint,
         )
         for config, texts in await _list_known(servers)
-        for each in texts.prompts
+        for prompt in texts.prompts
     ]
 
 
@@ -87,8 +89,8 @@ async def _list_known(servers: SessionServers) -> Sequence[tuple[ServerConfig, S
     configs = await servers.load_configs()
 
     def load() -> list[tuple[ServerConfig, ServerTexts]]:
-        allowed = [each for each in configs if _may_run(servers, each)]
-        return [(each, texts) for each in allowed if (texts := servers.find_texts(each)) is not None]
+        allowed_configs = [config for config in configs if _may_run(servers, config)]
+        return [(config, texts) for config in allowed_configs if (texts := servers.find_texts(config)) is not None]
 
     return await asyncio.to_thread(load)
 
@@ -111,8 +113,8 @@ async def expand_server_prompt(session: Session, name: str, words: str) -> str:
             raise ToolFailed(f"A rule denies {host}.")
         text = await servers.ask(config, partial(get_prompt, name=prompt.name, arguments=arguments))
     except (ToolFailed, StateError) as problem:
-        told = f"/{name} was not sent. {problem.message}"
-        raise CommandRejected(told, hint=problem.hint, code="prompt_failed") from None
+        message = f"/{name} was not sent. {problem.message}"
+        raise CommandRejected(message, hint=problem.hint, code="prompt_failed") from None
     session.call_permissions.record_foreign((host or f"the MCP server {config.name}",))
     whose = f'server="{escape_attribute(config.name)}" name="{escape_attribute(prompt.name)}"'
     block = f'<mcp_prompt {whose} note="{NOTE}">\n{escape_tags(text)}\n</mcp_prompt>'
@@ -121,16 +123,20 @@ async def expand_server_prompt(session: Session, name: str, words: str) -> str:
 
 async def _find_prompt(servers: SessionServers, name: str) -> tuple[ServerConfig, PromptDefinition]:
     """Find a prompt by the name that it is called by. Raises `StateError`, `ToolFailed`."""
-    near: list[str] = []
+    prompt_names: list[str] = []
     for config in await servers.load_configs():
         if not name.startswith(format_tool_name(config.name, "")):
             continue
         texts = servers.find_texts(config)
         if texts is None or servers.explain_refusal(config):
             texts = await servers.ask(config, list_texts)
-        named = {format_tool_name(config.name, each.name): each for each in texts.prompts}
-        if name in named:
-            return config, named[name]
-        near += named
-    there = f"There are: {', '.join(f'/{each}' for each in near[:8])}." if near else "/mcp shows the servers."
-    raise ToolFailed(f"No MCP server has a prompt {name!r}.", hint=there)
+        prompts = {format_tool_name(config.name, prompt.name): prompt for prompt in texts.prompts}
+        if name in prompts:
+            return config, prompts[name]
+        prompt_names += prompts
+    hint = (
+        f"There are: {', '.join(f'/{prompt_name}' for prompt_name in prompt_names[:8])}."
+        if prompt_names
+        else "/mcp shows the servers."
+    )
+    raise ToolFailed(f"No MCP server has a prompt {name!r}.", hint=hint)

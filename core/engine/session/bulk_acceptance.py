@@ -27,34 +27,36 @@ class BulkAcceptance(Struct, eq=False):
 
     def find_changes(self, origin: Origin | None, paths: tuple[str, ...] = ()) -> list[Change]:
         """Return the pending changes of an origin (None: any) and of these paths (none: all)."""
-        named = frozenset(paths)
-        found = (each for each in self._shadow.list_changes() if not named or each.path in named)
-        return [each for each in found if select_hunks(each, origin) is not None]
+        selected_paths = frozenset(paths)
+        changes = (
+            change for change in self._shadow.list_changes() if not selected_paths or change.path in selected_paths
+        )
+        return [change for change in changes if select_hunks(change, origin) is not None]
 
     def accept(self, origin: Origin | None, paths: tuple[str, ...]) -> list[str]:
         """Promote every change (of an origin, of these paths) that may be; return those left, whatever the reason."""
-        left, ready = [], []
+        left_paths, ready = [], []
         self._shadow.refresh_annotations()
         pairs = map_conflicting_renames(self._review.changes)
         for change in self.find_changes(origin, paths):
             now = None if change.protected else self._check_disk(change.path)
             if now is not None and not now.conflict and (part := select_hunks(now, origin)):
-                left += [] if self._accept_file(now.path, part) else [now.path]
+                left_paths += [] if self._accept_file(now.path, part) else [now.path]
                 continue
             if change.protected or (now is not None and now.conflict):
-                left.append(change.path)
+                left_paths.append(change.path)
                 if now is not None and now.clean_hunks:
-                    self._accept_file(now.path, tuple(each.id for each in now.clean_hunks))
+                    self._accept_file(now.path, tuple(hunk.id for hunk in now.clean_hunks))
             elif now is not None:
                 ready.append(change.path)
             elif change.path in self._review.changes:
-                left.append(change.path)
-        held = {path for pair in pairs.items() if set(pair) & set(left) for path in pair}
-        left += [path for path in ready if path in held]
-        ready = [path for path in ready if path not in held]
+                left_paths.append(change.path)
+        blocked_paths = {path for pair in pairs.items() if set(pair) & set(left_paths) for path in pair}
+        left_paths += [path for path in ready if path in blocked_paths]
+        ready = [path for path in ready if path not in blocked_paths]
         for start in range(0, len(ready), MAX_BATCH):
-            left += self._accept_files(ready[start : start + MAX_BATCH])
-        return left
+            left_paths += self._accept_files(ready[start : start + MAX_BATCH])
+        return left_paths
 
     def _check_disk(self, path: str) -> Change | None:
         try:
@@ -95,6 +97,6 @@ def select_hunks(change: Change, origin: Origin | None) -> tuple[str, ...] | Non
     whose = change.origin.todo if change.origin else ""
     if origin is None or origin != Origin(todo=origin.todo) or not any(hunk.todo for hunk in change.hunks):
         return () if origin is None or origin.covers(change.origin) else None
-    hunks = [each for each in change.hunks if not each.moves] or change.hunks
-    own = tuple(hunk.id for hunk in hunks if (hunk.todo or whose) == origin.todo)
-    return () if len(own) == len(hunks) else own or None
+    hunks = [hunk for hunk in change.hunks if not hunk.moves] or change.hunks
+    hunk_ids = tuple(hunk.id for hunk in hunks if (hunk.todo or whose) == origin.todo)
+    return () if len(hunk_ids) == len(hunks) else hunk_ids or None

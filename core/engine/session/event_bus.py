@@ -65,7 +65,7 @@ class Subscription(Struct, eq=False):
         self._queue.append(item)
         if len(self._queue) > MAX_QUEUED:
             self._dropped += sum(
-                isinstance(each, _LiveText) or isinstance(each.event, LossyEvent) for each in self._queue
+                isinstance(entry, _LiveText) or isinstance(entry.event, LossyEvent) for entry in self._queue
             )
             self._queue.clear()
             self._is_behind = True
@@ -113,16 +113,16 @@ class Subscription(Struct, eq=False):
 
     def _read_back(self) -> list[Envelope]:
         """Return the next durable events from the log; having caught up, the subscription is live from here on."""
-        found = self.bus.read_back(self.seen, READ_BATCH, self.brief)
-        if found:
-            self.seen = found[-1].seq
-            return found
+        envelopes = self.bus.read_back(self.seen, READ_BATCH, self.brief)
+        if envelopes:
+            self.seen = envelopes[-1].seq
+            return envelopes
         self._is_behind = False
         if not self._dropped:
             return []
-        lagged = StreamLagged(dropped=self._dropped)
+        event = StreamLagged(dropped=self._dropped)
         self._dropped = 0
-        return [Envelope(seq=self.seen, session=self.bus.session, at=now_ms(), event=lagged)]
+        return [Envelope(seq=self.seen, session=self.bus.session, at=now_ms(), event=event)]
 
 
 class EventBus(Struct, eq=False):

@@ -22,26 +22,26 @@ from core.shadow.layers.pending_layer import copy_seen
 from core.state.session import ConversationCheckpoint
 
 
-def fork_session(source: Session, at: ConversationCheckpoint | None, target: SessionDirectory) -> Session:
+def fork_session(source: Session, checkpoint: ConversationCheckpoint | None, target: SessionDirectory) -> Session:
     """Make a session in a new directory that goes on where the source is, or was. `StateError` when it can't be."""
-    _fill_directory(source, target, at)
+    _fill_directory(source, target, checkpoint)
     session = resume_session(target, source.services)
-    session.emit(SessionForked(source=source.id, at=at.id if at is not None else ""))
+    session.emit(SessionForked(source=source.id, at=checkpoint.id if checkpoint is not None else ""))
     session.emit(SessionRenamed(title=f"{source.state.title} (fork)".strip()))
     return session
 
 
-def _fill_directory(source: Session, target: SessionDirectory, at: ConversationCheckpoint | None) -> None:
+def _fill_directory(source: Session, target: SessionDirectory, checkpoint: ConversationCheckpoint | None) -> None:
     """Fill the directory of a new session; the log comes last. `StateError` when it can't be written."""
     moment = new_id("fork")
     source.shadow.layers.freeze(moment, source.state.seq)
     try:
         _link_files(source.directory.blobs_path, target.blobs_path)
         _link_files(source.directory.outputs_path, target.outputs_path)
-        for each in source.directory.path.glob("prefix*.json"):
-            link_entry(each, target.path / each.name)
-        _copy_layers(source, target, at)
-        _copy_log(source, target, at.seq if at else source.state.seq)
+        for path in source.directory.path.glob("prefix*.json"):
+            link_entry(path, target.path / path.name)
+        _copy_layers(source, target, checkpoint)
+        _copy_log(source, target, checkpoint.seq if checkpoint else source.state.seq)
     except OSError as error:
         raise StateError(
             f"The session can't be copied to {target.path}: {error.strerror}.", hint="Make room, then try again."
@@ -53,22 +53,22 @@ def _fill_directory(source: Session, target: SessionDirectory, at: ConversationC
 
 def _link_files(source: Path, target: Path) -> None:
     for above, _, names in os.walk(source):
-        there = target / Path(above).relative_to(source)
-        make_private_directory(there)
+        directory = target / Path(above).relative_to(source)
+        make_private_directory(directory)
         for name in names:
             if not name.endswith(".tmp"):
-                link_entry(Path(above) / name, there / name)
+                link_entry(Path(above) / name, directory / name)
 
 
-def _copy_layers(source: Session, target: SessionDirectory, at: ConversationCheckpoint | None) -> None:
+def _copy_layers(source: Session, target: SessionDirectory, checkpoint: ConversationCheckpoint | None) -> None:
     """Copy the kept layers, those of the checkpoints up to `at`, and what undoing their verdicts needs."""
     layers = source.shadow.layers
-    kept = layers.kept if at is None else layers.read_frozen(at.id) or KeptLayers()
-    marks = [mark for mark in source.state.checkpoints.values() if at is None or mark.seq <= at.seq]
-    if not layers.exists or (kept == KeptLayers() and not any(mark.generated for mark in marks)):
+    layer_record = layers.kept if checkpoint is None else layers.read_frozen(checkpoint.id) or KeptLayers()
+    marks = [mark for mark in source.state.checkpoints.values() if checkpoint is None or mark.seq <= checkpoint.seq]
+    if not layers.exists or (layer_record == KeptLayers() and not any(mark.generated for mark in marks)):
         return
     copy = LayerStore(target.path / "layers")
-    copy.write_record(kept)
+    copy.write_record(layer_record)
     for mark in marks:
         if (record := layers.checkpoint_records.find_path(mark.id)) is not None:
             copy.checkpoint_records.add(
@@ -90,7 +90,7 @@ def _copy_log(source: Session, target: SessionDirectory, last: int) -> None:
     old, new = source.id.encode("ascii"), target.id.encode("ascii")
     with stream_replacement(target.log_path) as file:
         after = 0
-        while after < last and (found := source.log.read(after=after, limit=min(512, last - after))):
-            for envelope in found:
+        while after < last and (envelopes := source.log.read(after=after, limit=min(512, last - after))):
+            for envelope in envelopes:
                 file.write(records.encode_record(envelope, old=old, new=new))
-            after = found[-1].seq
+            after = envelopes[-1].seq

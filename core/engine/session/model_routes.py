@@ -36,29 +36,36 @@ NO_MODEL_HINT = (
 
 def choose_model(state: SessionState, settings: Settings) -> tuple[str, Effort | Literal[""]]:
     """Return the model for the current mode and its effort; "" = none, or the model's default."""
-    mode, chosen = settings.get_mode_settings(state.mode), state.model_choices
-    model = chosen.models.get(state.mode) or mode.model or state.model
-    effort = chosen.efforts.get(state.mode) or mode.effort or chosen.effort or settings.resolve_route("chat").effort
+    mode, model_choices = settings.get_mode_settings(state.mode), state.model_choices
+    model = model_choices.models.get(state.mode) or mode.model or state.model
+    effort = (
+        model_choices.efforts.get(state.mode)
+        or mode.effort
+        or model_choices.effort
+        or settings.resolve_route("chat").effort
+    )
     return model, effort
 
 
 def derive_subagent_settings(state: SessionState, settings: Settings) -> Settings:
     """Return the settings of a subagent session: the routes of that job, else the parent's."""
-    own, chat = settings.resolve_route("subagent"), settings.resolve_route("chat")
+    subagent_route, chat = settings.resolve_route("subagent"), settings.resolve_route("chat")
     model, effort = choose_model(state, settings)
     route = RouteSettings(
-        model=own.model or model, effort=own.effort or effort, fallback=own.fallback if own.model else chat.fallback
+        model=subagent_route.model or model,
+        effort=subagent_route.effort or effort,
+        fallback=subagent_route.fallback if subagent_route.model else chat.fallback,
     )
     return replace(settings, model="", routes=replace(settings.routes, chat=route), modes=ModeTable())
 
 
-def clamp_effort(effort: str, able: Capabilities) -> str:
+def clamp_effort(effort: str, capabilities: Capabilities) -> str:
     """Return the most effort that a model has up to `effort`, else its least; "" = it has none."""
-    if not effort or effort in able.efforts:
+    if not effort or effort in capabilities.efforts:
         return effort
-    ranks = {str(each): rank for rank, each in enumerate(EFFORTS)}
-    below = [each for each in able.efforts if ranks[each] < ranks[effort]]
-    return next(iter(below[-1:] or able.efforts[:1]), "")
+    ranks = {str(level): rank for rank, level in enumerate(EFFORTS)}
+    below = [level for level in capabilities.efforts if ranks[level] < ranks[effort]]
+    return next(iter(below[-1:] or capabilities.efforts[:1]), "")
 
 
 class ModelRoutes(Struct, eq=False):
@@ -89,37 +96,37 @@ class ModelRoutes(Struct, eq=False):
             raise ConfigError(NO_MODEL, hint=NO_MODEL_HINT, code="no_model")
         with self._lock:  # a turn may begin while another thread still warms up
             while (route := self._opened.get(model)) is None:
-                opened = self._opened  # `close` puts another one in its place: what was made meanwhile is out of date
-                opened[model] = self._open_route(model)
+                routes = self._opened  # `close` puts another one in its place: what was made meanwhile is out of date
+                routes[model] = self._open_route(model)
         return replace(route, effort=clamp_effort(effort, route.capabilities))
 
     def resolve(self) -> None:
         """Open all routes. Raises as `open`. Slow: an SDK may be imported."""
         settings = self._settings()
-        chosen = self.open()
+        primary_route = self.open()
         _, effort = choose_model(self._state, settings)
         others = self._open_usable("fallback", settings.resolve_route("chat").fallback, effort)
-        chains: dict[ModelJob, tuple[Route, ...]] = {"chat": (chosen, *others)}
+        chains: dict[ModelJob, tuple[Route, ...]] = {"chat": (primary_route, *others)}
         for job in SIDE_JOBS:
             route = settings.resolve_route(job)
-            names = (route.model, *route.fallback) if route.model not in ("", chosen.id) else ()
+            names = (route.model, *route.fallback) if route.model not in ("", primary_route.id) else ()
             chains[job] = tuple(self._open_usable(job, names, route.effort))
         self.chains = chains
 
-    def _open_usable(self, what: str, models: tuple[str, ...], effort: str) -> list[Route]:
-        found = []
+    def _open_usable(self, role: str, models: tuple[str, ...], effort: str) -> list[Route]:
+        routes = []
         for model in models:
             try:
-                found.append(self.open(model, effort))
+                routes.append(self.open(model, effort))
             except AgentTuiError as problem:
-                self._problems[f"The {what} model {model}"] = problem
-        return found
+                self._problems[f"The {role} model {model}"] = problem
+        return routes
 
     def announce(self) -> None:
         """Report models that can't be used, once, and record which one answers from now on if that is news."""
-        for which, problem in self._problems.items():
-            if which not in self._reported:
-                message = f"{which} can't be used: {problem.message}"
+        for subject, problem in self._problems.items():
+            if subject not in self._reported:
+                message = f"{subject} can't be used: {problem.message}"
                 self._emit(Notice(level="warning", message=message, hint=problem.hint))
         self._reported |= self._problems.keys()
         self._problems.clear()
@@ -127,33 +134,33 @@ class ModelRoutes(Struct, eq=False):
         model, effort = choose_model(state, settings)
         if not model:
             return
-        opened = self._opened.get(model)
-        able = opened.capabilities if opened is not None else self._models.capabilities(model, settings)
-        took = clamp_effort(effort, able)
+        route = self._opened.get(model)
+        capabilities = route.capabilities if route is not None else self._models.capabilities(model, settings)
+        took = clamp_effort(effort, capabilities)
         before = state.model_choices.route or RouteTaken(model=state.model)
-        asked = effort if effort != took else ""
-        if (before.model, before.effort, before.wanted, before.instead_of) == (model, took, asked, ""):
+        requested_effort = effort if effort != took else ""
+        if (before.model, before.effort, before.wanted, before.instead_of) == (model, took, requested_effort, ""):
             return
-        window = self._models.resolve_window(model, settings, able)
-        self._emit(RouteTaken(model=model, effort=took, wanted=asked, context_window=window))
-        if asked and (before.model, before.wanted) != (model, asked):
-            message = f"{model} has no effort to choose, as far as is known: {asked} is not asked for."
-            if able.efforts:
-                has = ", ".join(able.efforts)
-                message = f"{model} has no effort {asked}: {took or 'its default'} is used; it has {has}."
+        window = self._models.resolve_window(model, settings, capabilities)
+        self._emit(RouteTaken(model=model, effort=took, wanted=requested_effort, context_window=window))
+        if requested_effort and (before.model, before.wanted) != (model, requested_effort):
+            message = f"{model} has no effort to choose, as far as is known: {requested_effort} is not asked for."
+            if capabilities.efforts:
+                has = ", ".join(capabilities.efforts)
+                message = f"{model} has no effort {requested_effort}: {took or 'its default'} is used; it has {has}."
             self._emit(Notice(level="info", message=message))
 
     async def close(self) -> None:
         """Close the providers (a model, a key or an address has changed)."""
-        opened, self._opened = self._opened, {}
+        routes, self._opened = self._opened, {}
         self.chains = _NO_CHAINS
         self._reported.clear()
-        for route in list(opened.values()):
+        for route in list(routes.values()):
             await route.provider.close()
 
     def _open_route(self, name: str) -> Route:
         models, settings = self._models, self._settings()
         provider, model = models.resolve(name, settings)
-        able = models.capabilities(name, settings)
-        window = models.resolve_window(name, settings, able)
-        return Route(provider=provider, model=model, id=name, window=window, capabilities=able)
+        capabilities = models.capabilities(name, settings)
+        window = models.resolve_window(name, settings, capabilities)
+        return Route(provider=provider, model=model, id=name, window=window, capabilities=capabilities)

@@ -59,21 +59,21 @@ def _repair_session(directory: SessionDirectory, services: EngineServices) -> tu
     """Open a session; return what was repaired, too ("" = nothing)."""
     prune_killed_runs(directory)
     remove_abandoned()
-    log, state, mended = open_session(directory.path, SessionState)
+    log, state, repair_note = open_session(directory.path, SessionState)
     log.check_lock = directory.check_lock
     state.session_id = directory.id
     register_git_credentials(services.workspace.root)
     session = Session(directory, log, state, services)
-    repaired = [mended, *session.shadow.recover(), finish_pending_restore(session)]
-    repaired.append(_finish_own_commit(session))
+    repairs = [repair_note, *session.shadow.recover(), finish_pending_restore(session)]
+    repairs.append(_finish_own_commit(session))
     session.recorder.turn_id = state.current_turn.id if state.current_turn is not None else ""
-    repaired.append(close_open_turn(state, session.emit, reopened=True))
+    repairs.append(close_open_turn(state, session.emit, is_reopened=True))
     session.recorder.turn_id = ""
-    remove_probes(session, resumed=True)
-    told, unattended = " ".join(filter(None, repaired)), not services.options.interactive
-    session.emit(SessionResumed(repaired=told, branch=read_branch(services.workspace.root), unattended=unattended))
+    remove_probes(session, is_resumed=True)
+    report, is_unattended = " ".join(filter(None, repairs)), not services.options.interactive
+    session.emit(SessionResumed(repaired=report, branch=read_branch(services.workspace.root), unattended=is_unattended))
     session.check_disk()  # the project may have moved on meanwhile
-    return session, told
+    return session, report
 
 
 def _finish_own_commit(session: Session) -> str:
@@ -91,9 +91,9 @@ def finish_others(directory: SessionDirectory, services: EngineServices) -> None
         return
     services.has_looked_around = True
     with suppress(OSError):
-        for each in directory.path.parent.iterdir():
-            if each != directory.path:
-                _finish_other(each, services)
+        for path in directory.path.parent.iterdir():
+            if path != directory.path:
+                _finish_other(path, services)
 
 
 def _finish_other(path: Path, services: EngineServices) -> None:
@@ -104,18 +104,18 @@ def _finish_other(path: Path, services: EngineServices) -> None:
     if Journal(path / JOURNAL_FILE).has_ended:
         return
     with suppress(StateError):  # it is open elsewhere, or can't be read: who opens it is told
-        dated = (path / LOG_FILE).stat()
+        log_stat = (path / LOG_FILE).stat()
         directory = SessionDirectory(path)
         try:
-            session, told = _repair_session(directory, services)
+            session, report = _repair_session(directory, services)
             session.syntax_checker.close()
             session.save_summary()
             session.recorder.bus.close()
             session.log.close()
         finally:
             directory.close()
-        os.utime(path / LOG_FILE, ns=(dated.st_atime_ns, dated.st_mtime_ns))  # it is not the latest by that
-        services.notices += filter(None, [told])
+        os.utime(path / LOG_FILE, ns=(log_stat.st_atime_ns, log_stat.st_mtime_ns))  # it is not the latest by that
+        services.notices += filter(None, [report])
 
 
 def note_branch(session: Session) -> None:

@@ -41,7 +41,7 @@ class SessionPermissions:
         self._settings = settings
         self._report_error = report_error
         self._audit = audit
-        self.saved_rules = SavedRules(services.workspace.root, keeps=find_private_directory(directory) is None)
+        self.saved_rules = SavedRules(services.workspace.root, is_persistent=find_private_directory(directory) is None)
         self.network_grants = NetworkGrants(directory / "network", self.load_rules, self.record_network_use)
         self._root = services.workspace.root
         self._above: WithheldFinder | None = None
@@ -58,26 +58,30 @@ class SessionPermissions:
         if reading != self._reading:
             self._reading = reading
             self._withheld.clear()
-        found = self._withheld.find_paths()
-        return self._add_withheld_above(found)
+        withheld_paths = self._withheld.find_paths()
+        return self._add_withheld_above(withheld_paths)
 
     def find_repository(self) -> RepositoryView:
         """Return what a command that starts now sees of the repository outside of the workspace. Starts git."""
         return find_repository_view(self._root)
 
-    def _add_withheld_above(self, found: WithheldPaths) -> WithheldPaths:
+    def _add_withheld_above(self, withheld_paths: WithheldPaths) -> WithheldPaths:
         """Add what is withheld of the tree that the workspace is part of, which commands see as well."""
         places = find_repository(self._root)
         if places is None or places.root == self._root:
-            return found
+            return withheld_paths
         if self._above is None:
             tree = Workspace(places.root)
             self._above = WithheldFinder(tree, IgnoreRules(tree), left_out=f"{self._root.relative_to(places.root)}/")
         above = self._above.find_paths()
-        outside = [*above.outside, *(places.root / each for each in (*above.covered, *above.masked))]
-        apart = (each for each in outside if not each.is_relative_to(self._root))
-        beside = [each for each in apart if not self._root.is_relative_to(each)]
-        return replace(found, outside=(*found.outside, *beside), notes=(*found.notes, *above.notes))
+        outside = [*above.outside, *(places.root / path for path in (*above.covered, *above.masked))]
+        outer_paths = (path for path in outside if not path.is_relative_to(self._root))
+        sibling_paths = [path for path in outer_paths if not self._root.is_relative_to(path)]
+        return replace(
+            withheld_paths,
+            outside=(*withheld_paths.outside, *sibling_paths),
+            notes=(*withheld_paths.notes, *above.notes),
+        )
 
     def _may_read(self, path: str) -> bool | None:
         rule = find_strictest(rule for rule in self._reading if rule.matches(path))
@@ -90,9 +94,11 @@ class SessionPermissions:
 
     def list_services(self) -> tuple[BoxService, ...]:
         """Return the granted services of the machine that a command which starts now can reach."""
-        named = self.network_grants.list_services()
-        there = (each for each in named if not explain_unreachable(each, Tier.NAMESPACES, os.environ))
-        return tuple(map(build_service, there))
+        services = self.network_grants.list_services()
+        reachable_services = (
+            service for service in services if not explain_unreachable(service, Tier.NAMESPACES, os.environ)
+        )
+        return tuple(map(build_service, reachable_services))
 
     def record_network_use(self, kind: str, data: dict[str, object]) -> None:
         try:

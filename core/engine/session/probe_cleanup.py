@@ -12,19 +12,19 @@ from core.shell.probe_overlay import LAYERS_FOLDER, ProbeOverlay
 MAX_NAMED = 8
 
 
-def remove_probes(session: Session, *, resumed: bool = False) -> None:
+def remove_probes(session: Session, *, is_resumed: bool = False) -> None:
     """Remove probe regions from pending changes and report those that are left. Raises `StateError`. `resumed`: also
     remove what a debug run left that was cut off with its engine."""
     debug = session.state.debug
     if not debug.hypotheses and not debug.probed_paths:
         return
-    if resumed:
+    if is_resumed:
         ProbeOverlay(session.id, session.directory.path, session.directory.cache_path).remove_leftovers()
-    found = remove_marks(session.shadow, debug.probed_paths, with_ignored=debug.needs_probe_check)
-    if debug.needs_probe_check or found.paths:
-        session.emit(ProbesChecked(files=found.file_count, left=found.paths))
-    if left := found.paths:
-        message = f"Marks of probes are left in {format_paths(left, MAX_NAMED)}."
+    leftover_marks = remove_marks(session.shadow, debug.probed_paths, includes_ignored=debug.needs_probe_check)
+    if debug.needs_probe_check or leftover_marks.paths:
+        session.emit(ProbesChecked(files=leftover_marks.file_count, left=leftover_marks.paths))
+    if paths := leftover_marks.paths:
+        message = f"Marks of probes are left in {format_paths(paths, MAX_NAMED)}."
         hint = "The program did not put them there: look at them, and take them out."
         session.emit(Notice(level="warning", message=message, hint=hint))
 

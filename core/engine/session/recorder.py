@@ -102,21 +102,21 @@ class EventRecorder:
     def emit(self, event: ev.AnyEvent, *, in_turn: bool = True, surely: bool = False) -> None:
         """Record, fold and publish an event; a live one is only published. Raises `StateError`, with no effect, if it
         can't be recorded."""
-        passed = self._redactor.redact_event(event)
-        if passed is None:
+        redacted_event = self._redactor.redact_event(event)
+        if redacted_event is None:
             return
-        if in_turn and not surely and (prepare := self._ahead.get(type(passed))) is not None:
-            prepare(passed)
-        is_live = isinstance(passed, ev.LossyEvent)
+        if in_turn and not surely and (prepare := self._ahead.get(type(redacted_event))) is not None:
+            prepare(redacted_event)
+        is_live = isinstance(redacted_event, ev.LossyEvent)
         seq, turn = self._state.seq + (not is_live), self.turn_id if in_turn or is_live else ""
-        envelope = ev.Envelope(seq=seq, session=self._session, at=now_ms(), event=passed, turn=turn)
+        envelope = ev.Envelope(seq=seq, session=self._session, at=now_ms(), event=redacted_event, turn=turn)
         if is_live:
             self.bus.publish(envelope)
             return
         try:
-            if (audited := AUDITED.get(type(passed))) is not None:
-                kind, fields = audited
-                self._audit.record(kind, {name: getattr(passed, name) for name in fields})
+            if (audit_entry := AUDITED.get(type(redacted_event))) is not None:
+                kind, fields = audit_entry
+                self._audit.record(kind, {name: getattr(redacted_event, name) for name in fields})
             self._log.append(envelope)
         except StateError:
             if not surely:
@@ -125,8 +125,8 @@ class EventRecorder:
         apply_event(self._state, envelope)
         self.bus.publish(envelope)
         for kinds, listener in tuple(self.listeners):
-            if isinstance(passed, kinds):
-                listener(passed)
+            if isinstance(redacted_event, kinds):
+                listener(redacted_event)
 
     def emit_outside_turn(self, event: ev.AnyEvent) -> None:
         """Emit an event that belongs to no turn, though one may run."""

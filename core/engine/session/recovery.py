@@ -21,82 +21,86 @@ INTERRUPTED_RESULT = "The call was interrupted before it gave a result; whether 
 
 
 def close_open_turn(
-    state: SessionState, emit: Emit, *, reason: ev.TurnEnd = "interrupted", message: str = "", reopened: bool = False
+    state: SessionState, emit: Emit, *, reason: ev.TurnEnd = "interrupted", message: str = "", is_reopened: bool = False
 ) -> str:
     """End the turn that `state` shows as running and mend the history. Returns what was done, "" = nothing. `reopened`:
     another engine left it, so its jobs are gone as well."""
     turn = state.current_turn
-    done = []
+    repairs = []
     for identity, text in list(state.pending_steers.items()):
         emit(ev.SteerReturned(id=identity, text=text))
-        done.append("What was said to a turn and never sent waits in the prompt.")
+        repairs.append("What was said to a turn and never sent waits in the prompt.")
     for call in list(turn.calls.values()) if turn is not None else []:
         _finish_question_document(state, call, emit)
         emit(ev.ToolFinished(call=call.call, tool=call.tool, status="cancelled", summary="interrupted"))
-    for job in list(state.jobs.values()) if reopened else ():
+    for job in list(state.jobs.values()) if is_reopened else ():
         emit(ev.JobEnded(id=job.id, command=job.command, ended="lost", effects=LOST_EFFECTS))
-        done.append(f"The background command {job.command[:60]!r} ended with the program.")
+        repairs.append(f"The background command {job.command[:60]!r} ended with the program.")
     for approval in list(state.approvals):
         emit(ev.ApprovalResolved(id=approval, decision="reject_once", by="program", note="The turn ended."))
-    for subagent in [each.id for each in state.subagents.values() if each.state == "working"]:
+    for subagent in [
+        subagent_state.id for subagent_state in state.subagents.values() if subagent_state.state == "working"
+    ]:
         emit(ev.SubagentFinished(id=subagent, reason="interrupted"))
-    for question in [each.id for each in state.questions.values() if not each.lasting]:
+    for question in [open_question.id for open_question in state.questions.values() if not open_question.lasting]:
         emit(ev.QuestionAnswered(id=question, by="program"))
-    if mended := _mend_history(state, emit):
-        done.append(mended)
+    if repair := _mend_history(state, emit):
+        repairs.append(repair)
     if state.mode_after_turn:
         emit(ev.ModeChanged(mode=state.mode_after_turn))
     if turn is not None:
         emit(ev.TurnFinished(reason=reason, usage=turn.usage, steps=turn.steps, message=message))
-        done.append("A turn that was cut off was closed as interrupted.")
-    return " ".join(dict.fromkeys(done))
+        repairs.append("A turn that was cut off was closed as interrupted.")
+    return " ".join(dict.fromkeys(repairs))
 
 
 def _finish_question_document(state: SessionState, call: ev.ToolRequested, emit: Emit) -> None:
-    asked = next((each for each in state.questions.values() if each.lasting and each.call == call.call), None)
+    open_question = next(
+        (question for question in state.questions.values() if question.lasting and question.call == call.call), None
+    )
     documents = state.turns[-1].documents
-    if asked is not None and documents.get(call.document, call) is None:
-        place = list(documents).index(call.document) + 1
-        metadata = ClarificationMetadata(questions=asked.questions)
-        title = asked.title or None
-        document = ClarificationDocument(id=call.document, sequence=place, content=title, metadata=metadata)
+    if open_question is not None and documents.get(call.document, call) is None:
+        sequence = list(documents).index(call.document) + 1
+        metadata = ClarificationMetadata(questions=open_question.questions)
+        title = open_question.title or None
+        document = ClarificationDocument(id=call.document, sequence=sequence, content=title, metadata=metadata)
         emit(ev.DocumentFinished(document=document))
 
 
 def _mend_history(state: SessionState, emit: Emit) -> str:
     """Give every tool call its result: at the end by appending, further up by replacing the history."""
-    known = {each.call: describe_interrupted(state, each.call) for each in state.subagents.values()}
-    known.update((each.call, QUESTION_STILL_OPEN) for each in state.questions.values())
-    mended = complete_results(state.messages, known)
+    explanations = {subagent.call: describe_interrupted(state, subagent.call) for subagent in state.subagents.values()}
+    explanations.update((question.call, QUESTION_STILL_OPEN) for question in state.questions.values())
+    history = complete_results(state.messages, explanations)
     old = list(state.messages)
-    if mended == old:
+    if history == old:
         return ""
-    if mended[: len(old)] == old:
-        for message in mended[len(old) :]:
+    if history[: len(old)] == old:
+        for message in history[len(old) :]:
             emit(ev.MessageAppended(message=message))
     else:
-        used = state.context_used
-        emit(ev.ContextCompacted(messages=tuple(mended), before_tokens=used, after_tokens=used))
+        token_count = state.context_used
+        emit(ev.ContextCompacted(messages=tuple(history), before_tokens=token_count, after_tokens=token_count))
     return "Tool calls without a result were closed."
 
 
-def complete_results(messages: Sequence[Message], known: Mapping[str, str] | None = None) -> list[Message]:
+def complete_results(messages: Sequence[Message], explanations: Mapping[str, str] | None = None) -> list[Message]:
     """Return the history with exactly one result per call, right after the message that made it. `known`: what there
     is to say of a call that has none, by its id."""
-    mended: list[Message] = []
+    history: list[Message] = []
     waiting: list[str] = []
     for message in messages:
         if isinstance(message, ToolMessage):
             if message.call_id in waiting:
                 waiting.remove(message.call_id)
-                mended.append(message)
+                history.append(message)
             continue
-        mended += _build_results(waiting, known or {})
+        history += _build_results(waiting, explanations or {})
         waiting = [call.id for call in message.tool_calls] if isinstance(message, AssistantMessage) else []
-        mended.append(message)
-    return mended + _build_results(waiting, known or {})
+        history.append(message)
+    return history + _build_results(waiting, explanations or {})
 
 
-def _build_results(calls: Sequence[str], known: Mapping[str, str]) -> list[ToolMessage]:
-    told = [(call, known.get(call) or INTERRUPTED_RESULT) for call in calls]
-    return [ToolMessage(call_id=call, content=content, is_error=True) for call, content in told]
+def _build_results(calls: Sequence[str], explanations: Mapping[str, str]) -> list[ToolMessage]:
+    results = [(call, explanations.get(call) or INTERRUPTED_RESULT) for call in calls]
+    return [ToolMessage(call_id=call, content=content, is_error=True) for call, content in results]

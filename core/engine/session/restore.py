@@ -64,19 +64,19 @@ def carry_out(session: Session, restoring: PendingRestore) -> None:
 
 
 def _restore_files(session: Session, restoring: PendingRestore) -> None:
-    done = session.shadow.checkpoints.restore(restoring.checkpoint, restoring.roots)
+    result = session.shadow.checkpoints.restore(restoring.checkpoint, restoring.roots)
     session.shadow.refresh_annotations()
     _take_in_plans(session, restoring.files)
-    left = {each.path for each in done.left}
-    files = tuple(each for each in restoring.files if each not in left)
+    skipped_paths = {skipped_path.path for skipped_path in result.left}
+    files = tuple(file for file in restoring.files if file not in skipped_paths)
     session.emit(
-        ev.CheckpointRestored(id=restoring.before, checkpoint=restoring.checkpoint, files=files, left=done.left)
+        ev.CheckpointRestored(id=restoring.before, checkpoint=restoring.checkpoint, files=files, left=result.left)
     )
-    if done.left:
-        session.emit(_describe_left(done.left))
+    if result.left:
+        session.emit(_describe_left(result.left))
     if restoring.what == "files" and files and session.state.messages:
-        named = [escape_tags(each) for each in files[:MAX_NAMED]]
-        text = wrap_tag("system_reminder", render("reminders/restored", files=named, more=len(files) - len(named)))
+        names = [escape_tags(file) for file in files[:MAX_NAMED]]
+        text = wrap_tag("system_reminder", render("reminders/restored", files=names, more=len(files) - len(names)))
         session.emit(ev.MessageAppended(message=UserMessage(content=text, origin="program")))
 
 
@@ -84,7 +84,9 @@ def _take_in_plans(session: Session, paths: tuple[str, ...]) -> None:
     """Take in what became of the plans among some paths: the one at hand last, so that it stays so."""
     state = session.state
     at_hand = state.current_plan_path
-    for path in sorted(state.review.plan_paths.intersection(paths), key=lambda each: (each == at_hand, each)):
+    for path in sorted(
+        state.review.plan_paths.intersection(paths), key=lambda plan_path: (plan_path == at_hand, plan_path)
+    ):
         try:
             plan = session.plans.store.load(path)
         except AgentTuiError:  # it is gone, or broken by its user, who is told when it is used
@@ -98,11 +100,11 @@ def _take_in_plans(session: Session, paths: tuple[str, ...]) -> None:
             session.emit(ev.TodoChanged(todos=plan.todos, plan=path))
 
 
-def _describe_left(left: tuple[ev.SkippedPath, ...]) -> ev.Notice:
-    named = " ".join(f"{each.path}: {each.reason}" for each in left[:MAX_NAMED])
-    more = f" And {len(left) - MAX_NAMED} more." if len(left) > MAX_NAMED else ""
-    count = "1 path was" if len(left) == 1 else f"{len(left)} paths were"
-    return ev.Notice(level="warning", message=f"{count} left alone. {named}{more}")
+def _describe_left(skipped_paths: tuple[ev.SkippedPath, ...]) -> ev.Notice:
+    details = " ".join(f"{skipped_path.path}: {skipped_path.reason}" for skipped_path in skipped_paths[:MAX_NAMED])
+    suffix = f" And {len(skipped_paths) - MAX_NAMED} more." if len(skipped_paths) > MAX_NAMED else ""
+    count = "1 path was" if len(skipped_paths) == 1 else f"{len(skipped_paths)} paths were"
+    return ev.Notice(level="warning", message=f"{count} left alone. {details}{suffix}")
 
 
 def _note_path(session: Session) -> Path:

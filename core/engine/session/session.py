@@ -118,8 +118,8 @@ class Session:
 
     def _open_languages(self) -> LanguageServers:
         languages = LanguageServers(self.terminal.host, lambda: self.settings.lsp, self._explain_unasked)
-        changed = (ev.ChangeProposed, ev.ChangeRevised, ev.ChangeResolved)
-        self.recorder.listeners.append((changed, languages.observe_change))
+        event_types = (ev.ChangeProposed, ev.ChangeRevised, ev.ChangeResolved)
+        self.recorder.listeners.append((event_types, languages.observe_change))
         self.terminal.on_close.append(languages.close)
         return languages
 
@@ -184,25 +184,27 @@ class Session:
 
     def _list_readable(self) -> tuple[Path, ...]:
         """List the folders of the user's own skills that were opened: their scripts may be run."""
-        return tuple(Path(each.folder) for each in self.state.skills.values() if each.folder)
+        return tuple(Path(skill.folder) for skill in self.state.skills.values() if skill.folder)
 
     @property
     def settings(self) -> Settings:
         """The configured settings, with what was chosen in this session as far as the project allows it."""
         limits, policy = self.state.limits, self.state.policy
-        found, bounds = self.services.settings, self.services.bounds
+        session_settings, bounds = self.services.settings, self.services.bounds
         if limits.by == "user":
-            chosen = TurnLimits(max_steps=limits.max_steps, max_cost=limits.max_cost, max_tokens=limits.max_tokens)
-            found = apply_bounds(replace(found, limits=chosen), bounds)
+            turn_limits = TurnLimits(max_steps=limits.max_steps, max_cost=limits.max_cost, max_tokens=limits.max_tokens)
+            session_settings = apply_bounds(replace(session_settings, limits=turn_limits), bounds)
         if policy.by == "user":
-            found = apply_bounds(replace(found, commands=replace(found.commands, policy=policy.policy)), bounds)
-        return found
+            session_settings = apply_bounds(
+                replace(session_settings, commands=replace(session_settings.commands, policy=policy.policy)), bounds
+            )
+        return session_settings
 
     def compute_cost(self, model: str, usage: Usage) -> float | None:
         """Return the cost of one call in US dollars by the configured price, else the price list; None = not known."""
-        configured = self.services.settings.models.get(model)
-        if configured is not None and configured.price is not None:
-            return configured.price.compute_cost(usage)
+        model_settings = self.services.settings.models.get(model)
+        if model_settings is not None and model_settings.price is not None:
+            return model_settings.price.compute_cost(usage)
         return self.services.models.cost(model, usage)
 
     def _list_edges(self) -> Mapping[type, Listener]:
@@ -236,16 +238,16 @@ class Session:
     def create_checkpoint(self, prompt: str, *, before: str = "") -> str:
         """Create a checkpoint of this moment and return its id. Cheap, whatever the session holds."""
         name, seq = new_id("check"), self.state.seq
-        generated = self.shadow.layers.freeze(name, seq)
-        self.emit(ev.CheckpointCreated(id=name, seq=seq, prompt=prompt, before=before, generated=generated))
+        has_layers = self.shadow.layers.freeze(name, seq)
+        self.emit(ev.CheckpointCreated(id=name, seq=seq, prompt=prompt, before=before, generated=has_layers))
         return name
 
     def accept_all(self, origin: Origin | None = None, paths: tuple[str, ...] = ()) -> list[str]:
         """Accept every change (of an origin, or of these paths) that may be accepted in bulk; return the paths left."""
-        left = self.bulk_acceptance.accept(origin, paths)
+        left_paths = self.bulk_acceptance.accept(origin, paths)
         if self.settings.edits.policy == "auto" and self.state.unreported_verdicts:
             self.emit(ev.VerdictsReported(ids=tuple(self.state.unreported_verdicts)))
-        return left
+        return left_paths
 
     def on_disk_changed(self, paths: tuple[str, ...]) -> None:
         """Check pending changes against paths that changed on disk (none = too many to name) and notify the clients."""
@@ -331,7 +333,7 @@ class Session:
         self.emit_surely(ev.SessionClosed(reason=reason))
         self.save_summary()
         if self.log.extent.size > snapshot.MIN_GROWTH:
-            snapshot.save_snapshot(self.directory.path, self.log, self.state, least=1)
+            snapshot.save_snapshot(self.directory.path, self.log, self.state, min_growth=1)
         self.recorder.bus.close()
         self.log.close()
         self.directory.close()
@@ -339,9 +341,9 @@ class Session:
     @property
     def _is_empty(self) -> bool:
         state, review = self.state, self.review
-        said = state.turns or state.unreported_commands or review.checkpoints  # what was rewound can be taken back
+        history = state.turns or state.unreported_commands or review.checkpoints  # what was rewound can be taken back
         return not (
-            said
+            history
             or state.draft
             or state.review_policy
             or state.changes
@@ -396,8 +398,8 @@ def copy_attachments(source: Session, target: Session, text: str) -> None:
 
 def derive_title(prompt: str) -> str:
     """Return the title of a session: the first line of its first prompt with words, clipped at a word."""
-    said = map(strip_labels, prompt.splitlines())
-    line = next(filter(None, said), "Untitled")
+    lines = map(strip_labels, prompt.splitlines())
+    line = next(filter(None, lines), "Untitled")
     if len(line) <= TITLE_LENGTH:
         return line
     head = line[: TITLE_LENGTH - 1]

@@ -58,8 +58,8 @@ class SyntaxChecker(Struct, eq=False):
             if (change := self._review.changes.get(path)) is None:
                 continue
             try:
-                broken = await asyncio.to_thread(self._find_flaw, change)
-                self._flag(change, broken)
+                flaw = await asyncio.to_thread(self._find_flaw, change)
+                self._flag(change, flaw)
             except AgentTuiError:  # a disk that refuses the flag complains elsewhere, of what matters more
                 continue
 
@@ -70,16 +70,16 @@ class SyntaxChecker(Struct, eq=False):
         file = decode_text(self._blobs.get(state.blob)) if state.blob else None
         return file.text if file else ""
 
-    def _flag(self, change: Change, broken: str) -> None:
+    def _flag(self, change: Change, flaw: str) -> None:
         """Record the result unless the change has moved on."""
         now = self._review.changes.get(change.path)
         if now is None or self._closed or (now.base, now.pending) != (change.base, change.pending):
             return
-        if now.broken != broken:
-            self._emit(ChangeRevised(change=replace(now, broken=broken)))
+        if now.broken != flaw:
+            self._emit(ChangeRevised(change=replace(now, broken=flaw)))
 
 
 def _is_checkable(change: Change) -> bool:
     states = (change.base, change.pending)
-    small = all(each.kind in {"file", "absent"} and each.size <= MAX_BYTES for each in states)
+    small = all(state.kind in {"file", "absent"} and state.size <= MAX_BYTES for state in states)
     return small and not change.broken and not change.binary and change.pending.kind == "file"

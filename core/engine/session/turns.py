@@ -93,7 +93,7 @@ async def _run_turn(session: Session, work: Work, prompt: str | None) -> None:
         message = fault.message
         session.report_error(fault)
     state = session.state
-    if prompt is not None and not any(each.id == turn for each in state.turns[-1:]):
+    if prompt is not None and not any(turn_state.id == turn for turn_state in state.turns[-1:]):
         session.emit_surely(TurnStarted(prompt=prompt, mode=state.mode, model=state.model))
     _finish_turn(session, reason, message)
     session.turn_slot.is_stopping = False
@@ -122,8 +122,8 @@ def suggest_prompt(session: Session) -> None:
     provider: object = route and route.provider
     if not isinstance(provider, SuggestingProvider):
         return
-    if (found := provider.suggest(state.messages)) is not None:
-        session.emit_surely(PromptSuggested(text=found.text, mode=Mode(found.mode or state.mode).value))
+    if (suggestion := provider.suggest(state.messages)) is not None:
+        session.emit_surely(PromptSuggested(text=suggestion.text, mode=Mode(suggestion.mode or state.mode).value))
 
 
 def _update_permissions(session: Session) -> Settings:
@@ -178,9 +178,16 @@ def _find_agent(session: Session, route: Route) -> AskAgent | None:
 def _install_context(session: Session, context: TurnContext) -> TurnContext:
     """Complete a context with what needs one, and make it the session's unless a turn runs."""
     servers = session.server_access.build_offer(context.window)
-    narrowed = Offer("available_tools", context.permissions.describe_tool_limits)
-    added = Offer("available_directories", context.permissions.describe_added)
-    context.offers = (build_skill_offer(context), narrowed, added, servers, build_web_offer(context), *session.offers)
+    tool_offer = Offer("available_tools", context.permissions.describe_tool_limits)
+    directory_offer = Offer("available_directories", context.permissions.describe_added)
+    context.offers = (
+        build_skill_offer(context),
+        tool_offer,
+        directory_offer,
+        servers,
+        build_web_offer(context),
+        *session.offers,
+    )
     context.outward = {**context.outward, Access.NET: open_web(context, session.open_fetcher)}
     if session.context is None or session.context.working is None:
         session.context = context

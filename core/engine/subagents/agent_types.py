@@ -99,9 +99,9 @@ def load_agent_types(
     workspace: Workspace, check: TrustCheck | None, tools: Toolset, browser: BrowserSettings
 ) -> AgentTypes:
     """Load the kinds of a workspace. Reads many files."""
-    found = load_agent_definitions(workspace, check)
-    types = list_agent_types(found.agents, tools, no_browser=explain_no_browser(browser))
-    return AgentTypes(types, found.skipped)
+    agent_definitions = load_agent_definitions(workspace, check)
+    types = list_agent_types(agent_definitions.agents, tools, no_browser=explain_no_browser(browser))
+    return AgentTypes(types, agent_definitions.skipped)
 
 
 def list_agent_types(
@@ -109,29 +109,35 @@ def list_agent_types(
 ) -> tuple[AgentType, ...]:
     """List every kind, the user's own first; one of these takes the place of ours of the same name. `no_browser`: why
     there is none, "" = there is one."""
-    own = [_read_definition(each, tools) for each in definitions]
-    taken = {_normalise(each.name) for each in own}
-    ours = [each for each in BUILTIN if _normalise(each.name) not in taken]
+    own_types = [_read_definition(definition, tools) for definition in definitions]
+    own_names = {_normalise(agent_type.name) for agent_type in own_types}
+    builtin_types = [agent_type for agent_type in BUILTIN if _normalise(agent_type.name) not in own_names]
     missing = (no_browser.rstrip("."),) if no_browser else ()
-    return (*own, *(replace(each, refusals=missing) if each.has_browser else each for each in ours))
+    return (
+        *own_types,
+        *(
+            replace(agent_type, refusals=missing) if agent_type.has_browser else agent_type
+            for agent_type in builtin_types
+        ),
+    )
 
 
 def find_agent_type(types: Sequence[AgentType], name: str) -> AgentType:
     """Find the kind of this name. Raises `ToolInputInvalid`: there is none, or it can't start."""
-    wanted = _normalise(name)
-    known = {_normalise(each.name): each for each in types}
-    found = known.get(_ALIASES.get(wanted, wanted))
-    if found is None:
-        names = [each.name for each in types]
-        near = find_nearest_names(name[:100], names)
-        hint = f"Did you mean {' or '.join(near)}? " if near else ""
+    key = _normalise(name)
+    types_by_name = {_normalise(agent_type.name): agent_type for agent_type in types}
+    agent = types_by_name.get(_ALIASES.get(key, key))
+    if agent is None:
+        names = [agent_type.name for agent_type in types]
+        suggestions = find_nearest_names(name[:100], names)
+        hint = f"Did you mean {' or '.join(suggestions)}? " if suggestions else ""
         raise ToolInputInvalid(f"There is no subagent {name[:100]!r}.", hint=f"{hint}There are: {', '.join(names)}.")
-    if found.refusals:
+    if agent.refusals:
         raise ToolInputInvalid(
-            f"The subagent {found.name} ({found.path or found.source}) can't start: {found.refusals[0]}.",
+            f"The subagent {agent.name} ({agent.path or agent.source}) can't start: {agent.refusals[0]}.",
             hint="Tell the user, or take another one.",
         )
-    return found
+    return agent
 
 
 def is_model_name(name: str) -> bool:
@@ -140,13 +146,13 @@ def is_model_name(name: str) -> bool:
 
 
 def _normalise(name: str) -> str:
-    return "".join(each for each in name.lower() if each.isalnum() or each in ":.")
+    return "".join(character for character in name.lower() if character.isalnum() or character in ":.")
 
 
 def _read_definition(definition: AgentDefinition, tools: Toolset) -> AgentType:
     problems, refusals = list(definition.problems), list(definition.refusals)
-    allowed = None if definition.tools is None else _find_tools(definition.tools, tools, problems, refusals)
-    denied = _find_tools(definition.disallowed_tools, tools, problems, refusals)
+    allowed_tools = None if definition.tools is None else _find_tools(definition.tools, tools, problems, refusals)
+    denied_tools = _find_tools(definition.disallowed_tools, tools, problems, refusals)
     is_known = is_model_name(definition.model)
     return AgentType(
         name=definition.name,
@@ -156,8 +162,8 @@ def _read_definition(definition: AgentDefinition, tools: Toolset) -> AgentType:
         model=definition.model if is_known else "",
         other_model="" if is_known else definition.model,
         effort=cast("Effort", definition.effort),  # the reader knows no other
-        tools=allowed,
-        denied=denied,
+        tools=allowed_tools,
+        denied=denied_tools,
         max_steps=definition.max_turns,
         source=definition.source,
         path=definition.path,
@@ -168,14 +174,16 @@ def _read_definition(definition: AgentDefinition, tools: Toolset) -> AgentType:
 
 def _find_tools(names: Sequence[str], tools: Toolset, problems: list[str], refusals: list[str]) -> frozenset[str]:
     """Return our names of these tools. One that is not here grants nothing; a pattern for its arguments is refused."""
-    found: set[str] = set()
-    for each in names:
-        name, bracket, pattern = each.partition("(")
-        own = tools.resolve_name(name.strip())
+    tool_names: set[str] = set()
+    for entry in names:
+        name, bracket, pattern = entry.partition("(")
+        tool_name = tools.resolve_name(name.strip())
         if bracket and pattern.rstrip(") ") not in {"", "*"}:
-            refusals.append(f"`{each}` narrows a tool by its arguments, which a subagent's tools can't say here")
-        elif own in tools or own.startswith("mcp__"):
-            found.add(f"{own}__*" if own.startswith("mcp__") and own.count("__") == 1 else own)  # a whole server
+            refusals.append(f"`{entry}` narrows a tool by its arguments, which a subagent's tools can't say here")
+        elif tool_name in tools or tool_name.startswith("mcp__"):
+            tool_names.add(
+                f"{tool_name}__*" if tool_name.startswith("mcp__") and tool_name.count("__") == 1 else tool_name
+            )  # a whole server
         else:
             problems.append(f"there is no tool {name!r} here")
-    return frozenset(found)
+    return frozenset(tool_names)

@@ -31,35 +31,37 @@ class CandidateRunner(SubagentRunner):
     """Runs one candidate: the prompt, and then the command that all are checked by, when that is known."""
 
     def __init__(
-        self, parent: Session, child: Session, started: ev.SubagentStarted, limits: SubagentLimits, best: BestOf
+        self, parent: Session, child: Session, start_event: ev.SubagentStarted, limits: SubagentLimits, best: BestOf
     ) -> None:
         self._best = best
-        super().__init__(parent, child, started, limits)
+        super().__init__(parent, child, start_event, limits)
 
     async def work(self) -> SubagentEnd:
         end = await self.run_turn(self._best.prompt, "", self._best.surroundings)
         self.reporter.stop_clock()
         work = read_candidate(self.parent, self.id)
-        may_be_checked = end.reason != "interrupted" and bool(work.changes)
-        if end.reason == "done" or may_be_checked:
+        is_checkable = end.reason != "interrupted" and bool(work.changes)
+        if end.reason == "done" or is_checkable:
             self.reporter.report_wait("waits for the others")
         else:
             self.report_end(end)
         command = await self._best.agree_on_check(self.id)
         self.reporter.report_wait("")
-        if command and may_be_checked and all(each.command != command for each in work.checks):
+        if command and is_checkable and all(past_check.command != command for past_check in work.checks):
             await self._check(command)
             work = read_candidate(self.parent, self.id)
-        files = tuple(ev.ChangedFile(path=each.path, added=each.added, removed=each.removed) for each in work.changes)
-        check = next((each for each in work.checks if each.command == command), None)
+        files = tuple(
+            ev.ChangedFile(path=change.path, added=change.added, removed=change.removed) for change in work.changes
+        )
+        check = next((past_check for past_check in work.checks if past_check.command == command), None)
         self.parent.emit(ev.SubagentRated(id=self.id, files=files, check=check))
         return end
 
     async def _check(self, command: str) -> None:
         todo = Todo(id="check", content=f"Check “{self._best.prompt[:80]}”", status="in_progress", verify=command)
         self.reporter.report_verify(command, "running")
-        why = await verify_todo(build_context(self.child), todo)
-        self.reporter.report_verify(command, "failed" if why else "completed")
+        reason = await verify_todo(build_context(self.child), todo)
+        self.reporter.report_verify(command, "failed" if reason else "completed")
 
 
 class BestOf(SubagentTurn):
@@ -83,8 +85,8 @@ class BestOf(SubagentTurn):
         self._note_answered(name)
         await self._answered.wait()
         if self._check is None:
-            at_work = [each for each in self._begun if each.id in self.session.subagents]
-            self._check = choose_check(read_candidate(self.session, each.id) for each in at_work)
+            at_work = [child for child in self._begun if child.id in self.session.subagents]
+            self._check = choose_check(read_candidate(self.session, child.id) for child in at_work)
         return self._check
 
     def _note_answered(self, name: str) -> None:
@@ -110,8 +112,8 @@ class BestOf(SubagentTurn):
         """Let a candidate know what was said before, and the pictures and PDFs of it and of the prompt."""
         blobs = self.session.shadow.blobs
         for message in self.history:
-            for each in () if isinstance(message, AssistantMessage) else message.attachments:
-                child.shadow.blobs.put(blobs.get(each.digest))
+            for attachment in () if isinstance(message, AssistantMessage) else message.attachments:
+                child.shadow.blobs.put(blobs.get(attachment.digest))
             child.emit(ev.MessageAppended(message=message))
         copy_attachments(self.session, child, self.prompt)
 
@@ -120,8 +122,8 @@ class BestOf(SubagentTurn):
         choose_model(child, model, "")
         name = child.state.model.rpartition("/")[2]
         title = f"{number} · {name}" if len(set(self._models)) > 1 else f"candidate {number}"
-        started = ev.SubagentStarted(id=child.id, title=title, candidate_of=self.context.turn_id)
-        runner = CandidateRunner(self.session, child, started, limits, self)
+        start_event = ev.SubagentStarted(id=child.id, title=title, candidate_of=self.context.turn_id)
+        runner = CandidateRunner(self.session, child, start_event, limits, self)
         end = SubagentEnd(reason="interrupted")
         try:
             end = await runner.run()
@@ -136,19 +138,19 @@ class BestOf(SubagentTurn):
 
     def report(self) -> tuple[str, str]:
         state, turn = self.session.state, self.context.turn_id
-        found = [each for each in state.subagents.values() if each.candidate_of == turn]
-        rows = [_describe_candidate(each.title, each.rating, each.message) for each in found]
-        told = "\n".join([f"The prompt was tried {len(found)} times. Nothing of it is taken over yet.", *rows])
-        return told, f"{told}\n\n`/best` compares them; take one, or hunks of several."
+        candidates = [candidate for candidate in state.subagents.values() if candidate.candidate_of == turn]
+        rows = [_describe_candidate(candidate.title, candidate.rating, candidate.message) for candidate in candidates]
+        summary = "\n".join([f"The prompt was tried {len(candidates)} times. Nothing of it is taken over yet.", *rows])
+        return summary, f"{summary}\n\n`/best` compares them; take one, or hunks of several."
 
 
 def _describe_candidate(title: str, rating: ev.SubagentRated | None, message: str) -> str:
     if rating is None:
         return f"- {title}: {message or 'it was stopped'}"
-    added, removed = sum(each.added for each in rating.files), sum(each.removed for each in rating.files)
-    size = f"{len(rating.files)} file{'' if len(rating.files) == 1 else 's'}, +{added} −{removed}"
+    added_count, removed_count = sum(file.added for file in rating.files), sum(file.removed for file in rating.files)
+    size = f"{len(rating.files)} file{'' if len(rating.files) == 1 else 's'}, +{added_count} −{removed_count}"
     if rating.check is None:
-        checked = "not checked"
+        check_note = "not checked"
     else:
-        checked = f"`{rating.check.command}` {'passed' if rating.check.has_passed else 'failed'}"
-    return f"- {title}: {size}, {checked}{f' ({message})' if message else ''}"
+        check_note = f"`{rating.check.command}` {'passed' if rating.check.has_passed else 'failed'}"
+    return f"- {title}: {size}, {check_note}{f' ({message})' if message else ''}"

@@ -72,11 +72,15 @@ class BrowserCaller(Struct, eq=False):
         return await self._caller.describe_tools(query)
 
     def _name_refused(self) -> str:
-        wanted = dict.fromkeys(each.host for each in self._approver.permissions.network_grants.take_refused())
-        refused = tuple(host for host in wanted if host not in _OWN)
-        more = f" and {len(refused) - MAX_NAMED} more" if len(refused) > MAX_NAMED else ""
-        named = f"{', '.join(refused[:MAX_NAMED])}{more}"
-        return f"\n[The page wanted hosts that nobody granted: {named}. Opening one asks the user.]" if refused else ""
+        hosts = dict.fromkeys(target.host for target in self._approver.permissions.network_grants.take_refused())
+        refused_hosts = tuple(host for host in hosts if host not in _OWN)
+        suffix = f" and {len(refused_hosts) - MAX_NAMED} more" if len(refused_hosts) > MAX_NAMED else ""
+        names = f"{', '.join(refused_hosts[:MAX_NAMED])}{suffix}"
+        return (
+            f"\n[The page wanted hosts that nobody granted: {names}. Opening one asks the user.]"
+            if refused_hosts
+            else ""
+        )
 
     async def _admit(self, name: str, url: str) -> None:
         """Ask about the host of an address that is to be opened. Raises `ToolFailed`."""
@@ -102,11 +106,11 @@ class BrowserCaller(Struct, eq=False):
         inner = parse_ip_address(host)
         if inner is not None and not is_public(inner):
             raise ToolFailed(f"{host} is not out in the public network, and is not reached.", hint=_ADDRESSES)
-        decided = permissions.decide_host(host)
-        if decided.choice == "deny":
-            raise ToolFailed(decided.reason, hint="Use another source.")
+        decision = permissions.decide_host(host)
+        if decision.choice == "deny":
+            raise ToolFailed(decision.reason, hint="Use another source.")
         approver, call = self._approver, self._origin.call
-        is_asked = decided.choice == "ask"
+        is_asked = decision.choice == "ask"
         if is_asked and not await approver.ask_for_network(call, wanted_by, (target,), is_ahead=True):
             raise ToolFailed(f"The user did not allow {host}.", hint="Do without it, or use another source.")
         permissions.network_grants.grant((host,), for_session=True)
@@ -115,8 +119,8 @@ class BrowserCaller(Struct, eq=False):
         """Ask about a server of this machine. The box has a way to it if it was granted before it began."""
         permissions, grants = self._approver.permissions, self._approver.permissions.network_grants
         await permissions.terminal.find_box()
-        if why := explain_unreachable(service, permissions.terminal.host.box.tier, os.environ):
-            raise ToolFailed(why, hint=_ADDRESSES)
+        if reason := explain_unreachable(service, permissions.terminal.host.box.tier, os.environ):
+            raise ToolFailed(reason, hint=_ADDRESSES)
         if service in grants.list_services():
             return
         if not grants.can_service_be_asked(service):

@@ -38,27 +38,27 @@ class CandidateWork(Struct, frozen=True):
 
     def find(self, path: str) -> Change:
         """Return the change of a path. Raises `StateError`."""
-        found = next((each for each in self.changes if each.path == path), None)
-        if found is None:
+        change = next((change for change in self.changes if change.path == path), None)
+        if change is None:
             raise StateError(f"the candidate did not change {path!r}.")
-        return found
+        return change
 
     def select(self, change: Change, hunks: Sequence[str]) -> FileState:
         """Return the state of a file with these of its hunks alone, () = with all. Raises `StateError`."""
-        if unknown := set(hunks) - {each.id for each in change.hunks}:
+        if unknown := set(hunks) - {hunk.id for hunk in change.hunks}:
             raise StateError(f"{change.path} has no hunk {min(unknown)!r}.", hint="Look at the candidates again.")
-        chosen = [each for each in change.hunks if each.id in hunks]
-        if not hunks or len(chosen) == len(change.hunks):
+        selection = [hunk for hunk in change.hunks if hunk.id in hunks]
+        if not hunks or len(selection) == len(change.hunks):
             return change.pending
         old, new = self.contents.read_change(change)
-        return self.contents.store_file(select_hunks(old, new, chosen), change.pending.mode)
+        return self.contents.store_file(select_hunks(old, new, selection), change.pending.mode)
 
 
 def list_candidates(state: SessionState, group: str = "") -> list[SubagentState]:
     """List the candidates of a turn, "" = of the latest one that had any."""
-    known = [each for each in state.subagents.values() if each.candidate_of]
-    wanted = group or (known[-1].candidate_of if known else "")
-    return [each for each in known if each.candidate_of == wanted]
+    candidates = [subagent for subagent in state.subagents.values() if subagent.candidate_of]
+    turn = group or (candidates[-1].candidate_of if candidates else "")
+    return [candidate for candidate in candidates if candidate.candidate_of == turn]
 
 
 def read_candidate(parent: Session, name: str) -> CandidateWork:
@@ -75,33 +75,33 @@ def read_candidate(parent: Session, name: str) -> CandidateWork:
 
 
 def _compare(review: ReviewState, contents: Contents) -> CandidateWork:
-    begun = next(iter(review.checkpoints.values()), None)
-    before = begun.changes if begun is not None else {}
-    found = compare_changes(before, review.changes, lambda path: before[path].base)
-    changes = tuple(contents.build_change(path, sides) for path, sides in found)
-    checks = dict.fromkeys(each.check for each in review.changes.values() if each.check is not None)
+    checkpoint = next(iter(review.checkpoints.values()), None)
+    before = checkpoint.changes if checkpoint is not None else {}
+    pairs = compare_changes(before, review.changes, lambda path: before[path].base)
+    changes = tuple(contents.build_change(path, sides) for path, sides in pairs)
+    checks = dict.fromkeys(change.check for change in review.changes.values() if change.check is not None)
     return CandidateWork(contents, changes, tuple(checks))
 
 
 def choose_check(works: Iterable[CandidateWork]) -> str:
     """Choose the command that most of them ran over what they changed, "" = none ran any."""
-    commands = [command for work in works for command in dict.fromkeys(each.command for each in work.checks)]
+    commands = [command for work in works for command in dict.fromkeys(check.command for check in work.checks)]
     return max(commands, key=commands.count, default="")
 
 
 async def take_picks(parent: Session, picks: Sequence[CandidatePick]) -> None:
     """Merge parts of candidates into what is pending, candidate by candidate. Raises `StateError`."""
-    for name in dict.fromkeys(each.id for each in picks):
-        own = [each for each in picks if each.id == name]
-        if any(not each.path for each in own):
-            merged = await _take_all(parent, name)
+    for name in dict.fromkeys(pick.id for pick in picks):
+        candidate_picks = [pick for pick in picks if pick.id == name]
+        if any(not pick.path for pick in candidate_picks):
+            merge = await _take_all(parent, name)
         else:
-            merged = _take_parts(parent, name, own)
-            parent.emit(merged)
+            merge = _take_parts(parent, name, candidate_picks)
+            parent.emit(merge)
             parent.log.sync()
-        if merged.conflicts:
-            what = parent.state.subagents[name].title
-            message = f"{what}: it clashes with what is pending in {', '.join(merged.conflicts)}."
+        if merge.conflicts:
+            title = parent.state.subagents[name].title
+            message = f"{title}: it clashes with what is pending in {', '.join(merge.conflicts)}."
             parent.emit(Notice(level="warning", message=message, hint="Settle it in the review (t)."))
 
 
@@ -118,24 +118,26 @@ async def _take_all(parent: Session, name: str) -> SubagentMerged:
 
 def _take_parts(parent: Session, name: str, picks: Sequence[CandidatePick]) -> SubagentMerged:
     work, origin = read_candidate(parent, name), build_origin(parent.state.subagents[name])
-    paths, notes, refused = [], [], []
+    paths, notes, refused_paths = [], [], []
     for pick in picks:
         change = work.find(pick.path)
-        wanted = work.select(change, pick.hunks)
-        for state in (change.base, wanted):
+        target_state = work.select(change, pick.hunks)
+        for state in (change.base, target_state):
             if state.kind != "absent":
                 parent.shadow.blobs.put(work.contents.read(state))
         try:
-            parent.shadow.merge_effect(PathEffect(path=pick.path, then=change.base, wanted=wanted, origin=origin))
+            parent.shadow.merge_effect(PathEffect(path=pick.path, then=change.base, wanted=target_state, origin=origin))
         except StateError:
             raise
         except AgentTuiError as problem:
-            refused.append(pick.path)
+            refused_paths.append(pick.path)
             notes.append(f"{pick.path} could not be taken over: {problem.message}")
             continue
         paths.append(pick.path)
-        if pick.hunks and wanted != change.pending:
+        if pick.hunks and target_state != change.pending:
             notes.append(f"{pick.path}: {len(pick.hunks)} of {len(change.hunks)} hunks were taken.")
     changes = parent.review.changes
     conflicts = tuple(path for path in paths if has_conflict_with(changes.get(path), name))
-    return SubagentMerged(id=name, paths=tuple(paths), conflicts=conflicts, notes=tuple(notes), refused=tuple(refused))
+    return SubagentMerged(
+        id=name, paths=tuple(paths), conflicts=conflicts, notes=tuple(notes), refused=tuple(refused_paths)
+    )

@@ -22,27 +22,29 @@ LOST = "Its session is not there any more: what it had done since could not be t
 def merge_subagent(parent: Session, child: Session) -> SubagentMerged:
     """Take the changes of a subagent that is at rest into what is pending in its parent. Raises `StateError` if nothing
     or only a part was merged; it can be called again."""
-    known = parent.state.subagents[child.id]
+    subagent = parent.state.subagents[child.id]
     child.log.sync()
-    if known.state != "merging":
-        parent.emit(SubagentMerging(id=known.id))
+    if subagent.state != "merging":
+        parent.emit(SubagentMerging(id=subagent.id))
         parent.log.sync()
     points = child.review.checkpoints
     name = next(iter(points), "")
     if not name:  # nothing was ever said to it, so it did nothing
-        return _record_merge(parent, SubagentMerged(id=known.id))
-    origin = build_origin(known, parent.recorder.turn_id)
+        return _record_merge(parent, SubagentMerged(id=subagent.id))
+    origin = build_origin(subagent, parent.recorder.turn_id)
     joining = SubagentMerge(parent.shadow, SubagentWork(child.shadow, points[name], name))
     began = child.state.started * 1_000_000
-    found = joining.run(origin, since=began, done=known.joined, without=(known.plan,))  # the program keeps the plan
+    result = joining.run(
+        origin, started_ns=began, merged_paths=subagent.joined, without=(subagent.plan,)
+    )  # the program keeps the plan
     fields = ("paths", "conflicts", "generated", "notes", "refused")
-    return _record_merge(parent, SubagentMerged(id=known.id, **{name: getattr(found, name) for name in fields}))
+    return _record_merge(parent, SubagentMerged(id=subagent.id, **{name: getattr(result, name) for name in fields}))
 
 
-def build_origin(known: SubagentState, turn: str = "") -> Origin:
+def build_origin(subagent: SubagentState, turn: str = "") -> Origin:
     """Return the origin of what a subagent did."""
-    title = "" if known.todo else known.title
-    return Origin(turn=turn, call=known.id, tool="subagent", todo=known.todo, subagent=title)
+    title = "" if subagent.todo else subagent.title
+    return Origin(turn=turn, call=subagent.id, tool="subagent", todo=subagent.todo, subagent=title)
 
 
 def _record_merge(parent: Session, event: SubagentMerged) -> SubagentMerged:
@@ -53,46 +55,46 @@ def _record_merge(parent: Session, event: SubagentMerged) -> SubagentMerged:
 
 def adopt_checks(parent: Session, child: Session) -> None:
     """Record the subagent's last check commands here if both have exactly the same pending changes."""
-    ours, theirs = parent.review.changes, child.review.changes
-    is_same = {path: (each.base, each.pending) for path, each in ours.items()} == {
-        path: (each.base, each.pending) for path, each in theirs.items()
+    parent_changes, child_changes = parent.review.changes, child.review.changes
+    is_same = {path: (change.base, change.pending) for path, change in parent_changes.items()} == {
+        path: (change.base, change.pending) for path, change in child_changes.items()
     }
     if not is_same:
         return
-    for check in dict.fromkeys(change.check for change in theirs.values() if change.check is not None):
-        paths = tuple(path for path, change in theirs.items() if change.check == check)
+    for check in dict.fromkeys(change.check for change in child_changes.values() if change.check is not None):
+        paths = tuple(path for path, change in child_changes.items() if change.check == check)
         parent.emit(CheckRecorded(check=replace(check, paths=paths, is_verified=False)))
 
 
 async def finish_merges(parent: Session) -> None:
     """Finish the merges that a crash cut off."""
-    for each in [each for each in parent.state.subagents.values() if each.state == "merging"]:
+    for subagent in [subagent for subagent in parent.state.subagents.values() if subagent.state == "merging"]:
         try:
-            child = open_subagent_session(parent, each.id)
+            child = open_subagent_session(parent, subagent.id)
             if child is None:
-                _record_merge(parent, SubagentMerged(id=each.id, notes=(LOST,)))
+                _record_merge(parent, SubagentMerged(id=subagent.id, notes=(LOST,)))
                 continue
             merge_subagent(parent, child)
         except AgentTuiError as problem:
             parent.report_error(problem)
         finally:
-            if (child := parent.subagents.pop(each.id, None)) is not None:
+            if (child := parent.subagents.pop(subagent.id, None)) is not None:
                 await child.close()
 
 
-def find_unresolved_paths(session: Session, known: SubagentState) -> tuple[str, ...]:
+def find_unresolved_paths(session: Session, subagent: SubagentState) -> tuple[str, ...]:
     """Return the paths in which the work of a subagent waits for the user."""
     changes = session.review.changes
-    return tuple(path for path in known.conflicts if has_conflict_with(changes.get(path), known.id))
+    return tuple(path for path in subagent.conflicts if has_conflict_with(changes.get(path), subagent.id))
 
 
 def has_unfinished_todos(session: Session, plan: str) -> bool:
     """True if subagents began todos of a plan that are still in progress, or not ticked off."""
     todos = {todo.id for todo in session.plans.store.load(plan).todos if todo.status == "in_progress"}
     return any(
-        each.plan == plan
-        and each.todo in todos
-        and each.state != "closed"
-        and (each.state == "merged" or session.directory.has_subagent(each.id))
-        for each in session.state.subagents.values()
+        subagent.plan == plan
+        and subagent.todo in todos
+        and subagent.state != "closed"
+        and (subagent.state == "merged" or session.directory.has_subagent(subagent.id))
+        for subagent in session.state.subagents.values()
     )

@@ -81,16 +81,16 @@ class ParallelBuild(SubagentTurn):
         if state.todos_plan_path == self._plan:
             self.context.plans.refresh()
             return state.todos
-        known = state.plans.get(self._plan)
+        plan = state.plans.get(self._plan)
         try:
             return self.context.plans.store.load(self._plan).todos
         except AgentTuiError as trouble:
             self.context.plans.report_trouble(trouble)
-            return known.todos if known else ()
+            return plan.todos if plan else ()
 
     def _set_status(self, key: str, status: TodoStatus) -> None:
         """Write a todo's status to the plan file; nothing else in a build writes it."""
-        todos = tuple(replace(each, status=status) if each.id == key else each for each in self._load_todos())
+        todos = tuple(replace(todo, status=status) if todo.id == key else todo for todo in self._load_todos())
         context = self.context
         if context.state.todos_plan_path == self._plan:
             todos = context.plans.save_todos(self._plan, todos)
@@ -104,8 +104,8 @@ class ParallelBuild(SubagentTurn):
     def _start_todos(self) -> None:
         """Start as many todos as there is room for: those begun before first, then those that are ready, in order."""
         todos = self._load_todos()
-        begun = [todo for todo in todos if todo.status == "in_progress"]
-        for todo in (*begun, *find_ready(todos)):
+        active_todos = [todo for todo in todos if todo.status == "in_progress"]
+        for todo in (*active_todos, *find_ready(todos)):
             if self._limit or len(self._tasks) >= self._workers:
                 return
             if todo.id in self._reasons or self._only not in {"", todo.id}:
@@ -128,47 +128,53 @@ class ParallelBuild(SubagentTurn):
                 self._unwanted.add(key)
                 self._reasons[key] = UNWANTED_REASON
                 self._tasks[key].cancel()
-        for key in [key for key, known in self._conflicted.items() if not find_unresolved_paths(self.session, known)]:
+        for key in [
+            key for key, subagent in self._conflicted.items() if not find_unresolved_paths(self.session, subagent)
+        ]:
             del self._conflicted[key], self._reasons[key]
 
     async def _build_todo(self, todo: Todo) -> None:
-        known = self._find_subagent(todo.id)
+        subagent = self._find_subagent(todo.id)
         try:
-            if known is not None and known.state == "merged":
-                why = await self._complete_merged(todo, known)
-                if why is None:
+            if subagent is not None and subagent.state == "merged":
+                reason = await self._complete_merged(todo, subagent)
+                if reason is None:
                     return
-                known = None
+                subagent = None
             else:
-                why = ""
-            await self._run_subagent(todo, known, why)
+                reason = ""
+            await self._run_subagent(todo, subagent, reason)
         except AgentTuiError as problem:
             self._reasons[todo.id] = problem.format_with_hint()
         except Exception as problem:  # a fault of ours with one of them must not end the others
             self._reasons[todo.id] = explain_fault(problem).message
 
     def _find_subagent(self, key: str) -> SubagentState | None:
-        found = [each for each in self.session.state.subagents.values() if (each.todo, each.plan) == (key, self._plan)]
-        return found[-1] if found and found[-1].state != "closed" else None
+        subagents = [
+            subagent
+            for subagent in self.session.state.subagents.values()
+            if (subagent.todo, subagent.plan) == (key, self._plan)
+        ]
+        return subagents[-1] if subagents and subagents[-1].state != "closed" else None
 
-    async def _complete_merged(self, todo: Todo, known: SubagentState) -> str | None:
+    async def _complete_merged(self, todo: Todo, subagent: SubagentState) -> str | None:
         """Complete a todo that was merged before. Returns why it needs more work; None = it needs none."""
         async with self._merge_lock:
-            if find_unresolved_paths(self.session, known):
-                self._wait_for_user(todo, known)
+            if find_unresolved_paths(self.session, subagent):
+                self._wait_for_user(todo, subagent)
                 return None
-            why = await verify_todo(self.context, todo) if todo.verify else ""
-            if not why:
+            reason = await verify_todo(self.context, todo) if todo.verify else ""
+            if not reason:
                 self._set_status(todo.id, "completed")
-        return why or None
+        return reason or None
 
-    async def _run_subagent(self, todo: Todo, known: SubagentState | None, why: str) -> None:
-        child = open_subagent_session(self.session, known.id) if known is not None else None
+    async def _run_subagent(self, todo: Todo, subagent: SubagentState | None, reason: str) -> None:
+        child = open_subagent_session(self.session, subagent.id) if subagent is not None else None
         merges = self._merges if child is None else -1
         limits = SubagentLimits(parent_grants=partial(is_granted_below, self.context), budget=self.spent)
         others = tuple(key for key in self._tasks if key != todo.id)
         plan = replace(self.context.plans.store.load(self._plan), todos=self._load_todos())
-        task = TodoTask(plan=plan, todo=todo, others=others, why=why)
+        task = TodoTask(plan=plan, todo=todo, others=others, why=reason)
         runner = TodoRunner(self.session, child or await create_subagent_session(self.session), task, limits)
         end = SubagentEnd(reason="interrupted")
         try:
@@ -187,50 +193,50 @@ class ParallelBuild(SubagentTurn):
             await runner.close(end)
 
     async def _merge_result(self, runner: SubagentRunner, todo: Todo, merges: int) -> None:
-        if all(each.id != todo.id or each.status in DONE for each in self._load_todos()):
+        if all(current_todo.id != todo.id or current_todo.status in DONE for current_todo in self._load_todos()):
             self._reasons[todo.id] = UNWANTED_REASON
             return
-        merged = merge_subagent(self.session, runner.child)
+        merge = merge_subagent(self.session, runner.child)
         others, self._merges = merges != self._merges, self._merges + 1
         if not others:
             adopt_checks(self.session, runner.child)
-        if merged.refused:
-            self._reasons[todo.id] = " ".join(merged.notes)
+        if merge.refused:
+            self._reasons[todo.id] = " ".join(merge.notes)
             return
-        if merged.conflicts:
+        if merge.conflicts:
             self._wait_for_user(todo, self.session.state.subagents[runner.id])
-            message = f"{todo.id} clashes with what others did in {', '.join(merged.conflicts)}."
+            message = f"{todo.id} clashes with what others did in {', '.join(merge.conflicts)}."
             hint = "Settle it in the review (t); the todo is ticked off then."
             self.context.emit(ev.Notice(level="warning", message=message, hint=hint))
             return
-        why = await verify_todo(self.context, todo) if todo.verify and others else ""
-        if why:
-            self._reasons[todo.id] = f"with what others did meanwhile it does not pass. {why}"
+        reason = await verify_todo(self.context, todo) if todo.verify and others else ""
+        if reason:
+            self._reasons[todo.id] = f"with what others did meanwhile it does not pass. {reason}"
             return
         self._set_status(todo.id, "completed")
 
-    def _wait_for_user(self, todo: Todo, known: SubagentState) -> None:
-        self._conflicted[todo.id] = known
-        paths = ", ".join(f"`{path}`" for path in find_unresolved_paths(self.session, known))
+    def _wait_for_user(self, todo: Todo, subagent: SubagentState) -> None:
+        self._conflicted[todo.id] = subagent
+        paths = ", ".join(f"`{path}`" for path in find_unresolved_paths(self.session, subagent))
         self._reasons[todo.id] = f"its changes clash with others in {paths}"
 
     def find_outcome(self) -> tuple[ev.TurnEnd, str]:
         if self._limit:
             return "limit", self._limit
-        failed = [key for key, why in self._reasons.items() if why and key not in self._conflicted]
-        if failed:
-            return "failed", f"{', '.join(failed)}: {self._reasons[failed[0]]}"
+        failed_keys = [key for key, reason in self._reasons.items() if reason and key not in self._conflicted]
+        if failed_keys:
+            return "failed", f"{', '.join(failed_keys)}: {self._reasons[failed_keys[0]]}"
         return "done", ""
 
     def report(self) -> tuple[str, str]:
-        told = self._format_result()
-        return told, told
+        result = self._format_result()
+        return result, result
 
     def _format_result(self) -> str:
         todos = [todo for todo in self._load_todos() if self._only in {"", todo.id}]
-        done = sum(todo.status == "completed" for todo in todos)
-        lines = [f"Built by subagents: {done} of {len(todos)} todos are completed."]
-        lines += [f"- {key}: {why.splitlines()[0]}" for key, why in self._reasons.items() if why]
+        done_count = sum(todo.status == "completed" for todo in todos)
+        lines = [f"Built by subagents: {done_count} of {len(todos)} todos are completed."]
+        lines += [f"- {key}: {reason.splitlines()[0]}" for key, reason in self._reasons.items() if reason]
         waiting = [todo.id for todo in todos if todo.status not in DONE and not self._reasons.get(todo.id)]
         lines += [f"- not begun or not finished: {', '.join(waiting)}"] if waiting else []
         return "\n".join(lines)

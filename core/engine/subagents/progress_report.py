@@ -26,11 +26,11 @@ MAX_ACT_LENGTH: Final = 160  # characters of an act
 class SubagentReporter:
     """Follows one subagent while it works. `said`: its last words; `calls`: the number of tool calls."""
 
-    def __init__(self, parent: Session, child: Session, started: ev.SubagentStarted) -> None:
+    def __init__(self, parent: Session, child: Session, start_event: ev.SubagentStarted) -> None:
         self._parent = parent
         self._child = child
-        self._plan = started.plan
-        self._asker = f"Asked by the subagent at {started.todo or started.title}"
+        self._plan = start_event.plan
+        self._asker = f"Asked by the subagent at {start_event.todo or start_event.title}"
         self._acts: dict[str, ev.SubagentAction] = {}
         self._count = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -58,9 +58,13 @@ class SubagentReporter:
     def usage(self) -> Usage:
         """Usage that the parent does not count yet."""
         turn = self._child.state.current_turn
-        known = self._parent.state.subagents[self._child.id].usage
-        mine = self._child.state.usage
-        return subtract_usage(mine, known) if turn is None else add_usage(subtract_usage(mine, known), turn.usage)
+        counted_usage = self._parent.state.subagents[self._child.id].usage
+        child_usage = self._child.state.usage
+        return (
+            subtract_usage(child_usage, counted_usage)
+            if turn is None
+            else add_usage(subtract_usage(child_usage, counted_usage), turn.usage)
+        )
 
     @property
     def worked_ms(self) -> int:
@@ -77,23 +81,23 @@ class SubagentReporter:
         self._child.recorder.listeners.remove(((ev.Event,), self.observe))
         if self._timer is not None:
             self._timer.cancel()
-        for approval in [each.id for each in self._parent.state.approvals.values() if self._is_ours(each)]:
+        for approval in [request.id for request in self._parent.state.approvals.values() if self._is_ours(request)]:
             self._parent.emit_surely(ev.ApprovalResolved(id=approval, decision="reject_once", by="program"))
-        for question in [each.id for each in self._parent.state.questions.values() if self._is_ours(each)]:
+        for question in [request.id for request in self._parent.state.questions.values() if self._is_ours(request)]:
             self._parent.emit_surely(ev.QuestionAnswered(id=question, by="program"))
 
-    def _is_ours(self, asked: ev.ApprovalRequested | ev.QuestionAsked) -> bool:
-        return asked.subagent == self._child.id
+    def _is_ours(self, request: ev.ApprovalRequested | ev.QuestionAsked) -> bool:
+        return request.subagent == self._child.id
 
     def repeat_questions(self) -> None:
         """Repeat the questions that nobody answered before it was stopped."""
-        for asked in self._child.state.questions.values():
-            self.observe(asked)
+        for question in self._child.state.questions.values():
+            self.observe(question)
 
-    def report_verify(self, command: str, how: Literal["running", "completed", "failed"]) -> None:
+    def report_verify(self, command: str, status: Literal["running", "completed", "failed"]) -> None:
         """Report that the todo's `verify` command runs, or has ended."""
         self._acts.pop("proof", None)
-        self._add_act("proof", ev.SubagentAction(text=_clip(f"verify: {command}"), status=how))
+        self._add_act("proof", ev.SubagentAction(text=_clip(f"verify: {command}"), status=status))
         self._schedule_report()
 
     def report_wait(self, reason: str) -> None:
@@ -135,9 +139,11 @@ class SubagentReporter:
                 name = describe_call(event.tool, is_running=True)
                 self._add_act(call, ev.SubagentAction(text=_clip(f"{name} {event.summary}"), status="running"))
             case ev.ToolFinished(call=call):
-                running, ended = (describe_call(event.tool, is_running=each) for each in (True, False))
+                running, past_phrase = (
+                    describe_call(event.tool, is_running=is_running) for is_running in (True, False)
+                )
                 text = self._acts[call].text.removeprefix(running) if call in self._acts else ""
-                self._acts[call] = ev.SubagentAction(text=f"{ended}{text}", status=event.status)
+                self._acts[call] = ev.SubagentAction(text=f"{past_phrase}{text}", status=event.status)
             case ev.DocumentFinished(document=TextDocument(content=content) as said) if content and content.strip():
                 self.last_words = content.strip()
                 self._add_act(said.id, ev.SubagentAction(text=_clip(content)))
@@ -181,19 +187,21 @@ class SubagentReporter:
             )
         )
         approvals, questions = self._parent.state.approvals.values(), self._parent.state.questions.values()
-        waits = any(self._is_ours(each) for each in approvals) or any(self._is_ours(each) for each in questions)
-        if self._worked is None and not waits:
+        is_waiting = any(self._is_ours(approval) for approval in approvals) or any(
+            self._is_ours(question) for question in questions
+        )
+        if self._worked is None and not is_waiting:
             self._schedule_report(HEARTBEAT)
 
     def _count_changed(self) -> int:
         """Count the files that the child changed itself: what waited with the parent waits with it, too."""
-        inherited = self._parent.review.changes
-        own = {
+        parent_changes = self._parent.review.changes
+        own_changes = {
             path: change
             for path, change in self._child.review.changes.items()
-            if path not in inherited or inherited[path].pending != change.pending
+            if path not in parent_changes or parent_changes[path].pending != change.pending
         }
-        return len(list_changes(own))
+        return len(list_changes(own_changes))
 
 
 def _clip(text: str) -> str:

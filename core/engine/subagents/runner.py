@@ -30,7 +30,7 @@ class SubagentEnd(Struct, frozen=True, kw_only=True):
 class SubagentRunner(ABC):
     """Runs one subagent. `close` has to be called, whatever happened."""
 
-    def __init__(self, parent: Session, child: Session, started: SubagentStarted, limits: SubagentLimits) -> None:
+    def __init__(self, parent: Session, child: Session, start_event: SubagentStarted, limits: SubagentLimits) -> None:
         self.parent = parent
         self.child = child
         self.is_resumed = child.id in parent.state.subagents
@@ -38,8 +38,8 @@ class SubagentRunner(ABC):
         child.call_permissions.subagent_limits = limits
         self._requested_tools = parent.call_permissions.requested_tools
         child.call_permissions.record_foreign(parent.state.foreign_sources)
-        parent.emit(replace(started, model=child.state.model, again=self.is_resumed))
-        self.reporter = SubagentReporter(parent, child, started)
+        parent.emit(replace(start_event, model=child.state.model, again=self.is_resumed))
+        self.reporter = SubagentReporter(parent, child, start_event)
 
     @property
     def id(self) -> str:

@@ -77,13 +77,13 @@ def find_ended_log(parents: Iterable[Session], name: str) -> Path | None:
 
 def prune_subagent_sessions(parent: Session) -> None:
     """Remove sessions that the log does not name, and of merged ones everything but their logs."""
-    place, known = parent.directory.subagents_path, parent.state.subagents
-    for home in sorted(place.iterdir()) if place.is_dir() else ():
-        if home.name not in known:
+    directory, subagents = parent.directory.subagents_path, parent.state.subagents
+    for home in sorted(directory.iterdir()) if directory.is_dir() else ():
+        if home.name not in subagents:
             _remove_directory(home)
-        elif known[home.name].state in {"merged", "closed"}:
-            for each in ("layers", "checkpoints", "blobs"):
-                _remove_directory(home / each)
+        elif subagents[home.name].state in {"merged", "closed"}:
+            for name in ("layers", "checkpoints", "blobs"):
+                _remove_directory(home / name)
 
 
 def _remove_directory(directory: Path) -> None:
@@ -102,17 +102,17 @@ def _derive_services(parent: Session) -> EngineServices:
 
 def _copy_blobs(source: Session, target: SessionDirectory) -> None:
     """Copy the prefix, so that providers have it cached, and the blobs of what is pending."""
-    for each in source.directory.path.glob("prefix*.json"):
-        link_entry(each, target.path / each.name)
+    for path in source.directory.path.glob("prefix*.json"):
+        link_entry(path, target.path / path.name)
     states = [state for change in source.review.changes.values() for state in (change.base, change.pending)]
-    kept = source.shadow.layers.kept
-    names = {state.blob for state in (*states, *kept.bases.values()) if state.blob}
+    layer_record = source.shadow.layers.kept
+    names = {state.blob for state in (*states, *layer_record.bases.values()) if state.blob}
     for name in names:
-        here = source.directory.blobs_path / name[:2] / name[2:]
-        there = target.blobs_path / name[:2] / name[2:]
-        if here.exists():
-            there.parent.mkdir(mode=0o700, exist_ok=True)
-            link_entry(here, there)
+        source_path = source.directory.blobs_path / name[:2] / name[2:]
+        target_path = target.blobs_path / name[:2] / name[2:]
+        if source_path.exists():
+            target_path.parent.mkdir(mode=0o700, exist_ok=True)
+            link_entry(source_path, target_path)
 
 
 def _start_session(source: Session, directory: SessionDirectory, mode: ModeName, max_steps: int) -> Session:
@@ -120,8 +120,8 @@ def _start_session(source: Session, directory: SessionDirectory, mode: ModeName,
     services = _derive_services(source)
     if max_steps:
         limits = services.settings.limits
-        least = min(max_steps, limits.max_steps or max_steps)
-        services.settings = replace(services.settings, limits=replace(limits, max_steps=least))
+        step_limit = min(max_steps, limits.max_steps or max_steps)
+        services.settings = replace(services.settings, limits=replace(limits, max_steps=step_limit))
     model = services.settings.resolve_route("chat").model
     copy_variants(source.directory.path, directory.path)
     first = SessionStarted(
@@ -145,8 +145,8 @@ def _register(parent: Session, session: Session) -> Session:
     """Register the session with its parent and give it its share of the layers' quota, which they have together."""
     parent.subagents[session.id] = session
     if (layers := parent.shadow.layers).exists:
-        inherited = session.shadow.layers.measure() if session.shadow.layers.exists else 0
-        session.shadow.layers.quota = inherited + max(0, QUOTA - layers.measure()) // (MAX_SUBAGENTS + 1)
+        initial_size = session.shadow.layers.measure() if session.shadow.layers.exists else 0
+        session.shadow.layers.quota = initial_size + max(0, QUOTA - layers.measure()) // (MAX_SUBAGENTS + 1)
     else:
         session.shadow.layers.quota = QUOTA // (MAX_SUBAGENTS + 1)
     return session

@@ -74,9 +74,9 @@ class SubagentTurn(ABC):
 
     def _finish(self, end: tuple[ev.TurnEnd, str]) -> None:
         context, state = self.context, self.session.state
-        told, shown = self.report()
-        append_reminder(context.emit, escape_tags(told))
-        TurnDocuments(context.emit).add_text(shown)
+        reminder, text = self.report()
+        append_reminder(context.emit, escape_tags(reminder))
+        TurnDocuments(context.emit).add_text(text)
         usage = state.current_turn.usage if state.current_turn is not None else self.spent.usage
         context.emit(
             ev.TurnFinished(

@@ -54,15 +54,25 @@ class TaskAgents:
         context = self._session.context
         if context is None or context.dialect == "command":  # it has no tool to give one by
             return ""
-        usable = [each for each in await self._list_types(context) if each.description and not each.refusals]
-        described, room = set[str](), MAX_DESCRIBED
-        for each in sorted(usable, key=lambda each: bool(each.path)):  # ours are always described
-            room -= len(each.description)
+        usable = [
+            agent_type
+            for agent_type in await self._list_types(context)
+            if agent_type.description and not agent_type.refusals
+        ]
+        described_names, room = set[str](), MAX_DESCRIBED
+        for agent_type in sorted(usable, key=lambda agent_type: bool(agent_type.path)):  # ours are always described
+            room -= len(agent_type.description)
             if room >= 0:
-                described.add(each.name)
-        told = [f"{each.name}: {escape_tags(each.description)}" for each in usable if each.name in described]
-        others = [each.name for each in usable if each.name not in described]
-        return render("agents", agents=told, others=others, in_text=context.dialect == "tags", most=MAX_SUBAGENTS)
+                described_names.add(agent_type.name)
+        descriptions = [
+            f"{agent_type.name}: {escape_tags(agent_type.description)}"
+            for agent_type in usable
+            if agent_type.name in described_names
+        ]
+        others = [agent_type.name for agent_type in usable if agent_type.name not in described_names]
+        return render(
+            "agents", agents=descriptions, others=others, in_text=context.dialect == "tags", most=MAX_SUBAGENTS
+        )
 
     async def _list_types(self, context: TurnContext) -> tuple[AgentType, ...]:
         check, browser = context.permissions.rule_check, context.settings.browser
@@ -107,8 +117,8 @@ class TaskAgents:
         end = SubagentEnd(reason="interrupted")
         try:
             end = await runner.run()
-            merged = await self._merge(runner) if end.reason == "done" else None
-            return runner.build_report(end, merged)
+            merge = await self._merge(runner) if end.reason == "done" else None
+            return runner.build_report(end, merge)
         except AgentTuiError as problem:
             end = SubagentEnd(reason="failed", message=problem.format_with_hint())
             raise ToolFailed(f"The subagent could not go on: {problem.message}", hint=problem.hint) from problem
@@ -117,11 +127,11 @@ class TaskAgents:
 
     async def _merge(self, runner: TaskRunner) -> SubagentMerged:
         async with self._merge_lock:
-            merged = merge_subagent(self._session, runner.child)
-        if merged.conflicts:
-            message = f"{runner.task.description}: it clashes with what is pending in {', '.join(merged.conflicts)}."
+            merge = merge_subagent(self._session, runner.child)
+        if merge.conflicts:
+            message = f"{runner.task.description}: it clashes with what is pending in {', '.join(merge.conflicts)}."
             self._session.emit(Notice(level="warning", message=message, hint="Settle it in the review (t)."))
-        return merged
+        return merge
 
     def _find_model(self, name: str) -> str:
         """Return the id of the model that is meant, "" = that of the job."""
@@ -137,22 +147,28 @@ class TaskAgents:
         mode = "agent" if rules.keeps_effects and not is_looking else "ask"
         if not task.resume:
             return await create_subagent_session(session, mode, max_steps=agent.max_steps)
-        known = session.state.subagents.get(task.resume)
-        is_free = known is not None and known.agent and known.id not in session.subagents
-        found = open_subagent_session(session, task.resume) if is_free else None
-        if known is None or found is None:
-            able = [
-                each.id for each in session.state.subagents.values() if each.agent and each.id not in session.subagents
+        subagent_state = session.state.subagents.get(task.resume)
+        is_free = subagent_state is not None and subagent_state.agent and subagent_state.id not in session.subagents
+        subagent_session = open_subagent_session(session, task.resume) if is_free else None
+        if subagent_state is None or subagent_session is None:
+            resumable_ids = [
+                subagent.id
+                for subagent in session.state.subagents.values()
+                if subagent.agent and subagent.id not in session.subagents
             ]
-            hint = f"Those of this session: {', '.join(able[-5:])}." if able else "Leave `resume` out for a new one."
+            hint = (
+                f"Those of this session: {', '.join(resumable_ids[-5:])}."
+                if resumable_ids
+                else "Leave `resume` out for a new one."
+            )
             raise ToolInputInvalid(f"There is no subagent {task.resume[:80]!r} that could go on.", hint=hint)
-        if known.state != "merged":
-            return found
+        if subagent_state.state != "merged":
+            return subagent_session
         child = await create_subagent_session(session, mode, max_steps=agent.max_steps)
-        for message in found.state.messages:
+        for message in subagent_session.state.messages:
             child.emit(MessageAppended(message=message))
-        session.subagents.pop(found.id, None)
-        await found.close()
+        session.subagents.pop(subagent_session.id, None)
+        await subagent_session.close()
         return child
 
 

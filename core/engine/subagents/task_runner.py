@@ -29,8 +29,8 @@ class TaskRunner(SubagentRunner):
     ) -> None:
         self.agent = agent
         self.task = task
-        started = SubagentStarted(id=child.id, title=task.description, agent=agent.name, call=call)
-        super().__init__(parent, child, started, limits)
+        start_event = SubagentStarted(id=child.id, title=task.description, agent=agent.name, call=call)
+        super().__init__(parent, child, start_event, limits)
 
     async def work(self) -> SubagentEnd:
         self.reporter.repeat_questions()
@@ -45,32 +45,40 @@ class TaskRunner(SubagentRunner):
         """True if nothing that it does is kept."""
         return self.child.state.mode == "ask"
 
-    def build_report(self, end: SubagentEnd, merged: SubagentMerged | None) -> SubagentReport:
+    def build_report(self, end: SubagentEnd, merge: SubagentMerged | None) -> SubagentReport:
         """Build the answer for the model that gave the task: the subagent's last words, and what became of its work."""
-        said = self.reporter.last_words
+        last_words = self.reporter.last_words
         if end.reason != "done":
-            why = end.message or "it was stopped"
-            known = self.parent.state.subagents[self.id]
-            rest = describe_unfinished(known, why, is_readonly=self.is_readonly)
-            return SubagentReport(text="\n\n".join(filter(None, (said, rest))), summary=why, has_failed=True)
+            reason = end.message or "it was stopped"
+            subagent = self.parent.state.subagents[self.id]
+            rest = describe_unfinished(subagent, reason, is_readonly=self.is_readonly)
+            return SubagentReport(text="\n\n".join(filter(None, (last_words, rest))), summary=reason, has_failed=True)
         rows = [f"{self.agent.name} {self.id} is done."]
-        if merged is not None and merged.paths:
-            rows.append(f"Its changes are among yours now: {', '.join(merged.paths)}.")
-        if merged is not None and merged.conflicts:
-            rows.append(f"They clash in {', '.join(merged.conflicts)}: the user settles that in the review.")
-        if merged is not None and merged.generated:
-            rows.append(f"{merged.generated} generated files came with them.")
-        rows += merged.notes if merged is not None else ()
-        count = len(merged.paths) if merged is not None else 0
+        if merge is not None and merge.paths:
+            rows.append(f"Its changes are among yours now: {', '.join(merge.paths)}.")
+        if merge is not None and merge.conflicts:
+            rows.append(f"They clash in {', '.join(merge.conflicts)}: the user settles that in the review.")
+        if merge is not None and merge.generated:
+            rows.append(f"{merge.generated} generated files came with them.")
+        rows += merge.notes if merge is not None else ()
+        count = len(merge.paths) if merge is not None else 0
         summary = "" if not count else f"{count} file{'' if count == 1 else 's'} changed"
-        text = "\n\n".join(filter(None, (said or "It said nothing.", f"[{' '.join(rows)}]")))
+        text = "\n\n".join(filter(None, (last_words or "It said nothing.", f"[{' '.join(rows)}]")))
         pictures = list_pictures(self.child) if self.agent.has_browser else ()
         return SubagentReport(text=text, summary=summary or f"{self.reporter.calls} calls", attachments=pictures)
 
 
 def list_pictures(child: Session) -> tuple[PreparedAttachment, ...]:
     """List the last pictures that tools of a subagent brought."""
-    brought = [each for said in child.state.messages if isinstance(said, ToolMessage) for each in said.attachments]
-    last = {each.digest: each for each in brought}.values()
-    kept = [each for each in last if each.media_type.startswith("image/")][-MAX_PICTURES:]
-    return tuple(PreparedAttachment(attachment=each, data=child.shadow.blobs.get(each.digest)) for each in kept)
+    brought = [
+        attachment
+        for message in child.state.messages
+        if isinstance(message, ToolMessage)
+        for attachment in message.attachments
+    ]
+    last = {attachment.digest: attachment for attachment in brought}.values()
+    pictures = [attachment for attachment in last if attachment.media_type.startswith("image/")][-MAX_PICTURES:]
+    return tuple(
+        PreparedAttachment(attachment=attachment, data=child.shadow.blobs.get(attachment.digest))
+        for attachment in pictures
+    )

@@ -47,49 +47,53 @@ class TodoRunner(SubagentRunner):
     def __init__(self, parent: Session, child: Session, task: TodoTask, limits: SubagentLimits) -> None:
         self.task = task
         todo = task.todo
-        heard = child.services.trust.trusted
-        choose_model(child, (todo.model if heard else ""), todo.effort if heard else "")
-        started = SubagentStarted(id=child.id, todo=todo.id, plan=task.plan.path, title=todo.content)
-        super().__init__(parent, child, started, limits)
+        is_trusted = child.services.trust.trusted
+        choose_model(child, (todo.model if is_trusted else ""), todo.effort if is_trusted else "")
+        start_event = SubagentStarted(id=child.id, todo=todo.id, plan=task.plan.path, title=todo.content)
+        super().__init__(parent, child, start_event, limits)
 
     async def work(self) -> SubagentEnd:
-        is_done, known = self._is_done, self.parent.state.subagents[self.id]
-        asked = known.reason == "done" and bool(known.message)
-        why = self.task.why or (UNANSWERED_INSTRUCTION if asked else RESUMED_INSTRUCTION if self.is_resumed else "")
+        is_done, subagent = self._is_done, self.parent.state.subagents[self.id]
+        has_asked = subagent.reason == "done" and bool(subagent.message)
+        reason = self.task.why or (
+            UNANSWERED_INSTRUCTION if has_asked else RESUMED_INSTRUCTION if self.is_resumed else ""
+        )
         self.reporter.repeat_questions()
         for _ in range(MAX_TURNS):
-            if not is_done and (end := await self._run_turn(why)).reason != "done":
+            if not is_done and (end := await self._run_turn(reason)).reason != "done":
                 return end
             if self.reporter.last_words.endswith("?") and not is_done:
                 return SubagentEnd(reason="done", message=f"It asks: {self.reporter.last_words[-MAX_LAST_WORDS:]}")
             if not (is_done or self.task.todo.verify or self._has_worked):
                 message = f"It did nothing. {self.reporter.last_words[-MAX_LAST_WORDS:]}".strip()
                 return SubagentEnd(reason="failed", message=message)
-            why = await self._verify()
-            if not why:
+            reason = await self._verify()
+            if not reason:
                 return SubagentEnd(reason="done")
             is_done = False
-        return SubagentEnd(reason="failed", message=why)
+        return SubagentEnd(reason="failed", message=reason)
 
     @property
     def _is_done(self) -> bool:
         """True if it was done when it was stopped, so that only `verify` and the merge are left."""
-        known, turns = self.parent.state.subagents[self.id], self.child.state.turns
-        has_ended = known.reason == "done" and not known.message
+        subagent, turns = self.parent.state.subagents[self.id], self.child.state.turns
+        has_ended = subagent.reason == "done" and not subagent.message
         return self.is_resumed and has_ended and bool(turns) and turns[-1].reason == "done"
 
     @property
     def _has_worked(self) -> bool:
         review = self.child.review
-        begun = next(iter(review.checkpoints.values()), None)
-        return bool(self.reporter.calls) or begun is None or dict(begun.changes) != review.changes
+        checkpoint = next(iter(review.checkpoints.values()), None)
+        return bool(self.reporter.calls) or checkpoint is None or dict(checkpoint.changes) != review.changes
 
-    async def _run_turn(self, why: str) -> SubagentEnd:
+    async def _run_turn(self, reason: str) -> SubagentEnd:
         task = self.task
         plan = replace(task.plan, todos=select_current(task.plan.todos))
-        whole = not self.child.state.turns
-        told = render("plan_subagent", todo=task.todo, plan=plan, others=task.others, why=why, whole=whole)
-        return await self.run_turn(task.todo.content, told)
+        is_whole = not self.child.state.turns
+        instructions = render(
+            "plan_subagent", todo=task.todo, plan=plan, others=task.others, why=reason, whole=is_whole
+        )
+        return await self.run_turn(task.todo.content, instructions)
 
     async def _verify(self) -> str:
         """Run the todo's command. Returns why it does not pass, "" = it does, or there is none."""
@@ -97,9 +101,9 @@ class TodoRunner(SubagentRunner):
         if not todo.verify:
             return ""
         self.reporter.report_verify(todo.verify, "running")
-        why = await verify_todo(build_context(self.child), todo)
-        self.reporter.report_verify(todo.verify, "failed" if why else "completed")
-        return why
+        reason = await verify_todo(build_context(self.child), todo)
+        self.reporter.report_verify(todo.verify, "failed" if reason else "completed")
+        return reason
 
 
 async def verify_todo(context: TurnContext, todo: Todo) -> str:

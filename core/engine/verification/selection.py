@@ -38,34 +38,41 @@ class VerificationPlan(Struct, frozen=True, kw_only=True):
 
     def describe(self) -> VerificationAnswer:
         """Return the plan as it is told before it is carried out."""
-        commands = tuple(each.describe() for each in self.checks)
-        paths = tuple(each.path for each in self.chosen)
+        commands = tuple(check.describe() for check in self.checks)
+        paths = tuple(change.path for change in self.chosen)
         return VerificationAnswer(commands=commands, paths=paths, refused=self.refused)
 
 
 def plan_verification(
-    state: SessionState, patterns: Sequence[str], wanted: ChangesVerify | VerificationQuery
+    state: SessionState, patterns: Sequence[str], request: ChangesVerify | VerificationQuery
 ) -> VerificationPlan:
     """Return what would be run, and what it would judge. `patterns`: the user's own of commands that check."""
-    able = [each for each in list_changes(state.changes) if _may_be_accepted(each, wanted.deletions)]
-    if not able:
+    candidates = [change for change in list_changes(state.changes) if _may_be_accepted(change, request.deletions)]
+    if not candidates:
         return VerificationPlan(refused=NOTHING)
-    checked = [each for each in able if each.check is not None and each.check.has_passed]
-    commands = _list_commands(state, checked)
-    parsed = {each: parse_checks(each, patterns=patterns, workspace=state.workspace) for each in commands}
-    checks = [check for found in parsed.values() if not isinstance(found, NotACheck) for check in found]
+    checked_changes = [change for change in candidates if change.check is not None and change.check.has_passed]
+    commands = _list_commands(state, checked_changes)
+    checks_by_command = {
+        command: parse_checks(command, patterns=patterns, workspace=state.workspace) for command in commands
+    }
+    checks = [check for result in checks_by_command.values() if not isinstance(result, NotACheck) for check in result]
     if not checks:
-        checks = [check for each in patterns if not _has_wildcard(each) for check in _parse_configured(each, patterns)]
+        checks = [
+            check
+            for pattern in patterns
+            if not _has_wildcard(pattern)
+            for check in _parse_configured(pattern, patterns)
+        ]
     if not checks and not commands:
         return VerificationPlan(refused=NO_CHECK)
     if not checks:
-        return VerificationPlan(refused=_explain_refusal(parsed))
-    if wanted.tests_only and all(each.result.kind != "tests" for each in checks):
+        return VerificationPlan(refused=_explain_refusal(checks_by_command))
+    if request.tests_only and all(check.result.kind != "tests" for check in checks):
         return VerificationPlan(refused="No tests have passed over what waits as it is now; other checks prove less.")
-    chosen = checked or able
-    text = {each.path: each for each in group_changes(state.changes, chosen, accepts=True)}
-    checks = list({each.command: each for each in checks}.values())
-    return VerificationPlan(checks=tuple(checks[:MAX_CHECKS]), chosen=tuple(chosen), text=text)
+    selection = checked_changes or candidates
+    text = {change.path: change for change in group_changes(state.changes, selection, accepts=True)}
+    checks = list({check.command: check for check in checks}.values())
+    return VerificationPlan(checks=tuple(checks[:MAX_CHECKS]), chosen=tuple(selection), text=text)
 
 
 def _parse_configured(command: str, patterns: Sequence[str]) -> tuple[SingleCheck, ...]:
@@ -78,23 +85,23 @@ def _may_be_accepted(change: Change, deletions: bool) -> bool:
     return not (change.protected or change.conflict or change.broken or is_deleted)
 
 
-def _list_commands(state: SessionState, checked: Sequence[Change]) -> list[str]:
+def _list_commands(state: SessionState, checked_changes: Sequence[Change]) -> list[str]:
     """List the checks of these changes, and the last tests that passed in the session, which later checks hide."""
-    found = dict.fromkeys(each.check.build_command() for each in checked if each.check is not None)
-    passed = (
+    commands = dict.fromkeys(change.check.build_command() for change in checked_changes if change.check is not None)
+    passed_commands = (
         name for turn in reversed(state.turns) for name, run in reversed(turn.checks.items()) if not run.exit_code
     )
-    tests = next((each for each in passed if _is_of_tests(each, state.workspace)), "")
-    return list(dict.fromkeys(([tests] if tests else []) + list(found)))
+    tests = next((command for command in passed_commands if _is_of_tests(command, state.workspace)), "")
+    return list(dict.fromkeys(([tests] if tests else []) + list(commands)))
 
 
 def _is_of_tests(command: str, workspace: str) -> bool:
     checks = parse_checks(command, workspace=workspace)
-    return not isinstance(checks, NotACheck) and any(each.result.kind == "tests" for each in checks)
+    return not isinstance(checks, NotACheck) and any(check.result.kind == "tests" for check in checks)
 
 
-def _explain_refusal(parsed: Mapping[str, tuple[SingleCheck, ...] | NotACheck]) -> str:
-    reasons = [(name, found.reason) for name, found in parsed.items() if isinstance(found, NotACheck)]
+def _explain_refusal(checks_by_command: Mapping[str, tuple[SingleCheck, ...] | NotACheck]) -> str:
+    reasons = [(name, result.reason) for name, result in checks_by_command.items() if isinstance(result, NotACheck)]
     command, reason = reasons[0]
     return NOT_ALONE.format(command=f"`{' '.join(command.split())}`", reason=reason)
 

@@ -73,21 +73,22 @@ class Verifier:
         if plan.refused:
             return plan.refused
         self._disk_before = await asyncio.to_thread(self._disk.compute)
-        results = [await self._check(each, plan) for each in plan.checks]
-        proven = [each for each in plan.chosen if self._is_proven(each, results)]
+        results = [await self._check(check, plan) for check in plan.checks]
+        proven = [change for change in plan.chosen if self._is_proven(change, results)]
         reasons = _list_reasons(results)
         if proven:
             reasons += await self._accept(plan, proven, results)
-        left = len(plan.chosen) - len(self._accepted)
-        if left and not reasons:
-            reasons = [f"{count('file', left)} of those that wait {'is' if left == 1 else 'are'} not covered by them."]
-        return " ".join(reasons) if left else ""
+        left_count = len(plan.chosen) - len(self._accepted)
+        if left_count and not reasons:
+            verb = "is" if left_count == 1 else "are"
+            reasons = [f"{count('file', left_count)} of those that wait {verb} not covered by them."]
+        return " ".join(reasons) if left_count else ""
 
     def _is_proven(self, change: Change, results: Sequence[Verification]) -> bool:
-        covering = [each for each in results if each.build_check().covers(change.path)]
-        kinds = {each.kind for each in covering}
+        covering = [result for result in results if result.build_check().covers(change.path)]
+        kinds = {result.kind for result in covering}
         is_enough = "tests" in kinds if self._command.tests_only else bool(kinds)
-        return is_enough and all(each.is_proof for each in covering)
+        return is_enough and all(result.is_proof for result in covering)
 
     # one check
 
@@ -95,9 +96,9 @@ class Verifier:
         """Return the result of one check over this very content: the known one if it passed, or that of a run. What did
         not pass is tried again: a program may have been installed since."""
         digest = self._digest_content(check.command, plan)
-        known = self._session.review.verifications.get(check.command)
-        if known is not None and known.outcome == "passed" and digest and known.content == digest:
-            return known
+        verification = self._session.review.verifications.get(check.command)
+        if verification is not None and verification.outcome == "passed" and digest and verification.content == digest:
+            return verification
         result = await self._run_check(check, plan, digest)
         self._session.emit_outside_turn(VerificationRecorded(result=result))
         return result
@@ -122,8 +123,8 @@ class Verifier:
             return Verification(command=command, outcome="unclear", problem=problem)
         result = await CleanRun(session.terminal.host, plan.text, command, tell).run()
         host = session.terminal.host
-        found = build_verification(command, check.result, text=plan.text, result=result, host=host)
-        return replace(found, content=digest)
+        verification = build_verification(command, check.result, text=plan.text, result=result, host=host)
+        return replace(verification, content=digest)
 
     # what is proven
 
@@ -131,8 +132,8 @@ class Verifier:
         self, plan: VerificationPlan, proven: Sequence[Change], results: Sequence[Verification]
     ) -> list[str]:
         """Accept changes behind all that was accepted before, if nothing has changed since. Return why not."""
-        session, reasons, done = self._session, list[str](), asyncio.Event()
-        paths = tuple(each.path for each in proven)
+        session, reasons, completion = self._session, list[str](), asyncio.Event()
+        paths = tuple(change.path for change in proven)
 
         async def accept() -> None:
             has_moved = await self._has_moved(plan)
@@ -150,42 +151,43 @@ class Verifier:
                 if inspect.isawaitable(result := session.promotion_hooks.guard(lambda: list(paths), accept)()):
                     await result
             finally:
-                done.set()
+                completion.set()
 
         session.tasks.schedule(settle)
-        await done.wait()
-        left = [path for path in paths if path not in self._accepted]
-        return reasons or ([f"{NOT_WRITTEN} {format_paths(left)}."] if left else [])
+        await completion.wait()
+        left_paths = [path for path in paths if path not in self._accepted]
+        return reasons or ([f"{NOT_WRITTEN} {format_paths(left_paths)}."] if left_paths else [])
 
     async def _has_moved(self, plan: VerificationPlan) -> bool:
         """True if what would be accepted, or what the checks read on disk, is not what they ran over."""
         disk = await asyncio.to_thread(self._disk.compute)
         now = self._session.review.changes
         is_same = all(
-            (found := now.get(path)) is not None and (found.base, found.pending) == (change.base, change.pending)
+            (current_change := now.get(path)) is not None
+            and (current_change.base, current_change.pending) == (change.base, change.pending)
             for path, change in plan.text.items()
         )
         return not is_same or disk != self._disk_before
 
 
 def _list_reasons(results: Sequence[Verification]) -> list[str]:
-    reasons = [each.problem for each in results if each.problem]
-    for each in results:
-        if each.outcome == "passed" and each.changed_here:
-            named = format_paths(each.changed_here)
+    reasons = [result.problem for result in results if result.problem]
+    for result in results:
+        if result.outcome == "passed" and result.changed_here:
+            names = format_paths(result.changed_here)
             reasons.append(
-                f"`{each.command}` passed, by tests or settings changed here ({named}): look at these and accept them"
+                f"`{result.command}` passed, by tests or settings changed here ({names}): look at these and accept them"
                 " yourself, then it can be verified by them."
             )
     return reasons
 
 
 def _format_extent(result: Verification, plan: VerificationPlan) -> str:
-    is_part = any(each.narrowed_by for each in plan.checks if each.command == result.command)
+    is_part = any(check.narrowed_by for check in plan.checks if check.command == result.command)
     facts = ([f"{result.passed:,} passed"] if result.passed else []) + (["a part of the tests"] if is_part else [])
     return f" ({', '.join(facts)})" if facts else ""
 
 
 def _describe_proof(paths: Sequence[str], results: Sequence[Verification], plan: VerificationPlan) -> str:
-    ran = [f"`{each.command}`{_format_extent(each, plan)}" for each in results if each.is_proof]
+    ran = [f"`{result.command}`{_format_extent(result, plan)}" for result in results if result.is_proof]
     return f"Verified by {', '.join(ran)}, run again in a clean layer, and written: {format_paths(paths)}."

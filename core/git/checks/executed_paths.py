@@ -38,21 +38,25 @@ def find_executed_paths(root: Path) -> dict[str, str]:
     places = find_repository(root)
     if places is None:
         return {}
-    found = dict.fromkeys(_list_below(root, _list_linked_hooks(places)), HOOK_RISK)
+    risks = dict.fromkeys(_list_below(root, _list_linked_hooks(places)), HOOK_RISK)
     try:
         with make_temporary_directory() as directory:
-            users, own, included = _read_settings(GitRepository(find_git(root), directory, places.root), places)
+            users, own_pairs, included_paths = _read_settings(
+                GitRepository(find_git(root), directory, places.root), places
+            )
     except (GitFailed, OSError):
-        return found
+        return risks
     top = places.root
-    named = (top / Path(value).expanduser() for key, value in (*users, *own) if key == "core.hookspath" and value)
-    found |= dict.fromkeys(_list_below(root, named), HOOK_RISK)
-    found |= dict.fromkeys(_list_below(root, included), GIT_RISK)
-    programs = (
-        word for key, value in own if value and _PROGRAM_SETTINGS.fullmatch(key) for word in _split_command(value)
+    hook_paths = (
+        top / Path(value).expanduser() for key, value in (*users, *own_pairs) if key == "core.hookspath" and value
     )
-    at = [(top / word) for word in programs if "/" in word or (top / word).is_file()]
-    return dict.fromkeys((each for each in _list_below(root, at) if each != "."), _PROGRAM_RISK) | found
+    risks |= dict.fromkeys(_list_below(root, hook_paths), HOOK_RISK)
+    risks |= dict.fromkeys(_list_below(root, included_paths), GIT_RISK)
+    programs = (
+        word for key, value in own_pairs if value and _PROGRAM_SETTINGS.fullmatch(key) for word in _split_command(value)
+    )
+    program_paths = [(top / word) for word in programs if "/" in word or (top / word).is_file()]
+    return dict.fromkeys((path for path in _list_below(root, program_paths) if path != "."), _PROGRAM_RISK) | risks
 
 
 def list_deciding_files(root: Path) -> list[str]:
@@ -68,24 +72,24 @@ def _list_linked_hooks(places: RepositoryLayout) -> Iterator[Path]:
     if hooks.is_symlink():
         yield hooks
     try:
-        yield from [each for each in sorted(hooks.iterdir()) if each.is_symlink()][:_MAX_LINKS]
+        yield from [path for path in sorted(hooks.iterdir()) if path.is_symlink()][:_MAX_LINKS]
     except OSError:
         return
 
 
 def _read_settings(repository: GitRepository, places: RepositoryLayout) -> tuple[ConfigPairs, ConfigPairs, list[Path]]:
     """Return the user's settings; the repository's with what they include, and the files included."""
-    users, own = read_settings(repository, read_config_text(places))
-    included = list(dict.fromkeys(_list_includes(own, places.common)))
-    for file in included:  # grows meanwhile
+    users, own_pairs = read_settings(repository, read_config_text(places))
+    included_paths = list(dict.fromkeys(_list_includes(own_pairs, places.common)))
+    for file in included_paths:  # grows meanwhile
         try:
-            _, more = read_settings(repository, read_small_file(file.resolve()))
+            _, further_pairs = read_settings(repository, read_small_file(file.resolve()))
         except OSError:
             continue
-        own = [*own, *more]
-        new = [each for each in _list_includes(more, file.parent) if each not in included]
-        included += new[: max(0, _MAX_INCLUDES - len(included))]
-    return users, own, included
+        own_pairs = [*own_pairs, *further_pairs]
+        new = [path for path in _list_includes(further_pairs, file.parent) if path not in included_paths]
+        included_paths += new[: max(0, _MAX_INCLUDES - len(included_paths))]
+    return users, own_pairs, included_paths
 
 
 def _list_includes(pairs: ConfigPairs, directory: Path) -> Iterator[Path]:
@@ -96,13 +100,20 @@ def _list_includes(pairs: ConfigPairs, directory: Path) -> Iterator[Path]:
 
 def _split_command(value: str) -> list[str]:
     try:
-        return [each.lstrip("!") for each in shlex.split(value)]
+        return [word.lstrip("!") for word in shlex.split(value)]
     except ValueError:
-        return [each.strip("!'\"") for each in value.split()]
+        return [word.strip("!'\"") for word in value.split()]
 
 
 def _list_below(root: Path, paths: Iterable[Path]) -> list[str]:
     """Return where these really are, and by which names they are called, as far as that is in the project."""
-    ways = [way for each in paths for way in (os.path.realpath(each), os.path.normpath(each)) if "\0" not in str(each)]
-    found = (os.path.relpath(way, root) for way in ways)
-    return sorted({each for each in found if each.split("/")[0] not in {"..", ".git"}})
+    ways = [
+        absolute_path
+        for path in paths
+        for absolute_path in (os.path.realpath(path), os.path.normpath(path))
+        if "\0" not in str(path)
+    ]
+    relative_paths = (os.path.relpath(absolute_path, root) for absolute_path in ways)
+    return sorted(
+        {relative_path for relative_path in relative_paths if relative_path.split("/")[0] not in {"..", ".git"}}
+    )

@@ -49,10 +49,12 @@ def list_programs(root: Path) -> tuple[str, ...]:
         if places is None:
             return ()
         with make_temporary_directory() as directory:
-            users, own = read_settings(GitRepository(find_git(root), directory, places.root), read_config_text(places))
+            users, own_pairs = read_settings(
+                GitRepository(find_git(root), directory, places.root), read_config_text(places)
+            )
     except (GitFailed, OSError):
         return (".git, which can't be read",)
-    settings = dict.fromkeys(name for name, value in own if not _is_data(name, value))
+    settings = dict.fromkeys(name for name, value in own_pairs if not _is_data(name, value))
     folder = Path(find_last(users, "core.hookspath") or places.common / "hooks").expanduser()
     return (*settings, *_list_hooks(places, places.root / folder))
 

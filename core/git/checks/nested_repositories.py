@@ -26,11 +26,11 @@ _ENDS: Final = "'\"`;&|()<>{}"
 def find_nested_repositories(root: Path, directory: str, command: str) -> tuple[str, ...]:
     """Return the repositories below the project's top that the directory of a command belongs to, or a path that it
     names, relative to the top; "." = the top itself is a bare one. `directory`: relative to `root`, a real path."""
-    place = Path(os.path.normpath(root / directory))
-    found: dict[str, None] = {}
-    for path in (place, *_list_named(place, command)):
-        found |= dict.fromkeys(_climb(root, path))
-    return tuple(sorted(found))
+    working_directory = Path(os.path.normpath(root / directory))
+    repositories: dict[str, None] = {}
+    for path in (working_directory, *_list_named(working_directory, command)):
+        repositories |= dict.fromkeys(_climb(root, path))
+    return tuple(sorted(repositories))
 
 
 def is_bare_repository(directory: Path) -> bool:
@@ -43,11 +43,11 @@ def is_bare_repository(directory: Path) -> bool:
 def allow_no_bare_repository(environment: dict[str, str]) -> None:
     """Have git take no directory for a bare repository unless it is named as one, beside what the user has set."""
     count = environment.get("GIT_CONFIG_COUNT", "")
-    at = int(count) if count.isascii() and count.isdigit() else 0
+    index = int(count) if count.isascii() and count.isdigit() else 0
     environment |= {
-        "GIT_CONFIG_COUNT": str(at + 1),
-        f"GIT_CONFIG_KEY_{at}": "safe.bareRepository",
-        f"GIT_CONFIG_VALUE_{at}": "explicit",
+        "GIT_CONFIG_COUNT": str(index + 1),
+        f"GIT_CONFIG_KEY_{index}": "safe.bareRepository",
+        f"GIT_CONFIG_VALUE_{index}": "explicit",
     }
     if parameters := environment.get("GIT_CONFIG_PARAMETERS"):  # which wins over those
         environment["GIT_CONFIG_PARAMETERS"] = f"{parameters} 'safe.barerepository=explicit'"
@@ -56,28 +56,28 @@ def allow_no_bare_repository(environment: dict[str, str]) -> None:
 def _climb(root: Path, path: Path) -> Iterator[str]:
     """Yield the nearest repository from a path upwards, also as its links lead, if it is not that of the top."""
     for start in dict.fromkeys((path, _resolve(path))):
-        for each in (start, *start.parents):
-            if not each.is_relative_to(root):
+        for directory in (start, *start.parents):
+            if not directory.is_relative_to(root):
                 break
-            if is_bare_repository(each) or (each != root and os.path.lexists(each / ".git")):
-                yield each.relative_to(root).as_posix()
+            if is_bare_repository(directory) or (directory != root and os.path.lexists(directory / ".git")):
+                yield directory.relative_to(root).as_posix()
                 break
 
 
-def _list_named(place: Path, command: str) -> Iterable[Path]:
+def _list_named(directory: Path, command: str) -> Iterable[Path]:
     """List the paths that a command may name: its words, and what follows a `=` in them, patterns as the shell expands
     them, each also below the directories that were named before it, since the command may have changed to one."""
     try:
         words = shlex.split(command)
     except ValueError:
         words = command.split()
-    paths, bases = dict.fromkeys([place]), [place]
+    paths, bases = dict.fromkeys([directory]), [directory]
     for word in words[:_MAX_WORDS]:
         for piece in (word.strip(_ENDS), word.partition("=")[2].strip(_ENDS)):
             if piece and "\0" not in piece and len(paths) < _MAX_PATHS:
-                named = [path for base in bases for path in _expand(base, piece) if path not in paths]
-                paths |= dict.fromkeys(named)
-                bases += [path for path in named if path.is_dir()][: _MAX_BASES - len(bases)]
+                new_paths = [path for base in bases for path in _expand(base, piece) if path not in paths]
+                paths |= dict.fromkeys(new_paths)
+                bases += [path for path in new_paths if path.is_dir()][: _MAX_BASES - len(bases)]
     return list(paths)
 
 

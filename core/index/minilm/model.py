@@ -64,12 +64,12 @@ class MiniLm:
     def _embed(self, text: str) -> list[float]:
         """Return the vector of a text; one at a time is faster than many, and takes a fifth of the memory."""
         pieces = load_word_pieces().encode(text, MOST_PIECES)
-        given = {
+        inputs = {
             "input_ids": to_row(pieces),
             "attention_mask": to_row([1] * len(pieces)),
             "token_type_ids": to_row([0] * len(pieces)),
         }
-        (states,) = self._session.run(None, given)
+        (states,) = self._session.run(None, inputs)
         vector: list[float] = states[0].mean(axis=0).tolist()
         return vector
 

@@ -27,8 +27,8 @@ class _Spacing(dict[int, str]):
     """For each character what stands for it, worked out when it is first met."""
 
     def __missing__(self, code: int) -> str:
-        self[code] = found = _space_character(chr(code))
-        return found
+        self[code] = replacement = _space_character(chr(code))
+        return replacement
 
 
 _SPACED: Final = _Spacing()
@@ -54,17 +54,17 @@ class WordPieces:
         self._first, self._last = self._numbers["[CLS]"], self._numbers["[SEP]"]
         self._cut = lru_cache(maxsize=1 << 16)(self._cut_word)
 
-    def encode(self, text: str, most: int) -> list[int]:
+    def encode(self, text: str, limit: int) -> list[int]:
         """Return the numbers of at most `most` pieces, with the marks of the beginning and the end."""
         numbers = [self._first]
         for word in unicodedata.normalize("NFD", text).translate(_SPACED).split():
             numbers += self._cut(word)
-            if len(numbers) >= most:
+            if len(numbers) >= limit:
                 break
-        return [*numbers[: most - 1], self._last]
+        return [*numbers[: limit - 1], self._last]
 
     def _cut_word(self, word: str) -> tuple[int, ...]:
-        found: list[int] = []
+        numbers: list[int] = []
         start = 0
         while start < len(word) <= _LONGEST_WORD:
             mark = "##" if start else ""
@@ -72,9 +72,9 @@ class WordPieces:
             end = next((end for end in ends if mark + word[start:end] in self._numbers), 0)
             if not end:
                 break
-            found.append(self._numbers[mark + word[start:end]])
+            numbers.append(self._numbers[mark + word[start:end]])
             start = end
-        return tuple(found) if start == len(word) else (self._numbers[_UNKNOWN],)
+        return tuple(numbers) if start == len(word) else (self._numbers[_UNKNOWN],)
 
 
 @cache

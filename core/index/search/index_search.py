@@ -62,13 +62,13 @@ class IndexSearch:
         self._refresh(request.model)
         pending = Overlay(request.pending)
         lists = self._list_by_words(question, request, pending) + self._list_by_meaning(question, request, pending)
-        defined = self._find_definitions(question, pending)
-        keys = {key for found, _ in lists for key in found}.union(*defined.values())
+        definitions = self._find_definitions(question, pending)
+        keys = {key for key_list, _ in lists for key in key_list}.union(*definitions.values())
         candidates = self._load_candidates(keys, request, pending)
-        ranked = rank(
-            question, RankerInput(lists=lists, candidates=candidates, definitions=defined, rarity=self._rate_rarity)
+        ranked_keys = rank(
+            question, RankerInput(lists=lists, candidates=candidates, definitions=definitions, rarity=self._rate_rarity)
         )
-        return [_build_hit(candidates[key], score) for key, score in ranked[: request.limit]]
+        return [_build_hit(candidates[key], score) for key, score in ranked_keys[: request.limit]]
 
     def _refresh(self, model: str) -> None:
         """Notice what was committed since the last question."""
@@ -111,9 +111,9 @@ class IndexSearch:
         ]
 
     def _find_by_words(self, words: Sequence[str], request: SearchRequest, pending: Overlay) -> list[int]:
-        found = self._lexicon.find(words, DEPTH, _choose_directories(request.directories))
-        found += pending.find_by_words(words, self._lexicon)
-        return [key for key, _ in sorted(found, key=lambda each: (-each[1], each[0]))]
+        scored_keys = self._lexicon.find(words, DEPTH, _choose_directories(request.directories))
+        scored_keys += pending.find_by_words(words, self._lexicon)
+        return [key for key, _ in sorted(scored_keys, key=lambda pair: (-pair[1], pair[0]))]
 
     def _list_by_meaning(
         self, question: SearchQuestion, request: SearchRequest, pending: Overlay
@@ -125,30 +125,30 @@ class IndexSearch:
                 return []
             embed = load_static_model().embed
             vectors = embed(question.text), embed(question.first)
-        whole, first = vectors
+        full_vector, first = vectors
         if question.shape != "long" or not first:
-            return [(self._find_nearest(whole, request, pending), share)]
+            return [(self._find_nearest(full_vector, request, pending), share)]
         return [
-            (self._find_nearest(whole, request, pending), share / 2),
+            (self._find_nearest(full_vector, request, pending), share / 2),
             (self._find_nearest(first, request, pending), share / 2),
         ]
 
     def _list_chunks(self, directories: Sequence[str] = ()) -> list[int]:
         """Return the ids of all chunks below some directories, () = of all."""
-        below, bound = choose_below(directories)
+        below, parameters = choose_below(directories)
         rows = self._connection.execute(
-            f"select chunks.id from files join chunks on chunks.file = files.id where {below}", bound
+            f"select chunks.id from files join chunks on chunks.file = files.id where {below}", parameters
         )
         return [chunk for (chunk,) in rows]
 
     def _find_nearest(self, vector: bytes, request: SearchRequest, pending: Overlay) -> list[int]:
         directories = _choose_directories(request.directories)
         among = self._list_chunks(directories) if directories else None
-        found = self._matrix.find_nearest(vector, DEPTH, among)
+        nearest = self._matrix.find_nearest(vector, DEPTH, among)
         if pending and request.model == STATIC_MODEL:
-            found += pending.compare(vector)
-            found.sort(key=lambda each: (-each[1], each[0]))
-        return [key for key, _ in found]
+            nearest += pending.compare(vector)
+            nearest.sort(key=lambda pair: (-pair[1], pair[0]))
+        return [key for key, _ in nearest]
 
     def _find_definitions(self, question: SearchQuestion, pending: Overlay) -> dict[str, list[int]]:
         """Find the chunks that define what the question names: those of its spelling, else of any."""
@@ -169,11 +169,11 @@ class IndexSearch:
 
     def _load_candidates(self, keys: Iterable[int], request: SearchRequest, pending: Overlay) -> dict[int, Candidate]:
         """Load the places of keys, without those that are gone, hidden by pending texts, or elsewhere."""
-        wanted = sorted(keys)
-        found = {key: pending.get_place(key) for key in wanted if key < 0}
-        stored = [key for key in wanted if key > 0]
-        for begin in range(0, len(stored), _BOUND):
-            part = stored[begin : begin + _BOUND]
+        sorted_keys = sorted(keys)
+        candidates = {key: pending.get_place(key) for key in sorted_keys if key < 0}
+        stored_keys = [key for key in sorted_keys if key > 0]
+        for begin in range(0, len(stored_keys), _BOUND):
+            part = stored_keys[begin : begin + _BOUND]
             rows = self._connection.execute(
                 "select chunks.id, path, start, end, symbol, kind, defines, part from chunks join files"
                 f" on files.id = chunks.file where chunks.id in ({', '.join('?' * len(part))})",
@@ -181,9 +181,11 @@ class IndexSearch:
             )
             for key, path, start, end, symbol, kind, defines, piece in rows:
                 if not pending.has_hidden(path):
-                    found[key] = Candidate(path, start, end, symbol, kind, tuple(defines.split()), piece)
-        below = tuple(each.strip("/") + "/" for each in request.directories if each.strip("/"))
-        return {key: place for key, place in found.items() if not below or place.path.startswith(below)}
+                    candidates[key] = Candidate(path, start, end, symbol, kind, tuple(defines.split()), piece)
+        below = tuple(directory.strip("/") + "/" for directory in request.directories if directory.strip("/"))
+        return {
+            key: candidate for key, candidate in candidates.items() if not below or candidate.path.startswith(below)
+        }
 
     def _rate_rarity(self, word: str) -> float:
         """Return how little common a word is in paths: 1 in none, 0 in all."""
@@ -199,24 +201,24 @@ def _choose_definitions(name: str, rows: Sequence[tuple[str, str, int]]) -> list
         lambda row: row[0] == last,
         lambda row: True,
     ):
-        if chosen := [row[2] for row in rows if fits(row)]:
-            return list(dict.fromkeys(chosen))
+        if chunks := [row[2] for row in rows if fits(row)]:
+            return list(dict.fromkeys(chunks))
     return []
 
 
 def _choose_directories(directories: Sequence[str]) -> tuple[str, ...]:
     """Return the directories that limit a search; () for all, as one of them is the whole project."""
-    names = tuple(each.strip("/") for each in directories)
+    names = tuple(directory.strip("/") for directory in directories)
     return names if all(names) else ()
 
 
-def _build_hit(place: Candidate, score: float) -> SearchHit:
+def _build_hit(candidate: Candidate, score: float) -> SearchHit:
     return SearchHit(
-        path=place.path,
-        start=place.start,
-        end=place.end,
-        symbol=place.symbol,
-        kind=place.kind,
+        path=candidate.path,
+        start=candidate.start,
+        end=candidate.end,
+        symbol=candidate.symbol,
+        kind=candidate.kind,
         score=round(score, 6),
-        is_changed=place.is_changed,
+        is_changed=candidate.is_changed,
     )

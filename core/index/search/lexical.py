@@ -53,30 +53,30 @@ class Lexicon:
 
     def choose(self, words: Sequence[str]) -> list[str]:
         """Return the words that are looked for: the rarest that are known at all, within the budget."""
-        known = sorted((count, word) for word in words if (count := self.count(word)))
-        chosen: list[str] = []
+        word_counts = sorted((count, word) for word in words if (count := self.count(word)))
+        rare_words: list[str] = []
         total = 0
-        for count, word in known:
+        for count, word in word_counts:
             total += count
-            if len(chosen) >= FEWEST and total > BUDGET:
+            if len(rare_words) >= FEWEST and total > BUDGET:
                 break
-            chosen.append(word)
-        return chosen
+            rare_words.append(word)
+        return rare_words
 
     def find(self, words: Sequence[str], limit: int, directories: Sequence[str] = ()) -> list[tuple[int, float]]:
         """Return the places with the best sums, best first, equals by id. `directories`: those that they are below,
         () = anywhere."""
-        chosen = self.choose(words)
-        if not chosen:
+        rare_words = self.choose(words)
+        if not rare_words:
             return []
         weights = ", ".join(map(str, WEIGHTS.values()))
-        below, bound = choose_below(directories)
+        below, parameters = choose_below(directories)
         # Crossed in this order: words are looked up first. Of a chunk that is gone they are still there.
         rows = self._connection.execute(
             f"select fts.rowid, -bm25(fts, {weights}) as score from fts cross join chunks on chunks.id = fts.rowid"
             f" cross join files on files.id = chunks.file where fts match ? and {below}"
             " order by score desc, fts.rowid limit ?",
-            (" OR ".join(f'"{word}"' for word in chosen), *bound, limit),
+            (" OR ".join(f'"{word}"' for word in rare_words), *parameters, limit),
         )
         return [(rowid, score) for rowid, score in rows]
 

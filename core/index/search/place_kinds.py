@@ -85,9 +85,9 @@ def list_wanted_kinds(line: str) -> frozenset[PlaceKind]:
     return frozenset(kind for kind, pattern in _QUESTIONS.items() if pattern.search(line))
 
 
-def weigh_path(path: str, wanted: frozenset[PlaceKind]) -> float:
+def weigh_path(path: str, requested_kinds: frozenset[PlaceKind]) -> float:
     """Return what the score of a place is multiplied with."""
     weight = 1.0
     for kind in list_kinds(path):
-        weight *= max(PENALTIES[kind], WANTED_PENALTY) if kind in wanted else PENALTIES[kind]
+        weight *= max(PENALTIES[kind], WANTED_PENALTY) if kind in requested_kinds else PENALTIES[kind]
     return weight

@@ -65,17 +65,17 @@ class SearchQuestion(Struct, frozen=True, kw_only=True):
 def read_question(text: str) -> SearchQuestion:
     """Return the question that a text asks."""
     raw = text.strip()[:MAX_TEXT]
-    closed = raw.rfind("-->") + len("-->")  # behind it no comment ends, and none is looked for
-    told = _ADDRESS.sub(" ", _COMMENT.sub(" ", raw[:closed]) + raw[closed:]).strip() or raw
-    first = _find_first_line(told)
-    shape = _find_shape(told)
-    words = _list_words(told)
+    comment_end = raw.rfind("-->") + len("-->")  # behind it no comment ends, and none is looked for
+    clean_text = _ADDRESS.sub(" ", _COMMENT.sub(" ", raw[:comment_end]) + raw[comment_end:]).strip() or raw
+    first = _find_first_line(clean_text)
+    shape = _find_shape(clean_text)
+    words = _list_words(clean_text)
     return SearchQuestion(
-        text=told,
+        text=clean_text,
         first=first,
         words=words,
         first_words=_list_words(first) or words,
-        names=_weigh_names(told, first, shape),
+        names=_weigh_names(clean_text, first, shape),
         paths=tuple(dict.fromkeys(_list_paths(raw))),
         shape=shape,
         wanted=list_wanted_kinds(first) if shape == "short" else frozenset(),
@@ -95,24 +95,24 @@ def _find_shape(text: str) -> Shape:
 
 
 def _list_words(text: str) -> tuple[str, ...]:
-    found = dict.fromkeys(split_words(text))
-    return tuple(word for word in found if word not in STOP_WORDS) or tuple(found)
+    words = dict.fromkeys(split_words(text))
+    return tuple(word for word in words if word not in STOP_WORDS) or tuple(words)
 
 
 def _weigh_names(text: str, first: str, shape: Shape) -> dict[str, float]:
     """Return what is named as in code; a plain word counts where it is called, quoted, or all that is asked."""
     weights: dict[str, float] = {}
     frames = set(_TRACEBACK_FRAME.findall(text))
-    for found in _NAME.finditer(text):
-        name = found[0]
-        around = text[max(0, found.start() - 1) : found.start()] + text[found.end() : found.end() + 1]
+    for match in _NAME.finditer(text):
+        name = match[0]
+        around = text[max(0, match.start() - 1) : match.start()] + text[match.end() : match.end() + 1]
         parts = _JOINT.split(name)
         if shape != "name" and not (len(parts) > 1 or _is_coded(name, around) or name in frames):
             continue
         weight = 1.0 if name in first else 0.4
-        for each in dict.fromkeys((".".join(parts), parts[-1])):
-            if len(each) > 2:
-                weights[each] = max(weight, weights.get(each, 0.0))
+        for variant in dict.fromkeys((".".join(parts), parts[-1])):
+            if len(variant) > 2:
+                weights[variant] = max(weight, weights.get(variant, 0.0))
     return weights
 
 
@@ -121,8 +121,8 @@ def _is_coded(name: str, around: str) -> bool:
 
 
 def _list_paths(text: str) -> Iterator[str]:
-    for found in _PATH.finditer(text):
-        yield found[0].replace("\\", "/").strip("/.")
-    for found in _NAME.finditer(text):
-        if "." in found[0]:
-            yield found[0].replace(".", "/")
+    for match in _PATH.finditer(text):
+        yield match[0].replace("\\", "/").strip("/.")
+    for match in _NAME.finditer(text):
+        if "." in match[0]:
+            yield match[0].replace(".", "/")

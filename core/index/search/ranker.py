@@ -64,35 +64,35 @@ class RankerInput(Struct, eq=False, kw_only=True):
     rarity: Callable[[str], float]
 
 
-def rank(question: SearchQuestion, given: RankerInput) -> list[tuple[int, float]]:
+def rank(question: SearchQuestion, ranker_input: RankerInput) -> list[tuple[int, float]]:
     """Return the keys of all candidates with their scores, best first; equals by path and line."""
-    scores = _fuse(given)
-    _add_definitions(scores, question, given)
-    _add_paths(scores, question, given.candidates, given.rarity)
+    scores = _fuse(ranker_input)
+    _add_definitions(scores, question, ranker_input)
+    _add_paths(scores, question, ranker_input.candidates, ranker_input.rarity)
     for key in scores:
-        weight = weigh_path(given.candidates[key].path, question.wanted)
+        weight = weigh_path(ranker_input.candidates[key].path, question.wanted)
         scores[key] *= max(weight, 0.6) if question.shape == "name" else weight
-    _spread_files(scores, given.candidates, AGAIN[question.shape])
-    places = given.candidates
-    return sorted(scores.items(), key=lambda each: (-each[1], places[each[0]].path, places[each[0]].start, each[0]))
+    _spread_files(scores, ranker_input.candidates, AGAIN[question.shape])
+    places = ranker_input.candidates
+    return sorted(scores.items(), key=lambda pair: (-pair[1], places[pair[0]].path, places[pair[0]].start, pair[0]))
 
 
-def _fuse(given: RankerInput) -> dict[int, float]:
+def _fuse(ranker_input: RankerInput) -> dict[int, float]:
     """Return the reciprocal ranks of all lists, added up; the best is 1."""
     scores: defaultdict[int, float] = defaultdict(float)
-    for keys, weight in given.lists:
-        place = 0
+    for keys, weight in ranker_input.lists:
+        position = 0
         for key in keys:
-            if key in given.candidates:
-                place += 1
-                scores[key] += weight / (FUSION + place)
+            if key in ranker_input.candidates:
+                position += 1
+                scores[key] += weight / (FUSION + position)
     best = max(scores.values(), default=1.0) or 1.0
     return {key: score / best for key, score in scores.items()}
 
 
-def _add_definitions(scores: dict[int, float], question: SearchQuestion, given: RankerInput) -> None:
+def _add_definitions(scores: dict[int, float], question: SearchQuestion, ranker_input: RankerInput) -> None:
     for name, weight in question.names.items():
-        keys = [key for key in given.definitions.get(name, ()) if key in given.candidates]
+        keys = [key for key in ranker_input.definitions.get(name, ()) if key in ranker_input.candidates]
         if not 0 < len(keys) <= MOST_DEFINITIONS:
             continue
         for key in keys:
@@ -120,8 +120,8 @@ def _add_paths(
 
 def _weigh_words(path: str, words: Mapping[str, float]) -> float:
     name, folders = _split_path(path)
-    own = sum(words.get(word, 0.0) for word in name) / math.sqrt(max(len(name), 1))
-    return PATH_WORDS * (own + FOLDER_WORDS * sum(words.get(word, 0.0) for word in folders))
+    name_score = sum(words.get(word, 0.0) for word in name) / math.sqrt(max(len(name), 1))
+    return PATH_WORDS * (name_score + FOLDER_WORDS * sum(words.get(word, 0.0) for word in folders))
 
 
 @lru_cache(maxsize=1 << 15)
@@ -133,13 +133,14 @@ def _split_path(path: str) -> tuple[frozenset[str], frozenset[str]]:
 
 def _is_mentioned(path: str, mentions: Iterable[str]) -> bool:
     """True if the end of a path, or of a path without its ending, stands in the question, or the other way round."""
-    whole, bare = f"/{path}", f"/{path.rpartition('.')[0]}"
+    full_path, bare = f"/{path}", f"/{path.rpartition('.')[0]}"
     return any(
-        whole.endswith(f"/{each}") or bare.endswith(f"/{each}") or f"/{each}".endswith(whole) for each in mentions
+        full_path.endswith(f"/{mention}") or bare.endswith(f"/{mention}") or f"/{mention}".endswith(full_path)
+        for mention in mentions
     )
 
 
-def _spread_files(scores: dict[int, float], candidates: Mapping[int, Candidate], again: float) -> None:
+def _spread_files(scores: dict[int, float], candidates: Mapping[int, Candidate], decay: float) -> None:
     """Let the best place of a file gain by its others, and these lose by it."""
     by_file: defaultdict[str, list[int]] = defaultdict(list)
     for key in sorted(scores, key=lambda key: (-scores[key], candidates[key].start, key)):
@@ -148,4 +149,4 @@ def _spread_files(scores: dict[int, float], candidates: Mapping[int, Candidate],
         few = enumerate(others[:_SEVERAL_MOST])
         scores[first] += SEVERAL * sum(scores[key] * _SEVERAL_DECAY**number for number, key in few)
         for number, key in enumerate(others, 1):
-            scores[key] *= again**number
+            scores[key] *= decay**number

@@ -39,8 +39,8 @@ class StaticModel:
     def _list_rows(self, identifier: str) -> tuple[int, ...]:
         if len(identifier) > MAX_WORD:
             return ()
-        found = (self._find_row(word) for word in split_identifier(identifier))
-        return tuple(number for number in found if number is not None)
+        row_numbers = (self._find_row(word) for word in split_identifier(identifier))
+        return tuple(number for number in row_numbers if number is not None)
 
     def _find_row(self, word: str) -> int | None:
         """Return the row of a word, or of the word that it is a form of."""

@@ -49,28 +49,33 @@ class SymbolSearch:
     def search(self, request: SearchRequest) -> list[SearchHit]:
         """Return definitions whose names are like the text ("name", "Class.method"), the likest first."""
         pending = _list_pending(request.pending)
-        owner, wanted = _split_name(request.text)
-        if not wanted or " " in wanted:
+        owner, pattern = _split_name(request.text)
+        if not pattern or " " in pattern:
             return []
-        below = tuple(each.strip("/") + "/" for each in request.directories if each.strip("/"))
-        found: list[SearchHit] = []
-        for name, (way, likeness) in _choose_names(wanted, {*self._load_names(), *(each.name for each in pending)}):
-            for place in [*self._find_places(name, request), *(each.hit for each in pending if each.name == name)]:
-                is_owned = not owner or owner.lower() in place.symbol.lower()
-                if is_owned and (not below or place.path.startswith(below)):
-                    within = likeness * (0.5 + 0.5 * weigh_path(place.path, frozenset()))
-                    found.append(replace(place, score=round((way - 1 + within) / _WAYS, 6)))
-        found.sort(key=lambda place: (-place.score, len(place.symbol), place.path, place.start))
-        return found[: request.limit]
+        below = tuple(directory.strip("/") + "/" for directory in request.directories if directory.strip("/"))
+        hits: list[SearchHit] = []
+        for name, (match_kind, likeness) in _choose_names(
+            pattern, {*self._load_names(), *(named_hit.name for named_hit in pending)}
+        ):
+            for hit in [
+                *self._find_places(name, request),
+                *(named_hit.hit for named_hit in pending if named_hit.name == name),
+            ]:
+                is_owned = not owner or owner.lower() in hit.symbol.lower()
+                if is_owned and (not below or hit.path.startswith(below)):
+                    within = likeness * (0.5 + 0.5 * weigh_path(hit.path, frozenset()))
+                    hits.append(replace(hit, score=round((match_kind - 1 + within) / _WAYS, 6)))
+        hits.sort(key=lambda hit: (-hit.score, len(hit.symbol), hit.path, hit.start))
+        return hits[: request.limit]
 
     def search_words(self, request: SearchRequest) -> list[SearchHit]:
         """Return what `search` does, also for the words of a name apart: its own, or with those that it stands in."""
         words = request.text.split()
         if not 1 < len(words) <= _MOST_WORDS:
             return self.search(request)
-        spelled = [replace(request, text=joint.join(words)) for joint in (".", "_")]
-        found = {(hit.path, hit.start): hit for each in spelled for hit in self.search(each)}
-        return list(found.values())[: request.limit]
+        requests = [replace(request, text=joint.join(words)) for joint in (".", "_")]
+        hits = {(hit.path, hit.start): hit for variant in requests for hit in self.search(variant)}
+        return list(hits.values())[: request.limit]
 
     def _find_places(self, name: str, request: SearchRequest) -> list[SearchHit]:
         rows = self._connection.execute(
@@ -94,9 +99,9 @@ class SymbolSearch:
 
 def is_named(text: str, symbol: str) -> bool:
     """True if a text is the name of a definition ("name", "Class.method"), in any case."""
-    owner, wanted = _split_name(text.lower())
-    whole, _, name = symbol.lower().rpartition(".")
-    return bool(wanted) and name == wanted and (not owner or f".{whole}".endswith(f".{owner}"))
+    owner, pattern = _split_name(text.lower())
+    qualifier, _, name = symbol.lower().rpartition(".")
+    return bool(pattern) and name == pattern and (not owner or f".{qualifier}".endswith(f".{owner}"))
 
 
 def _split_name(text: str) -> tuple[str, str]:
@@ -105,68 +110,70 @@ def _split_name(text: str) -> tuple[str, str]:
     return owner, name
 
 
-def _choose_names(wanted: str, names: Iterable[str]) -> list[tuple[str, tuple[int, float]]]:
+def _choose_names(pattern: str, names: Iterable[str]) -> list[tuple[str, tuple[int, float]]]:
     """Return the names that are meant most likely, with the way in which they are and their likeness from 0 to 1."""
-    known = sorted(names)
-    folded, parts = wanted.lower(), frozenset(split_identifier(wanted)[1:])
-    chosen = {
-        name: (way, min(len(folded) / len(name), 1.0)) for name in known if (way := _find_way(wanted, parts, name))
+    sorted_names = sorted(names)
+    folded_pattern, parts = pattern.lower(), frozenset(split_identifier(pattern)[1:])
+    matches = {
+        name: (match_kind, min(len(folded_pattern) / len(name), 1.0))
+        for name in sorted_names
+        if (match_kind := _find_way(pattern, parts, name))
     }
-    if len(chosen) < _FEWEST:
-        others = [name for name in known if name not in chosen and name.lower() not in folded]
-        nearest = find_closest(folded, [name.lower() for name in others], limit=_FEWEST, cutoff=_LIKE_NAMES)
-        chosen |= {others[index]: (_SPELLING, likeness) for index, likeness in nearest}
-    return sorted(chosen.items(), key=lambda each: (-each[1][0], -each[1][1], each[0]))[:MOST_NAMES]
+    if len(matches) < _FEWEST:
+        others = [name for name in sorted_names if name not in matches and name.lower() not in folded_pattern]
+        nearest = find_closest(folded_pattern, [name.lower() for name in others], limit=_FEWEST, cutoff=_LIKE_NAMES)
+        matches |= {others[index]: (_SPELLING, likeness) for index, likeness in nearest}
+    return sorted(matches.items(), key=lambda pair: (-pair[1][0], -pair[1][1], pair[0]))[:MOST_NAMES]
 
 
-def _find_way(wanted: str, parts: frozenset[str], name: str) -> int:
+def _find_way(pattern: str, parts: frozenset[str], name: str) -> int:
     """Return the way in which a name is meant by `wanted`, whose parts are `parts`; 0: in none but a like spelling."""
-    asked, own = wanted.lower(), name.lower()
-    if own == asked:
-        return _EXACT if name == wanted else _OTHER_CASE
-    if asked in own:
-        return _BEGINNING if own.startswith(asked) else _PART
-    if parts and all(part in own for part in parts) and parts <= set(split_identifier(name)):
+    folded_pattern, folded_name = pattern.lower(), name.lower()
+    if folded_name == folded_pattern:
+        return _EXACT if name == pattern else _OTHER_CASE
+    if folded_pattern in folded_name:
+        return _BEGINNING if folded_name.startswith(folded_pattern) else _PART
+    if parts and all(part in folded_name for part in parts) and parts <= set(split_identifier(name)):
         return _WORDS
-    letters = iter(own)
-    if len(asked) > 1 and all(letter in letters for letter in asked):
+    letters = iter(folded_name)
+    if len(folded_pattern) > 1 and all(letter in letters for letter in folded_pattern):
         words = split_identifier(name)
-        return _SHORT_FORM if _is_short_form(asked.replace("_", ""), words[1:] or words) else 0
+        return _SHORT_FORM if _is_short_form(folded_pattern.replace("_", ""), words[1:] or words) else 0
     return 0
 
 
 def _is_short_form(short: str, words: Sequence[str]) -> bool:
     """True if `short` is made of the beginnings of words that follow each other ("gcsql" of get, combinator, sql)."""
-    reached = {0}  # how much of it the words up to here can make
+    positions = {0}  # how much of it the words up to here can make
     for word in words:
         ends = {0}
-        for start in reached:
+        for start in positions:
             same = takewhile(lambda pair: pair[0] == pair[1], zip(word, short[start:], strict=False))
             ends.update(range(start + 1, start + 1 + sum(1 for _ in same)))
         if len(short) in ends:
             return True
-        reached = ends
+        positions = ends
     return False
 
 
 def _list_pending(texts: Mapping[str, str | None]) -> list[_NamedHit]:
-    known = ((path, text) for path, text in sorted(texts.items()) if text is not None)
-    return [each for path, text in known for each in _find_pending(path, text)]
+    pending_texts = ((path, text) for path, text in sorted(texts.items()) if text is not None)
+    return [named_hit for path, text in pending_texts for named_hit in _find_pending(path, text)]
 
 
 @lru_cache(maxsize=512)
 def _find_pending(path: str, text: str) -> tuple[_NamedHit, ...]:
     return tuple(
         _NamedHit(
-            each.name,
+            symbol.name,
             SearchHit(
                 path=path,
-                start=each.first + 1,
-                end=each.last + 1,
-                symbol=each.qualified,
-                kind=each.kind,
+                start=symbol.first + 1,
+                end=symbol.last + 1,
+                symbol=symbol.qualified,
+                kind=symbol.kind,
                 is_changed=True,
             ),
         )
-        for each in find_symbols(path, text) or ()
+        for symbol in find_symbols(path, text) or ()
     )

@@ -61,8 +61,8 @@ class WordTable:
 
         if not rows:
             return b""
-        chosen = self._table[list(rows)]
-        return pack_vector(chosen["scale"].astype(np.float32) @ chosen["row"].astype(np.float32))
+        entries = self._table[list(rows)]
+        return pack_vector(entries["scale"].astype(np.float32) @ entries["row"].astype(np.float32))
 
 
 def pack_vector(values: Iterable[float] | Floats) -> bytes:
@@ -94,7 +94,7 @@ def compare_vectors(one: bytes, other: bytes) -> float:
 
     if not one or len(one) != len(other):
         return 0.0
-    rows = [np.frombuffer(each[_SCALE_BYTES:], dtype=np.int8).astype(np.float32) for each in (one, other)]
+    rows = [np.frombuffer(vector[_SCALE_BYTES:], dtype=np.int8).astype(np.float32) for vector in (one, other)]
     scale = float(np.linalg.norm(rows[0]) * np.linalg.norm(rows[1]))
     return round(float(rows[0] @ rows[1]) / scale, 5) if scale else 0.0
 
@@ -119,19 +119,19 @@ class VectorMatrix:
         """Add vectors of chunks; one of another size than the first, or of none, is left out."""
         import numpy as np
 
-        known = [(chunk, blob) for chunk, blob in vectors if len(blob) > _SCALE_BYTES]
-        size = self._size or (len(known[0][1]) if known else 0)
-        known = [(chunk, blob) for chunk, blob in known if len(blob) == size]
-        if not known:
+        pairs = [(chunk, blob) for chunk, blob in vectors if len(blob) > _SCALE_BYTES]
+        size = self._size or (len(pairs[0][1]) if pairs else 0)
+        pairs = [(chunk, blob) for chunk, blob in pairs if len(blob) == size]
+        if not pairs:
             return
-        packed = np.frombuffer(
-            b"".join(blob for _, blob in known), dtype=[("scale", "<f4"), ("row", "i1", size - _SCALE_BYTES)]
+        records = np.frombuffer(
+            b"".join(blob for _, blob in pairs), dtype=[("scale", "<f4"), ("row", "i1", size - _SCALE_BYTES)]
         )
-        start, end = self._count, self._count + len(known)
+        start, end = self._count, self._count + len(pairs)
         arrays = self._reserve(end, size - _SCALE_BYTES)
-        arrays.ids[start:end] = [chunk for chunk, _ in known]
-        arrays.scales[start:end] = packed["scale"]
-        arrays.rows[start:end] = packed["row"]
+        arrays.ids[start:end] = [chunk for chunk, _ in pairs]
+        arrays.scales[start:end] = records["scale"]
+        arrays.rows[start:end] = records["row"]
         self._count = end
 
     @property
@@ -160,11 +160,11 @@ class VectorMatrix:
 
         if (old := self._arrays) is None:
             return
-        kept = np.isin(old.ids[: self._count], np.asarray(chunks, np.int64))
-        if not kept.all():
-            there = np.flatnonzero(kept)
-            self._arrays = _Arrays(old.ids[there], old.scales[there], old.rows[there])
-            self._count = len(there)
+        mask = np.isin(old.ids[: self._count], np.asarray(chunks, np.int64))
+        if not mask.all():
+            indexes = np.flatnonzero(mask)
+            self._arrays = _Arrays(old.ids[indexes], old.scales[indexes], old.rows[indexes])
+            self._count = len(indexes)
 
     def find_nearest(self, vector: bytes, count: int, among: Sequence[int] | None = None) -> list[tuple[int, float]]:
         """Return the chunks nearest to a packed vector, with their cosines, nearest first; equals by id. `among`: those
@@ -173,19 +173,19 @@ class VectorMatrix:
 
         if self._arrays is None or not self._count or len(vector) != self._size:
             return []
-        asked = np.frombuffer(vector[_SCALE_BYTES:], dtype=np.int8).astype(np.float32)
-        asked /= np.linalg.norm(asked)
+        query = np.frombuffer(vector[_SCALE_BYTES:], dtype=np.int8).astype(np.float32)
+        query /= np.linalg.norm(query)
         scores = np.empty(self._count, np.float32)
         for start in range(0, self._count, BLOCK):
             end = min(start + BLOCK, self._count)
-            scores[start:end] = self._arrays.rows[start:end].astype(np.float32) @ asked
+            scores[start:end] = self._arrays.rows[start:end].astype(np.float32) @ query
         scores = np.round(scores * self._arrays.scales[: self._count], 5)
         ids = self._arrays.ids[: self._count]
         if among is not None:
-            wanted = np.isin(ids, np.asarray(among, np.int64))
-            ids, scores = ids[wanted], scores[wanted]
+            mask = np.isin(ids, np.asarray(among, np.int64))
+            ids, scores = ids[mask], scores[mask]
         if count < len(ids):
             best = np.argpartition(-scores, count - 1)[:count]
             ids, scores = ids[best], scores[best]
-        found = zip(ids.tolist(), scores.tolist(), strict=True)
-        return sorted(found, key=lambda each: (-each[1], each[0]))
+        matches = zip(ids.tolist(), scores.tolist(), strict=True)
+        return sorted(matches, key=lambda match: (-match[1], match[0]))

@@ -69,11 +69,11 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         url = request.url
         target = httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
-        sent = httpcore2.Request(
+        core_request = httpcore2.Request(
             request.method, target, headers=request.headers.raw, content=request.stream, extensions=request.extensions
         )
         try:
-            answer = await self._pool.handle_async_request(sent)
+            answer = await self._pool.handle_async_request(core_request)
         except Exception as problem:
             self.fault = explain_exception(problem, url.host)
             self._on_refusal(request)
@@ -87,8 +87,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                 self.fault = None if is_answered else explain_status(answer.status, url.host)
         if answer.status >= FIRST_REFUSING:
             self._on_refusal(request)
-        packed = head.get(b"content-encoding", b"identity").strip().lower()
-        stream = _BoundedStream(answer.stream, self, url.host, packed not in {b"", b"identity"})
+        content_encoding = head.get(b"content-encoding", b"identity").strip().lower()
+        stream = _BoundedStream(answer.stream, self, url.host, content_encoding not in {b"", b"identity"})
         return httpx2.Response(answer.status, headers=answer.headers, stream=stream, extensions=answer.extensions)
 
     async def aclose(self) -> None:
@@ -114,8 +114,8 @@ class _BoundedStream(httpx2.AsyncByteStream):
         except (OSError, httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException) as problem:
             raise httpx2.ReadError(explain_exception(problem, self._host).text) from None
 
-    def _refuse(self, why: str) -> Exception:
-        self._transport.fault = HttpFault(f"{self._host} {why}.")
+    def _refuse(self, reason: str) -> Exception:
+        self._transport.fault = HttpFault(f"{self._host} {reason}.")
         return httpx2.ReadError(self._transport.fault.text)
 
     async def aclose(self) -> None:
@@ -147,23 +147,23 @@ def explain_exception(problem: Exception, host: str) -> HttpFault:
         text = f"The host {host} is not out in the public network"
         hint = "A server there has to stand in your own mcp.json."
         return HttpFault(f"{text}, and neither you nor your configuration named it.", hint, is_unsent=True)
-    said = " ".join(str(problem).split())[:_SAID].rstrip(".") or type(problem).__name__
+    message = " ".join(str(problem).split())[:_SAID].rstrip(".") or type(problem).__name__
     if isinstance(problem, httpcore2.TimeoutException | TimeoutError):
         return HttpFault(f"{host} did not answer in time.", is_passing=True)
-    if "CERTIFICATE" in said.upper() or "SSL" in said.upper():
-        return HttpFault(f"The connection to {host} can't be trusted: {said}.", "Check its certificate.")
+    if "CERTIFICATE" in message.upper() or "SSL" in message.upper():
+        return HttpFault(f"The connection to {host} can't be trusted: {message}.", "Check its certificate.")
     is_unsent = isinstance(problem, httpcore2.ConnectError | OSError)
-    return HttpFault(f"{host} can't be reached: {said}.", is_unsent=is_unsent, is_passing=True)
+    return HttpFault(f"{host} can't be reached: {message}.", is_unsent=is_unsent, is_passing=True)
 
 
 def is_this_machine(host: str) -> bool:
     """True if a host says by itself that it is this machine."""
-    known = parse_ip_address(host)
-    return known.is_loopback if known is not None else host == "localhost" or host.endswith(".localhost")
+    ip_address = parse_ip_address(host)
+    return ip_address.is_loopback if ip_address is not None else host == "localhost" or host.endswith(".localhost")
 
 
 def is_inner_name(address: WebAddress) -> bool:
     """True if an address says by itself that it is on this machine or in an inner network."""
     host = address.host
-    known = parse_ip_address(host)
-    return not is_public(known) if known is not None else host == "localhost" or host.endswith(".localhost")
+    ip_address = parse_ip_address(host)
+    return not is_public(ip_address) if ip_address is not None else host == "localhost" or host.endswith(".localhost")

@@ -71,5 +71,5 @@ def _parse(text: str) -> Mapping[str, str]:
         raise _build_error("printed no JSON object of texts") from None
 
 
-def _build_error(what: str) -> ConfigError:
-    return ConfigError(f'its "headersHelper" {what}', hint=_WANTED)
+def _build_error(problem: str) -> ConfigError:
+    return ConfigError(f'its "headersHelper" {problem}', hint=_WANTED)

@@ -37,14 +37,16 @@ class RemoteTarget(Struct, frozen=True):
     inner: frozenset[str]
 
 
-def build_target(config: ServerConfig, variables: Variables, printed: Mapping[str, str] = NO_HEADERS) -> RemoteTarget:
+def build_target(
+    config: ServerConfig, variables: Variables, command_headers: Mapping[str, str] = NO_HEADERS
+) -> RemoteTarget:
     """Build it from an entry, and the headers that its command printed. Raises `ConfigError`."""
     try:
         address = parse_address(variables.expand(config.url))
     except WebFailed as problem:
         raise ConfigError(f'its "url" can\'t be used: {problem.message}') from None
     headers = {}
-    for name, value in ({**variables.expand_all(config.headers), **printed}).items():
+    for name, value in ({**variables.expand_all(config.headers), **command_headers}).items():
         if name.lower() in _OWN_HEADERS or not (name.isascii() and name.replace("-", "").isalnum()):
             raise ConfigError(f"its header {name!r} can't be set")
         if not value.isascii() or not value.isprintable():
@@ -120,7 +122,7 @@ class HttpLink:
         async with open_http_streams(str(target.address), client, is_sse=self._config.transport == "sse") as streams:
             yield streams
 
-    def build_error(self, said: str) -> ToolFailed:
+    def build_error(self, message: str) -> ToolFailed:
         """Build the error of a connection that could not be used."""
         fault = self.fault
-        return ToolFailed(self._describe(fault), hint=fault.hint) if fault is not None else ToolFailed(said)
+        return ToolFailed(self._describe(fault), hint=fault.hint) if fault is not None else ToolFailed(message)

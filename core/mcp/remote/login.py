@@ -76,17 +76,17 @@ class ReturnListener:
 
     async def wait(self) -> Returned:
         """Return what the browser brought. Raises `ToolFailed` for a refusal."""
-        found = await self._came
-        if found.problem:
-            raise ToolFailed(f"the login was refused: {found.problem}")
-        return found
+        result = await self._came
+        if result.problem:
+            raise ToolFailed(f"the login was refused: {result.problem}")
+        return result
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
             async with asyncio.timeout(10.0):
                 head = await reader.readuntil(b"\r\n\r\n")
-                status, said = self._take(head.decode("latin-1").partition("\r\n")[0])
-                body = _PAGE.format(said).encode()
+                status, message = self._take(head.decode("latin-1").partition("\r\n")[0])
+                body = _PAGE.format(message).encode()
                 lines = f"HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: {len(body)}\r\n"
                 writer.write(f"{lines}Connection: close\r\n\r\n".encode() + body)
                 await writer.drain()
@@ -102,14 +102,14 @@ class ReturnListener:
         if not self.state or fields.get("state") != self.state:
             return "400 Bad Request", "This is not the login that agent-tui waits for."
         problem = " ".join(filter(None, (fields.get("error"), fields.get("error_description"))))
-        found = Returned(
+        result = Returned(
             code=fields.get("code", ""),
             state=self.state,
             issuer=fields.get("iss"),
             problem=strip_escapes(problem)[:300],
         )
         if not self._came.done():
-            self._came.set_result(found)
+            self._came.set_result(result)
         return "200 OK", "The login was refused." if problem else "You are logged in. This window can be closed."
 
 
@@ -168,8 +168,8 @@ async def log_in(
     if provider.context.current_tokens is None:
         return f"{config.name} wants no login."
     login = _build_login(provider)
-    where = await asyncio.to_thread(LoginStore(str(target.address)).save, login)
-    return f"Logged in to {config.name} at {login.issuer}; kept in {where}."
+    location = await asyncio.to_thread(LoginStore(str(target.address)).save, login)
+    return f"Logged in to {config.name} at {login.issuer}; kept in {location}."
 
 
 def open_in_browser(url: str) -> bool:
@@ -193,24 +193,24 @@ def _build_provider(
     from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata
 
     async def wait_for_return() -> AuthorizationCodeResult:
-        found = await listener.wait()
-        return AuthorizationCodeResult(code=found.code, state=found.state, iss=found.issuer)
+        result = await listener.wait()
+        return AuthorizationCodeResult(code=result.code, state=result.state, iss=result.issuer)
 
-    said, addresses, client = config.oauth, [listener.address], None
-    if said.client_id:
-        known = {"client_id": variables.expand(said.client_id), "redirect_uris": addresses}
-        if secret := variables.expand(said.client_secret):
-            known |= {"client_secret": secret, "token_endpoint_auth_method": "client_secret_basic"}
-        client = OAuthClientInformationFull.model_validate(known)
-    about = {"client_name": "agent-tui", "redirect_uris": addresses, "token_endpoint_auth_method": "none"}
+    options, addresses, client = config.oauth, [listener.address], None
+    if options.client_id:
+        client_fields = {"client_id": variables.expand(options.client_id), "redirect_uris": addresses}
+        if secret := variables.expand(options.client_secret):
+            client_fields |= {"client_secret": secret, "token_endpoint_auth_method": "client_secret_basic"}
+        client = OAuthClientInformationFull.model_validate(client_fields)
+    metadata = {"client_name": "agent-tui", "redirect_uris": addresses, "token_endpoint_auth_method": "none"}
     try:
         return OAuthClientProvider(
             str(target.address),
-            OAuthClientMetadata.model_validate(about),
+            OAuthClientMetadata.model_validate(metadata),
             _LoginMemory(client),
             redirect_handler=send_away,
             callback_handler=wait_for_return,
-            client_metadata_url=variables.expand(said.metadata_url) or None,
+            client_metadata_url=variables.expand(options.metadata_url) or None,
         )
     except ValueError as problem:
         raise ConfigError(f"its login can't be used: {problem}") from None
@@ -218,25 +218,25 @@ def _build_provider(
 
 def list_rights(store: LoginStore) -> tuple[str, ...]:
     """List the rights that the last login had, and those that the server missed in it; () = it missed none."""
-    wanted = store.find_entry().wanted.split()
-    login = store.load() if wanted else None
-    return (*(login.scope.split() if login is not None else ()), *wanted)
+    missing_rights = store.find_entry().wanted.split()
+    login = store.load() if missing_rights else None
+    return (*(login.scope.split() if login is not None else ()), *missing_rights)
 
 
-def choose_scope(url: str, configured: tuple[str, ...], more: tuple[str, ...]) -> str:
+def choose_scope(url: str, configured_scopes: tuple[str, ...], extra_scopes: tuple[str, ...]) -> str:
     """Return the address of a login that asks for the configured rights, () = its own, and for more besides."""
     parts = urlsplit(url)
     fields = dict(parse_qsl(parts.query, keep_blank_values=True))
-    if not configured and not more:
+    if not configured_scopes and not extra_scopes:
         return url
-    fields["scope"] = " ".join(dict.fromkeys((*(configured or fields.get("scope", "").split()), *more)))
+    fields["scope"] = " ".join(dict.fromkeys((*(configured_scopes or fields.get("scope", "").split()), *extra_scopes)))
     return parts._replace(query=urlencode(fields)).geturl()
 
 
 def check_addresses(*addresses: str) -> None:
     """Raise `ToolFailed` for an address of an issuer where a login could be read on its way."""
-    for each in addresses:
-        url = urlsplit(each)
+    for address in addresses:
+        url = urlsplit(address)
         if url.scheme != "https" and not is_this_machine(url.hostname or ""):
             raise ToolFailed(
                 f"its issuer is not reached by https ({url.hostname}), and a login would be read on its way"
@@ -245,11 +245,11 @@ def check_addresses(*addresses: str) -> None:
 
 def _build_login(provider: OAuthClientProvider) -> Login:
     context = provider.context
-    tokens, client, found = context.current_tokens, context.client_info, context.oauth_metadata
+    tokens, client, metadata = context.current_tokens, context.client_info, context.oauth_metadata
     assert tokens is not None
     assert client is not None
     login = Login(
-        issuer=str(found.issuer) if found is not None else context.get_authorization_base_url(context.server_url),
+        issuer=str(metadata.issuer) if metadata is not None else context.get_authorization_base_url(context.server_url),
         token_endpoint=provider._get_token_endpoint(),
         client_id=client.client_id or "",
         client_secret=client.client_secret or "",

@@ -91,25 +91,25 @@ class LoginStore:
             login = decode_json(base64.urlsafe_b64decode(secret.reveal()), Login)
         except (ValueError, msgspec.MsgspecError):
             return None
-        for each in (login.access_token, login.refresh_token, login.client_secret):
-            register_secret(each)
+        for credential in (login.access_token, login.refresh_token, login.client_secret):
+            register_secret(credential)
         return login
 
     def save(self, login: Login) -> str:
         """Keep a login; return where. Blocks."""
-        where = ""
+        location = ""
 
         def change(book: _LoginBook) -> _LoginBook:
-            nonlocal where
+            nonlocal location
             before = book.logins.get(self._url, LoginEntry())
             if before.issuer not in {"", login.issuer}:
                 forget_stored_key(self._name(before.issuer), base_url=self._url)
             data = base64.urlsafe_b64encode(msgspec.json.encode(login)).decode()
-            where = store_key(self._name(login.issuer), data, base_url=self._url)
+            location = store_key(self._name(login.issuer), data, base_url=self._url)
             return replace(book, logins=book.logins | {self._url: LoginEntry(login.issuer, before.number + 1)})
 
         self._book.update(change)
-        return where
+        return location
 
     def note_wanted(self, scope: str) -> None:
         """Note rights that the server missed, for the next login. Blocks."""
@@ -135,10 +135,10 @@ class LoginStore:
     @asynccontextmanager
     async def hold(self) -> AsyncIterator[None]:
         """Be the one process that refreshes this login; one that hangs is waited for `LOCK_SECONDS`."""
-        place = get_state_dir() / "mcp-logins"
-        make_private_directory(place)
+        directory = get_state_dir() / "mcp-logins"
+        make_private_directory(directory)
         name = f"{hashlib.sha256(self._url.encode()).hexdigest()[:32]}.lock"
-        descriptor = os.open(place / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(directory / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         limit = monotonic() + LOCK_SECONDS
         try:
             while not _can_lock(descriptor) and monotonic() < limit:

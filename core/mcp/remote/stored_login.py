@@ -78,9 +78,9 @@ class StoredLogin(httpx2.Auth):
 
     async def _note_missed(self, challenge: str) -> None:
         """Note the rights that a refusal names, so that the next login asks for them (RFC 6750, 3.1)."""
-        found = _SCOPE.search(challenge) if "insufficient_scope" in challenge else None
-        if found is not None:
-            self.missed = found[1]
+        match = _SCOPE.search(challenge) if "insufficient_scope" in challenge else None
+        if match is not None:
+            self.missed = match[1]
             with suppress(AgentTuiError):
                 await asyncio.to_thread(self._store.note_wanted, self.missed)
 
@@ -88,20 +88,20 @@ class StoredLogin(httpx2.Auth):
         """Take the answer to a refresh, and keep what it changes."""
         data = await response.aread()
         if response.status_code in _REFUSED:
-            renewed = replace(login, refresh_token="")
+            new_login = replace(login, refresh_token="")
         elif response.status_code != 200:
             return login
         else:
             try:
-                found = decode_json(data, _TokenAnswer)
+                answer = decode_json(data, _TokenAnswer)
             except msgspec.MsgspecError:
                 return login
-            renewed = renew(login, found.access_token, found.refresh_token, found.scope, found.expires_in)
+            new_login = renew(login, answer.access_token, answer.refresh_token, answer.scope, answer.expires_in)
         try:
-            await asyncio.to_thread(self._store.save, renewed)
+            await asyncio.to_thread(self._store.save, new_login)
         except AgentTuiError:
-            self._login = renewed  # it holds as long as this connection
-        return renewed
+            self._login = new_login  # it holds as long as this connection
+        return new_login
 
 
 def renew(login: Login, access: str, refresh: str, scope: str, seconds: float | None) -> Login:

@@ -72,23 +72,23 @@ class ElicitationAnswer(Struct, frozen=True, kw_only=True):
 AskUser = Callable[[str, tuple[Question, ...]], Awaitable["tuple[QuestionAnswer, ...] | None"]]
 
 
-async def answer_elicitation(server: str, wanted: Elicitation, ask: AskUser) -> ElicitationAnswer:
+async def answer_elicitation(server: str, elicitation: Elicitation, ask: AskUser) -> ElicitationAnswer:
     """Return the user's answer to what a server asks."""
     try:
-        if wanted.url:
-            return await _ask_about_page(server, wanted, ask)
-        return await _ask_form(server, wanted, ask)
+        if elicitation.url:
+            return await _ask_about_page(server, elicitation, ask)
+        return await _ask_form(server, elicitation, ask)
     except ConfigError as problem:
         return ElicitationAnswer(action="decline", notice=f"The MCP server {server} {problem.message}")
 
 
-async def _ask_about_page(server: str, wanted: Elicitation, ask: AskUser) -> ElicitationAnswer:
+async def _ask_about_page(server: str, elicitation: Elicitation, ask: AskUser) -> ElicitationAnswer:
     try:
-        address = parse_address(wanted.url)
+        address = parse_address(elicitation.url)
     except WebFailed as problem:
         raise ConfigError(f"asked to open a page, which was refused: {problem.message}") from None
     text = (
-        f"{_clean(wanted.message)}\n\nIt asks you to open a page of {address.host}:\n\n{address}\n\n"
+        f"{_clean(elicitation.message)}\n\nIt asks you to open a page of {address.host}:\n\n{address}\n\n"
         "Nothing has fetched it. Open it in a browser only if you know what it is for."
     )
     options = (Option(id=_DONE, label="I opened it: go on"), Option(id=DECLINE, label="No"))
@@ -98,90 +98,100 @@ async def _ask_about_page(server: str, wanted: Elicitation, ask: AskUser) -> Eli
     return ElicitationAnswer(action="accept" if _DONE in answers[0].options else "decline")
 
 
-async def _ask_form(server: str, wanted: Elicitation, ask: AskUser) -> ElicitationAnswer:
-    questions = build_questions(wanted)
+async def _ask_form(server: str, elicitation: Elicitation, ask: AskUser) -> ElicitationAnswer:
+    questions = build_questions(elicitation)
     title, wrong = f"The MCP server {server} asks", ""
     for _ in range(ROUNDS):
         first = questions[0] if not wrong else _prefix(questions[0], f"That can't be used: {wrong}")
         answers = await ask(title, (first, *questions[1:]))
         if not answers:
             return ElicitationAnswer(action="cancel" if answers is None else "decline")
-        if any(DECLINE in each.options for each in answers):
+        if any(DECLINE in answer.options for answer in answers):
             return ElicitationAnswer(action="decline")
         try:
-            return ElicitationAnswer(action="accept", content=read_answers(wanted.schema, answers))
+            return ElicitationAnswer(action="accept", content=read_answers(elicitation.schema, answers))
         except ConfigError as problem:
             wrong = problem.message
     return ElicitationAnswer(action="cancel", notice=f"The MCP server {server} got no answer: {wrong}")
 
 
-def build_questions(wanted: Elicitation) -> tuple[Question, ...]:
+def build_questions(elicitation: Elicitation) -> tuple[Question, ...]:
     """Return a form as questions, at least one. Raises `ConfigError` for one that may not, or can't be shown."""
-    fields = _list_fields(wanted.schema)
+    fields = _list_fields(elicitation.schema)
     name = find_secret_field(fields)
-    if name is None and _asks_for_secret(wanted.message) and any(not _list_choices(each) for each in fields.values()):
-        name = wanted.message
+    if (
+        name is None
+        and _asks_for_secret(elicitation.message)
+        and any(not _list_choices(field) for field in fields.values())
+    ):
+        name = elicitation.message
     if name is not None:
         raise ConfigError(f"asked for a secret in a form ({_clean(' '.join(name.split()), 60)}), which was refused.")
     refuse = Option(id=DECLINE, label="Don't answer")
     if not fields:
         yes = Option(id=_DONE, label="Yes")
-        return (Question(id=_DONE, text=_clean(wanted.message) or "Go on?", options=(yes, refuse)),)
-    required = _list_required(wanted.schema)
-    built = [_build_question(name, each, is_required=name in required) for name, each in fields.items()]
-    first = _prefix(built[0], _clean(wanted.message))
-    return (replace(first, options=(*first.options, refuse)), *built[1:])
+        return (Question(id=_DONE, text=_clean(elicitation.message) or "Go on?", options=(yes, refuse)),)
+    required_names = _list_required(elicitation.schema)
+    questions = [_build_question(name, field, is_required=name in required_names) for name, field in fields.items()]
+    first = _prefix(questions[0], _clean(elicitation.message))
+    return (replace(first, options=(*first.options, refuse)), *questions[1:])
 
 
 def find_secret_field(fields: Mapping[str, Mapping[str, Any]]) -> str | None:
     """Return the name of a field that asks for a secret, None = there is none. What is chosen, not typed, is none."""
-    for name, each in fields.items():
-        said = (name, each.get("title"), each.get("description"), each.get("format"))
-        if not _list_choices(each) and any(_speaks_of_secret(str(text)) for text in said if text):
+    for name, field in fields.items():
+        texts = (name, field.get("title"), field.get("description"), field.get("format"))
+        if not _list_choices(field) and any(_speaks_of_secret(str(text)) for text in texts if text):
             return name
     return None
 
 
 def _speaks_of_secret(text: str) -> bool:
     plain = _WORD_BORDER.sub(" ", text).replace("_", " ")
-    found = ((each, _SECRET.search(each)) for each in _SENTENCE_END.split(plain))
-    return any(match is not None and not _NEGATION.search(each[: match.start()]) for each, match in found)
+    pairs = ((sentence, _SECRET.search(sentence)) for sentence in _SENTENCE_END.split(plain))
+    return any(match is not None and not _NEGATION.search(sentence[: match.start()]) for sentence, match in pairs)
 
 
 def _asks_for_secret(message: str) -> bool:
     """True if a sentence of a message asks for a secret: that one is spoken of is no request."""
-    return any(_REQUEST.search(each) and _speaks_of_secret(each) for each in _SENTENCE.split(message))
+    return any(_REQUEST.search(sentence) and _speaks_of_secret(sentence) for sentence in _SENTENCE.split(message))
 
 
 def _list_fields(schema: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     properties = schema.get("properties") or {}
-    if not isinstance(properties, dict) or not all(isinstance(each, dict) for each in properties.values()):
+    if not isinstance(properties, dict) or not all(isinstance(field, dict) for field in properties.values()):
         raise ConfigError("sent a form that is none.")
     if len(properties) > MAX_FIELDS:
         raise ConfigError(f"sent a form of {len(properties)} fields; at most {MAX_FIELDS} are shown.")
-    return {str(name): _keep_known(each) for name, each in properties.items()}
+    return {str(name): _keep_known(field) for name, field in properties.items()}
 
 
 def _keep_known(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema without what is not as the protocol says."""
-    kept: dict[str, Any] = {key: value for key, value in schema.items() if isinstance(value, _KINDS.get(key, ()))}
-    kept = {key: value for key, value in kept.items() if key not in _NUMBERS or not isinstance(value, bool)}
-    if isinstance(kept.get("default"), list) and not all(isinstance(each, str) for each in kept["default"]):
-        del kept["default"]
-    if "items" in kept:
-        kept["items"] = _keep_known(kept["items"])
-    return kept
+    clean_schema: dict[str, Any] = {
+        key: value for key, value in schema.items() if isinstance(value, _KINDS.get(key, ()))
+    }
+    clean_schema = {
+        key: value for key, value in clean_schema.items() if key not in _NUMBERS or not isinstance(value, bool)
+    }
+    if isinstance(clean_schema.get("default"), list) and not all(
+        isinstance(choice, str) for choice in clean_schema["default"]
+    ):
+        del clean_schema["default"]
+    if "items" in clean_schema:
+        clean_schema["items"] = _keep_known(clean_schema["items"])
+    return clean_schema
 
 
 def _list_required(schema: Mapping[str, Any]) -> tuple[str, ...]:
-    found = schema.get("required")
-    return tuple(each for each in found if isinstance(each, str)) if isinstance(found, list) else ()
+    names = schema.get("required")
+    return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
 
 
 def _build_question(name: str, schema: Mapping[str, Any], *, is_required: bool) -> Question:
     title = _clean(str(schema.get("title") or name), 200)
-    about = _clean(str(schema.get("description") or ""), 500)
-    lines = [f"{title}: {about}" if about else title, _describe_limits(schema, is_required=is_required)]
+    description = _clean(str(schema.get("description") or ""), 500)
+    lines = [f"{title}: {description}" if description else title, _describe_limits(schema, is_required=is_required)]
     return Question(
         id=name,
         text="\n".join(filter(None, lines)),
@@ -193,13 +203,13 @@ def _build_question(name: str, schema: Mapping[str, Any], *, is_required: bool) 
 
 def _list_options(schema: Mapping[str, Any], *, is_required: bool) -> tuple[Option, ...]:
     default = schema.get("default")
-    chosen = default if isinstance(default, list) else [default]
+    defaults = default if isinstance(default, list) else [default]
     choices = _list_choices(schema)
     if len(choices) > MAX_CHOICES:
         raise ConfigError(f"sent a choice of {len(choices)}; at most {MAX_CHOICES} are shown.")
     options = [
-        Option(id=f"choice:{place}", label=_clean(label, 200), recommended=value in chosen)
-        for place, (value, label) in enumerate(choices)
+        Option(id=f"choice:{index}", label=_clean(label, 200), recommended=value in defaults)
+        for index, (value, label) in enumerate(choices)
     ]
     if not choices and default is not None:
         options.append(Option(id=DEFAULT, label=_clean(str(default), 500), recommended=True))
@@ -215,10 +225,14 @@ def _list_choices(schema: Mapping[str, Any]) -> list[tuple[Any, str]]:
     holder = schema.get("items") if schema.get("type") == "array" else schema
     if not isinstance(holder, dict):
         return []
-    if isinstance(named := holder.get("oneOf") or holder.get("anyOf"), list):
-        found = [each for each in named if isinstance(each, dict) and isinstance(each.get("const"), str)]
-        return [(each["const"], str(each.get("title") or each["const"])) for each in found]
-    values = [each for each in holder.get("enum") or [] if isinstance(each, str)]
+    if isinstance(alternatives := holder.get("oneOf") or holder.get("anyOf"), list):
+        constants = [
+            alternative
+            for alternative in alternatives
+            if isinstance(alternative, dict) and isinstance(alternative.get("const"), str)
+        ]
+        return [(constant["const"], str(constant.get("title") or constant["const"])) for constant in constants]
+    values = [value for value in holder.get("enum") or [] if isinstance(value, str)]
     labels = holder.get("enumNames")
     is_named = isinstance(labels, list) and len(labels) == len(values)
     return list(zip(values, map(str, labels) if is_named and labels else values, strict=True))
@@ -226,29 +240,29 @@ def _list_choices(schema: Mapping[str, Any]) -> list[tuple[Any, str]]:
 
 def _describe_limits(schema: Mapping[str, Any], *, is_required: bool) -> str:
     kinds = {"integer": "a whole number", "number": "a number"}
-    said = [kinds.get(str(schema.get("type")), ""), _clean(str(schema.get("format") or ""), 20)]
+    limits = [kinds.get(str(schema.get("type")), ""), _clean(str(schema.get("format") or ""), 20)]
     bounds = {"minimum": "at least", "maximum": "at most", "minLength": "characters, at least"}
     bounds |= {"maxLength": "characters, at most", "minItems": "choose at least", "maxItems": "choose at most"}
-    said += [f"{words} {schema[key]}" for key, words in bounds.items() if isinstance(schema.get(key), int | float)]
-    said += [] if is_required else ["may be left out"]
-    return f"({', '.join(filter(None, said))})" if any(said) else ""
+    limits += [f"{words} {schema[key]}" for key, words in bounds.items() if isinstance(schema.get(key), int | float)]
+    limits += [] if is_required else ["may be left out"]
+    return f"({', '.join(filter(None, limits))})" if any(limits) else ""
 
 
 def read_answers(schema: Mapping[str, Any], answers: Sequence[QuestionAnswer]) -> dict[str, Any]:
     """Return the values of a form. Raises `ConfigError` for the first that does not fit, with its name."""
-    given = {each.question: each for each in answers}
-    required = _list_required(schema)
-    found: dict[str, Any] = {}
+    answers_by_question = {answer.question: answer for answer in answers}
+    required_names = _list_required(schema)
+    values: dict[str, Any] = {}
     for name, field in _list_fields(schema).items():
         try:
-            value = _read_value(field, given.get(name))
+            value = _read_value(field, answers_by_question.get(name))
         except ValueError as problem:
             raise ConfigError(f"{_clean(name, 60)} {problem}.") from None
         if value is not None:
-            found[name] = value
-        elif name in required:
+            values[name] = value
+        elif name in required_names:
             raise ConfigError(f"{_clean(name, 60)} has to have a value.")
-    return found
+    return values
 
 
 def _read_value(schema: Mapping[str, Any], answer: QuestionAnswer | None) -> Any:
@@ -261,24 +275,24 @@ def _read_value(schema: Mapping[str, Any], answer: QuestionAnswer | None) -> Any
     if not text and (not options or DEFAULT in options):
         return schema.get("default")
     if choices:
-        ids = {f"choice:{place}": value for place, (value, _) in enumerate(choices)}
-        chosen = [ids[each] for each in options if each in ids] or _match_typed(text, choices)
-        return _check_many(schema, chosen) if schema.get("type") == "array" else chosen[0]
+        ids = {f"choice:{index}": value for index, (value, _) in enumerate(choices)}
+        values = [ids[option] for option in options if option in ids] or _match_typed(text, choices)
+        return _check_many(schema, values) if schema.get("type") == "array" else values[0]
     return _read_text(schema, text)
 
 
 def _match_typed(text: str, choices: Sequence[tuple[Any, str]]) -> list[Any]:
-    found = [value for value, label in choices if text.casefold() in {str(value).casefold(), label.casefold()}]
-    if not found:
+    matches = [value for value, label in choices if text.casefold() in {str(value).casefold(), label.casefold()}]
+    if not matches:
         raise ValueError("has to be one of what there is to choose")
-    return found[:1]
+    return matches[:1]
 
 
-def _check_many(schema: Mapping[str, Any], chosen: list[Any]) -> list[Any]:
-    least, most = schema.get("minItems") or 0, schema.get("maxItems") or len(chosen)
-    if not least <= len(chosen) <= most:
-        raise ValueError(f"has to have {least} to {most} choices")
-    return chosen
+def _check_many(schema: Mapping[str, Any], values: list[Any]) -> list[Any]:
+    minimum, maximum = schema.get("minItems") or 0, schema.get("maxItems") or len(values)
+    if not minimum <= len(values) <= maximum:
+        raise ValueError(f"has to have {minimum} to {maximum} choices")
+    return values
 
 
 def _read_text(schema: Mapping[str, Any], text: str) -> Any:
@@ -302,13 +316,13 @@ def _read_number(text: str, *, is_whole: bool) -> int | float:
     return number
 
 
-def _check_bounds(schema: Mapping[str, Any], value: float, least: str, most: str) -> int | float:
-    low, high = schema.get(least), schema.get(most)
-    what = "a value of" if least == "minimum" else "characters,"
+def _check_bounds(schema: Mapping[str, Any], value: float, minimum_key: str, maximum_key: str) -> int | float:
+    low, high = schema.get(minimum_key), schema.get(maximum_key)
+    subject = "a value of" if minimum_key == "minimum" else "characters,"
     if isinstance(low, int | float) and value < low:
-        raise ValueError(f"has to have {what} {low} or more")
+        raise ValueError(f"has to have {subject} {low} or more")
     if isinstance(high, int | float) and value > high:
-        raise ValueError(f"has to have {what} {high} or less")
+        raise ValueError(f"has to have {subject} {high} or less")
     return value
 
 

@@ -24,8 +24,10 @@ def mend_lists(result: dict[str, Any]) -> None:
     """Mend the lists in the result of a request, in place: each entry stands or goes by itself."""
     for key, method in _METHODS.items():
         if isinstance(entries := result.get(key), list):
-            mended = mend_tools(entries) if key == "tools" else [each for each in entries if isinstance(each, dict)]
-            result[key] = [each for each in mended if _is_valid(method, key, each)]
+            mended_entries = (
+                mend_tools(entries) if key == "tools" else [entry for entry in entries if isinstance(entry, dict)]
+            )
+            result[key] = [entry for entry in mended_entries if _is_valid(method, key, entry)]
             if not isinstance(cursor := result.get("nextCursor"), str | None):
                 result["nextCursor"] = str(cursor)
 
@@ -33,36 +35,38 @@ def mend_lists(result: dict[str, Any]) -> None:
 def mend_tools(tools: list[Any]) -> list[dict[str, Any]]:
     """Return the tools that can be called, of each what is as the protocol wants it. A schema of arguments is one of an
     object, as arguments are; that of a result is left out where it is of anything else."""
-    mended = []
+    mended_tools = []
     for tool in tools:
         name = tool.get("name") if isinstance(tool, dict) else None
         if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
             continue
-        kept = {key: tool[key] for key, kind in _TOOL_KEYS.items() if isinstance(tool.get(key), kind)}
-        said = {key: each for key, each in kept.pop("annotations", {}).items() if isinstance(each, bool)}
+        fields = {key: tool[key] for key, kind in _TOOL_KEYS.items() if isinstance(tool.get(key), kind)}
+        annotations = {key: flag for key, flag in fields.pop("annotations", {}).items() if isinstance(flag, bool)}
         output = tool.get("outputSchema")
         is_object = isinstance(output, dict) and output.get("type") == "object"
-        more = {"outputSchema": _mend_schema(output)} if is_object else {}
-        more |= {"annotations": said} if said else {}
-        mended.append({**kept, **more, "name": name, "inputSchema": _mend_schema(kept.get("inputSchema", {}))})
-    return mended
+        extras = {"outputSchema": _mend_schema(output)} if is_object else {}
+        extras |= {"annotations": annotations} if annotations else {}
+        mended_tools.append(
+            {**fields, **extras, "name": name, "inputSchema": _mend_schema(fields.get("inputSchema", {}))}
+        )
+    return mended_tools
 
 
 def _mend_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of an object: a property whose schema is none may be anything."""
-    mended = {**schema, "type": "object"}
+    mended_schema = {**schema, "type": "object"}
     if isinstance(properties := schema.get("properties"), dict):
-        mended["properties"] = {
+        mended_schema["properties"] = {
             name: below if isinstance(below, dict | bool) else {} for name, below in properties.items()
         }
     elif properties is not None:
-        del mended["properties"]
-    required = schema.get("required")
-    if isinstance(required, list):
-        mended["required"] = [name for name in required if isinstance(name, str)]
-    elif required is not None:
-        del mended["required"]
-    return mended
+        del mended_schema["properties"]
+    required_names = schema.get("required")
+    if isinstance(required_names, list):
+        mended_schema["required"] = [name for name in required_names if isinstance(name, str)]
+    elif required_names is not None:
+        del mended_schema["required"]
+    return mended_schema
 
 
 def _is_valid(method: str, key: str, entry: Mapping[str, Any]) -> bool:

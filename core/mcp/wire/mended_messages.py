@@ -36,40 +36,42 @@ def read_messages(line: str) -> list[JSONRPCMessage]:
     except ValueError:
         pass
     try:
-        found = parse_json(text)
+        payload = parse_json(text)
     except ValueError as problem:
-        broken = _BROKEN_ANSWER.match(text[:_SEARCHED])
-        number = broken and (int(broken[1]) if broken[1] else broken[2])
+        match = _BROKEN_ANSWER.match(text[:_SEARCHED])
+        number = match and (int(match[1]) if match[1] else match[2])
         return [build_error(number, f"it is no whole JSON ({problem})")] if number is not None else []
-    return _mend_all(found)
+    return _mend_all(payload)
 
 
 def read_refused(problem: Exception) -> list[JSONRPCMessage]:
     """Return the messages in what the SDK refused, by the fault that it puts in their place."""
     for fault in getattr(problem, "errors", list)():
-        given = fault.get("input")
-        if isinstance(given, str | bytes) and fault.get("type") == "json_invalid":
-            return read_messages(given if isinstance(given, str) else given.decode("utf-8", "replace"))
-        if messages := _mend_all(given):
+        payload = fault.get("input")
+        if isinstance(payload, str | bytes) and fault.get("type") == "json_invalid":
+            return read_messages(payload if isinstance(payload, str) else payload.decode("utf-8", "replace"))
+        if messages := _mend_all(payload):
             return messages
     return []
 
 
-def _mend_all(found: Any) -> list[JSONRPCMessage]:
-    mended = map(mend_message, found if isinstance(found, list) else [found])
-    return [message for message in mended if message is not None]
+def _mend_all(payload: Any) -> list[JSONRPCMessage]:
+    mended_messages = map(mend_message, payload if isinstance(payload, list) else [payload])
+    return [message for message in mended_messages if message is not None]
 
 
-def mend_message(found: Any) -> JSONRPCMessage | None:
+def mend_message(raw_message: Any) -> JSONRPCMessage | None:
     """Return a message as the protocol wants it; None = it is no message. The number of an error may be None: it does
     not say which call it answers."""
     from mcp_types import jsonrpc_message_adapter
 
-    if not isinstance(found, dict):
+    if not isinstance(raw_message, dict):
         return None
-    fields = {**map_texts(found), "jsonrpc": "2.0"}
-    if "method" not in found:
-        is_answer = _ANSWER_KEYS & found.keys() and ("jsonrpc" in found or found.keys() <= _ANSWER_KEYS)
+    fields = {**map_texts(raw_message), "jsonrpc": "2.0"}
+    if "method" not in raw_message:
+        is_answer = _ANSWER_KEYS & raw_message.keys() and (
+            "jsonrpc" in raw_message or raw_message.keys() <= _ANSWER_KEYS
+        )
         return _mend_answer(fields) if is_answer else None
     if not isinstance(fields.get("params", {}), dict):
         del fields["params"]
@@ -84,10 +86,14 @@ def _mend_answer(fields: dict[str, Any]) -> JSONRPCMessage:
 
     number, result, error = _read_number(fields.get("id")), fields.get("result"), fields.get("error")
     if error is not None:
-        said = error.get("message") if isinstance(error, dict) else error
+        error_text = error.get("message") if isinstance(error, dict) else error
         code = error.get("code") if isinstance(error, dict) else None
         data = error.get("data") if isinstance(error, dict) else None
-        message = said if isinstance(said, str) and said else f"its error says no more than {str(error)[:MOST_SAID]}"
+        message = (
+            error_text
+            if isinstance(error_text, str) and error_text
+            else f"its error says no more than {str(error)[:MOST_SAID]}"
+        )
         number_of_error = code if isinstance(code, int) and not isinstance(code, bool) else 0
         fault = ErrorData(code=number_of_error, message=message, data=data)
         return JSONRPCError(jsonrpc="2.0", id=number, error=fault)
@@ -106,7 +112,7 @@ def build_error(number: int | str | None, problem: str) -> JSONRPCError:
     return JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=NO_JSON, message=text))
 
 
-def _read_number(said: object) -> int | str | None:
-    if isinstance(said, float) and said.is_integer():
-        return int(said)
-    return said if isinstance(said, int | str) and not isinstance(said, bool) else None
+def _read_number(raw_number: object) -> int | str | None:
+    if isinstance(raw_number, float) and raw_number.is_integer():
+        return int(raw_number)
+    return raw_number if isinstance(raw_number, int | str) and not isinstance(raw_number, bool) else None

@@ -35,28 +35,28 @@ class RenderedAnswer(Struct, frozen=True, kw_only=True):
 
 
 async def render_answer(
-    answer: CallAnswer, directory: Path, call: str, wishes: Any = None, *, most: int = MOST_CHARS
+    answer: CallAnswer, directory: Path, call: str, wishes: Any = None, *, max_chars: int = MOST_CHARS
 ) -> RenderedAnswer:
     """Render an answer. `wishes`: the tool's own `_meta`, which may ask for a higher limit; `most`: characters that are
     shown whatever it asks for."""
     parts: list[str] = []
     attachments: list[PreparedAttachment] = []
     for block in answer.content:
-        prepared = await _prepare_picture(block) if len(attachments) < MAX_PICTURES else None
-        if prepared is not None:
-            attachments.append(prepared)
+        attachment = await _prepare_picture(block) if len(attachments) < MAX_PICTURES else None
+        if attachment is not None:
+            attachments.append(attachment)
         else:
             parts.append(_render_block(block))
     if not any(parts) and answer.structured_content is not None:
         parts.append(json.dumps(answer.structured_content, ensure_ascii=False))
     text = strip_escapes("\n".join(filter(None, parts)))
-    limit = min(get_limit(wishes), most)
+    limit = min(get_limit(wishes), max_chars)
     if len(text) <= limit:
         return RenderedAnswer(text=text, length=len(text), attachments=tuple(attachments))
-    name, why = spill_output(directory, call, text)
-    where = f"the whole is kept: read_file {name}" if name else f"the whole could not be kept: {why}"
+    name, reason = spill_output(directory, call, text)
+    notice = f"the whole is kept: read_file {name}" if name else f"the whole could not be kept: {reason}"
     head, tail = limit * 2 // 3, limit // 3
-    cut = f"{text[:head]}\n[… {len(text) - head - tail:,} characters left out; {where} …]\n{text[-tail:]}"
+    cut = f"{text[:head]}\n[… {len(text) - head - tail:,} characters left out; {notice} …]\n{text[-tail:]}"
     return RenderedAnswer(text=cut, length=len(text), spilled=name, attachments=tuple(attachments))
 
 
@@ -67,11 +67,13 @@ def get_limit(wishes: Any) -> int:
 
 
 async def _prepare_picture(block: ContentBlock) -> PreparedAttachment | None:
-    held = block.data if block.type == "image" else block.resource.get("blob") if block.type == "resource" else None
-    if not isinstance(held, str):
+    encoded_text = (
+        block.data if block.type == "image" else block.resource.get("blob") if block.type == "resource" else None
+    )
+    if not isinstance(encoded_text, str):
         return None
     try:
-        data = base64.b64decode(held, validate=True)
+        data = base64.b64decode(encoded_text, validate=True)
         return await asyncio.to_thread(prepare_attachment, data)
     except (binascii.Error, ValueError, AgentTuiError):
         return None

@@ -107,8 +107,8 @@ class MessagePipe:
         writing, outgoing = anyio.create_memory_object_stream[Any](0)
 
         async def pass_on() -> None:
-            async for each in outgoing:
-                text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
+            async for session_message in outgoing:
+                text = session_message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 self._write(f"{text}\n".encode())
 
         if self.problem:
@@ -127,8 +127,8 @@ class MessagePipe:
         self._rest.append(lines[0])
         self._size += len(lines[0])
         for line in lines[1:]:
-            whole, self._rest, self._size = "".join(self._rest), [line], len(line)
-            self._receive(whole)
+            full_line, self._rest, self._size = "".join(self._rest), [line], len(line)
+            self._receive(full_line)
         if self._size > MAX_LINE:
             self.close("It sent a message without an end.")
 
@@ -242,8 +242,8 @@ class SdkConnection:
             return ListRootsResult(roots=[Root.model_validate({"uri": Path(root).as_uri(), "name": "workspace"})])
 
         async def elicit(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
-            answered = await self._answer(_read_elicitation(params))
-            return ElicitResult(action=answered.action, content=answered.content)
+            answer = await self._answer(_read_elicitation(params))
+            return ElicitResult(action=answer.action, content=answer.content)
 
         async def hear(message: object) -> None:
             if getattr(message, "method", "") in _LIST_CHANGES:
@@ -288,29 +288,31 @@ class SdkConnection:
             raise
         except Exception as problem:
             raise _explain(problem) from None
-        found: R = _read_record(answer, kind)
-        return found
+        record: R = _read_record(answer, kind)
+        return record
 
     async def list_tools(self, seconds: float) -> tuple[ToolDefinition, ...]:
         """Return its tools: as many as it lists in time and before its list can't be read, or begins anew. Raises
         `ToolFailed`, `TimeoutError` where that are none."""
-        found: dict[str, ToolDefinition] = {}
+        tool_definitions: dict[str, ToolDefinition] = {}
         cursor, asked_for = None, set[str | None]()
-        until = asyncio.get_running_loop().time() + seconds
+        deadline = asyncio.get_running_loop().time() + seconds
         try:
-            while cursor not in asked_for and len(asked_for) < MAX_PAGES and len(found) <= MAX_TOOLS:
+            while cursor not in asked_for and len(asked_for) < MAX_PAGES and len(tool_definitions) <= MAX_TOOLS:
                 asked_for.add(cursor)
-                async with asyncio.timeout_at(until):
+                async with asyncio.timeout_at(deadline):
                     page = await self._get_client().list_tools(cursor=cursor, cache_mode="refresh")
-                found = {each.name: _read_record(each, ToolDefinition) for each in page.tools} | found
+                tool_definitions = {
+                    tool.name: _read_record(tool, ToolDefinition) for tool in page.tools
+                } | tool_definitions
                 cursor = page.next_cursor or None
         except (ToolFailed, TimeoutError):
-            if not found:
+            if not tool_definitions:
                 raise
         except Exception as problem:
-            if not found and self.has_feature("tools"):
+            if not tool_definitions and self.has_feature("tools"):
                 raise _explain(problem) from None
-        return tuple(found.values())[:MAX_TOOLS]
+        return tuple(tool_definitions.values())[:MAX_TOOLS]
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any], on_progress: Progress) -> CallAnswer:
         """Call a tool. Raises `ToolFailed`; a time limit is the caller's."""
@@ -329,8 +331,8 @@ class SdkConnection:
                 answer = await self._get_client().call_tool(name, dict(arguments), progress_callback=hear)
             except Exception as again:
                 raise _explain(again) from None
-        found: CallAnswer = _read_record(answer, CallAnswer)
-        return found
+        record: CallAnswer = _read_record(answer, CallAnswer)
+        return record
 
     async def _open_pages(self, problem: Exception) -> bool:
         """Have the user open the pages that a refused call names. False: it names none, or the user did not."""
@@ -342,8 +344,8 @@ class SdkConnection:
             pages = UrlElicitationRequiredError.from_error(problem.error).elicitations[:MOST_PAGES_TO_OPEN]
         except (ValueError, KeyError, TypeError):
             return False
-        for each in pages:
-            if (await self._answer(_read_elicitation(each))).action != "accept":
+        for page in pages:
+            if (await self._answer(_read_elicitation(page))).action != "accept":
                 return False
         return bool(pages)
 
@@ -383,8 +385,8 @@ def _explain(problem: BaseException) -> ToolFailed:
         problem = problem.exceptions[0]
     text = " ".join(str(problem).split())[:500]
     if text.startswith(_UNREAD_BY_SDK):
-        broken = _BROKEN_JSON.search(text)
-        text = f"the server's answer can't be read: it is no {f'whole JSON ({broken[1]})' if broken else 'answer'}"
+        match = _BROKEN_JSON.search(text)
+        text = f"the server's answer can't be read: it is no {f'whole JSON ({match[1]})' if match else 'answer'}"
     if isinstance(problem, ValueError) and (errors := getattr(problem, "errors", None)) is not None:
         first = errors()[0]  # the library of the SDK's types lists each fault with its place
         text = f"its answer is not as the protocol wants it: {'.'.join(map(str, first['loc']))}: {first['msg']}"[:500]

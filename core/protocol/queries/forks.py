@@ -17,18 +17,22 @@ class ForkRow(NamedTuple):
 
 def list_forks(sessions: Sequence[SessionInfo]) -> list[ForkRow]:
     """Return the sessions that are forks or were forked, from the top down. The fork of one that is gone is a top."""
-    known = {each.id: each for each in sessions}
+    sessions_by_id = {session.id: session for session in sessions}
     below = dict[str, list[SessionInfo]]()
-    for each in sorted(sessions, key=lambda info: (info.started, info.id)):
-        if each.forked_from in known and each.forked_from != each.id:
-            below.setdefault(each.forked_from, []).append(each)
-    tops = [known[each] for each in below if known[each].forked_from not in known]
+    for session in sorted(sessions, key=lambda info: (info.started, info.id)):
+        if session.forked_from in sessions_by_id and session.forked_from != session.id:
+            below.setdefault(session.forked_from, []).append(session)
+    tops = [
+        sessions_by_id[session_id]
+        for session_id in below
+        if sessions_by_id[session_id].forked_from not in sessions_by_id
+    ]
     return [row for top in tops for row in _walk(top, below, "", "")]
 
 
 def _walk(session: SessionInfo, below: Mapping[str, list[SessionInfo]], lead: str, indent: str) -> Iterator[ForkRow]:
     yield ForkRow(lead, session)
     forks = below.get(session.id, [])
-    for at, each in enumerate(forks, 1):
-        is_last = at == len(forks)
-        yield from _walk(each, below, indent + ("└─ " if is_last else "├─ "), indent + ("   " if is_last else "│  "))
+    for number, fork in enumerate(forks, 1):
+        is_last = number == len(forks)
+        yield from _walk(fork, below, indent + ("└─ " if is_last else "├─ "), indent + ("   " if is_last else "│  "))

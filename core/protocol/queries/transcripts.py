@@ -45,10 +45,10 @@ class TranscriptSearchAnswer(Answer, frozen=True, kw_only=True, tag="transcripts
     unread: int = 0
 
 
-def build_export_name(title: str, wanted: str) -> str:
+def build_export_name(title: str, extension: str) -> str:
     """Return a file name for the export of a session."""
     words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:48].rstrip("-")
-    return f"{words or 'session'}.{wanted}"
+    return f"{words or 'session'}.{extension}"
 
 
 class ExportQuery(Query, frozen=True, kw_only=True, tag="export"):

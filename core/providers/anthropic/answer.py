@@ -47,16 +47,16 @@ class _Part(Struct, eq=False):
     def whole(self) -> dict[str, Any]:
         """The block with all that came of it."""
         texts = {name: "".join(pieces) for name, pieces in self.pieces.items() if name != _ARGUMENTS}
-        written = "".join(self.pieces.get(_ARGUMENTS, ()))
-        return self.block | texts | ({"input": parse_arguments(written)} if written.strip() else {})
+        arguments = "".join(self.pieces.get(_ARGUMENTS, ()))
+        return self.block | texts | ({"input": parse_arguments(arguments)} if arguments.strip() else {})
 
 
 class MessageAnswer:
     """One answer while it comes. `ending` is None until the server has said it; `id` is the server's id of the answer;
     `cache_miss` is what it says about its cache, `refusal` why it refused, "" = nothing."""
 
-    def __init__(self, taken: set[str]) -> None:
-        self._calls = CallNormaliser(taken)
+    def __init__(self, taken_ids: set[str]) -> None:
+        self._calls = CallNormaliser(taken_ids)
         self._parts: list[_Part] = []
         self._places: dict[int, _Part] = {}
         self._counts: dict[str, int] = {}
@@ -98,7 +98,7 @@ class MessageAnswer:
             yield from self._end_part(part)
 
     def _infer_ending(self) -> StreamEnd:
-        return StreamEnd("tool_calls" if any(each.block.get("type") == "tool_use" for each in self._parts) else "stop")
+        return StreamEnd("tool_calls" if any(part.block.get("type") == "tool_use" for part in self._parts) else "stop")
 
     def _read_whole(self, message: dict[str, Any]) -> Iterator[Delta]:
         """The deltas of an answer that came whole."""
@@ -114,24 +114,26 @@ class MessageAnswer:
         """The answer's blocks as they go back: all of them, unchanged and in order, but for what the API does not take
         back: blank text, and thinking that nothing follows. None if nothing is left."""
         blocks = [part.whole() for part in self._parts]
-        kept = [each for each in blocks if each.get("type") != "text" or str(each.get("text") or "").strip()]
-        while kept and kept[-1].get("type") in _THOUGHTS:
-            kept.pop()
-        return WireAnswer(wire="messages", items=tuple(kept), binding=binding) if kept else None
+        remaining_blocks = [
+            block for block in blocks if block.get("type") != "text" or str(block.get("text") or "").strip()
+        ]
+        while remaining_blocks and remaining_blocks[-1].get("type") in _THOUGHTS:
+            remaining_blocks.pop()
+        return WireAnswer(wire="messages", items=tuple(remaining_blocks), binding=binding) if remaining_blocks else None
 
     def _on_stop(self, delta: dict[str, Any]) -> None:
         if reason := get_text(delta, "stop_reason"):
             self.ending = StreamEnd(_REASONS.get(reason, "stop"))
         details = get_table(delta, "stop_details")
-        why = get_text(details, "explanation") or get_text(details, "category").replace("_", " ")
-        self.refusal = why or self.refusal
+        explanation = get_text(details, "explanation") or get_text(details, "category").replace("_", " ")
+        self.refusal = explanation or self.refusal
 
     def _on_block_start(self, event: dict[str, Any]) -> Iterator[Delta]:
         block = dict(get_table(event, "content_block"))
         kind = str(block.get("type") or "")
         group = _THOUGHTS if kind in _THOUGHTS else {kind}
         part = self._places[get_count(event, "index")] = _Part(
-            block, sum(each.block.get("type") in group for each in self._parts)
+            block, sum(earlier_part.block.get("type") in group for earlier_part in self._parts)
         )
         self._parts.append(part)
         match kind:
@@ -147,16 +149,16 @@ class MessageAnswer:
         part = self._places.get(get_count(event, "index")) or _Part({}, 0)
         delta = get_table(event, "delta")
         match delta.get("type"):
-            case "text_delta" if said := get_text(delta, "text"):
-                part.add("text", said)
-                yield TextDelta(said)
-            case "thinking_delta" if said := get_text(delta, "thinking"):
-                part.add("thinking", said)
-                yield ReasoningDelta(said, index=part.number)
-            case "input_json_delta" if said := get_text(delta, _ARGUMENTS):
-                part.add(_ARGUMENTS, said)
+            case "text_delta" if text := get_text(delta, "text"):
+                part.add("text", text)
+                yield TextDelta(text)
+            case "thinking_delta" if text := get_text(delta, "thinking"):
+                part.add("thinking", text)
+                yield ReasoningDelta(text, index=part.number)
+            case "input_json_delta" if text := get_text(delta, _ARGUMENTS):
+                part.add(_ARGUMENTS, text)
                 if part.block.get("type") == "tool_use":
-                    yield ToolCallDelta(part.number, arguments=said)
+                    yield ToolCallDelta(part.number, arguments=text)
             case "citations_delta":
                 part.block["citations"] = [*(part.block.get("citations") or ()), delta.get("citation")]
             case "signature_delta":
@@ -181,17 +183,17 @@ class MessageAnswer:
         for name in _COUNTS:
             if isinstance(usage.get(name), int):
                 self._counts[name] = get_count(usage, name)
-        thought = get_count(get_table(usage, "output_tokens_details"), "thinking_tokens")
-        self._thinking_tokens = thought or self._thinking_tokens
-        fresh, answer, read, created = (self._counts.get(name, 0) for name in _COUNTS)
-        counted = Usage(
-            prompt_tokens=fresh + read + created,
+        thinking_tokens = get_count(get_table(usage, "output_tokens_details"), "thinking_tokens")
+        self._thinking_tokens = thinking_tokens or self._thinking_tokens
+        fresh, answer, read, cache_writes = (self._counts.get(name, 0) for name in _COUNTS)
+        total_usage = Usage(
+            prompt_tokens=fresh + read + cache_writes,
             completion_tokens=answer,
             cached_tokens=read,
-            cache_write_tokens=created,
+            cache_write_tokens=cache_writes,
             reasoning_tokens=self._thinking_tokens,
         )
-        yield UsageReport(counted)
+        yield UsageReport(total_usage)
 
 
 def _describe_cache_miss(diagnostics: dict[str, Any]) -> str:
@@ -200,5 +202,5 @@ def _describe_cache_miss(diagnostics: dict[str, Any]) -> str:
     kind = str(reason.get("type") or "")
     if not kind or kind in {"unavailable", "previous_message_not_found"}:
         return ""
-    missed = get_count(reason, "cache_missed_input_tokens")
-    return kind.replace("_", " ") + (f", about {missed:,} tokens" if missed else "")
+    token_count = get_count(reason, "cache_missed_input_tokens")
+    return kind.replace("_", " ") + (f", about {token_count:,} tokens" if token_count else "")

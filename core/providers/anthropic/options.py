@@ -38,11 +38,11 @@ LOWERED: Final = {
 
 
 def build_options(
-    request: ModelRequest, able: Capabilities, *, without: AbstractSet[str] = frozenset()
+    request: ModelRequest, capabilities: Capabilities, *, without: AbstractSet[str] = frozenset()
 ) -> dict[str, Any]:
     """The fields after the array. `without`: names of `DISPENSABLE` that are left out."""
-    thinking = {} if "thinking" in without else _build_thinking(request, able)
-    limit = choose_answer_limit(request, able, thinks=_is_thinking(thinking))
+    thinking = {} if "thinking" in without else _build_thinking(request, capabilities)
+    limit = choose_answer_limit(request, capabilities, thinks=_is_thinking(thinking))
     options: dict[str, Any] = {"max_tokens": limit, "stream": True}
     if "display" in without:
         thinking.pop("display", None)
@@ -52,7 +52,7 @@ def build_options(
         options["thinking"] = thinking
     if thinking.get("type") == "adaptive" and request.effort and "output_config" not in without:
         options["output_config"] = {"effort": request.effort}
-    samples = able.sampling and not _is_thinking(thinking) and "temperature" not in without
+    samples = capabilities.sampling and not _is_thinking(thinking) and "temperature" not in without
     if request.temperature is not None and samples:
         options["temperature"] = request.temperature
     if "cache_control" not in without:
@@ -60,35 +60,43 @@ def build_options(
     return options
 
 
-def choose_answer_limit(request: ModelRequest, able: Capabilities, *, thinks: bool) -> int:
+def choose_answer_limit(request: ModelRequest, capabilities: Capabilities, *, thinks: bool) -> int:
     """The tokens that thinking and answer may have together."""
     if request.max_tokens:
-        wanted = request.max_tokens + (THINKING_ROOM if thinks else 0)
+        limit = request.max_tokens + (THINKING_ROOM if thinks else 0)
     else:
-        wanted = LONG_ANSWER if request.effort in _LONG else DEFAULT_ANSWER
-    return min(wanted, able.max_output or wanted)
+        limit = LONG_ANSWER if request.effort in _LONG else DEFAULT_ANSWER
+    return min(limit, capabilities.max_output or limit)
 
 
 def _is_thinking(thinking: dict[str, Any]) -> bool:
     return thinking.get("type") in {"adaptive", "enabled", "between_tools"}
 
 
-def _build_thinking(request: ModelRequest, able: Capabilities) -> dict[str, Any]:
+def _build_thinking(request: ModelRequest, capabilities: Capabilities) -> dict[str, Any]:
     """The `thinking` field. A model that thinks is asked to show it, or it would look silent between its calls."""
-    effort = request.effort or able.default_effort
-    best = able.thinking[0] if able.thinking else ""
+    effort = request.effort or capabilities.default_effort
+    best = capabilities.thinking[0] if capabilities.thinking else ""
     if best == "enabled":  # off by itself
         budget = _BUDGETS.get(effort, 0)
         return {"type": "enabled", "budget_tokens": budget} if budget and _can_begin_thinking(request) else {}
     if effort == "none":
-        least = next((each for each in ("disabled", "between_tools") if each in able.thinking), "")
-        return {"type": least} if least else {}
+        mode = next(
+            (candidate for candidate in ("disabled", "between_tools") if candidate in capabilities.thinking), ""
+        )
+        return {"type": mode} if mode else {}
     return {"type": "adaptive", "display": "summarized"} if best == "adaptive" else {}
 
 
 def _can_begin_thinking(request: ModelRequest) -> bool:
     """Return True if thinking within a budget may be asked for: not in answer to calls that were made without it."""
-    asked = next((each for each in reversed(request.messages) if isinstance(each, AssistantMessage)), None)
-    if asked is None or not request.messages or not isinstance(request.messages[-1], ToolMessage):
+    last_answer = next(
+        (message for message in reversed(request.messages) if isinstance(message, AssistantMessage)), None
+    )
+    if last_answer is None or not request.messages or not isinstance(request.messages[-1], ToolMessage):
         return True
-    return asked.wire is not None and bool(asked.wire.items) and asked.wire.items[0].get("type") in THOUGHTS
+    return (
+        last_answer.wire is not None
+        and bool(last_answer.wire.items)
+        and last_answer.wire.items[0].get("type") in THOUGHTS
+    )

@@ -46,31 +46,31 @@ class AnthropicProvider(SdkProvider):
         self._untold = ""
 
     async def _stream_answer(self, request: ModelRequest) -> AsyncIterator[Delta]:
-        started = False
-        events, sent = await self._send(request)
-        answer, patience = MessageAnswer(set(sent.call_ids)), self._endpoint.patience
+        has_started = False
+        events, request_bytes = await self._send(request)
+        answer, patience = MessageAnswer(set(request_bytes.call_ids)), self._endpoint.patience
         try:
             await refuse_other(events, self._build_api(request.model))
             while (
                 event := await read_next(events, _GRACE_SECONDS if answer.ending else None, patience=patience)
             ) is not END:
                 for delta in answer.feed(event):
-                    started = True
+                    has_started = True
                     yield delta
         finally:
             await events.close()
         ending = answer.ending or (answer.infer_ending() if events.is_done else None)
         if ending is None:
-            raise build_cut_error(self._endpoint.build_api(), started=started)
+            raise build_cut_error(self._endpoint.build_api(), has_started=has_started)
         for delta in answer.finish():
             yield delta
         self._note_latest(request, answer.id)
         yield RequestReport(
-            dropped_reasoning=sent.dropped_reasoning,
+            dropped_reasoning=request_bytes.dropped_reasoning,
             cache_miss=answer.cache_miss,
             notice=self._build_notice(answer.refusal),
         )
-        if (wire := answer.build_wire_answer(sent.binding)) is not None:
+        if (wire := answer.build_wire_answer(request_bytes.binding)) is not None:
             yield AnswerReport(wire)
         yield ending
 
@@ -79,38 +79,40 @@ class AnthropicProvider(SdkProvider):
 
     async def _send(self, request: ModelRequest) -> tuple[Any, RequestBytes]:
         """The stream of events. What a server refuses although nobody needs it is left out from then on."""
-        able = self._find_capabilities(request.model, "messages")
-        refused = self._refused.setdefault(request.model, set())
+        capabilities = self._find_capabilities(request.model, "messages")
+        refused_names = self._refused.setdefault(request.model, set())
         while True:
-            wire = MessagesWire(request, provider=self.name, marked="cache_control" not in refused)
-            sent = self._encoder.encode(wire, request)
-            options = self._build_options(request, able, refused)
+            wire = MessagesWire(request, provider=self.name, is_marked="cache_control" not in refused_names)
+            request_bytes = self._encoder.encode(wire, request)
+            options = self._build_options(request, capabilities, refused_names)
             budget = options.get("thinking", {}).get("budget_tokens")
             headers = {"anthropic-beta": INTERLEAVED} if self._official and budget else {}
             try:
-                events = await self._post("/v1/messages", sent.build_body(options), headers)
+                events = await self._post("/v1/messages", request_bytes.build_body(options), headers)
             except Exception as error:
                 failure = build_exception_error(error, self._build_api(request.model))
-                name = _find_dispensable(failure, options, refused)
+                name = _find_dispensable(failure, options, refused_names)
                 if not name:
                     raise failure from None
-                refused.add(name)
+                refused_names.add(name)
                 if name in LOWERED:
                     self._untold = f"{self._endpoint.label} does not take {LOWERED[name]}, so it is left out."
             else:
-                return events, sent
+                return events, request_bytes
 
-    def _build_options(self, request: ModelRequest, able: Capabilities, refused: set[str]) -> dict[str, Any]:
-        options = build_options(request, able, without=refused)
-        if self._official and request.session and not request.private and "diagnostics" not in refused:
+    def _build_options(
+        self, request: ModelRequest, capabilities: Capabilities, refused_names: set[str]
+    ) -> dict[str, Any]:
+        options = build_options(request, capabilities, without=refused_names)
+        if self._official and request.session and not request.private and "diagnostics" not in refused_names:
             options["diagnostics"] = {"previous_message_id": self._latest.get(request.session)}
         return options
 
     def _build_notice(self, refusal: str) -> str:
         """The notices for the user on the way of a request, each once."""
         untold, self._untold = self._untold, ""
-        why = f"Why {self._endpoint.label} refused: {to_one_line(refusal)}." if refusal else ""
-        return f"{untold} {why}".strip()
+        explanation = f"Why {self._endpoint.label} refused: {to_one_line(refusal)}." if refusal else ""
+        return f"{untold} {explanation}".strip()
 
     def _note_latest(self, request: ModelRequest, message: str) -> None:
         """Keep the answer that the next request of the session is compared with."""
@@ -130,20 +132,20 @@ class AnthropicProvider(SdkProvider):
             if raw.is_success:
                 return response
             await raw.aread()
-            sent = request.options.content
-            model = str(parse_json(sent).get("model", "")) if isinstance(sent, bytes) else ""
+            content = request.options.content
+            model = str(parse_json(content).get("model", "")) if isinstance(content, bytes) else ""
             raise build_status_error(raw.status_code, _read_body(raw), raw.headers, self._build_api(model))
 
         return check
 
 
-def _find_dispensable(failure: ProviderError, options: dict[str, Any], refused: set[str]) -> str:
+def _find_dispensable(failure: ProviderError, options: dict[str, Any], refused_names: set[str]) -> str:
     """The field of a refused request that the server named as the reason, and that it can do without; "" = none."""
     if failure.code != "request_invalid" or isinstance(failure, ContextOverflow):
         return ""
-    sent = {*options, *options.get("thinking", {})} - refused
-    told = (name for name, words in DISPENSABLE if any(word in failure.message for word in words))
-    return next((name for name in told if name in sent), "")
+    field_names = {*options, *options.get("thinking", {})} - refused_names
+    mentioned_names = (name for name, words in DISPENSABLE if any(word in failure.message for word in words))
+    return next((name for name in mentioned_names if name in field_names), "")
 
 
 def _read_body(response: Any) -> object:

@@ -31,16 +31,16 @@ class MessagesWire(Wire):
     name = "messages"
     array = "messages"
 
-    def __init__(self, request: ModelRequest, *, provider: str, marked: bool) -> None:
+    def __init__(self, request: ModelRequest, *, provider: str, is_marked: bool) -> None:
         super().__init__(request, provider=provider)
-        self._marked = marked
+        self._marked = is_marked
 
     def head(self) -> Mapping[str, Any]:
         request = self._request
         head: dict[str, Any] = {"model": request.model}
         tools: list[dict[str, Any]] = [
-            {"name": each.name, "description": each.description, "input_schema": each.parameters}
-            for each in request.tools
+            {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
+            for tool in request.tools
         ]
         if request.search is not None:
             tools.append(_build_search(request.search))
@@ -55,34 +55,37 @@ class MessagesWire(Wire):
         first = messages[0]
         if isinstance(first, AssistantMessage):
             return self._encode_answer(first, before)
-        results = [self._encode_result(each, before) for each in messages if isinstance(each, ToolMessage)]
-        asked = [each for each in messages if isinstance(each, UserMessage)]
-        said = [[*map(self._encode_attachment, each.attachments), *_build_text_blocks(each.content)] for each in asked]
-        content = [*results, *chain.from_iterable(said)]
+        results = [self._encode_result(message, before) for message in messages if isinstance(message, ToolMessage)]
+        user_messages = [message for message in messages if isinstance(message, UserMessage)]
+        user_blocks = [
+            [*map(self._encode_attachment, user_message.attachments), *_build_text_blocks(user_message.content)]
+            for user_message in user_messages
+        ]
+        content = [*results, *chain.from_iterable(user_blocks)]
         return EncodedMessages(items=[{"role": "user", "content": content}] if content else [])
 
     def _encode_answer(self, message: AssistantMessage, before: EncodedHistory) -> EncodedMessages:
         lead: list[Block] = [{"role": "user", "content": _build_text_blocks(GOES_ON)}] if before.is_empty else []
-        found = None if lead else self._find_returnable(message, binding=before.binding)
-        blocks = found.items if found is not None else ()
+        wire_answer = None if lead else self._find_returnable(message, binding=before.binding)
+        blocks = wire_answer.items if wire_answer is not None else ()
         ids = [str(block.get("id")) for block in blocks if block.get("type") == "tool_use"]
-        if found is not None and ids == [call.wire_id for call in message.tool_calls]:
+        if wire_answer is not None and ids == [call.wire_id for call in message.tool_calls]:
             calls = {call.id: SentCall(id=call.wire_id) for call in message.tool_calls}
             return EncodedMessages(items=[{"role": "assistant", "content": blocks}], calls=calls)
-        dropped = int(has_reasoning(message.wire))
+        dropped_count = int(has_reasoning(message.wire))
         content = [*_build_text_blocks(message.content), *_build_call_blocks(message)]
         if not content:
-            return EncodedMessages(dropped_reasoning=dropped)
+            return EncodedMessages(dropped_reasoning=dropped_count)
         plain = {call.id: SentCall(id=call.id) for call in message.tool_calls}
         answer = {"role": "assistant", "content": content}
-        return EncodedMessages(items=[*lead, answer], calls=plain, dropped_reasoning=dropped)
+        return EncodedMessages(items=[*lead, answer], calls=plain, dropped_reasoning=dropped_count)
 
     def _encode_result(self, message: ToolMessage, before: EncodedHistory) -> Block:
-        sent = before.find_call(message.call_id)
+        call = before.find_call(message.call_id)
         content: str | list[Block] = clean(message.content) if message.content.strip() else NO_OUTPUT
         if message.attachments:
             content = [*_build_text_blocks(message.content), *map(self._encode_attachment, message.attachments)]
-        block = {"type": "tool_result", "tool_use_id": sent.id if sent else message.call_id, "content": content}
+        block = {"type": "tool_result", "tool_use_id": call.id if call else message.call_id, "content": content}
         return block | ({"is_error": True} if message.is_error else {})
 
     def _encode_attachment(self, attachment: Attachment) -> Block:
@@ -95,8 +98,8 @@ class MessagesWire(Wire):
 def _build_search(search: HostedSearch) -> Block:
     """Build the API's own search; it takes either of the two lists of domains."""
     domains = {"allowed_domains": search.allowed} if search.allowed else {"blocked_domains": search.blocked}
-    named = {name: list(each) for name, each in domains.items() if each}
-    return {"type": SEARCH, "name": "web_search", "max_uses": MAX_SEARCHES, **named}
+    domain_lists = {name: list(hosts) for name, hosts in domains.items() if hosts}
+    return {"type": SEARCH, "name": "web_search", "max_uses": MAX_SEARCHES, **domain_lists}
 
 
 def _build_text_blocks(content: str) -> list[Block]:
@@ -107,9 +110,9 @@ def _build_call_blocks(message: AssistantMessage) -> list[Block]:
     return [
         {
             "type": "tool_use",
-            "id": each.id,
-            "name": clean_tool_name(each.name),
-            "input": parse_arguments(each.arguments),
+            "id": tool_call.id,
+            "name": clean_tool_name(tool_call.name),
+            "input": parse_arguments(tool_call.arguments),
         }
-        for each in message.tool_calls
+        for tool_call in message.tool_calls
     ]

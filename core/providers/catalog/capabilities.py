@@ -64,37 +64,41 @@ class ModelCatalogue(Struct, frozen=True, kw_only=True):
 def find_capabilities(provider: str, model: str, *, wire: WireProtocol, origin: str = "") -> Capabilities:
     """The capabilities of `model` at a provider that speaks `wire` by itself, told by the models endpoint at `origin`
     or listed. Never slow; `wire` of the result is never None."""
-    listed = _adapt_to_wire(find_canonical_name(model), wire)
-    listed = replace(listed, context_window=0, max_output=0) if provider in LOCAL else listed
-    told = load_reported(origin, model)
-    return listed if told is None else merge_reported(listed, told)
+    capabilities = _adapt_to_wire(find_canonical_name(model), wire)
+    capabilities = replace(capabilities, context_window=0, max_output=0) if provider in LOCAL else capabilities
+    report = load_reported(origin, model)
+    return capabilities if report is None else merge_reported(capabilities, report)
 
 
-def merge_reported(listed: Capabilities, told: ReportedCapabilities) -> Capabilities:
+def merge_reported(listed_capabilities: Capabilities, report: ReportedCapabilities) -> Capabilities:
     """Replace what the data file says by what was told."""
-    news = {name: value for name, value in asdict(told).items() if value is False or value not in (None, 0)}
-    best = told.thinking[:1] if told.thinking is not None else listed.thinking[:1]
-    if listed.efforts and told.efforts and (told.thinking is None or best == ("enabled",)):
+    news = {name: value for name, value in asdict(report).items() if value is False or value not in (None, 0)}
+    best = report.thinking[:1] if report.thinking is not None else listed_capabilities.thinking[:1]
+    if listed_capabilities.efforts and report.efforts and (report.thinking is None or best == ("enabled",)):
         del news["efforts"]  # that it has some was told, not which; or they are budgets of ours
-    found: Capabilities = replace(listed, **news)
-    return found if found.default_effort in found.efforts else replace(found, default_effort="")
+    capabilities: Capabilities = replace(listed_capabilities, **news)
+    return (
+        capabilities
+        if capabilities.default_effort in capabilities.efforts
+        else replace(capabilities, default_effort="")
+    )
 
 
 @lru_cache(maxsize=256)
 def find_canonical_name(model: str) -> Capabilities:
     """The data file's entry for a model of this name, wherever it runs; `wire` is its maker's."""
     name = strip_prefix(model)
-    return next((each.capabilities for each in load_catalogue().models if each.matches(name)), Capabilities())
+    return next((family.capabilities for family in load_catalogue().models if family.matches(name)), Capabilities())
 
 
-def _adapt_to_wire(found: Capabilities, wire: WireProtocol) -> Capabilities:
+def _adapt_to_wire(capabilities: Capabilities, wire: WireProtocol) -> Capabilities:
     """The same at a host that speaks `wire`: what only its maker's own API has is not there elsewhere."""
-    if found.wire == wire == "messages" or (wire == "responses" and found.wire in {"responses", "chat"}):
-        return found
+    if capabilities.wire == wire == "messages" or (wire == "responses" and capabilities.wire in {"responses", "chat"}):
+        return capabilities
     if wire == "messages":
-        plain = replace(found, efforts=(), default_effort="", thinking=(), sampling=True)
+        plain = replace(capabilities, efforts=(), default_effort="", thinking=(), sampling=True)
         return replace(plain, wire=wire, freeform_tools=False)
-    plain = replace(found, wire=wire, thinking=(), pdf=False)
+    plain = replace(capabilities, wire=wire, thinking=(), pdf=False)
     return plain if wire == "responses" else replace(plain, freeform_tools=False)
 
 
@@ -113,13 +117,16 @@ def load_catalogue() -> ModelCatalogue:
     """The data file, read at its first use (some milliseconds)."""
 
     data = parse_toml(FILE.read_text(encoding="utf-8"))
-    listed = [each for family in data["family"] for each in _parse_family(family)]
-    return ModelCatalogue(not_chat=tuple(data["not_chat"]), models=tuple(listed))
+    families = [model_family for family in data["family"] for model_family in _parse_family(family)]
+    return ModelCatalogue(not_chat=tuple(data["not_chat"]), models=tuple(families))
 
 
 def _parse_family(family: dict[str, Any]) -> list[ModelFamily]:
     variants = family.pop("models", None) or [{"names": ["*"]}]
-    shared = tuple(family.pop("names"))
-    patterns = [(shared, tuple(variant.pop("names"))) for variant in variants]
-    able = [convert(family | variant, Capabilities) for variant in variants]
-    return [ModelFamily(patterns=each, capabilities=found) for each, found in zip(patterns, able, strict=True)]
+    common_names = tuple(family.pop("names"))
+    patterns = [(common_names, tuple(variant.pop("names"))) for variant in variants]
+    capability_sets = [convert(family | variant, Capabilities) for variant in variants]
+    return [
+        ModelFamily(patterns=pair, capabilities=capabilities)
+        for pair, capabilities in zip(patterns, capability_sets, strict=True)
+    ]

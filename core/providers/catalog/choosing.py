@@ -39,42 +39,46 @@ class DefaultModel(Struct, frozen=True, kw_only=True):
 Listing = Mapping[str, tuple[str, Sequence[str]]]
 
 
-async def find_default_model(settings: Settings, known: Listing = MappingProxyType({})) -> DefaultModel:
+async def find_default_model(settings: Settings, listings: Listing = MappingProxyType({})) -> DefaultModel:
     """The model to start with. Asks servers for a limited time, only those that the rule needs and `known` lacks."""
-    if named := settings.resolve_route("chat").model:
-        return DefaultModel(id=named, reason=CONFIGURED)
-    configured = [name for name, each in settings.providers.items() if each.base_url or each.key_command]
+    if model_id := settings.resolve_route("chat").model:
+        return DefaultModel(id=model_id, reason=CONFIGURED)
+    configured_names = [
+        name
+        for name, provider_settings in settings.providers.items()
+        if provider_settings.base_url or provider_settings.key_command
+    ]
     trouble: dict[str, str] = {}
     for keyring in (False, True):
-        for provider in dict.fromkeys((*configured, *KNOWN)):
+        for provider in dict.fromkeys((*configured_names, *KNOWN)):
             if provider not in trouble:
-                found = await _choose_model(provider, settings, known, keyring=keyring)
-                if found.id:
-                    return found
-                trouble |= {provider: found.reason} if found.reason else {}
+                default_model = await _choose_model(provider, settings, listings, keyring=keyring)
+                if default_model.id:
+                    return default_model
+                trouble |= {provider: default_model.reason} if default_model.reason else {}
     return DefaultModel(reason=" ".join(trouble.values()))
 
 
 async def _choose_model(provider: str, settings: Settings, listings: Listing, *, keyring: bool) -> DefaultModel:
     """The model to start with at a provider; no reason: nobody has set it up."""
-    known, named = find_preset(provider), has_address(provider, settings)
+    preset, has_own_address = find_preset(provider), has_address(provider, settings)
     has_command = provider in settings.providers and bool(settings.providers[provider].key_command)
-    if (known.local and not named) or not (named or has_command or known.base_url):
+    if (preset.local and not has_own_address) or not (has_own_address or has_command or preset.base_url):
         return DefaultModel()
     try:
         endpoint = build_endpoint(provider, settings)
         secret, source = await asyncio.to_thread(partial(endpoint.find_key, keyring=keyring))
     except AgentTuiError as error:
-        return DefaultModel(reason=error.format_with_hint() if named or has_command else "")
+        return DefaultModel(reason=error.format_with_hint() if has_own_address or has_command else "")
     if endpoint.needs_key and secret is None:
         return DefaultModel()
-    if endpoint.needs_key and known.suggested:
-        return DefaultModel(id=f"{provider}/{known.suggested[0]}", reason=f"the usual one of {known.label}: {source}")
+    if endpoint.needs_key and preset.suggested:
+        return DefaultModel(id=f"{provider}/{preset.suggested[0]}", reason=f"the usual one of {preset.label}: {source}")
     if provider in listings:
         problem, names = listings[provider]
     else:
         problem, infos = await listing.fetch_models(endpoint, secret, find_kind(provider, settings))
-        names = [each.name for each in infos]
+        names = [info.name for info in infos]
     if names:
         return DefaultModel(id=f"{provider}/{names[0]}", reason=f"the first that {endpoint.base_url} lists")
     return DefaultModel(reason=f"{provider} at {endpoint.base_url}: {problem or 'It lists no model.'}")

@@ -26,26 +26,26 @@ Found = tuple[ProviderStatus, list[ModelChoice]]
 
 async def discover_models(settings: Settings, *, probe: bool = True) -> ModelsAnswer:
     """Every provider with its state, and the models that can be chosen. `probe` False: only where keys are."""
-    ids = [each for each in list_provider_ids(settings) if each not in OUR_OWN]
-    found = await asyncio.gather(*(_probe_provider(each, settings, probe=probe) for each in ids))
+    ids = [provider_id for provider_id in list_provider_ids(settings) if provider_id not in OUR_OWN]
+    results = await asyncio.gather(*(_probe_provider(provider_id, settings, probe=probe) for provider_id in ids))
     names = {
         status.id: (status.problem, [model.id.partition("/")[2] for model in models])
-        for status, models in found
+        for status, models in results
         if probe and status.base_url
     }
-    chosen = await choosing.find_default_model(settings, names)
+    default_model = await choosing.find_default_model(settings, names)
     return ModelsAnswer(
-        models=tuple(model for _, models in found for model in models),
-        providers=tuple(status for status, _ in found),
-        default=chosen.id,
-        reason=chosen.reason,
+        models=tuple(model for _, models in results for model in models),
+        providers=tuple(status for status, _ in results),
+        default=default_model.id,
+        reason=default_model.reason,
     )
 
 
 async def _probe_provider(provider: str, settings: Settings, *, probe: bool) -> Found:
-    known = KNOWN.get(provider)
-    label = known.label if known else provider
-    if known and not known.base_url and not has_address(provider, settings):
+    preset = KNOWN.get(provider)
+    label = preset.label if preset else provider
+    if preset and not preset.base_url and not has_address(provider, settings):
         return ProviderStatus(id=provider, label=label), []
     try:
         endpoint = build_endpoint(provider, settings)
@@ -57,10 +57,10 @@ async def _probe_provider(provider: str, settings: Settings, *, probe: bool) -> 
     if endpoint.needs_key and secret is None:
         return status, []
     problem, infos = await listing.fetch_models(endpoint, secret, find_kind(provider, settings)) if probe else ("", [])
-    if not infos and endpoint.needs_key and known:
-        infos = [ModelInfo(name=name) for name in known.suggested]
-    listed = [(f"{provider}/{info.name}", info.context_window) for info in infos]
+    if not infos and endpoint.needs_key and preset:
+        infos = [ModelInfo(name=name) for name in preset.suggested]
+    model_rows = [(f"{provider}/{info.name}", info.context_window) for info in infos]
     return msgspec.structs.replace(status, problem=problem), [
         ModelChoice(id=name, source=source or endpoint.base_url, context_window=window or find_context_window(name))
-        for name, window in listed
+        for name, window in model_rows
     ]

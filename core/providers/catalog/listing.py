@@ -57,12 +57,12 @@ async def fetch_capabilities(endpoint: Endpoint, secret: Secret | None, kind: Ki
     if endpoint.id == "ollama":
         with contextlib.suppress(OSError, ValueError, EOFError, TimeoutError):
             async with _limit_time(endpoint):
-                asked = json.dumps({"model": model}).encode()
-                _, shown = await get_json(urljoin(endpoint.base_url, "/api/show"), dict(endpoint.headers), asked)
-            entries = [{**shown, "id": model}] if isinstance(shown, dict) else []
+                body = json.dumps({"model": model}).encode()
+                _, answer = await get_json(urljoin(endpoint.base_url, "/api/show"), dict(endpoint.headers), body)
+            entries = [{**answer, "id": model}] if isinstance(answer, dict) else []
     elif not is_openai_host(endpoint.base_url):
         await fetch_models(endpoint, secret, kind)
-    await asyncio.to_thread(told.save_reported, endpoint.base_url, entries, asked=model)
+    await asyncio.to_thread(told.save_reported, endpoint.base_url, entries, requested_model=model)
 
 
 def _limit_time(endpoint: Endpoint) -> asyncio.Timeout:
@@ -75,7 +75,7 @@ def _build_credentials(secret: Secret, kind: Kind, header: str) -> dict[str, str
     return {header: secret.reveal()} if header else {"Authorization": f"Bearer {secret.reveal()}"}
 
 
-async def get_json(url: str, headers: dict[str, str], posted: bytes = b"") -> tuple[int, Any]:
+async def get_json(url: str, headers: dict[str, str], body: bytes = b"") -> tuple[int, Any]:
     """Status and JSON body of one GET (`posted`: a POST of that JSON) over HTTP/1.0, which has no keep-alive and no
     chunks. Follows no redirect. Raises OSError, EOFError, and ValueError if the answer is not HTTP or not JSON."""
     parts = urlsplit(url)
@@ -85,14 +85,14 @@ async def get_json(url: str, headers: dict[str, str], posted: bytes = b"") -> tu
     )
     try:
         target = parts.path + (f"?{parts.query}" if parts.query else "")
-        if posted:
-            headers = headers | {"Content-Type": "application/json", "Content-Length": str(len(posted))}
-        verb, host = "POST" if posted else "GET", parts.netloc.rpartition("@")[2]
+        if body:
+            headers = headers | {"Content-Type": "application/json", "Content-Length": str(len(body))}
+        verb, host = "POST" if body else "GET", parts.netloc.rpartition("@")[2]
         lines = [f"{verb} {target} HTTP/1.0", f"Host: {host}", "Accept: application/json"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         if any("\r" in line or "\n" in line for line in lines):
             raise ValueError("a header has a line break in it")
-        writer.write("\r\n".join([*lines, "", ""]).encode("latin-1") + posted)
+        writer.write("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
         await writer.drain()
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         status = re.match(r"HTTP/1\.\d (\d{3})", head)

@@ -29,19 +29,24 @@ def compute_cost(model_id: str, usage: Usage) -> float | None:
     """US dollars for one call to `provider/name`; 0.0 for a model on this machine, None when the price is not known."""
     if model_id.partition("/")[0] in FREE:
         return 0.0
-    cached, written = usage.cached_tokens, usage.cache_write_tokens
-    found = _find_price(model_id, usage.prompt_tokens, usage.completion_tokens, cached, written)
-    return None if found is None else float(found.total_price)
+    cached_tokens, cache_write_tokens = usage.cached_tokens, usage.cache_write_tokens
+    price = _find_price(model_id, usage.prompt_tokens, usage.completion_tokens, cached_tokens, cache_write_tokens)
+    return None if price is None else float(price.total_price)
 
 
 @lru_cache(maxsize=64)
-def _find_price(model_id: str, prompt: int, answer: int, cached: int = 0, written: int = 0) -> PriceCalculation | None:
+def _find_price(
+    model_id: str, prompt: int, answer: int, cached_tokens: int = 0, cache_write_tokens: int = 0
+) -> PriceCalculation | None:
     from genai_prices import Usage as Counts
     from genai_prices import calc_price
 
     provider, _, name = model_id.partition("/")
     counts = Counts(
-        input_tokens=prompt, output_tokens=answer, cache_read_tokens=cached, cache_write_tokens=written or None
+        input_tokens=prompt,
+        output_tokens=answer,
+        cache_read_tokens=cached_tokens,
+        cache_write_tokens=cache_write_tokens or None,
     )
     try:
         return calc_price(counts, name, provider_id=provider if provider in _LISTED else None)
@@ -54,7 +59,7 @@ def find_context_window(model_id: str) -> int:
     provider, _, name = model_id.partition("/")
     if provider in FREE:
         return 0
-    if (known := find_canonical_name(name).context_window) or provider not in _LISTED:
-        return known
-    found = _find_price(model_id, 1, 1) if "genai_prices.data" in sys.modules else None
-    return (found.model.context_window or 0) if found else 0
+    if (context_window := find_canonical_name(name).context_window) or provider not in _LISTED:
+        return context_window
+    price = _find_price(model_id, 1, 1) if "genai_prices.data" in sys.modules else None
+    return (price.model.context_window or 0) if price else 0

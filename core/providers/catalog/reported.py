@@ -75,105 +75,107 @@ def is_due(origin: str, model: str) -> bool:
     return now_ms() - _load_cache(origin).asked.get(model, 0) > FRESH_MS
 
 
-def save_reported(origin: str, entries: Iterable[Mapping[str, Any]], *, asked: str = "") -> None:
+def save_reported(origin: str, entries: Iterable[Mapping[str, Any]], *, requested_model: str = "") -> None:
     """Keep what the entries of a models endpoint tell. `asked`: the one model that was asked for. Writes a file."""
     path, before = _cache_path(origin), _load_cache(origin)
     news = {str(entry.get("id")): parse_reported(entry) for entry in entries}
-    models = before.models | {name: told for name, told in news.items() if told != ReportedCapabilities()}
-    times = before.asked | dict.fromkeys([*models.keys() & news.keys(), *filter(None, (asked,))], now_ms())
-    kept = _read[path] = _CacheEntry(origin=origin, asked=times, models=models)
+    models = before.models | {name: report for name, report in news.items() if report != ReportedCapabilities()}
+    times = before.asked | dict.fromkeys([*models.keys() & news.keys(), *filter(None, (requested_model,))], now_ms())
+    cache_entry = _read[path] = _CacheEntry(origin=origin, asked=times, models=models)
     with suppress(OSError):
-        write_private(path, msgspec.json.encode(kept))
+        write_private(path, msgspec.json.encode(cache_entry))
 
 
 def parse_reported(entry: Mapping[str, Any]) -> ReportedCapabilities:
     """Parse one entry of a models endpoint: Anthropic's, OpenRouter's, Mistral's, Ollama's or another."""
-    able = get_table(entry, "capabilities")
-    plain = {name: value for name, value in able.items() if isinstance(value, bool)}
+    capabilities = get_table(entry, "capabilities")
+    plain = {name: value for name, value in capabilities.items() if isinstance(value, bool)}
     words = entry.get("capabilities")
     if isinstance(words, list) and "completion" in words:  # Ollama
         plain = {"vision": "vision" in words, "function_calling": "tools" in words}
     modalities = get_table(entry, "architecture").get("input_modalities")
-    shown = modalities if isinstance(modalities, list) and modalities else None
+    input_kinds = modalities if isinstance(modalities, list) and modalities else None
     return ReportedCapabilities(
-        efforts=_parse_efforts(entry, able),
-        thinking=_parse_thinking(able),
+        efforts=_parse_efforts(entry, capabilities),
+        thinking=_parse_thinking(capabilities),
         sampling=_has_parameter(entry, "temperature"),
-        images=_pick_first(_is_supported(able, "image_input"), plain.get("vision"), shown and "image" in shown),
-        pdf=_pick_first(_is_supported(able, "pdf_input"), shown and "file" in shown),
+        images=_pick_first(
+            _is_supported(capabilities, "image_input"), plain.get("vision"), input_kinds and "image" in input_kinds
+        ),
+        pdf=_pick_first(_is_supported(capabilities, "pdf_input"), input_kinds and "file" in input_kinds),
         tools=_pick_first(plain.get("function_calling"), _has_parameter(entry, "tools")),
         context_window=parse_window(entry),
         max_output=_parse_count(entry, "max_completion_tokens")
         or _parse_count(get_table(entry, "top_provider"), "max_completion_tokens")
-        or (_parse_count(entry, "max_tokens") if able else 0),
+        or (_parse_count(entry, "max_tokens") if capabilities else 0),
     )
 
 
-def parse_model_infos(found: object) -> tuple[ModelInfo, ...]:
+def parse_model_infos(answer: object) -> tuple[ModelInfo, ...]:
     """Parse an answer to GET /models."""
-    return tuple(ModelInfo(name=str(each["id"]), context_window=parse_window(each)) for each in list_entries(found))
+    return tuple(ModelInfo(name=str(entry["id"]), context_window=parse_window(entry)) for entry in list_entries(answer))
 
 
-def list_entries(found: object) -> list[dict[str, Any]]:
+def list_entries(answer: object) -> list[dict[str, Any]]:
     """The entries of an answer to GET /models."""
-    data = found.get("data") if isinstance(found, dict) else None
-    return [each for each in data if isinstance(each, dict) and each.get("id")] if isinstance(data, list) else []
+    data = answer.get("data") if isinstance(answer, dict) else None
+    return [entry for entry in data if isinstance(entry, dict) and entry.get("id")] if isinstance(data, list) else []
 
 
 def parse_window(entry: Mapping[str, Any]) -> int:
     """The context window that an entry tells, in tokens; servers put it under several names. 0 = none."""
     places = (entry, get_table(entry, "meta"))
-    return next((found for name in _WINDOWS for place in places if (found := _parse_count(place, name))), 0)
+    return next((count for name in _WINDOWS for table in places if (count := _parse_count(table, name))), 0)
 
 
-def _parse_efforts(entry: Mapping[str, Any], able: dict[str, Any]) -> tuple[Effort, ...] | None:
-    levels = get_table(able, "effort")
+def _parse_efforts(entry: Mapping[str, Any], capabilities: dict[str, Any]) -> tuple[Effort, ...] | None:
+    levels = get_table(capabilities, "effort")
     if "supported" in levels:
-        thinks = _parse_thinking(able) or ()
+        thinks = _parse_thinking(capabilities) or ()
         if "adaptive" not in thinks:
             return BUDGETED if "enabled" in thinks else ()
         off: tuple[Effort, ...] = ("none",) if {"disabled", "between_tools"} & set(thinks) else ()
-        return (*off, *(each for each in get_args(Effort) if _is_supported(levels, each)))
+        return (*off, *(effort for effort in get_args(Effort) if _is_supported(levels, effort)))
     reasons = _has_parameter(entry, "reasoning_effort") or _has_parameter(entry, "reasoning")
     if reasons is None:
         return None
     return ("low", "medium", "high") if reasons else ()
 
 
-def _parse_thinking(able: dict[str, Any]) -> tuple[Thinking, ...] | None:
-    found = get_table(able, "thinking")
-    if not isinstance(found.get("supported"), bool):
+def _parse_thinking(capabilities: dict[str, Any]) -> tuple[Thinking, ...] | None:
+    thinking = get_table(capabilities, "thinking")
+    if not isinstance(thinking.get("supported"), bool):
         return None
-    types = get_table(found, "types")
-    return tuple(each for each in _THINKING if _is_supported(types, each)) if found["supported"] else ()
+    types = get_table(thinking, "types")
+    return tuple(kind for kind in _THINKING if _is_supported(types, kind)) if thinking["supported"] else ()
 
 
 def _has_parameter(entry: Mapping[str, Any], name: str) -> bool | None:
-    listed = entry.get("supported_parameters")
-    return name in listed if isinstance(listed, list) else None
+    parameters = entry.get("supported_parameters")
+    return name in parameters if isinstance(parameters, list) else None
 
 
-def _is_supported(able: Mapping[str, Any], name: str) -> bool | None:
-    value = get_table(able, name).get("supported")
+def _is_supported(capabilities: Mapping[str, Any], name: str) -> bool | None:
+    value = get_table(capabilities, name).get("supported")
     return value if isinstance(value, bool) else None
 
 
-def _pick_first(*found: bool | None) -> bool | None:
-    return next((each for each in found if each is not None), None)
+def _pick_first(*flags: bool | None) -> bool | None:
+    return next((flag for flag in flags if flag is not None), None)
 
 
-def _parse_count(found: Mapping[str, Any], key: str) -> int:
-    value = found.get(key)
+def _parse_count(table: Mapping[str, Any], key: str) -> int:
+    value = table.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def _load_cache(origin: str) -> _CacheEntry:
     path = _cache_path(origin)
     if path not in _read:
-        kept = _CacheEntry()
+        cache_entry = _CacheEntry()
         with suppress(OSError, ConfigError, msgspec.MsgspecError, UnicodeError):
-            kept = decode_json(read_private(path) or b"{}", _CacheEntry)
-        _read[path] = kept if kept.origin == origin else _CacheEntry(origin=origin)
+            cache_entry = decode_json(read_private(path) or b"{}", _CacheEntry)
+        _read[path] = cache_entry if cache_entry.origin == origin else _CacheEntry(origin=origin)
     return _read[path]
 
 

@@ -62,7 +62,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         """Seconds in which a server may send nothing of an answer, though it shows signs of life."""
         return 5 * self.stall_seconds
 
-    def build_api(self, *, model: str = "", key: str = "", prefixed: bool = True) -> Api:
+    def build_api(self, *, model: str = "", key: str = "", is_prefixed: bool = True) -> Api:
         """This endpoint in the words of an error."""
         return Api(
             label=self.label,
@@ -72,7 +72,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
             variable=self.variable,
             stall_seconds=self.stall_seconds,
             provider=self.id,
-            prefixed=prefixed,
+            prefixed=is_prefixed,
         )
 
     def load_key(self) -> FoundKey:
@@ -138,7 +138,7 @@ async def add_near_names(error: ProviderError, provider: Provider, model: str) -
             names = [info.name for info in await provider.list_models()]
     except (ProviderError, TimeoutError):
         return error
-    near = difflib.get_close_matches(model, names, n=3, cutoff=0.5) or sorted(names)[:3]
-    if near:
-        error.hint = f"It has: {', '.join(near)}. Choose one with /model."
+    suggestions = difflib.get_close_matches(model, names, n=3, cutoff=0.5) or sorted(names)[:3]
+    if suggestions:
+        error.hint = f"It has: {', '.join(suggestions)}. Choose one with /model."
     return error

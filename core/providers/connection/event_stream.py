@@ -59,8 +59,8 @@ def build_stream_class(base: Any) -> Any:
                 self.is_done = (is_end := event.data.startswith("[DONE]")) or self.is_done
                 if event.data.strip() and event.event != "ping":
                     self.speaks = is_midway(event.data)
-                    named = event.event or not needs_names or is_end
-                    yield event if named else make_event(event=_name_event(event.data), data=event.data)
+                    has_name = event.event or not needs_names or is_end
+                    yield event if has_name else make_event(event=_name_event(event.data), data=event.data)
 
         async def _in_time(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             """The bytes as they come, whose pauses are no longer than the client's limit. Raises `SilentTooLong`."""
@@ -81,8 +81,8 @@ def build_stream_class(base: Any) -> Any:
 
 def is_midway(data: str) -> bool:
     """Return True if an event is a piece of a text or a call, behind which the next one comes without a thought."""
-    named = _TYPE.search(data)
-    return _DELTA.fullmatch(named["type"]) is not None if named else _CHUNK.search(data) is not None
+    match = _TYPE.search(data)
+    return _DELTA.fullmatch(match["type"]) is not None if match else _CHUNK.search(data) is not None
 
 
 async def refuse_other(stream: Any, api: Api) -> None:

@@ -96,8 +96,8 @@ class Api(Struct, frozen=True, kw_only=True):
 class SilentTooLong(TimeoutError):
     """A stream `sent` nothing (or nothing that says anything) for so many `seconds`."""
 
-    def __init__(self, seconds: float, sent: str = "nothing") -> None:
-        super().__init__(f"{sent} for {seconds:g} s")
+    def __init__(self, seconds: float, content: str = "nothing") -> None:
+        super().__init__(f"{content} for {seconds:g} s")
 
 
 def build_status_error(status: int, body: object, headers: Mapping[str, str], api: Api) -> ProviderError:
@@ -105,16 +105,17 @@ def build_status_error(status: int, body: object, headers: Mapping[str, str], ap
     from core.providers.connection.retry_delay import parse_wait  # its patterns are compiled when something went wrong
 
     detail = extract_detail(body)
-    own = drop_echoes(body, api.model)
-    whole = f"{extract_detail(own)} {json.dumps(own) if isinstance(own, (dict, list)) else own or ''}"
-    if is_too_large(status, whole):
+    clean_body = drop_echoes(body, api.model)
+    body_text = json.dumps(clean_body) if isinstance(clean_body, (dict, list)) else clean_body or ""
+    full_text = f"{extract_detail(clean_body)} {body_text}"
+    if is_too_large(status, full_text):
         return build_overflow_error(api, detail)
-    match = _WANTS_TLS.search(whole) if status == 400 else None
+    match = _WANTS_TLS.search(full_text) if status == 400 else None
     if match and (other := _build_scheme_error(api, "http://", match[0])) is not None:
         return other
-    wait = parse_wait(headers, body, whole) if status == 429 or status >= 498 else None
-    passes = status == 429 and wait is not None and not _DAILY.search(whole)  # the quota of a minute comes back
-    if isinstance(own, str) and _PAGE.search(own) and 400 <= status < 500:
+    wait = parse_wait(headers, body, full_text) if status == 429 or status >= 498 else None
+    passes = status == 429 and wait is not None and not _DAILY.search(full_text)  # the quota of a minute comes back
+    if isinstance(clean_body, str) and _PAGE.search(clean_body) and 400 <= status < 500:
         # Another server answers there, or something stands in between.
         if status in {404, 405}:
             return _build_not_found_error(status, detail, "", api)
@@ -122,16 +123,16 @@ def build_status_error(status: int, body: object, headers: Mapping[str, str], ap
             f"Check the base URL ({redact(api.base_url)}), the proxy, the VPN, and whether that host wants a sign-in."
         )
         return _build_error(f"{api.label} answered with a web page ({status})", detail, code="page_answered", hint=hint)
-    refusal = None if passes else find_refusal(status, whole)
+    refusal = None if passes else find_refusal(status, full_text)
     if refusal is not None:
         return _build_refused(refusal, status, detail, api, wait)
-    error = _classify_status(status, detail, whole, api, wait)
-    asked = headers.get("x-should-retry")
-    error.retryable = asked == "true" if asked in {"true", "false"} else error.retryable
+    error = _classify_status(status, detail, full_text, api, wait)
+    retry_advice = headers.get("x-should-retry")
+    error.retryable = retry_advice == "true" if retry_advice in {"true", "false"} else error.retryable
     return error
 
 
-def _classify_status(status: int, detail: str, whole: str, api: Api, wait: float | None) -> ProviderError:
+def _classify_status(status: int, detail: str, full_text: str, api: Api, wait: float | None) -> ProviderError:
     """The error that the status alone tells."""
     who, hint = api.full_label, "Try again in a moment."
     if wait and wait >= LONG_WAIT:
@@ -142,29 +143,29 @@ def _classify_status(status: int, detail: str, whole: str, api: Api, wait: float
         case 401 | 403:
             return _build_key_error(status, detail, api)
         case 404 | 405:
-            return _build_not_found_error(status, detail, whole, api)
+            return _build_not_found_error(status, detail, full_text, api)
         case 429:
-            what, code = f"{who} limits the rate of requests", "rate_limited"
+            summary, code = f"{who} limits the rate of requests", "rate_limited"
         case 498 | 503 | 529:
-            what, code = f"{who} is overloaded", "overloaded"
+            summary, code = f"{who} is overloaded", "overloaded"
         case _ if status in {408, 409, 425} or status >= 500:
-            what, code = f"{who} failed", "server_failed"
+            summary, code = f"{who} failed", "server_failed"
         case _:
-            what, code = f"{who} refused the request", "request_invalid"
+            summary, code = f"{who} refused the request", "request_invalid"
             hint = "Choose another model with /model if this one does not support what was asked."
             if 300 <= status < 400:
                 hint = f"{redact(api.base_url)} redirects; set the base URL to the address it leads to."
     retryable = code != "request_invalid"
-    return _build_error(f"{what} ({status})", detail, code=code, hint=hint, retryable=retryable, retry_after=wait)
+    return _build_error(f"{summary} ({status})", detail, code=code, hint=hint, retryable=retryable, retry_after=wait)
 
 
 def _build_refused(refusal: Refusal, status: int, detail: str, api: Api, wait: float | None) -> ProviderError:
     if refusal.code == "key_rejected":
         return _build_key_error(status, detail, api)
     fields = {"who": api.full_label, "label": api.label, "model": api.model or "the model", "id": api.id}
-    what = refusal.what.replace("{model!r}", repr(api.model)).format(**fields)
+    summary = refusal.what.replace("{model!r}", repr(api.model)).format(**fields)
     hint = refusal.hint.format(**fields, check_address=api.address_hint)
-    text = f"{what} ({status})" if status else what
+    text = f"{summary} ({status})" if status else summary
     return _build_error(text, detail, code=refusal.code, hint=hint, retryable=refusal.retryable, retry_after=wait)
 
 
@@ -184,12 +185,12 @@ def _build_key_error(status: int, detail: str, api: Api) -> ProviderError:
     return _build_error(f"{api.full_label} {verb} the key ({status})", detail, code="key_rejected", hint=hint)
 
 
-def _build_not_found_error(status: int, detail: str, whole: str, api: Api) -> ProviderError:
-    if status == 404 and _MODEL.search(whole):
-        what = f"{api.label} has no model {api.model!r}"
-        return _build_error(what, detail, code="model_unknown", hint="Choose one with /model.")
-    what = f"{api.label} has no such address ({status})"
-    return _build_error(what, detail, code="address_unknown", hint=api.address_hint)
+def _build_not_found_error(status: int, detail: str, full_text: str, api: Api) -> ProviderError:
+    if status == 404 and _MODEL.search(full_text):
+        summary = f"{api.label} has no model {api.model!r}"
+        return _build_error(summary, detail, code="model_unknown", hint="Choose one with /model.")
+    summary = f"{api.label} has no such address ({status})"
+    return _build_error(summary, detail, code="address_unknown", hint=api.address_hint)
 
 
 def build_overflow_error(api: Api, detail: str = "") -> ContextOverflow:
@@ -200,43 +201,43 @@ def build_overflow_error(api: Api, detail: str = "") -> ContextOverflow:
 
 def build_event_error(body: object, api: Api) -> ProviderError:
     """The error for an error object that came inside a stream."""
-    found = body.get("error", body) if isinstance(body, dict) else {}
-    found = found if isinstance(found, dict) else {}
-    code, kind = (str(found.get(key, "")) for key in ("code", "type"))
+    fault = body.get("error", body) if isinstance(body, dict) else {}
+    fault = fault if isinstance(fault, dict) else {}
+    code, kind = (str(fault.get(key, "")) for key in ("code", "type"))
     status = int(code) if re.fullmatch("[45][0-9][0-9]", code) else _TYPES.get(code) or _TYPES.get(kind)
     return build_status_error(status or (400 if _LASTING.match(code) else 500), body, {}, api)
 
 
-def build_exception_error(error: BaseException, api: Api, *, started: bool = False) -> ProviderError:
+def build_exception_error(error: BaseException, api: Api, *, has_started: bool = False) -> ProviderError:
     """The error for whatever a client raised. `started`: some of the answer had come already."""
     chain = list(_list_causes(error))
-    for each in chain:
-        if isinstance(each, ProviderError):
-            return each
-        if isinstance(each, AgentTuiError):
-            return ProviderError(each.message, hint=each.hint, code=each.code)
-        response, status = getattr(each, "response", None), getattr(each, "status_code", None)
+    for cause in chain:
+        if isinstance(cause, ProviderError):
+            return cause
+        if isinstance(cause, AgentTuiError):
+            return ProviderError(cause.message, hint=cause.hint, code=cause.code)
+        response, status = getattr(cause, "response", None), getattr(cause, "status_code", None)
         if isinstance(status, int) and (status < 200 or status >= 300):
-            return build_status_error(status, getattr(each, "body", None), getattr(response, "headers", {}), api)
+            return build_status_error(status, getattr(cause, "body", None), getattr(response, "headers", {}), api)
     if isinstance(getattr(error, "body", None), (dict, str)):
         return build_event_error(getattr(error, "body", None), api)
-    return _build_transport_error(chain, api, started=started)
+    return _build_transport_error(chain, api, has_started=has_started)
 
 
-def _build_transport_error(chain: list[BaseException], api: Api, *, started: bool) -> ProviderError:
-    names = {name for each in chain for name in (kind.__name__ for kind in type(each).__mro__)}
-    words = " ".join(str(each) for each in chain)
+def _build_transport_error(chain: list[BaseException], api: Api, *, has_started: bool) -> ProviderError:
+    names = {name for cause in chain for name in (kind.__name__ for kind in type(cause).__mro__)}
+    words = " ".join(str(cause) for cause in chain)
     for pattern, scheme in ((_NO_TLS, "https://"), (_WANTS_TLS, "http://")):
         match = pattern.search(words)
-        if match and not started and (other := _build_scheme_error(api, scheme, match[0])) is not None:
+        if match and not has_started and (other := _build_scheme_error(api, scheme, match[0])) is not None:
             return other
-    if names & _CONNECTING or any(isinstance(each, ConnectionRefusedError) for each in chain):
+    if names & _CONNECTING or any(isinstance(cause, ConnectionRefusedError) for cause in chain):
         return _build_unreachable_error(chain, api)
     if names & _TIMEOUTS or "TimeoutError" in names:
-        silent = next((each for each in chain if isinstance(each, SilentTooLong)), SilentTooLong(api.stall_seconds))
+        silent = next((cause for cause in chain if isinstance(cause, SilentTooLong)), SilentTooLong(api.stall_seconds))
         return ProviderError(f"{api.full_label} sent {silent}.", code="stalled", retryable=True, hint="Try again.")
     if names & _CUT or isinstance(chain[0], ConnectionError):
-        error = build_cut_error(api, started=started)
+        error = build_cut_error(api, has_started=has_started)
         if "without sending a response" in words and redact(api.base_url).lower().startswith("http://"):
             error.hint = "Try again. If that server wants https, write it so in the base URL."
         return error
@@ -253,36 +254,41 @@ def _build_scheme_error(api: Api, scheme: str, sign: str) -> ProviderError | Non
     base, other = redact(api.base_url), "http://" if scheme == "https://" else "https://"
     if not base.lower().startswith(scheme):
         return None
-    spoken, reason = scheme.removesuffix("://"), to_one_line(sign.strip("[]").replace("_", " ").lower())
-    text = f"{api.label} can't be reached at {base}: what answers there does not speak {spoken} ({reason})."
+    protocol, reason = scheme.removesuffix("://"), to_one_line(sign.strip("[]").replace("_", " ").lower())
+    text = f"{api.label} can't be reached at {base}: what answers there does not speak {protocol} ({reason})."
     hint = f"Write {other}{base[len(scheme) :]} as its base URL (and look at the proxy, if you have one)."
     return ProviderError(text, code="tls_failed", retryable=False, hint=hint)
 
 
 def _build_unreachable_error(chain: list[BaseException], api: Api) -> ProviderError:
-    said = (each for each in chain if "[SSL" in str(each) or "certificate" in str(each).lower())
-    told = next((each for each in chain if _is_tls(each)), None) or next(said, chain[-1])
-    reason = to_one_line(_describe_system_error(told)) or type(told).__name__
+    tls_errors = (error for error in chain if "[SSL" in str(error) or "certificate" in str(error).lower())
+    main_error = next((error for error in chain if _is_tls(error)), None) or next(tls_errors, chain[-1])
+    reason = to_one_line(_describe_system_error(main_error)) or type(main_error).__name__
     if type(chain[-1]).__name__ == "SSLWantReadError":
         reason = "the server did not answer the TLS handshake; does it speak https?"
-    lowered = " ".join(str(each) for each in chain).lower()
+    lower_text = " ".join(str(error) for error in chain).lower()
     if proxy := find_proxy(api.base_url, os.environ):
         return _build_proxy_error(chain, api, proxy, reason)
-    if "name or service" in lowered or "getaddrinfo" in lowered or "nodename" in lowered or "resolution" in lowered:
-        what, hint = "its name can't be resolved", "Check the network and the base URL."
-    elif "certificate" in lowered or "ssl" in lowered:
+    if (
+        "name or service" in lower_text
+        or "getaddrinfo" in lower_text
+        or "nodename" in lower_text
+        or "resolution" in lower_text
+    ):
+        cause, hint = "its name can't be resolved", "Check the network and the base URL."
+    elif "certificate" in lower_text or "ssl" in lower_text:
         text = f"{api.label} can't be reached at {redact(api.base_url)}: no safe connection can be made ({reason})."
         hint = "Check the base URL, the proxy, the clock, and whether the certificate is one this machine trusts."
-        return ProviderError(text, code="tls_failed", retryable="certificate" not in lowered, hint=hint)
+        return ProviderError(text, code="tls_failed", retryable="certificate" not in lower_text, hint=hint)
     else:
-        what, hint = "nothing answers there", "Check that the server runs, the network and the base URL."
-    text = f"{api.label} can't be reached at {redact(api.base_url)}: {what} ({reason})."
+        cause, hint = "nothing answers there", "Check that the server runs, the network and the base URL."
+    text = f"{api.label} can't be reached at {redact(api.base_url)}: {cause} ({reason})."
     return ProviderError(text, code="unreachable", retryable=True, hint=hint)
 
 
 def _build_proxy_error(chain: list[BaseException], api: Api, proxy: NamedProxy, reason: str) -> ProviderError:
     """The error for a server that a proxy did not lead to: it is told which of the two did not answer."""
-    if any(type(each).__name__ == "ProxyError" for each in chain):
+    if any(type(error).__name__ == "ProxyError" for error in chain):
         text = f"{api.label} can't be reached: {proxy} refused the connection ({reason})."
         hint = f"Check the address, the name and the password in {proxy.variable}, or name the host in NO_PROXY."
         return ProviderError(text, code="unreachable", retryable=not re.match(r"4\d\d\b", reason), hint=hint)
@@ -304,8 +310,8 @@ def _is_tls(error: BaseException) -> bool:
 def _describe_system_error(error: BaseException) -> str:
     """The system's words, without numbers and addresses; of TLS, its own."""
     if _is_tls(error):
-        said = str(getattr(error, "verify_message", "") or getattr(error, "reason", "") or error)
-        return said.replace("_", " ").lower() if said.isupper() else said
+        message = str(getattr(error, "verify_message", "") or getattr(error, "reason", "") or error)
+        return message.replace("_", " ").lower() if message.isupper() else message
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno) if error.errno > 0 else error.strerror or ""
     return str(error)
@@ -338,9 +344,9 @@ def build_environment_error(label: str, error: Exception, environment: Mapping[s
     return ProviderError(f"{label} can't be reached: {reason}.", code="provider_failed", hint=hint)
 
 
-def build_cut_error(api: Api, *, started: bool) -> ProviderError:
+def build_cut_error(api: Api, *, has_started: bool) -> ProviderError:
     """The stream ended before the answer did."""
-    when = "in the middle of the answer" if started else "before any answer came"
+    when = "in the middle of the answer" if has_started else "before any answer came"
     text = f"The connection to {api.label} ended {when}."
     return ProviderError(text, code="stream_cut", retryable=True, hint="Try again.")
 
@@ -364,15 +370,17 @@ def _extract_message(body: Any, depth: int = 0) -> str:
     if isinstance(body, str):
         return _unpack(body, depth)
     if isinstance(body, list):
-        return "; ".join([each for each in (_extract_message(each, depth + 1) for each in body[:MOST_FAULTS]) if each])
+        return "; ".join(
+            [message for message in (_extract_message(part, depth + 1) for part in body[:MOST_FAULTS]) if message]
+        )
     if not isinstance(body, dict):
         return ""
     behind = body.get("metadata")
     if isinstance(behind, dict) and (raw := _extract_message(behind.get("raw"), depth + 1)):
         return f"{behind['provider_name']}: {raw}" if isinstance(behind.get("provider_name"), str) else raw
-    found = next(filter(None, (_extract_message(body.get(key), depth + 1) for key in _SAID)), "")
-    place = body.get("loc")
-    return f"{'.'.join(map(str, place))}: {found}" if isinstance(place, list) and found else found
+    text = next(filter(None, (_extract_message(body.get(key), depth + 1) for key in _SAID)), "")
+    location = body.get("loc")
+    return f"{'.'.join(map(str, location))}: {text}" if isinstance(location, list) and text else text
 
 
 def _unpack(text: str, depth: int) -> str:
@@ -391,16 +399,16 @@ def to_one_line(text: str) -> str:
 
 def _list_causes(error: BaseException) -> Iterator[BaseException]:
     """The error and what caused it, outermost first."""
-    seen: set[int] = set()
+    seen_ids: set[int] = set()
     current: BaseException | None = error
-    while current is not None and id(current) not in seen:
-        seen.add(id(current))
+    while current is not None and id(current) not in seen_ids:
+        seen_ids.add(id(current))
         yield current
         current = current.__cause__ or current.__context__
 
 
 def _build_error(
-    what: str, detail: str, *, code: str, hint: str, retryable: bool = False, retry_after: float | None = None
+    summary: str, detail: str, *, code: str, hint: str, retryable: bool = False, retry_after: float | None = None
 ) -> ProviderError:
-    text = f"{what}: {detail}." if detail else f"{what}."
+    text = f"{summary}: {detail}." if detail else f"{summary}."
     return ProviderError(text, hint=hint, code=code, retryable=retryable, retry_after=retry_after)

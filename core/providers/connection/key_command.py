@@ -35,25 +35,25 @@ def forget_key(command: str) -> None:
 def _run(command: str, seconds: float) -> Secret:
     try:
         shell, no_input = ["/bin/sh", "-c", command], subprocess.DEVNULL
-        done = subprocess.run(
+        result = subprocess.run(
             shell, stdin=no_input, capture_output=True, timeout=seconds, check=False, start_new_session=True
         )
     except subprocess.TimeoutExpired:
         raise _build_error(command, f"took longer than {seconds:g} s") from None
     except OSError as error:
         raise _build_error(command, f"could not be run: {error.strerror}") from None
-    first = next(iter(done.stdout.decode("utf-8", "replace").strip().splitlines()), "").strip()
-    if done.returncode:
-        said = " ".join(redact(done.stderr.decode("utf-8", "replace")).split())[:_SHOWN]
-        raise _build_error(command, f"ended with {done.returncode}{f': {said}' if said else ''}")
+    first = next(iter(result.stdout.decode("utf-8", "replace").strip().splitlines()), "").strip()
+    if result.returncode:
+        error_output = " ".join(redact(result.stderr.decode("utf-8", "replace")).split())[:_SHOWN]
+        raise _build_error(command, f"ended with {result.returncode}{f': {error_output}' if error_output else ''}")
     if not first or not first.isascii() or not first.isprintable() or " " in first:
         raise _build_error(command, "printed no key: a key is one word in ASCII on the first line")
     return Secret(first)
 
 
-def _build_error(command: str, why: str) -> ProviderError:
+def _build_error(command: str, reason: str) -> ProviderError:
     return ProviderError(
-        f"The key command `{redact(command)}` {why.rstrip('.')}.",
+        f"The key command `{redact(command)}` {reason.rstrip('.')}.",
         code="key_command_failed",
         hint="Run it in a terminal of yours, or correct `key_command` in your configuration.",
     )

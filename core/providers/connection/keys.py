@@ -65,8 +65,8 @@ def find_key(
         return Secret(value), f"environment variable {variable}"
     name = build_account(provider, base_url)
     asks = keyring and not is_loopback(base_url)
-    if asks and (stored := _ask_keyring(lambda ring: ring.get_password(SERVICE, name), seconds)):
-        return Secret(str(stored)), KEYRING
+    if asks and (stored_key := _ask_keyring(lambda ring: ring.get_password(SERVICE, name), seconds)):
+        return Secret(str(stored_key)), KEYRING
     path = get_state_dir() / FILE_NAME
     value = _read(path).get(name, "")
     return (Secret(value), str(path)) if value else (None, "")
@@ -80,8 +80,8 @@ def store_key(provider: str, key: str, *, base_url: str, seconds: float = KEYRIN
     secret, name = Secret(key), build_account(provider, base_url)
     path = get_state_dir() / FILE_NAME
     if not is_loopback(base_url) and _ask_keyring(lambda ring: _is_stored(ring, name, secret), seconds):
-        if name in (kept := _read(path)):
-            _write(path, {other: value for other, value in kept.items() if other != name})
+        if name in (stored_keys := _read(path)):
+            _write(path, {other: value for other, value in stored_keys.items() if other != name})
         return KEYRING
     _write(path, {**_read(path), name: secret.reveal()})
     return str(path)
@@ -92,8 +92,8 @@ def forget_stored_key(provider: str, *, base_url: str, seconds: float = KEYRING_
     name, path = build_account(provider, base_url), get_state_dir() / FILE_NAME
     if not is_loopback(base_url):
         _ask_keyring(lambda ring: str(ring.delete_password(SERVICE, name)), seconds)
-    if name in (kept := _read(path)):
-        _write(path, {other: value for other, value in kept.items() if other != name})
+    if name in (stored_keys := _read(path)):
+        _write(path, {other: value for other, value in stored_keys.items() if other != name})
 
 
 def _is_stored(ring: Any, name: str, secret: Secret) -> str:

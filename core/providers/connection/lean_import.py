@@ -56,11 +56,11 @@ class WaitingModule(ModuleType):
             return _build_waiting_function(self, name)
         if name in OPAQUE.get(self.__name__, ()):
             return object
-        found = self._from_its_own_module(name) if hasattr(self, "__path__") else None
-        if found is None:
+        attribute = self._from_its_own_module(name) if hasattr(self, "__path__") else None
+        if attribute is None:
             _run(self)
-            found = getattr(self, name)
-        return found
+            attribute = getattr(self, name)
+        return attribute
 
     def _from_its_own_module(self, name: str) -> Any:
         """The name as one relative import of `__init__` would bind it; None if it does otherwise."""
@@ -82,14 +82,22 @@ def _find_relative_imports(package: ModuleType) -> dict[str, tuple[str, str]]:
     loader = spec.loader if spec else None
     source = getattr(loader, "get_source", lambda _: None)(package.__name__)
     statements = parse_python(source).body if source else []
-    imports = [each for each in statements if isinstance(each, ast.ImportFrom) and each.level == 1 and each.module]
-    return {alias.asname or alias.name: (str(each.module), alias.name) for each in imports for alias in each.names}
+    imports = [
+        statement
+        for statement in statements
+        if isinstance(statement, ast.ImportFrom) and statement.level == 1 and statement.module
+    ]
+    return {
+        alias.asname or alias.name: (str(import_from.module), alias.name)
+        for import_from in imports
+        for alias in import_from.names
+    }
 
 
 def _build_waiting_function(module: ModuleType, name: str) -> Any:
-    def call_when_loaded(*args: Any, **named: Any) -> Any:
+    def call_when_loaded(*args: Any, **kwargs: Any) -> Any:
         _run(module)
-        return getattr(module, name)(*args, **named)
+        return getattr(module, name)(*args, **kwargs)
 
     call_when_loaded.__name__ = name
     return call_when_loaded
@@ -172,8 +180,10 @@ def _load_lean(sdk: Sdk) -> ModuleType:
 
 def load_sdk_plainly(sdk: Sdk) -> ModuleType:
     """The same module by the SDK's own import, all of it; whatever a lean import left behind is dropped."""
-    sys.meta_path[:] = [each for each in sys.meta_path if not (isinstance(each, WaitingFinder) and each.sdk == sdk)]
-    for name in [each for each in sys.modules if each == sdk or each.startswith(sdk + ".")]:
+    sys.meta_path[:] = [
+        finder for finder in sys.meta_path if not (isinstance(finder, WaitingFinder) and finder.sdk == sdk)
+    ]
+    for name in [module_name for module_name in sys.modules if module_name == sdk or module_name.startswith(sdk + ".")]:
         del sys.modules[name]
     importlib.invalidate_caches()
     importlib.import_module(sdk)

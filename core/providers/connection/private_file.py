@@ -24,10 +24,10 @@ def read_private(path: Path) -> bytes | None:
     except OSError as error:
         raise ConfigError(f"{path} can't be read: {error.strerror}.", hint="Check what it is, or remove it.") from None
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
+        stats = os.fstat(descriptor)
+        if not stat.S_ISREG(stats.st_mode) or stats.st_uid != os.getuid():
             raise ConfigError(f"{path} is not a file of your own.", hint="Remove it, and store the key again.")
-        if stat.S_IMODE(found.st_mode) & 0o077:
+        if stat.S_IMODE(stats.st_mode) & 0o077:
             os.fchmod(descriptor, 0o600)
         return os.read(descriptor, MAX_BYTES)
     finally:

@@ -176,10 +176,10 @@ def drop_echoes(body: Any, model: str = "", depth: int = 0) -> Any:
     if depth > MAX_DEPTH:
         return None
     if isinstance(body, dict):
-        own = {key: value for key, value in body.items() if key not in _ECHO_KEYS}
-        return {key: drop_echoes(value, model, depth + 1) for key, value in own.items()}
+        fields = {key: value for key, value in body.items() if key not in _ECHO_KEYS}
+        return {key: drop_echoes(value, model, depth + 1) for key, value in fields.items()}
     if isinstance(body, list):
-        return [drop_echoes(each, model, depth + 1) for each in body]
+        return [drop_echoes(entry, model, depth + 1) for entry in body]
     if not isinstance(body, str):
         return body
     echo = _ECHO_TEXT.search(body)
@@ -191,8 +191,8 @@ def find_refusal(status: int, text: str) -> Refusal | None:
     """The reason that a body names; None: none that is known."""
     if is_said(NEEDS_RESPONSES, text):
         return None  # another wire of the same API is asked for
-    rows = (each for each in REFUSALS if status in each.statuses)
-    return next((each for each in rows if is_said(each.words, text)), None)
+    rows = (refusal for refusal in REFUSALS if status in refusal.statuses)
+    return next((row for row in rows if is_said(row.words, text)), None)
 
 
 def is_too_large(status: int, text: str) -> bool:

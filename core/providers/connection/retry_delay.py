@@ -25,10 +25,10 @@ _DEPTH: Final = 6
 def parse_wait(headers: Mapping[str, str], body: object = None, text: str = "") -> float | None:
     """Seconds that a server wants to be left alone, from whatever it says most exactly; None: it does not say."""
     # OpenRouter passes the headers of the server behind it on in `error.metadata.headers`.
-    inner = (each["headers"] for each in _walk_mappings(body) if isinstance(each.get("headers"), dict))
-    told = (_parse_retry_after(headers), _parse_retry_info(body), _parse_words(text))
+    inner = (mapping["headers"] for mapping in _walk_mappings(body) if isinstance(mapping.get("headers"), dict))
+    waits = (_parse_retry_after(headers), _parse_retry_info(body), _parse_words(text))
     resets = (_parse_reset(headers), _parse_reset(next(inner, {})))
-    return next((max(0.0, each) for each in (*told, *resets) if each is not None), None)
+    return next((max(0.0, seconds) for seconds in (*waits, *resets) if seconds is not None), None)
 
 
 def _parse_retry_after(headers: Mapping[str, str]) -> float | None:
@@ -46,32 +46,32 @@ def _parse_retry_after(headers: Mapping[str, str]) -> float | None:
 
 def _parse_retry_info(body: object) -> float | None:
     """Google's `RetryInfo`: {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "22.5s"}."""
-    delays = (each.get("retryDelay") for each in _walk_mappings(body))
-    spans = (parse_duration(each) for each in delays if isinstance(each, str))
-    return next((each for each in spans if each is not None), None)
+    delays = (mapping.get("retryDelay") for mapping in _walk_mappings(body))
+    spans = (parse_duration(delay) for delay in delays if isinstance(delay, str))
+    return next((span for span in spans if span is not None), None)
 
 
 def _parse_words(text: str) -> float | None:
     """ "Please try again in 1m0.36s", "Please retry after 26 seconds"."""
-    found = _WORDS.search(text)
-    if found is None:
+    match = _WORDS.search(text)
+    if match is None:
         return None
-    if unit := found["unit"]:
-        return float(found["span"].removesuffix(unit)) * _WORD_SECONDS[unit.lower()]
-    return parse_duration(found["span"])
+    if unit := match["unit"]:
+        return float(match["span"].removesuffix(unit)) * _WORD_SECONDS[unit.lower()]
+    return parse_duration(match["span"])
 
 
 def _parse_reset(headers: Mapping[str, str]) -> float | None:
     """Seconds until the limits are full again of which nothing is left."""
-    lowered = {str(name).lower(): str(value) for name, value in headers.items()}
-    found = []
-    for name, value in lowered.items():
+    fields = {str(name).lower(): str(value) for name, value in headers.items()}
+    waits = []
+    for name, value in fields.items():
         if "ratelimit" not in name or "reset" not in name:
             continue
-        left = lowered.get(name.replace("reset", "remaining"))
-        if left is not None and _NUMBER.fullmatch(left) and float(left) <= 0:
-            found.append(_parse_moment(value))
-    return max((each for each in found if each is not None), default=None)
+        remaining = fields.get(name.replace("reset", "remaining"))
+        if remaining is not None and _NUMBER.fullmatch(remaining) and float(remaining) <= 0:
+            waits.append(_parse_moment(value))
+    return max((wait for wait in waits if wait is not None), default=None)
 
 
 def _parse_moment(value: str) -> float | None:
@@ -91,10 +91,10 @@ def _parse_moment(value: str) -> float | None:
 
 def parse_duration(span: str) -> float | None:
     """Seconds of "1h2m3.5s", "22s", "60ms"; None for anything else."""
-    found = _SPAN.fullmatch(span.strip())
-    if found is None or not any(found.groups()):
+    match = _SPAN.fullmatch(span.strip())
+    if match is None or not any(match.groups()):
         return None
-    return sum(float(part) * unit for part, unit in zip(found.groups(), _UNITS, strict=True) if part)
+    return sum(float(part) * unit for part, unit in zip(match.groups(), _UNITS, strict=True) if part)
 
 
 def _walk_mappings(value: object, depth: int = 0) -> Iterator[dict[str, Any]]:
@@ -104,5 +104,5 @@ def _walk_mappings(value: object, depth: int = 0) -> Iterator[dict[str, Any]]:
         yield value
         value = list(value.values())
     if isinstance(value, list):
-        for each in value:
-            yield from _walk_mappings(each, depth + 1)
+        for child in value:
+            yield from _walk_mappings(child, depth + 1)

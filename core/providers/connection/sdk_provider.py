@@ -65,14 +65,14 @@ class SdkProvider(ABC):
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
         """One call. Raises `ProviderError`, `ContextOverflow`."""
-        started = False
+        has_started = False
         try:
             async for delta in self._stream_answer(request):
-                started = True
+                has_started = True
                 yield delta
             self._learn_capabilities(request)
         except Exception as error:
-            failure = build_exception_error(error, self._build_api(request.model), started=started)
+            failure = build_exception_error(error, self._build_api(request.model), has_started=has_started)
             if failure.code == "key_rejected":
                 await self._forget_key()
             raise await add_near_names(failure, self, request.model) from None
@@ -80,10 +80,10 @@ class SdkProvider(ABC):
     async def list_models(self) -> tuple[ModelInfo, ...]:
         try:
             client, _ = await self._open_client()
-            found = await client.get(self.models_path, cast_to=object)
+            answer = await client.get(self.models_path, cast_to=object)
         except Exception as error:
             raise build_exception_error(error, self._build_api()) from None
-        return told.parse_model_infos(found)
+        return told.parse_model_infos(answer)
 
     async def close(self) -> None:
         learning, self._learning = self._learning, None
@@ -120,7 +120,7 @@ class SdkProvider(ABC):
         """The deltas of one call; what goes wrong is raised as it is."""
 
     def _build_api(self, model: str = "") -> Api:
-        return self._endpoint.build_api(model=model, key=self._key_source, prefixed=self.sdk == "openai")
+        return self._endpoint.build_api(model=model, key=self._key_source, is_prefixed=self.sdk == "openai")
 
     async def _open_client(self) -> tuple[Any, Any]:
         """The SDK's client and the module it is from; made in a thread, since it imports, and asks for the key."""

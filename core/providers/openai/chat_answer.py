@@ -56,21 +56,26 @@ class ThinkTagSplitter:
         self._held += piece
         while self._held and not self._begun:
             if self._inside:
-                thought, closed, rest = self._held.partition(_THINK_CLOSE)
-                begun = (size for size in range(len(_THINK_CLOSE) - 1, 0, -1) if thought.endswith(_THINK_CLOSE[:size]))
-                kept = 0 if closed else next(begun, 0)  # characters that may be the beginning of the tag
-                thought, self._held = thought[: len(thought) - kept], rest or thought[len(thought) - kept :]
-                if thought:
-                    yield ReasoningDelta(thought)
-                if not closed:
+                reasoning, closing_tag, rest = self._held.partition(_THINK_CLOSE)
+                sizes = (
+                    size for size in range(len(_THINK_CLOSE) - 1, 0, -1) if reasoning.endswith(_THINK_CLOSE[:size])
+                )
+                tail_length = 0 if closing_tag else next(sizes, 0)  # characters that may be the beginning of the tag
+                reasoning, self._held = (
+                    reasoning[: len(reasoning) - tail_length],
+                    rest or reasoning[len(reasoning) - tail_length :],
+                )
+                if reasoning:
+                    yield ReasoningDelta(reasoning)
+                if not closing_tag:
                     return
                 self._inside = False
                 continue
-            said = self._held.lstrip()
-            if said.startswith(_THINK_OPEN):
+            text = self._held.lstrip()
+            if text.startswith(_THINK_OPEN):
                 self._inside = self._thought = True
-                self._held = said[len(_THINK_OPEN) :]
-            elif not said or _THINK_OPEN.startswith(said):
+                self._held = text[len(_THINK_OPEN) :]
+            elif not text or _THINK_OPEN.startswith(text):
                 return
             else:
                 self._begun = True
@@ -78,19 +83,19 @@ class ThinkTagSplitter:
 
     def flush(self) -> Iterator[Delta]:
         """Yield the rest, at the end of the text."""
-        held = self._held.lstrip() if self._thought and not self._inside else self._held
+        text = self._held.lstrip() if self._thought and not self._inside else self._held
         self._held = ""
-        if held:
-            yield ReasoningDelta(held) if self._inside else TextDelta(held)
+        if text:
+            yield ReasoningDelta(text) if self._inside else TextDelta(text)
 
 
 class ChatAnswer:
     """One answer while it comes. `taken`: ids that calls have already; `offered`: the names of the tools; `ending`:
     None until the server has said it."""
 
-    def __init__(self, taken: AbstractSet[str], *, api: Api, offered: Collection[str] = ()) -> None:
+    def __init__(self, taken_ids: AbstractSet[str], *, api: Api, tool_names: Collection[str] = ()) -> None:
         self._api = api
-        self._calls = CallNormaliser(taken, offered)
+        self._calls = CallNormaliser(taken_ids, tool_names)
         self._tags = ThinkTagSplitter()
         self._text: list[str] = []
         self._unknown = MergedPieces()
@@ -148,14 +153,14 @@ class ChatAnswer:
             self._reason = _REASONS.get(reason, "stop")
 
     def _read_delta(self, delta: dict[str, Any]) -> Iterator[Delta]:
-        known = _OWN_FIELDS | _OF_THE_STREAM
-        self._unknown.add({key: value for key, value in delta.items() if key not in known})
-        parts = (each for part in get_tables(delta, "content") for each in get_tables(part, "thinking"))
-        listed = "".join(get_text(each, "text") for each in parts)
-        if thought := get_text(delta, "reasoning_content") or get_text(delta, "reasoning") or listed:
-            yield ReasoningDelta(thought)
-        if said := _extract_text(delta.get("content")):
-            yield from self._split_thinking(self._tags.feed(said))
+        known_fields = _OWN_FIELDS | _OF_THE_STREAM
+        self._unknown.add({key: value for key, value in delta.items() if key not in known_fields})
+        parts = (table for part in get_tables(delta, "content") for table in get_tables(part, "thinking"))
+        thinking_text = "".join(get_text(table, "text") for table in parts)
+        if reasoning := get_text(delta, "reasoning_content") or get_text(delta, "reasoning") or thinking_text:
+            yield ReasoningDelta(reasoning)
+        if text := _extract_text(delta.get("content")):
+            yield from self._split_thinking(self._tags.feed(text))
         if refusal := get_text(delta, "refusal"):
             self._refused = True
             yield from self._split_thinking(iter((TextDelta(refusal),)))
@@ -179,13 +184,13 @@ def _extract_text(content: object) -> str:
 
 def parse_usage(chunk: dict[str, Any]) -> Usage | None:
     """The token counts of a chunk, None if it has none."""
-    found = chunk.get("usage") or get_table(chunk, "x_groq").get("usage")
-    if not isinstance(found, dict):
+    usage = chunk.get("usage") or get_table(chunk, "x_groq").get("usage")
+    if not isinstance(usage, dict):
         return None
-    prompt, completion = get_table(found, "prompt_tokens_details"), get_table(found, "completion_tokens_details")
+    prompt, completion = get_table(usage, "prompt_tokens_details"), get_table(usage, "completion_tokens_details")
     return Usage(
-        prompt_tokens=get_count(found, "prompt_tokens"),
-        completion_tokens=get_count(found, "completion_tokens"),
-        cached_tokens=get_count(prompt, "cached_tokens") or get_count(found, "prompt_cache_hit_tokens"),
+        prompt_tokens=get_count(usage, "prompt_tokens"),
+        completion_tokens=get_count(usage, "completion_tokens"),
+        cached_tokens=get_count(prompt, "cached_tokens") or get_count(usage, "prompt_cache_hit_tokens"),
         reasoning_tokens=get_count(completion, "reasoning_tokens"),
     )

@@ -52,11 +52,11 @@ class ChatWire(OpenAIWire):
     def head(self) -> Item:
         head: Item = {"model": self._request.model}
         if self._request.tools:
-            told = [
-                {"name": each.name, "description": each.description, "parameters": each.parameters}
-                for each in self._request.tools
+            functions = [
+                {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+                for tool in self._request.tools
             ]
-            head["tools"] = [{"type": "function", "function": each} for each in told]
+            head["tools"] = [{"type": "function", "function": function} for function in functions]
         return head
 
     def tail(self) -> Item:
@@ -75,16 +75,16 @@ class ChatWire(OpenAIWire):
         return tail
 
     def encode(self, messages: Sequence[Message], before: EncodedHistory) -> EncodedMessages:
-        answers = [each for each in messages if isinstance(each, AssistantMessage)]
+        answers = [message for message in messages if isinstance(message, AssistantMessage)]
         if len(answers) == len(messages) or not all(map(is_silent, answers)):
-            found = self._encode_answers(answers)
+            encoded_messages = self._encode_answers(answers)
         else:
-            found = EncodedMessages(items=self._encode_results(messages, before))
+            encoded_messages = EncodedMessages(items=self._encode_results(messages, before))
         if self._habits.alternates:
-            found = replace(found, items=alternate_items(list(map(dict, found.items))))
-        if before.is_empty and found.items and self._request.system:
-            return replace(found, items=self._add_system(found.items))
-        return found
+            encoded_messages = replace(encoded_messages, items=alternate_items(list(map(dict, encoded_messages.items))))
+        if before.is_empty and encoded_messages.items and self._request.system:
+            return replace(encoded_messages, items=self._add_system(encoded_messages.items))
+        return encoded_messages
 
     def find_unit_end(self, messages: Sequence[Message], start: int) -> int:
         return find_run_end(messages, start) if self._habits.alternates else super().find_unit_end(messages, start)
@@ -98,56 +98,64 @@ class ChatWire(OpenAIWire):
         return [{"role": "user", "content": text}, *items]
 
     def _encode_answers(self, messages: Sequence[AssistantMessage]) -> EncodedMessages:
-        answers = [self._encode_answer(each) for each in messages]
+        answers = [self._encode_answer(message) for message in messages]
         return EncodedMessages(
-            items=[self._habits.fill_content(dict(item)) for each in answers for item in each.items],
-            calls={id_: call for each in answers for id_, call in each.calls.items()},
-            dropped_reasoning=sum(each.dropped_reasoning for each in answers),
+            items=[self._habits.fill_content(dict(item)) for answer in answers for item in answer.items],
+            calls={id_: call for answer in answers for id_, call in answer.calls.items()},
+            dropped_reasoning=sum(answer.dropped_reasoning for answer in answers),
         )
 
     def _encode_results(self, messages: Sequence[Message], before: EncodedHistory) -> list[Item]:
         """All results first; pictures can only stand in a user's message, so one follows that holds them."""
-        results = [each for each in messages if isinstance(each, ToolMessage)]
-        ids = [sent.id if (sent := before.find_call(each.call_id)) else each.call_id for each in results]
+        results = [message for message in messages if isinstance(message, ToolMessage)]
+        ids = [call.id if (call := before.find_call(result.call_id)) else result.call_id for result in results]
         items = [
-            {"role": "tool", "tool_call_id": call_id, "content": clean(each.content) or NO_OUTPUT}
-            for call_id, each in zip(ids, results, strict=True)
+            {"role": "tool", "tool_call_id": call_id, "content": clean(result.content) or NO_OUTPUT}
+            for call_id, result in zip(ids, results, strict=True)
         ]
-        if attached := [attachment for each in results for attachment in each.attachments]:
-            items.append(self._encode_user_message(ATTACHED, attached))
-        said = [each for each in messages if isinstance(each, UserMessage)]
-        return [*items, *(self._encode_user_message(each.content, each.attachments) for each in said)]
+        if attachments := [attachment for result in results for attachment in result.attachments]:
+            items.append(self._encode_user_message(ATTACHED, attachments))
+        user_messages = [message for message in messages if isinstance(message, UserMessage)]
+        return [
+            *items,
+            *(
+                self._encode_user_message(user_message.content, user_message.attachments)
+                for user_message in user_messages
+            ),
+        ]
 
     def _encode_user_message(self, text: str, attachments: Sequence[Attachment]) -> Item:
         return {"role": "user", "content": self._encode_content(text, attachments)}
 
     def _encode_answer(self, message: AssistantMessage) -> EncodedMessages:
         """Nothing if there is nothing in it: no API takes an assistant's message without content and calls."""
-        returned = (answer.items if (answer := self._find_returnable(message)) else ())[:1]
-        ids = [call["id"] for each in returned for call in each.get("tool_calls", ())]
-        if returned and ids == [call.wire_id for call in message.tool_calls]:
+        returned_items = (answer.items if (answer := self._find_returnable(message)) else ())[:1]
+        ids = [call["id"] for entry in returned_items for call in entry.get("tool_calls", ())]
+        if returned_items and ids == [call.wire_id for call in message.tool_calls]:
             calls = {call.id: SentCall(id=call.wire_id) for call in message.tool_calls}
-            return EncodedMessages(items=[self._select_accepted(returned[0])], calls=calls)
+            return EncodedMessages(items=[self._select_accepted(returned_items[0])], calls=calls)
         if not message.content and not message.tool_calls:
             return EncodedMessages()
-        found: Item = {"role": "assistant", "content": clean(message.content) or None}
+        wire_message: Item = {"role": "assistant", "content": clean(message.content) or None}
         ids = [shorten_id(call.id) if self._habits.short_ids else call.id for call in message.tool_calls]
         if message.tool_calls:
-            demanded = self._habits.demanded
-            signature = _NO_SIGNATURE if "thought_signature" in demanded else {}
+            demanded_fields = self._habits.demanded
+            signature = _NO_SIGNATURE if "thought_signature" in demanded_fields else {}
             pairs = zip(message.tool_calls, ids, strict=True)
-            found["tool_calls"] = [_build_call(call, call_id) | signature for call, call_id in pairs]
-            found |= {"reasoning_content": _NO_THOUGHT} if "reasoning_content" in demanded else {}
+            wire_message["tool_calls"] = [_build_call(call, call_id) | signature for call, call_id in pairs]
+            wire_message |= {"reasoning_content": _NO_THOUGHT} if "reasoning_content" in demanded_fields else {}
         calls = {call.id: SentCall(id=call_id) for call, call_id in zip(message.tool_calls, ids, strict=True)}
-        return EncodedMessages(items=[found], calls=calls, dropped_reasoning=int(has_reasoning(message.wire)))
+        return EncodedMessages(items=[wire_message], calls=calls, dropped_reasoning=int(has_reasoning(message.wire)))
 
     def _select_accepted(self, message: Mapping[str, Any]) -> Item:
         """The message without what its server refuses, wherever it stands in it."""
-        refused = self._habits.refused
-        kept = {key: value for key, value in message.items() if key not in refused}
-        if calls := kept.get("tool_calls"):
-            kept["tool_calls"] = [{key: call[key] for key in call if key not in refused} for call in calls]
-        return kept
+        refused_fields = self._habits.refused
+        accepted_fields = {key: value for key, value in message.items() if key not in refused_fields}
+        if calls := accepted_fields.get("tool_calls"):
+            accepted_fields["tool_calls"] = [
+                {key: call[key] for key in call if key not in refused_fields} for call in calls
+            ]
+        return accepted_fields
 
     def _build_file(self, name: str, url: str) -> Item:
         return {"type": "file", "file": {"filename": name, "file_data": url}}
@@ -158,7 +166,7 @@ class ChatWire(OpenAIWire):
 
 def find_unknown_fields(messages: Sequence[Message]) -> set[str]:
     """The fields of returned messages and their calls that are not OpenAI's."""
-    answers = (each.wire for each in messages if isinstance(each, AssistantMessage))
+    answers = (message.wire for message in messages if isinstance(message, AssistantMessage))
     items = [item for wire in answers if wire is not None and wire.wire == "chat" for item in wire.items]
     calls = [call for item in items for call in item.get("tool_calls", ())]
     of_calls = set[str]().union(*calls) - {"id", "type", "function"}

@@ -61,14 +61,14 @@ def is_silent(message: Message) -> bool:
 
 def alternate_items(items: Sequence[Item]) -> list[Item]:
     """Return the items of one turn in the form of a server that counts them: results, then one message at most."""
-    results = [each for each in items if each["role"] == "tool"]
-    said = [each for each in items if each["role"] != "tool"]
-    if not said:
+    results = [entry for entry in items if entry["role"] == "tool"]
+    messages = [entry for entry in items if entry["role"] != "tool"]
+    if not messages:
         return results
-    joined = said[0]
-    for item in said[1:]:
-        joined = {**joined, **item, "content": join_contents(joined.get("content"), item.get("content"))}
-    return [*results, *([{"role": "assistant", "content": RECEIVED}] if results else []), joined]
+    message = messages[0]
+    for item in messages[1:]:
+        message = {**message, **item, "content": join_contents(message.get("content"), item.get("content"))}
+    return [*results, *([{"role": "assistant", "content": RECEIVED}] if results else []), message]
 
 
 def join_contents(first: Any, second: Any) -> Any:

@@ -26,9 +26,9 @@ class MergedPieces:
                     if isinstance(pieces, _Texts):
                         pieces.append(value)
                 case dict():
-                    known = self._fields.setdefault(key, MergedPieces())
-                    if isinstance(known, MergedPieces):
-                        known.add(value)
+                    nested_pieces = self._fields.setdefault(key, MergedPieces())
+                    if isinstance(nested_pieces, MergedPieces):
+                        nested_pieces.add(value)
                 case list():
                     elements = self._fields.setdefault(key, _Elements())
                     if isinstance(elements, _Elements):
@@ -50,25 +50,25 @@ class _Elements:
         self._places: dict[tuple[object, object], MergedPieces] = {}
 
     def add(self, elements: list[Any]) -> None:
-        for each in elements:
-            if not isinstance(each, dict):
-                self._elements.append(each)
+        for piece in elements:
+            if not isinstance(piece, dict):
+                self._elements.append(piece)
                 continue
-            place = (each.get("index"), str(each.get("type")))
-            if place not in self._places or not isinstance(place[0], int):
-                self._places[place] = MergedPieces()
-                self._elements.append(self._places[place])
-            self._places[place].add(each)
+            key = (piece.get("index"), str(piece.get("type")))
+            if key not in self._places or not isinstance(key[0], int):
+                self._places[key] = MergedPieces()
+                self._elements.append(self._places[key])
+            self._places[key].add(piece)
 
     def build_value(self) -> list[Any]:
-        return [each.build_value() if isinstance(each, MergedPieces) else each for each in self._elements]
+        return [piece.build_value() if isinstance(piece, MergedPieces) else piece for piece in self._elements]
 
 
 def _build_value(key: str, value: Any) -> Any:
     match value:
         case _Texts():
             if key in _WHOLE:
-                return next((each for each in reversed(value) if each), "")
+                return next((text for text in reversed(value) if text), "")
             is_same = key not in _STREAMED and len(set(value)) == 1
             return value[0] if is_same else "".join(value)
         case MergedPieces() | _Elements():

@@ -85,15 +85,22 @@ class Negotiation:
 
     def filter_options(self, tail: dict[str, Any]) -> dict[str, Any]:
         """The options of a request but for those that were refused."""
-        kept = {name: value for name, value in tail.items() if name not in self._refused}
+        options = {name: value for name, value in tail.items() if name not in self._refused}
         for name in self._refused & tail.keys() & _LIMITS.keys():
-            kept[_LIMITS[name]] = tail[name]
-        if isinstance(table := kept.get("reasoning"), dict):
-            kept["reasoning"] = {key: value for key, value in table.items() if f"reasoning.{key}" not in self._refused}
-        return kept
+            options[_LIMITS[name]] = tail[name]
+        if isinstance(table := options.get("reasoning"), dict):
+            options["reasoning"] = {
+                key: value for key, value in table.items() if f"reasoning.{key}" not in self._refused
+            }
+        return options
 
     def learn(
-        self, failure: ProviderError, error: Exception, wire: WireProtocol, request: ModelRequest, sent: dict[str, Any]
+        self,
+        failure: ProviderError,
+        error: Exception,
+        wire: WireProtocol,
+        request: ModelRequest,
+        options: dict[str, Any],
     ) -> bool:
         """Return True if a refusal says how the request would be taken, and that was not known. `sent`: its options."""
         text = str(getattr(error, "body", ""))
@@ -105,7 +112,7 @@ class Negotiation:
             return False
         if wire == "chat" and self._learn_habit(text, request):
             return True
-        if names := self._find_dispensable(text, sent):
+        if names := self._find_dispensable(text, options):
             self._refused |= names
             if names & _EFFORTS and request.effort:
                 self.notice = f"{self._label} does not take the effort {request.effort} for {request.model}."
@@ -115,50 +122,50 @@ class Negotiation:
         if model in self._wires or failure.code not in _WIRE_REFUSED:
             return False
         if wire == "chat":
-            asked = is_said(NEEDS_RESPONSES, text)
+            needs_other = is_said(NEEDS_RESPONSES, text)
         else:
             is_missing = status in _NO_SUCH_PATH and failure.code != "model_unknown"
-            asked = is_missing or is_said(_NEEDS_CHAT, text)
-        if asked:
+            needs_other = is_missing or is_said(_NEEDS_CHAT, text)
+        if needs_other:
             other = self._wires[model] = _OTHER[wire]
             self.notice = f"{self._label} takes {model} over {NAMES[other]} only; it is used from here on."
-        return asked
+        return needs_other
 
     def _learn_form(self, failure: ProviderError, error: Exception, request: ModelRequest) -> bool:
         """Learn which messages the server's template takes. A form that it takes in no way is one without calls."""
         if failure.code not in _FORM_REFUSED or isinstance(failure, ContextOverflow):
             return False
-        text, known = " ".join(_list_texts(drop_echoes(getattr(error, "body", None)))), self.habits
+        text, habits = " ".join(_list_texts(drop_echoes(getattr(error, "body", None)))), self.habits
         text = text or failure.message
-        is_bare = any(_has_calls_alone(each) for each in request.messages)
-        at = BLANKS.index(known.blank) + 1 if known.blank is not None else 0
+        is_bare = any(_has_calls_alone(message) for message in request.messages)
+        blank_index = BLANKS.index(habits.blank) + 1 if habits.blank is not None else 0
         if is_said(_NO_SYSTEM, text) and request.system:
-            self.habits = replace(known, takes_system=False)
+            self.habits = replace(habits, takes_system=False)
         elif is_said(_ALTERNATES, text):
-            self.habits = replace(known, alternates=True, takes_system=not (known.alternates and request.system))
-            if self.habits == known and request.tools:
+            self.habits = replace(habits, alternates=True, takes_system=not (habits.alternates and request.system))
+            if self.habits == habits and request.tools:
                 failure.code = "tools_unsupported"
-        elif is_bare and at < len(BLANKS) and is_said(_NULL_CONTENT, text):
-            self.habits = replace(known, blank=BLANKS[at])
-        return self.habits != known
+        elif is_bare and blank_index < len(BLANKS) and is_said(_NULL_CONTENT, text):
+            self.habits = replace(habits, blank=BLANKS[blank_index])
+        return self.habits != habits
 
-    def _find_dispensable(self, text: str, sent: dict[str, Any]) -> set[str]:
-        names = {name for name, pattern in _OPTIONS.items() if _is_sent(sent, name) and is_said(pattern, text)}
-        if not names and not self._official and "stream_options" in sent and is_said(_UNKNOWN_FIELD, text):
+    def _find_dispensable(self, text: str, options: dict[str, Any]) -> set[str]:
+        names = {name for name, pattern in _OPTIONS.items() if _is_sent(options, name) and is_said(pattern, text)}
+        if not names and not self._official and "stream_options" in options and is_said(_UNKNOWN_FIELD, text):
             names = {"stream_options"}
         return names - self._refused
 
     def _learn_habit(self, text: str, request: ModelRequest) -> bool:
-        known = self.habits
-        if demanded := {name for name, pattern in _DEMANDED.items() if is_said(pattern, text)}:
-            self.habits = replace(known, demanded=known.demanded | demanded)
+        habits = self.habits
+        if demanded_fields := {name for name, pattern in _DEMANDED.items() if is_said(pattern, text)}:
+            self.habits = replace(habits, demanded=habits.demanded | demanded_fields)
         elif is_said(_SHORT_IDS, text):
-            self.habits = replace(known, short_ids=True)
+            self.habits = replace(habits, short_ids=True)
         else:
             unknown = find_unknown_fields(request.messages)
-            refused = {name for name in unknown if re.search(rf"\b{re.escape(name)}\b", text)}
-            self.habits = replace(known, refused=known.refused | refused)
-        return self.habits != known
+            refused_fields = {name for name in unknown if re.search(rf"\b{re.escape(name)}\b", text)}
+            self.habits = replace(habits, refused=habits.refused | refused_fields)
+        return self.habits != habits
 
 
 def _list_texts(body: object) -> Iterator[str]:
@@ -174,7 +181,7 @@ def _has_calls_alone(message: object) -> bool:
     return isinstance(message, AssistantMessage) and bool(message.tool_calls) and not message.content
 
 
-def _is_sent(sent: dict[str, Any], name: str) -> bool:
+def _is_sent(options: dict[str, Any], name: str) -> bool:
     """Return True if an option was sent; `table.field` names one within a table."""
     option, _, field = name.partition(".")
-    return option in sent and (not field or (isinstance(sent[option], dict) and field in sent[option]))
+    return option in options and (not field or (isinstance(options[option], dict) and field in options[option]))

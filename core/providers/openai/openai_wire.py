@@ -38,8 +38,8 @@ class OpenAIWire(Wire):
     def _encode_content(self, text: str, attachments: Sequence[Attachment]) -> str | list[Item]:
         if not attachments:
             return clean(text)
-        said = [{"type": self.text_type, "text": clean(text)}] if text.strip() else []
-        return [*said, *map(self._encode_attachment, attachments)]
+        text_items = [{"type": self.text_type, "text": clean(text)}] if text.strip() else []
+        return [*text_items, *map(self._encode_attachment, attachments)]
 
     def _encode_attachment(self, attachment: Attachment) -> Item:
         url = f"data:{attachment.media_type};base64,{self._encode_base64(attachment)}"

@@ -57,20 +57,20 @@ class OpenAIProvider(SdkProvider):
     async def _stream_answer(self, request: ModelRequest) -> AsyncIterator[Delta]:
         """The deltas of an answer. A server may say within the stream, too, how it wants the request."""
         while True:
-            exchange, started = await self._send(request), False
+            exchange, has_started = await self._send(request), False
             try:
                 async with aclosing(self._read_answer(exchange, request)) as deltas:
                     async for delta in deltas:
-                        started = started or not isinstance(delta, RequestReport)
+                        has_started = has_started or not isinstance(delta, RequestReport)
                         yield delta
                 return
             except Exception as error:
-                failure = build_exception_error(error, self._build_api(request.model), started=started)
-                if started or not self._negotiation.learn(failure, error, exchange.wire, request, exchange.options):
+                failure = build_exception_error(error, self._build_api(request.model), has_started=has_started)
+                if has_started or not self._negotiation.learn(failure, error, exchange.wire, request, exchange.options):
                     raise failure from None
 
     async def _read_answer(self, exchange: _Exchange, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        started, events, answer = False, exchange.events, exchange.answer
+        has_started, events, answer = False, exchange.events, exchange.answer
         if exchange.report != RequestReport():
             yield exchange.report
         patience, grace = self._endpoint.patience, _GRACE[exchange.wire]
@@ -78,13 +78,13 @@ class OpenAIProvider(SdkProvider):
             await refuse_other(events, self._build_api(request.model))
             while (event := await read_next(events, grace if answer.ending else None, patience=patience)) is not END:
                 for delta in answer.feed(event):
-                    started = True
+                    has_started = True
                     yield delta
         finally:
             await events.close()
         ending = answer.ending or (answer.infer_ending() if events.is_done else None)
         if ending is None:
-            raise build_cut_error(self._endpoint.build_api(), started=started)
+            raise build_cut_error(self._endpoint.build_api(), has_started=has_started)
         for delta in answer.finish():
             yield delta
         yield ending
@@ -108,17 +108,17 @@ class OpenAIProvider(SdkProvider):
         while True:
             name = self._choose_wire(request.model)
             wire = self._build_writer(name, request)
-            encoded, tail = self._encoder.encode(wire, request), negotiation.filter_options(wire.tail())
+            request_bytes, tail = self._encoder.encode(wire, request), negotiation.filter_options(wire.tail())
             try:
-                events = await self._post(_PATHS[name], encoded.build_body(tail))
+                events = await self._post(_PATHS[name], request_bytes.build_body(tail))
             except Exception as error:
                 failure = build_exception_error(error, self._build_api(request.model))
                 if not negotiation.learn(failure, error, name, request, tail):
                     raise failure from None
                 continue
-            report = RequestReport(dropped_reasoning=encoded.dropped_reasoning, notice=negotiation.notice)
+            report = RequestReport(dropped_reasoning=request_bytes.dropped_reasoning, notice=negotiation.notice)
             negotiation.notice = ""
-            answer = self._build_reader(wire, request, encoded)
+            answer = self._build_reader(wire, request, request_bytes)
             return _Exchange(wire=name, events=events, answer=answer, report=report, options=tail)
 
     def can_search(self, model: str) -> bool:
@@ -126,24 +126,24 @@ class OpenAIProvider(SdkProvider):
 
     def _choose_wire(self, model: str) -> WireProtocol:
         """The protocol for a model; OpenAI has models that take only one of the two."""
-        known = self._negotiation.choose_wire(model)
-        if known is None and self._official:
-            known = self._find_capabilities(model, self._speaks).wire
-        return known or self._speaks
+        wire = self._negotiation.choose_wire(model)
+        if wire is None and self._official:
+            wire = self._find_capabilities(model, self._speaks).wire
+        return wire or self._speaks
 
     def _build_writer(self, name: WireProtocol, request: ModelRequest) -> ChatWire | ResponsesWire:
-        able, habits = self._find_capabilities(request.model, name), self._negotiation.habits
+        capabilities, habits = self._find_capabilities(request.model, name), self._negotiation.habits
         if name == "responses":
-            return ResponsesWire(request, provider=self.name, capabilities=able)
-        return ChatWire(request, provider=self.name, capabilities=able, official=self._official, habits=habits)
+            return ResponsesWire(request, provider=self.name, capabilities=capabilities)
+        return ChatWire(request, provider=self.name, capabilities=capabilities, official=self._official, habits=habits)
 
     def _build_reader(
-        self, wire: ChatWire | ResponsesWire, request: ModelRequest, encoded: RequestBytes
+        self, wire: ChatWire | ResponsesWire, request: ModelRequest, request_bytes: RequestBytes
     ) -> ChatAnswer | ResponsesAnswer:
         api = self._build_api(request.model)
         if isinstance(wire, ResponsesWire):
-            return ResponsesAnswer(encoded.call_ids, wire.freeform, binding=encoded.binding, api=api)
-        return ChatAnswer(encoded.call_ids, api=api, offered={each.name for each in request.tools})
+            return ResponsesAnswer(request_bytes.call_ids, wire.freeform, binding=request_bytes.binding, api=api)
+        return ChatAnswer(request_bytes.call_ids, api=api, tool_names={tool.name for tool in request.tools})
 
 
 def _read_vectors(answer: object, count: int) -> list[list[float]]:
@@ -151,12 +151,12 @@ def _read_vectors(answer: object, count: int) -> list[list[float]]:
     rows = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(rows, list) or len(rows) != count:
         raise ValueError(f"{count} were asked for")
-    found: dict[int, list[float]] = {}
-    for place, row in enumerate(rows):
+    vectors: dict[int, list[float]] = {}
+    for index, row in enumerate(rows):
         vector = row.get("embedding") if isinstance(row, dict) else None
         if not isinstance(vector, list) or not vector:
             raise ValueError("an embedding is no list")
-        found[int(row.get("index", place))] = [float(number) for number in vector]
-    if sorted(found) != list(range(count)) or len({len(each) for each in found.values()}) > 1:
+        vectors[int(row.get("index", index))] = [float(number) for number in vector]
+    if sorted(vectors) != list(range(count)) or len({len(numbers) for numbers in vectors.values()}) > 1:
         raise ValueError("they have other places, or other sizes")
-    return [found[place] for place in range(count)]
+    return [vectors[index] for index in range(count)]

@@ -49,8 +49,8 @@ class ResponsesAnswer:
     """One answer while it comes. `taken`: ids that calls have already; `freeform`: by the name of each free-text tool
     its argument; `binding`: see `WireAnswer`. `ending` is None until the server has said it."""
 
-    def __init__(self, taken: AbstractSet[str], freeform: Mapping[str, str], *, binding: str, api: Api) -> None:
-        self._ids = CallNormaliser(taken)
+    def __init__(self, taken_ids: AbstractSet[str], freeform: Mapping[str, str], *, binding: str, api: Api) -> None:
+        self._ids = CallNormaliser(taken_ids)
         self._freeform, self._binding, self._api = freeform, binding, api
         self._outputs: list[_Output] = []
         self._places: dict[str | int, _Output] = {}  # by place and by id
@@ -100,45 +100,45 @@ class ResponsesAnswer:
             yield base.UsageReport(_parse_usage(usage))
         if kind in {"response.failed", "response.cancelled"}:
             raise build_event_error({"error": response.get("error") or {"message": "The response failed."}}, self._api)
-        listed = get_tables(response, "output")
-        if len(listed) <= sum(bool(each.item) for each in self._outputs):
-            listed = []  # all of it was finished before, be it under other ids
-        for place, item in enumerate(listed):
-            output = self._find_output({"output_index": place}, item)
+        items = get_tables(response, "output")
+        if len(items) <= sum(bool(known_output.item) for known_output in self._outputs):
+            items = []  # all of it was finished before, be it under other ids
+        for index, item in enumerate(items):
+            output = self._find_output({"output_index": index}, item)
             if not output.item and get_text(item, "type"):
                 yield from self._on_item(output, item, is_done=True)
         if kind == "response.completed":
             self._reason = "tool_calls" if self._calls else "stop"
         else:
-            why = get_text(get_table(response, "incomplete_details"), "reason")
-            self._reason = "refused" if why == "content_filter" else "length"
+            reason = get_text(get_table(response, "incomplete_details"), "reason")
+            self._reason = "refused" if reason == "content_filter" else "length"
 
     def _find_output(self, event: Item, item: Item) -> _Output:
         """The item that an event is of, by its id or place: servers leave out either, or give all items one place."""
-        place, item_id = _read_index(event, "output_index", -1), get_text(event, "item_id") or get_text(item, "id")
-        found = self._places.get(item_id) if item_id else None
-        if found is not None and found.item and _is_other_call(found.item, item):
-            found = None  # one id for two calls
-        elif found is None:
-            found = self._places.get(place)
-            if found is not None and found.item and (item_id or event.get("type") == _ADDED):
-                found = None  # its place is taken by another one
-        if found is None:
-            found = _Output(len(self._outputs))
-            self._outputs.append(found)
-        self._places |= {key: found for key in (item_id, place) if key not in ("", -1)}
-        return found
+        index, item_id = _read_index(event, "output_index", -1), get_text(event, "item_id") or get_text(item, "id")
+        output = self._places.get(item_id) if item_id else None
+        if output is not None and output.item and _is_other_call(output.item, item):
+            output = None  # one id for two calls
+        elif output is None:
+            output = self._places.get(index)
+            if output is not None and output.item and (item_id or event.get("type") == _ADDED):
+                output = None  # its place is taken by another one
+        if output is None:
+            output = _Output(len(self._outputs))
+            self._outputs.append(output)
+        self._places |= {key: output for key in (item_id, index) if key not in ("", -1)}
+        return output
 
     def _on_item(self, output: _Output, item: Item, *, is_done: bool) -> Iterator[Delta]:
         match item["type"]:
             case "message":
-                for place, part in enumerate(get_tables(item, "content")):
+                for index, part in enumerate(get_tables(item, "content")):
                     kind = "refusal" if part.get("type") == "refusal" else "text"
-                    yield from self._emit_text(output, (kind, place), get_text(part, kind), is_whole=True)
+                    yield from self._emit_text(output, (kind, index), get_text(part, kind), is_whole=True)
             case "reasoning":
                 for kind in ("summary", "content"):
-                    for place, part in enumerate(get_tables(item, kind)):
-                        yield from self._emit_reasoning(output, (kind, place), get_text(part, "text"), is_whole=True)
+                    for index, part in enumerate(get_tables(item, kind)):
+                        yield from self._emit_reasoning(output, (kind, index), get_text(part, "text"), is_whole=True)
             case "function_call" | "custom_tool_call":
                 yield from self._emit_call(output, item, is_done=is_done)
         if is_done:
@@ -157,21 +157,21 @@ class ResponsesAnswer:
             case "function_call_arguments" | "custom_tool_call_input" if output.index >= 0:
                 yield from self._emit_arguments(output, delta, is_text=kind.startswith("custom"))
 
-    def _emit_text(self, output: _Output, part: _Part, said: str, *, is_whole: bool = False) -> Iterator[Delta]:
+    def _emit_text(self, output: _Output, part: _Part, text: str, *, is_whole: bool = False) -> Iterator[Delta]:
         is_next = self._spoke and not output.passed  # another message begins
-        if not (said := _take_rest(output, part, said, is_whole=is_whole)):
+        if not (text := _take_rest(output, part, text, is_whole=is_whole)):
             return
         self._refused = self._refused or part[0] == "refusal"
         self._spoke = True
-        yield TextDelta(_BREAK + said if is_next else said)
+        yield TextDelta(_BREAK + text if is_next else text)
 
-    def _emit_reasoning(self, output: _Output, part: _Part, thought: str, *, is_whole: bool = False) -> Iterator[Delta]:
+    def _emit_reasoning(self, output: _Output, part: _Part, text: str, *, is_whole: bool = False) -> Iterator[Delta]:
         """A model that sums up what it thought is shown by the summary alone."""
-        if thought and (output.kind or part[0]) == part[0]:
+        if text and (output.kind or part[0]) == part[0]:
             output.kind = part[0]
             is_next = bool(output.passed) and part not in output.passed
-            if thought := _take_rest(output, part, thought, is_whole=is_whole):
-                yield ReasoningDelta(_BREAK + thought if is_next else thought, index=output.number)
+            if text := _take_rest(output, part, text, is_whole=is_whole):
+                yield ReasoningDelta(_BREAK + text if is_next else text, index=output.number)
 
     def _emit_call(self, output: _Output, item: Item, *, is_done: bool) -> Iterator[Delta]:
         name, is_text = get_text(item, "name"), item["type"] == "custom_tool_call"
@@ -183,35 +183,31 @@ class ResponsesAnswer:
         elif name and not output.named:
             yield ToolCallDelta(output.index, name=name)
         output.named = output.named or bool(name)
-        written = get_text(item, "input" if is_text else "arguments")
-        yield from self._emit_arguments(output, written, is_text=is_text, is_whole=True)
+        text = get_text(item, "input" if is_text else "arguments")
+        yield from self._emit_arguments(output, text, is_text=is_text, is_whole=True)
         if is_done and is_text and not output.item:
             yield ToolCallDelta(output.index, arguments='"}')
 
-    def _emit_arguments(
-        self, output: _Output, written: str, *, is_text: bool, is_whole: bool = False
-    ) -> Iterator[Delta]:
+    def _emit_arguments(self, output: _Output, text: str, *, is_text: bool, is_whole: bool = False) -> Iterator[Delta]:
         before = "".join(output.written)
-        if is_whole and not is_text and before and not written.startswith(before):
-            rest = (
-                written if written.strip() else ""
-            )  # what it differs from stays before it, as `settle_arguments` wants
+        if is_whole and not is_text and before and not text.startswith(before):
+            rest = text if text.strip() else ""  # what it differs from stays before it, as `settle_arguments` wants
         else:
-            rest = written[len(before) :] if is_whole else written
-        if written := rest:
-            output.written.append(written)
-            arguments = json.dumps(written, ensure_ascii=False)[1:-1] if is_text else written
+            rest = text[len(before) :] if is_whole else text
+        if text := rest:
+            output.written.append(text)
+            arguments = json.dumps(text, ensure_ascii=False)[1:-1] if is_text else text
             yield ToolCallDelta(output.index, arguments=arguments)
 
 
 _Part = tuple[str, int]
 
 
-def _is_other_call(finished: Item, item: Item) -> bool:
+def _is_other_call(finished_item: Item, item: Item) -> bool:
     """Return True if an item is another call than one that is finished, though it has its id."""
     names = ("call_id", "name")
-    return finished.get("type") in CALL_TYPES and any(
-        get_text(item, name) and get_text(item, name) != get_text(finished, name) for name in names
+    return finished_item.get("type") in CALL_TYPES and any(
+        get_text(item, name) and get_text(item, name) != get_text(finished_item, name) for name in names
     )
 
 
@@ -220,12 +216,12 @@ def _read_index(event: Item, name: str, missing: int = 0) -> int:
     return value if isinstance(value, int) else missing
 
 
-def _take_rest(output: _Output, part: _Part, found: str, *, is_whole: bool) -> str:
-    passed = output.passed.get(part, 0)
-    found = found[passed:] if is_whole else found
-    if found:
-        output.passed[part] = passed + len(found)
-    return found
+def _take_rest(output: _Output, part: _Part, text: str, *, is_whole: bool) -> str:
+    offset = output.passed.get(part, 0)
+    text = text[offset:] if is_whole else text
+    if text:
+        output.passed[part] = offset + len(text)
+    return text
 
 
 def _repair_output(output: _Output) -> Item:
@@ -239,12 +235,12 @@ def _repair_output(output: _Output) -> Item:
     return item
 
 
-def _parse_usage(found: Item) -> Usage:
-    read, thought = get_table(found, "input_tokens_details"), get_table(found, "output_tokens_details")
+def _parse_usage(usage: Item) -> Usage:
+    read, output_details = get_table(usage, "input_tokens_details"), get_table(usage, "output_tokens_details")
     return Usage(
-        prompt_tokens=get_count(found, "input_tokens"),
-        completion_tokens=get_count(found, "output_tokens"),
+        prompt_tokens=get_count(usage, "input_tokens"),
+        completion_tokens=get_count(usage, "output_tokens"),
         cached_tokens=get_count(read, "cached_tokens"),
         cache_write_tokens=get_count(read, "cache_write_tokens"),
-        reasoning_tokens=get_count(thought, "reasoning_tokens"),
+        reasoning_tokens=get_count(output_details, "reasoning_tokens"),
     )

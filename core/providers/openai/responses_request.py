@@ -29,14 +29,14 @@ class ResponsesWire(OpenAIWire):
 
     def __init__(self, request: ModelRequest, *, provider: str, capabilities: Capabilities) -> None:
         super().__init__(request, provider=provider, capabilities=capabilities)
-        listed = request.tools if capabilities.freeform_tools else ()
-        self.freeform = {each.name: each.freeform for each in listed if each.freeform}
+        tools = request.tools if capabilities.freeform_tools else ()
+        self.freeform = {tool.name: tool.freeform for tool in tools if tool.freeform}
 
     def head(self) -> Item:
         head: Item = {"model": self._request.model}
         if self._request.system:
             head["instructions"] = clean(self._request.system)
-        tools = [self._encode_tool(each) for each in self._request.tools]
+        tools = [self._encode_tool(tool) for tool in self._request.tools]
         if (search := self._request.search) is not None:
             filters = {"filters": {"allowed_domains": list(search.allowed)}} if search.allowed else {}
             tools.append({"type": "web_search", **filters})
@@ -63,20 +63,20 @@ class ResponsesWire(OpenAIWire):
         if isinstance(first, AssistantMessage):
             return self._encode_answer(first, before)
         items: list[Item] = []
-        for each in sorted(messages, key=lambda message: not isinstance(message, ToolMessage)):
-            if isinstance(each, ToolMessage):
-                items.append(self._encode_output(each, before.find_call(each.call_id)))
-            elif isinstance(each, UserMessage) and (each.content.strip() or each.attachments):
-                items.append(_build_message("user", self._encode_content(each.content, each.attachments)))
+        for entry in sorted(messages, key=lambda message: not isinstance(message, ToolMessage)):
+            if isinstance(entry, ToolMessage):
+                items.append(self._encode_output(entry, before.find_call(entry.call_id)))
+            elif isinstance(entry, UserMessage) and (entry.content.strip() or entry.attachments):
+                items.append(_build_message("user", self._encode_content(entry.content, entry.attachments)))
         return EncodedMessages(items=items)
 
     def _encode_answer(self, message: AssistantMessage, before: EncodedHistory) -> EncodedMessages:
         answer = self._find_returnable(message, binding=before.binding)
         if answer is not None and (items := select_sendable(answer, message.tool_calls)) is not None:
             kinds = {item["call_id"]: CALLS[item["type"]] for item in items if item.get("type") in CALLS}
-            called = ((call.id, call.wire_id) for call in message.tool_calls)
-            sent = {ours: SentCall(id=theirs, freeform=kinds[theirs]) for ours, theirs in called}
-            return EncodedMessages(items=items, calls=sent)
+            id_pairs = ((call.id, call.wire_id) for call in message.tool_calls)
+            sent_calls = {call_id: SentCall(id=wire_id, freeform=kinds[wire_id]) for call_id, wire_id in id_pairs}
+            return EncodedMessages(items=items, calls=sent_calls)
         items = [_build_message("assistant", clean(message.content))] if message.content.strip() else []
         calls = {}
         for call in message.tool_calls:
@@ -106,10 +106,10 @@ class ResponsesWire(OpenAIWire):
         return {"type": "input_image", "detail": "auto", "image_url": url}
 
     def _encode_tool(self, spec: ToolSpec) -> Item:
-        told = {"name": spec.name, "description": spec.description}
+        fields = {"name": spec.name, "description": spec.description}
         if spec.name in self.freeform:
-            return {"type": "custom", **told, "format": {"type": "text"}}
-        return {"type": "function", **told, "parameters": spec.parameters, "strict": False}
+            return {"type": "custom", **fields, "format": {"type": "text"}}
+        return {"type": "function", **fields, "parameters": spec.parameters, "strict": False}
 
 
 def _build_message(role: str, content: str | list[Item]) -> Item:
@@ -125,8 +125,8 @@ def select_sendable(answer: WireAnswer, calls: Sequence[ToolCall]) -> list[Item]
     items = list(answer.items)
     while items and items[-1].get("type") == "reasoning":
         items.pop()
-    called = sorted(str(item.get("call_id", "")) for item in items if item.get("type") in CALLS)
-    if called != sorted(each.wire_id for each in calls):
+    call_ids = sorted(str(item.get("call_id", "")) for item in items if item.get("type") in CALLS)
+    if call_ids != sorted(call.wire_id for call in calls):
         return None
     if all(map(_is_complete, items)):
         return items

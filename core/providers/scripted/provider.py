@@ -74,16 +74,16 @@ class ScriptedProvider:
         """See `Provider`. Raises `ProviderError`, `ContextOverflow` where the script says so."""
         step, scene = self._next_step(request)
         self._raise_fault(step)
-        taken, chunk = collect_call_ids(request.messages), step.chunk or self._script.chunk
-        deltas = list(_build_deltas(step, scene, taken, chunk=chunk))
-        kept = len(deltas) if step.cut is None else round(len(deltas) * step.cut)
+        taken_ids, chunk = collect_call_ids(request.messages), step.chunk or self._script.chunk
+        deltas = list(_build_deltas(step, scene, taken_ids, chunk=chunk))
+        delta_count = len(deltas) if step.cut is None else round(len(deltas) * step.cut)
         pause = self._pause(step)
-        for number, delta in enumerate(deltas[:kept]):
+        for number, delta in enumerate(deltas[:delta_count]):
             if pause and number:
                 await asyncio.sleep(pause)
             yield delta
         if step.cut is not None:
-            raise build_cut_error(Api(label="The script", base_url=self._script.path), started=kept > 0)
+            raise build_cut_error(Api(label="The script", base_url=self._script.path), has_started=delta_count > 0)
         yield UsageReport(_estimate_usage(step, request, deltas))
         yield StreamEnd(step.finish or ("tool_calls" if step.tool_calls else "stop"))
 
@@ -95,39 +95,47 @@ class ScriptedProvider:
 
     def suggest(self, messages: Sequence[Message]) -> Suggestion | None:
         """See `SuggestingProvider`: that of the first turn that was not played yet and has one."""
-        played: set[int] = set()
-        for each in split_scenes(messages) if messages else ():
-            self._find_turn(each, played)
-        left = (turn for place, turn in enumerate(self._script.turns) if place not in played and turn.suggest)
-        return next((Suggestion(text=turn.suggest, mode=turn.mode) for turn in left), None)
+        played_indexes: set[int] = set()
+        for scene in split_scenes(messages) if messages else ():
+            self._find_turn(scene, played_indexes)
+        remaining_turns = (
+            turn for index, turn in enumerate(self._script.turns) if index not in played_indexes and turn.suggest
+        )
+        return next((Suggestion(text=turn.suggest, mode=turn.mode) for turn in remaining_turns), None)
 
     def _next_step(self, request: ModelRequest) -> tuple[ScriptStep, ScriptScene]:
         *earlier, scene = split_scenes(request.messages)
         if not request.tools and self._script.notes:
             return self._script.notes[0], scene
-        played: set[int] = set()
-        for each in earlier:
-            self._find_turn(each, played)
-        turn = self._find_turn(scene, played)
+        played_indexes: set[int] = set()
+        for earlier_scene in earlier:
+            self._find_turn(earlier_scene, played_indexes)
+        turn = self._find_turn(scene, played_indexes)
         steps = turn.steps if turn else self._script.otherwise
         return _find_step(steps, scene) or _SILENCE, scene
 
-    def _find_turn(self, scene: ScriptScene, played: set[int]) -> ScriptTurn | None:
+    def _find_turn(self, scene: ScriptScene, played_indexes: set[int]) -> ScriptTurn | None:
         """The first turn that is left and whose `match` finds something, else the next one without a `match`."""
-        left = [
-            (place, turn)
-            for place, turn in enumerate(self._script.turns)
-            if (place not in played or turn.repeat) and turn.mode in {"", scene.mode}
+        candidates = [
+            (index, turn)
+            for index, turn in enumerate(self._script.turns)
+            if (index not in played_indexes or turn.repeat) and turn.mode in {"", scene.mode}
         ]
-        fitting = [each for each in left if each[1].match is not None and each[1].match.search(scene.prompt)]
-        place, turn = next(iter(fitting), None) or next((each for each in left if each[1].match is None), (-1, None))
-        played.add(place)
+        fitting = [
+            candidate
+            for candidate in candidates
+            if candidate[1].match is not None and candidate[1].match.search(scene.prompt)
+        ]
+        index, turn = next(iter(fitting), None) or next(
+            (candidate for candidate in candidates if candidate[1].match is None), (-1, None)
+        )
+        played_indexes.add(index)
         return turn
 
     def _raise_fault(self, step: ScriptStep) -> None:
-        failed = self._failures.get(id(step), 0)
-        if step.error is not None and (not step.error.times or failed < step.error.times):
-            self._failures[id(step)] = failed + 1
+        failure_count = self._failures.get(id(step), 0)
+        if step.error is not None and (not step.error.times or failure_count < step.error.times):
+            self._failures[id(step)] = failure_count + 1
             raise _build_failure(step.error, self._script.path)
 
     def _pause(self, step: ScriptStep) -> float:
@@ -156,20 +164,20 @@ def _build_failure(fault: ScriptFault, path: str) -> ProviderError:
 
 def _find_step(steps: tuple[ScriptStep, ...], scene: ScriptScene) -> ScriptStep | None:
     """Walk through the answers of this turn: each took the next step that held at that moment."""
-    place = 0
+    index = 0
     for moment in range(scene.answers + 1):
-        while place < len(steps) and not scene.holds(steps[place].when, moment):
-            place += 1
-        if place >= len(steps):
+        while index < len(steps) and not scene.holds(steps[index].when, moment):
+            index += 1
+        if index >= len(steps):
             return None
         if moment == scene.answers:
-            return steps[place]
-        place += 1
+            return steps[index]
+        index += 1
     return None
 
 
-def _build_deltas(step: ScriptStep, scene: ScriptScene, taken: set[str], *, chunk: int) -> Iterator[Delta]:
-    calls = CallNormaliser(taken)
+def _build_deltas(step: ScriptStep, scene: ScriptScene, taken_ids: set[str], *, chunk: int) -> Iterator[Delta]:
+    calls = CallNormaliser(taken_ids)
     for piece in _cut_pieces(scene.fill_text(step.reasoning), chunk):
         yield ReasoningDelta(piece)
     for piece in _cut_pieces(scene.fill_text(step.text), chunk):
@@ -193,12 +201,14 @@ def _estimate_usage(step: ScriptStep, request: ModelRequest, deltas: list[Delta]
     """As the script says; else estimated from the characters, with the earlier messages counted as cached."""
     if step.usage is not None:
         return step.usage
-    said = (each.arguments if isinstance(each, ToolCallDelta) else getattr(each, "text", "") for each in deltas)
-    called = (sum(len(each.arguments) for each in getattr(message, "tool_calls", ())) for message in request.messages)
-    sizes = [len(message.content) + size for message, size in zip(request.messages, called, strict=True)]
+    texts = (delta.arguments if isinstance(delta, ToolCallDelta) else getattr(delta, "text", "") for delta in deltas)
+    call_sizes = (
+        sum(len(call.arguments) for call in getattr(message, "tool_calls", ())) for message in request.messages
+    )
+    sizes = [len(message.content) + size for message, size in zip(request.messages, call_sizes, strict=True)]
     head = len(request.system) + sum(len(json.dumps(tool.parameters)) + len(tool.description) for tool in request.tools)
     return Usage(
         prompt_tokens=(head + sum(sizes)) // CHARACTERS_PER_TOKEN,
-        completion_tokens=max(1, sum(map(len, said)) // CHARACTERS_PER_TOKEN),
+        completion_tokens=max(1, sum(map(len, texts)) // CHARACTERS_PER_TOKEN),
         cached_tokens=(head + sum(sizes[:-1])) // CHARACTERS_PER_TOKEN if len(sizes) > 1 else 0,
     )

@@ -140,8 +140,8 @@ class _ScriptReader:
             Any: _read_builtins,
         }
 
-    def _build_error(self, line: int, what: str, hint: str = "") -> ConfigError:
-        return ConfigError(f"{self._path}, line {line}: {what}.", hint=hint, code="script_invalid")
+    def _build_error(self, line: int, problem: str, hint: str = "") -> ConfigError:
+        return ConfigError(f"{self._path}, line {line}: {problem}.", hint=hint, code="script_invalid")
 
     def _parse_yaml(self, text: str) -> Any:
         from ruamel.yaml import YAML
@@ -172,22 +172,22 @@ class _ScriptReader:
         return script
 
     def _read_turns(self, table: Any, key: str) -> tuple[ScriptTurn, ...]:
-        return tuple(self._read_turn(each, line) for each, line in self._read_items(table, key))
+        return tuple(self._read_turn(node, line) for node, line in self._read_items(table, key))
 
     def _read_turn(self, node: Any, line: int) -> ScriptTurn:
         if isinstance(node, list):
             return ScriptTurn(line=line, steps=self._read_steps(node, line))
-        found = self._read_fields(node, line, "a turn", ScriptTurn)
-        if not found.get("steps"):
+        values = self._read_fields(node, line, "a turn", ScriptTurn)
+        if not values.get("steps"):
             raise self._build_error(line, "a turn without steps", "Give it `steps:`, a list of answers.")
-        return ScriptTurn(line=line, **found)
+        return ScriptTurn(line=line, **values)
 
     def _read_branch(self, table: Any, key: str) -> tuple[ScriptStep, ...]:
         node, line = table[key], _find_key_line(table, key)
         return self._read_steps(node if isinstance(node, list) else [node], line)
 
     def _read_steps(self, nodes: Any, line: int) -> tuple[ScriptStep, ...]:
-        return tuple(self._read_step(node, _find_item_line(nodes, place, line)) for place, node in enumerate(nodes))
+        return tuple(self._read_step(node, _find_item_line(nodes, index, line)) for index, node in enumerate(nodes))
 
     def _read_step(self, node: Any, line: int) -> ScriptStep:
         if isinstance(node, str):
@@ -202,13 +202,13 @@ class _ScriptReader:
         return finish
 
     def _read_calls(self, table: Any, key: str) -> tuple[ScriptCall, ...]:
-        return tuple(self._read_call(each, line) for each, line in self._read_items(table, key))
+        return tuple(self._read_call(node, line) for node, line in self._read_items(table, key))
 
     def _read_call(self, node: Any, line: int) -> ScriptCall:
-        found = self._read_fields(node, line, "a tool call", ScriptCall)
-        if not found.get("name"):
+        values = self._read_fields(node, line, "a tool call", ScriptCall)
+        if not values.get("name"):
             raise self._build_error(line, "a tool call without a name")
-        return ScriptCall(**found)
+        return ScriptCall(**values)
 
     def _read_condition(self, table: Any, key: str) -> ScriptCondition:
         if isinstance(table[key], str):
@@ -227,36 +227,36 @@ class _ScriptReader:
             return []
         if not isinstance(nodes, list):
             raise self._build_error(line, f"`{key}` is not a list", "Begin each entry with `- `.")
-        return [(node, _find_item_line(nodes, place, line)) for place, node in enumerate(nodes)]
+        return [(node, _find_item_line(nodes, index, line)) for index, node in enumerate(nodes)]
 
     def _read_inner(self, table: Any, key: str, record: type[Struct]) -> dict[str, Any]:
         return self._read_fields(table[key], _find_key_line(table, key), f"`{key}`", record)
 
-    def _read_fields(self, node: Any, line: int, what: str, record: type[Struct]) -> dict[str, Any]:
+    def _read_fields(self, node: Any, line: int, subject: str, record: type[Struct]) -> dict[str, Any]:
         """The fields of a record as a table has them. `what`: the table in the words of an error."""
         types = _list_types(record)
         hint = f"Its keys: {', '.join(types)}."
         if not isinstance(node, dict):
-            raise self._build_error(line, f"{what} has to be a mapping, not {_describe_type(node)}", hint)
+            raise self._build_error(line, f"{subject} has to be a mapping, not {_describe_type(node)}", hint)
         for key in node:
             if key not in types:
-                near = difflib.get_close_matches(str(key), types, n=1)
-                guess = f", perhaps `{near[0]}`" if near else ""
-                raise self._build_error(_find_key_line(node, key), f"{what} has an unknown key{guess}", hint)
+                suggestions = difflib.get_close_matches(str(key), types, n=1)
+                guess = f", perhaps `{suggestions[0]}`" if suggestions else ""
+                raise self._build_error(_find_key_line(node, key), f"{subject} has an unknown key{guess}", hint)
         return {key: self._readers[types[key]](node, key) for key in node}
 
     def _read_text(self, table: Any, key: str) -> str:
         value = table[key]
         if value is None or isinstance(value, str):
             return str(value or "")
-        what = f"`{key}` is {_describe_type(value)}, not a text"
-        raise self._build_error(_find_key_line(table, key), what, "Put it in quotes.")
+        problem = f"`{key}` is {_describe_type(value)}, not a text"
+        raise self._build_error(_find_key_line(table, key), problem, "Put it in quotes.")
 
     def _read_number(self, table: Any, key: str) -> float:
         value = table[key]
         if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-            what = f"`{key}` is not a number of at least 0"
-            raise self._build_error(_find_key_line(table, key), what)
+            problem = f"`{key}` is not a number of at least 0"
+            raise self._build_error(_find_key_line(table, key), problem)
         return float(value)
 
     def _read_count(self, table: Any, key: str) -> int:
@@ -267,13 +267,13 @@ class _ScriptReader:
         try:
             return re.compile(text) if text else None
         except re.error as error:
-            what = f"`{key}` is not a regular expression: {error.msg}"
-            raise self._build_error(_find_key_line(table, key), what) from None
+            problem = f"`{key}` is not a regular expression: {error.msg}"
+            raise self._build_error(_find_key_line(table, key), problem) from None
 
 
 @cache
 def _list_types(record: type[Struct]) -> dict[str, Any]:
-    return {each.name: each.type for each in fields(record) if each.name not in _UNWRITTEN}
+    return {field_info.name: field_info.type for field_info in fields(record) if field_info.name not in _UNWRITTEN}
 
 
 def _find_key_line(table: Any, key: str) -> int:
@@ -283,9 +283,9 @@ def _find_key_line(table: Any, key: str) -> int:
         return 1
 
 
-def _find_item_line(nodes: Any, place: int, default: int) -> int:
+def _find_item_line(nodes: Any, index: int, default: int) -> int:
     try:
-        return int(nodes.lc.item(place)[0]) + 1
+        return int(nodes.lc.item(index)[0]) + 1
     except (AttributeError, KeyError, TypeError):
         return default
 

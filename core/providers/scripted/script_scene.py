@@ -40,25 +40,27 @@ class ScriptScene:
         if condition is None:
             return True
         before = self._moments[moment]
-        results = [each for each in before if isinstance(each, ToolMessage)]
-        told = "\n".join(each.content for each in before if isinstance(each, UserMessage))
-        said = "\n".join(each.content for each in results)
-        wanted = ((condition.result, said), (condition.prompt, self.prompt), (condition.told, told))
+        results = [message for message in before if isinstance(message, ToolMessage)]
+        user_text = "\n".join(message.content for message in before if isinstance(message, UserMessage))
+        result_text = "\n".join(result.content for result in results)
+        checks = ((condition.result, result_text), (condition.prompt, self.prompt), (condition.told, user_text))
         return (
-            all(pattern is None or pattern.search(text) for pattern, text in wanted)
+            all(pattern is None or pattern.search(text) for pattern, text in checks)
             and condition.mode in {"", self.mode_at(moment)}
             and condition.step in {0, moment + 1}
-            and (condition.failed is None or condition.failed == any(each.is_error for each in results))
+            and (condition.failed is None or condition.failed == any(result.is_error for result in results))
         )
 
     def mode_at(self, moment: int) -> str:
         """The mode that the model was last told of."""
-        said = [each.content for each in chain(*self._moments[: moment + 1]) if isinstance(each, UserMessage)]
-        return next(filter(None, map(find_mode, reversed(said))), self.mode)
+        user_texts = [
+            message.content for message in chain(*self._moments[: moment + 1]) if isinstance(message, UserMessage)
+        ]
+        return next(filter(None, map(find_mode, reversed(user_texts))), self.mode)
 
     def fill_text(self, text: str) -> str:
         """The text with its places filled in; what is not known is filled with nothing."""
-        return _PLACE.sub(lambda found: self._look_up(found[1]), text) if "{{" in text else text
+        return _PLACE.sub(lambda match: self._look_up(match[1]), text) if "{{" in text else text
 
     def fill_value(self, value: Any) -> Any:
         """The same for every text of a tree of JSON values."""
@@ -66,14 +68,14 @@ class ScriptScene:
             case str():
                 return self.fill_text(value)
             case dict():
-                return {key: self.fill_value(each) for key, each in value.items()}
+                return {key: self.fill_value(child) for key, child in value.items()}
             case list():
-                return [self.fill_value(each) for each in value]
+                return [self.fill_value(child) for child in value]
             case _:
                 return value
 
     def _look_up(self, name: str) -> str:
-        results = [each.content for each in chain(*self._moments) if isinstance(each, ToolMessage)]
+        results = [message.content for message in chain(*self._moments) if isinstance(message, ToolMessage)]
         match name:
             case "prompt":
                 return self.prompt
@@ -92,29 +94,29 @@ def _evaluate(expression: str, results: Sequence[str]) -> str:
         pattern = re.compile(expression)
     except re.error:
         return ""
-    matches = [found for text in results for found in pattern.finditer(text)]
+    matches = [match for text in results for match in pattern.finditer(text)]
     return (matches[-1][1] if pattern.groups else matches[-1][0]) if matches else ""
 
 
 def find_mode(text: str) -> str:
     """The mode that a message tells the model of, "" = none."""
-    found = _MODE.findall(text)
-    return found[-1].lower() if found else ""
+    matches = _MODE.findall(text)
+    return matches[-1].lower() if matches else ""
 
 
 def split_scenes(messages: Sequence[Message]) -> list[ScriptScene]:
     """One scene for each prompt, at least one. What the user sent while the model worked is part of its scene."""
-    found: list[ScriptScene] = []
+    scenes: list[ScriptScene] = []
     mode = workspace = ""
     for message in messages:
         if isinstance(message, UserMessage):
             mode = find_mode(message.content) or mode
-            if place := _WORKSPACE.search(message.content):
-                workspace = place[1]
+            if match := _WORKSPACE.search(message.content):
+                workspace = match[1]
             if message.origin == "user" and not _STEERED.match(message.content):
                 prompt = next(iter(_QUERY.findall(message.content)[-1:]), message.content)
-                found.append(ScriptScene(prompt, mode, workspace))
+                scenes.append(ScriptScene(prompt, mode, workspace))
                 continue
-        if found:
-            found[-1].add(message)
-    return found or [ScriptScene("", mode, workspace)]
+        if scenes:
+            scenes[-1].add(message)
+    return scenes or [ScriptScene("", mode, workspace)]

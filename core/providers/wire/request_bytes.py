@@ -120,11 +120,11 @@ def find_unit_end(messages: Sequence[Message], start: int) -> int:
     between them; any other message is a unit. A unit never reaches beyond an assistant's message."""
     end = start + 1
     if isinstance(messages[start], ToolMessage):
-        for place in range(end, len(messages)):
-            if isinstance(messages[place], AssistantMessage):
+        for index in range(end, len(messages)):
+            if isinstance(messages[index], AssistantMessage):
                 break
-            if isinstance(messages[place], ToolMessage):
-                end = place + 1
+            if isinstance(messages[index], ToolMessage):
+                end = index + 1
     return end
 
 
@@ -166,9 +166,9 @@ class EncodedHistory:
 
     def advance(self, wire: Wire, messages: tuple[Message, ...]) -> RequestBytes:
         self._keep(wire, messages)
-        while (place := self._last_part.end) < len(messages):
-            end = wire.find_unit_end(messages, place)
-            self._append(wire.encode(messages[place:end], self), end)
+        while (start := self._last_part.end) < len(messages):
+            end = wire.find_unit_end(messages, start)
+            self._append(wire.encode(messages[start:end], self), end)
         self._messages = messages
         return RequestBytes(
             data=self._data,
@@ -184,8 +184,8 @@ class EncodedHistory:
 
     def _keep(self, wire: Wire, messages: tuple[Message, ...]) -> None:
         """Drop the parts that do not hold for `messages`."""
-        kept, count = _count_shared(self._messages, messages), len(self._parts)
-        while count and self._parts[count - 1].end > kept:
+        shared_count, count = _count_shared(self._messages, messages), len(self._parts)
+        while count and self._parts[count - 1].end > shared_count:
             count -= 1
         first = count
         while first and not isinstance(messages[self._start(first - 1)], AssistantMessage):
@@ -203,16 +203,16 @@ class EncodedHistory:
     def _start(self, number: int) -> int:
         return self._parts[number - 1].end if number else 0
 
-    def _append(self, found: EncodedMessages, end: int) -> None:
+    def _append(self, encoded_messages: EncodedMessages, end: int) -> None:
         last, digest = self._last_part, self._last_part.digest
-        if data := b",".join(encode_record(item) for item in found.items):
+        if data := b",".join(encode_record(item) for item in encoded_messages.items):
             digest = digest.copy()
             digest.update(data)
             digest.update(b",")
             self._data += data if self.is_empty else b"," + data
-        self._call_ids.update(_collect_ids(found.calls))
-        dropped = last.dropped_reasoning + found.dropped_reasoning
-        self._parts.append(_Part(end, len(self._data), digest, found.calls, dropped))
+        self._call_ids.update(_collect_ids(encoded_messages.calls))
+        dropped_reasoning = last.dropped_reasoning + encoded_messages.dropped_reasoning
+        self._parts.append(_Part(end, len(self._data), digest, encoded_messages.calls, dropped_reasoning))
 
 
 def _collect_ids(calls: Mapping[str, SentCall]) -> set[str]:
@@ -223,7 +223,7 @@ def _count_shared(old: tuple[Message, ...], new: tuple[Message, ...]) -> int:
     shorter = min(len(old), len(new))
     if all(map(is_, old, new)):
         return shorter
-    return next((place for place in range(shorter) if not _is_same(old[place], new[place])), shorter)
+    return next((index for index in range(shorter) if not _is_same(old[index], new[index])), shorter)
 
 
 def _is_same(one: Message, other: Message) -> bool:

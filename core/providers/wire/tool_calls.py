@@ -29,7 +29,7 @@ _OWN_FIELDS: Final = frozenset({"index", "id", "type", "function", "name", "argu
 
 def collect_call_ids(messages: tuple[Message, ...]) -> set[str]:
     """The ids of all calls in a history: a new call may not have one of them."""
-    return {call.id for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls}
+    return {call.id for message in messages if isinstance(message, AssistantMessage) for call in message.tool_calls}
 
 
 class _Piece(Struct, frozen=True):
@@ -65,24 +65,26 @@ class _Call(Struct, eq=False):
         return may_be_whole(text) and is_object(settle_arguments(text))
 
     def has_arguments(self) -> bool:
-        return any(each.strip() for each in self.arguments)
+        return any(piece.strip() for piece in self.arguments)
 
     def is_repetition(self) -> bool:
         """Return True if it says nothing but what its twin said."""
         return self.twin is not None and (not self.has_arguments() or self.twin.means_same(self.text))
 
     def means_same(self, arguments: str) -> bool:
-        own, other = settle_arguments(self.text), settle_arguments(arguments)
-        return own == other or (is_object(own) and is_object(other) and parse_json(own) == parse_json(other))
+        own_arguments, other = settle_arguments(self.text), settle_arguments(arguments)
+        return own_arguments == other or (
+            is_object(own_arguments) and is_object(other) and parse_json(own_arguments) == parse_json(other)
+        )
 
 
 class CallNormaliser:
     """The calls of one answer. `taken` holds the ids that are in use already; `offered`: the names of the tools, by
     which a name in pieces is told from two calls."""
 
-    def __init__(self, taken: AbstractSet[str], offered: Collection[str] = ()) -> None:
-        self._taken = set(taken)
-        self._offered = frozenset(offered)
+    def __init__(self, taken_ids: AbstractSet[str], tool_names: Collection[str] = ()) -> None:
+        self._taken = set(taken_ids)
+        self._offered = frozenset(tool_names)
         self._calls: list[_Call] = []
         self._passed = 0
         self._ids_vary = False  # pieces of one call came with several ids
@@ -128,12 +130,12 @@ class CallNormaliser:
 
     def make_unique(self, server_id: str) -> str:
         """The server's id if it is a usable one that nobody has, else a new one."""
-        chosen = server_id if is_call_id(server_id) and server_id not in self._taken else new_id("call")
-        self._taken.add(chosen)
-        return chosen
+        call_id = server_id if is_call_id(server_id) and server_id not in self._taken else new_id("call")
+        self._taken.add(call_id)
+        return call_id
 
     def _open_call(self, piece: _Piece) -> _Call:
-        same_id = (each for each in reversed(self._calls) if piece.id and piece.id in each.ids)
+        same_id = (candidate for candidate in reversed(self._calls) if piece.id and piece.id in candidate.ids)
         before = self._find_candidate(piece) or next(same_id, None)
         is_doubtful = before is not None and before.name == piece.name and (not piece.id or piece.id in before.ids)
         call = _Call(self.make_unique(piece.id), twin=before if is_doubtful else None)
@@ -143,9 +145,9 @@ class CallNormaliser:
     def _pass_on(self, *, last: bool = False) -> list[ToolCallDelta]:
         """The news of the calls in their order: one that is held back holds those behind it."""
         deltas: list[ToolCallDelta] = []
-        for place, call in enumerate(self._calls):
+        for index, call in enumerate(self._calls):
             if call.number < 0:
-                is_followed = place + 1 < len(self._calls) or last
+                is_followed = index + 1 < len(self._calls) or last
                 if (call.twin and not last) or not (call.has_arguments() or is_followed):
                     break
                 call.number, self._passed = self._passed, self._passed + 1
@@ -180,28 +182,30 @@ class CallNormaliser:
         is_empty = not parse_json(settle_arguments(call.text)) and bool(piece.id)
         return bool(piece.arguments.strip()) and (call.means_same(piece.arguments) or is_empty) and bool(piece.id)
 
-    def _is_name_continued(self, name: str, more: str, *, has_other_id: bool) -> bool:
+    def _is_name_continued(self, name: str, addition: str, *, has_other_id: bool) -> bool:
         """Return True if a name belongs to a call that has one, and no arguments yet."""
         if has_other_id:
-            return name + more in self._offered and name not in self._offered
-        return name == more or not ({name, more} <= self._offered and name + more not in self._offered)
+            return name + addition in self._offered and name not in self._offered
+        return name == addition or not ({name, addition} <= self._offered and name + addition not in self._offered)
 
-    def _join_name(self, name: str, more: str) -> str:
+    def _join_name(self, name: str, addition: str) -> str:
         """The name with one more piece of it, or with all of it again."""
         is_whole = (
-            more.startswith(name) and (more == name or more in self._offered) and name + more not in self._offered
+            addition.startswith(name)
+            and (addition == name or addition in self._offered)
+            and name + addition not in self._offered
         )
-        return more if is_whole else name + more
+        return addition if is_whole else name + addition
 
     def _find_candidate(self, piece: _Piece) -> _Call | None:
         """The latest call that a piece may be of, by its number and id, as far as it has them."""
         calls, last = self._calls[::-1], self._calls[-1] if self._calls else None
-        by_id = (each for each in calls if piece.id in each.ids) if piece.id else iter(())
+        by_id = (call for call in calls if piece.id in call.ids) if piece.id else iter(())
         if piece.index is not None:
-            numbered = [each for each in calls if piece.index in each.indexes]
-            exact = next((each for each in by_id if each in numbered), None)
-            if exact or numbered:
-                return exact or numbered[0]
+            index_matches = [call for call in calls if piece.index in call.indexes]
+            exact = next((call for call in by_id if call in index_matches), None)
+            if exact or index_matches:
+                return exact or index_matches[0]
             return last if _is_rest(last, piece) else None
         if piece.id:
             is_nameless = bool(piece.arguments) and not piece.name
@@ -213,8 +217,8 @@ def _is_rest(call: _Call | None, piece: _Piece) -> bool:
     """Return True if a piece under a new number is what a call lacks: servers count pieces in place of calls."""
     if call is None or piece.name or not piece.arguments.strip() or call.is_complete():
         return False
-    whole = call.text + piece.arguments
-    return may_go_on(whole) or is_object(whole)
+    full_text = call.text + piece.arguments
+    return may_go_on(full_text) or is_object(full_text)
 
 
 def _read_piece(part: dict[str, Any], function: dict[str, Any]) -> _Piece:

@@ -42,7 +42,7 @@ def parse_arguments(arguments: str) -> dict[str, Any]:
 
 def encode_arguments(arguments: str) -> str:
     """As the model wrote them if they are a JSON object, so that the bytes stay the same; else wrapped into one."""
-    found = parse_arguments(arguments)
-    if arguments.strip() and "invalid_arguments" not in found:
+    fields = parse_arguments(arguments)
+    if arguments.strip() and "invalid_arguments" not in fields:
         return clean(settle_arguments(arguments))
-    return json.dumps(found, ensure_ascii=False)
+    return json.dumps(fields, ensure_ascii=False)

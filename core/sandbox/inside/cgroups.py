@@ -41,9 +41,9 @@ class BoxCgroup:
 
     def count_oom_kills(self) -> int:
         """Return how many of its processes the kernel killed for memory."""
-        for directory, place in self._directories:
-            if b"memory" in place.controllers:
-                table = directory + (b"/memory.events" if place.version == 2 else b"/memory.oom_control")
+        for directory, parent in self._directories:
+            if b"memory" in parent.controllers:
+                table = directory + (b"/memory.events" if parent.version == 2 else b"/memory.oom_control")
                 return _read_counter(table, b"oom_kill")
         return 0
 
@@ -59,70 +59,72 @@ class CgroupFactory:
     def __init__(self, places: Sequence[CgroupParent] | None = None) -> None:
         self._places = list(_find_parents()) if places is None else list(places)
         self._count = 0
-        for place in self._places:
-            _remove_abandoned(place.directory)
+        for parent in self._places:
+            _remove_abandoned(parent.directory)
 
     def has_controller(self, controller: bytes) -> bool:
-        return any(controller in place.controllers for place in self._places)
+        return any(controller in parent.controllers for parent in self._places)
 
     def make(self, processes: int, memory: int) -> BoxCgroup:
         """Make a group of at most `processes`, and `memory` bytes (0: unbounded). Raises OSError."""
         self._count += 1
         directories = []
-        for place in self._places:
-            if b"pids" not in place.controllers and not memory:
+        for parent in self._places:
+            if b"pids" not in parent.controllers and not memory:
                 continue
-            directory = b"%s/%s%d-%d" % (place.directory, _PREFIX, os.getpid(), self._count)
+            directory = b"%s/%s%d-%d" % (parent.directory, _PREFIX, os.getpid(), self._count)
             os.mkdir(directory)
-            directories.append((directory, place))
-            for name, value in _list_limits(place, processes, memory):
+            directories.append((directory, parent))
+            for name, value in _list_limits(parent, processes, memory):
                 kernel.write_setting(directory + b"/" + name, b"%d" % value)
         return BoxCgroup(directories)
 
 
-def _list_limits(place: CgroupParent, processes: int, memory: int) -> Iterator[tuple[bytes, int]]:
-    if b"pids" in place.controllers:
+def _list_limits(parent: CgroupParent, processes: int, memory: int) -> Iterator[tuple[bytes, int]]:
+    if b"pids" in parent.controllers:
         yield b"pids.max", processes
-    if b"memory" in place.controllers and memory:
-        yield (b"memory.max" if place.version == 2 else b"memory.limit_in_bytes"), memory
+    if b"memory" in parent.controllers and memory:
+        yield (b"memory.max" if parent.version == 2 else b"memory.limit_in_bytes"), memory
 
 
 def _find_parents() -> Iterator[CgroupParent]:
     """Yield one parent for each controller, nearest first: our own group or one above it."""
-    found: set[bytes] = set()
+    covered_controllers: set[bytes] = set()
     for candidate in _list_candidates():
-        new = CgroupParent(candidate.directory, candidate.controllers - found, candidate.version)
+        new = CgroupParent(candidate.directory, candidate.controllers - covered_controllers, candidate.version)
         if new.controllers and _can_make_groups(new):
-            found |= new.controllers
+            covered_controllers |= new.controllers
             yield new
 
 
 def _list_candidates() -> Iterator[CgroupParent]:
-    wanted = frozenset({b"pids", b"memory"})
+    controllers = frozenset({b"pids", b"memory"})
     for line in _read_file(b"/proc/self/cgroup").splitlines():
         _, names, path = line.split(b":", 2)
         if names:
-            offered = wanted & frozenset(names.split(b","))
-            for name in offered:
+            available_controllers = controllers & frozenset(names.split(b","))
+            for name in available_controllers:
                 yield CgroupParent(_ROOT + b"/" + names + path.rstrip(b"/"), frozenset({name}), 1)
             continue
         for root in (_ROOT, _ROOT + b"/unified"):
             parts = path.rstrip(b"/").split(b"/")
             for count in range(len(parts), 0, -1):
                 directory = root + b"/".join(parts[:count])
-                offered = wanted & frozenset(_read_file(directory + b"/cgroup.subtree_control").split())
-                yield CgroupParent(directory, offered, 2)
+                available_controllers = controllers & frozenset(
+                    _read_file(directory + b"/cgroup.subtree_control").split()
+                )
+                yield CgroupParent(directory, available_controllers, 2)
 
 
-def _can_make_groups(place: CgroupParent) -> bool:
+def _can_make_groups(parent: CgroupParent) -> bool:
     """True if a process can really be put into a group made here."""
-    directory = b"%s/%s%d-try" % (place.directory, _PREFIX, os.getpid())
+    directory = b"%s/%s%d-try" % (parent.directory, _PREFIX, os.getpid())
     try:
         os.mkdir(directory)
     except OSError:
         return False
     try:
-        for name, value in _list_limits(place, 64, 1 << 30):
+        for name, value in _list_limits(parent, 64, 1 << 30):
             kernel.write_setting(directory + b"/" + name, b"%d" % value)
         return _can_join(directory + b"/cgroup.procs")
     except OSError:

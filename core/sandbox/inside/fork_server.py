@@ -45,11 +45,11 @@ def main(requests: int, control_groups: int) -> NoReturn:
 def _reserve_descriptors(requests: int) -> int:
     """Keep the descriptor numbers that have a meaning in a box free; return the socket's new number."""
     nothing = os.open("/dev/null", os.O_RDWR)
-    moved = fcntl.fcntl(requests, fcntl.F_DUPFD_CLOEXEC, messages.FIRST_FREE + 8)
+    descriptor = fcntl.fcntl(requests, fcntl.F_DUPFD_CLOEXEC, messages.FIRST_FREE + 8)
     for number in range(messages.FIRST_FREE):
         if number not in {2, nothing}:  # standard error tells why a server did not start
             os.dup2(nothing, number, inheritable=False)
-    return moved
+    return descriptor
 
 
 class _Server:
@@ -78,24 +78,24 @@ class _Server:
         data, ancillary, _, _ = self._requests.recvmsg(64, space, _socket.MSG_CMSG_CLOEXEC)
         if data != messages.RUN:
             self._shut_down()
-        received = array.array("i")
+        descriptors = array.array("i")
         for _, _, content in ancillary:
-            received.frombytes(content)
-        message_file, control, *streams = received
+            descriptors.frombytes(content)
+        message_file, control, *streams = descriptors
         try:
             self._launch_box(message_file, _socket.socket(fileno=control), streams)
         finally:
-            for each in (message_file, *streams):
-                os.close(each)
+            for descriptor in (message_file, *streams):
+                os.close(descriptor)
 
     def _shut_down(self) -> NoReturn:
         """End after the engine is gone. Each pid 1 has seen that too; what has not ended in time is killed."""
         self._poll.unregister(self._requests.fileno())
         while self._boxes:
-            gone = self._poll.poll(_SHUTDOWN_TIMEOUT_MS)
-            for watch, _ in gone:
+            events = self._poll.poll(_SHUTDOWN_TIMEOUT_MS)
+            for watch, _ in events:
                 self._reap_box(watch)
-            for launcher, _, _ in self._boxes.values() if not gone else ():
+            for launcher, _, _ in self._boxes.values() if not events else ():
                 os.kill(launcher, signal.SIGKILL)
         os._exit(0)
 
@@ -167,32 +167,32 @@ class _BoxLauncher:
         """Fork and return the launcher's pid. As root the server maps the box's user ids: it may map only its own."""
         server = os.getpid()
         ready, tell_ready = os.pipe()
-        mapped, tell_mapped = os.pipe()
+        mapping_reader, mapping_writer = os.pipe()
         pid = os.fork()
         if pid == 0:
             try:
-                self._run(server, tell_ready, mapped)
+                self._run(server, tell_ready, mapping_reader)
             except BaseException as error:
                 _send_report(self._control, init_process.build_failure_report(error))
             finally:
                 os._exit(1)
         os.close(tell_ready)
-        os.close(mapped)
+        os.close(mapping_reader)
         if os.getuid() == 0 and os.read(ready, 1):
             _map_all_ids(pid)
         os.close(ready)
-        os.close(tell_mapped)
+        os.close(mapping_writer)
         return pid
 
-    def _run(self, server: int, tell_ready: int, mapped: int) -> None:
+    def _run(self, server: int, tell_ready: int, mapping_reader: int) -> None:
         identity = (os.geteuid(), os.getegid())
         with init_process.name_step("control group"):
             tables = [os.open(table, os.O_WRONLY) for table in (self._group.process_files if self._group else ())]
         proxy = self._message["proxy"]
         with init_process.name_step("proxy"):
-            place = os.open(proxy, os.O_PATH) if proxy else -1
-        tell_ready, mapped, *tables = self._arrange_descriptors(
-            [self._control.fileno(), place], [tell_ready, mapped, *tables]
+            proxy_descriptor = os.open(proxy, os.O_PATH) if proxy else -1
+        tell_ready, mapping_reader, *tables = self._arrange_descriptors(
+            [self._control.fileno(), proxy_descriptor], [tell_ready, mapping_reader, *tables]
         )
         with init_process.name_step("mounts inside the workspace"):
             submounts = mounts.detach_submounts(self._message["workspace"])
@@ -205,60 +205,60 @@ class _BoxLauncher:
             os._exit(1)
         with init_process.name_step("loopback"):
             _bring_up_loopback()
-        in_group, joined = os.pipe()
+        in_group, group_writer = os.pipe()
         pid = os.fork()
         if pid == 0:
-            os.close(joined)
-            self._become_pid_one(identity, mapped, in_group, submounts)
+            os.close(group_writer)
+            self._become_pid_one(identity, mapping_reader, in_group, submounts)
         for _, mount in submounts:
             os.close(mount)
         with init_process.name_step("control group"):
             for table in tables:
                 os.write(table, b"%d" % pid)
-        os.write(joined, b"1")
+        os.write(group_writer, b"1")
         kernel.close_from(0)
         os.waitpid(pid, 0)
         os._exit(0)
 
     def _become_pid_one(
-        self, identity: tuple[int, int], mapped: int, in_group: int, submounts: list[tuple[bytes, int]]
+        self, identity: tuple[int, int], mapping_reader: int, in_group: int, submounts: list[tuple[bytes, int]]
     ) -> NoReturn:
         """Become pid 1. What takes long goes on meanwhile: the command waits for `in_group`."""
         with init_process.name_step("user ids"):
-            _map_ids(identity, mapped)
+            _map_ids(identity, mapping_reader)
         init_process.run_pid_one(self._message, submounts, in_group)
 
-    def _arrange_descriptors(self, named: list[int], others: list[int]) -> list[int]:
+    def _arrange_descriptors(self, fixed_descriptors: list[int], others: list[int]) -> list[int]:
         """Give standard streams, control and proxy their numbers; close everything else but `others`."""
-        output, errors, *given = self._streams
-        standard = [given[0] if given else 0, output, errors]
-        high = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, 64) for each in others]
+        output, errors, *inputs = self._streams
+        standard = [inputs[0] if inputs else 0, output, errors]
+        high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 64) for descriptor in others]
         for number, source in enumerate(standard):
             os.dup2(source, number)
             os.set_inheritable(number, True)  # dup2 onto itself leaves it as it was
-        os.dup2(named[0], messages.CONTROL, inheritable=False)
-        if named[1] >= 0:
-            os.dup2(named[1], messages.PROXY, inheritable=False)
-        kept = [messages.FIRST_FREE + place for place in range(len(high))]
-        for source, number in zip(high, kept, strict=True):
+        os.dup2(fixed_descriptors[0], messages.CONTROL, inheritable=False)
+        if fixed_descriptors[1] >= 0:
+            os.dup2(fixed_descriptors[1], messages.PROXY, inheritable=False)
+        numbers = [messages.FIRST_FREE + index for index in range(len(high))]
+        for source, number in zip(high, numbers, strict=True):
             os.dup2(source, number, inheritable=False)
-        kernel.close_from(kept[-1] + 1)
+        kernel.close_from(numbers[-1] + 1)
         self._control.detach()
         self._control = _socket.socket(fileno=messages.CONTROL)
-        return kept
+        return numbers
 
 
-def _map_ids(identity: tuple[int, int], mapped: int) -> None:
+def _map_ids(identity: tuple[int, int], mapping_reader: int) -> None:
     """Map every id to itself as root, which the server has to do; else only our own, which is all that is allowed."""
     if identity[0] == 0:
         poll = select.poll()
-        poll.register(mapped, select.POLLIN)
+        poll.register(mapping_reader, select.POLLIN)
         poll.poll(_MAPPING_TIMEOUT_MS)
     if os.geteuid() != identity[0]:
         kernel.write_setting(b"/proc/self/setgroups", b"deny")
         kernel.write_setting(b"/proc/self/uid_map", b"%d %d 1" % (identity[0], identity[0]))
         kernel.write_setting(b"/proc/self/gid_map", b"%d %d 1" % (identity[1], identity[1]))
-    os.close(mapped)
+    os.close(mapping_reader)
 
 
 def _map_all_ids(pid: int) -> None:
@@ -266,9 +266,9 @@ def _map_all_ids(pid: int) -> None:
     for table in (b"uid_map", b"gid_map"):
         try:
             with open(b"/proc/self/" + table, "rb") as ranges:
-                known = [line.split() for line in ranges]
+                id_ranges = [line.split() for line in ranges]
             kernel.write_setting(
-                b"/proc/%d/%s" % (pid, table), b"".join(b"%s %s %s\n" % (first, first, n) for first, _, n in known)
+                b"/proc/%d/%s" % (pid, table), b"".join(b"%s %s %s\n" % (first, first, n) for first, _, n in id_ranges)
             )
         except OSError:
             return  # it finds its ids unmapped, and maps what it may

@@ -110,8 +110,8 @@ def _start_command(message: NamespaceLaunch, control: _socket.socket) -> int:
     if child == 0:
         _become_command(message, trouble_writer)
     os.close(trouble_writer)
-    for each in (0, 1, 2):
-        os.close(each)
+    for descriptor in (0, 1, 2):
+        os.close(descriptor)
     trouble = b""
     while piece := os.read(trouble_reader, 4096):
         trouble += piece
@@ -154,8 +154,8 @@ def _confine_self(message: NamespaceLaunch, trouble_writer: int) -> None:
 
 
 def _list_landlock_rules(message: NamespaceLaunch) -> list[tuple[str, int]]:
-    changed = [message["workspace"], os.path.realpath(message["home"]), *filter(None, [message["repository"]])]
-    rules = [(os.fsdecode(path), landlock.EVERYTHING) for path in changed]
+    writable_paths = [message["workspace"], os.path.realpath(message["home"]), *filter(None, [message["repository"]])]
+    rules = [(os.fsdecode(path), landlock.EVERYTHING) for path in writable_paths]
     rules += [(path, landlock.EVERYTHING) for path in ("/tmp", "/var/tmp", "/run", "/dev/shm")]
     return [("/", landlock.READ), ("/dev", landlock.USE), *rules]
 
@@ -168,11 +168,11 @@ def _send_report(control: _socket.socket, report: BoxReport) -> None:
 
 
 class _InitProcess:
-    def __init__(self, control: _socket.socket, child: int, forwarder: int, bound: int) -> None:
+    def __init__(self, control: _socket.socket, child: int, forwarder: int, memory_limit: int) -> None:
         self._control = control
         self._child = child
         self._forwarder = forwarder
-        self._memory_limit = bound
+        self._memory_limit = memory_limit
         self._is_terminating = False
         self._woken = processes.open_child_signals()
 

@@ -74,11 +74,11 @@ def create_mount(kind: bytes, options: Iterable[tuple[bytes, bytes | None]], att
     context = make_syscall(_FSOPEN, f"fsopen {name}", kind, 1)
     try:
         for key, value in options:
-            what = f"{name} {key.decode()}"
+            label = f"{name} {key.decode()}"
             if value is None:
-                make_syscall(_FSCONFIG, what, context, _SET_FLAG, key, 0, 0)
+                make_syscall(_FSCONFIG, label, context, _SET_FLAG, key, 0, 0)
             else:
-                make_syscall(_FSCONFIG, what, context, _SET_STRING, key, value, 0)
+                make_syscall(_FSCONFIG, label, context, _SET_STRING, key, value, 0)
         make_syscall(_FSCONFIG, f"create {name}", context, _CREATE, 0, 0, 0)
         return make_syscall(_FSMOUNT, f"fsmount {name}", context, 1, attributes)
     except OSError as error:
@@ -110,10 +110,10 @@ def attach_mount(mount: int, target: bytes) -> None:
 
 def set_mount_attributes(mount: int, path: bytes, *, add: int = 0, clear: int = 0, recursive: bool = False) -> None:
     """Change the attributes of a mount: that of the descriptor if the path is empty, else the one at the path."""
-    described = struct.pack("@QQQQ", add, clear, 0, 0)
+    structure = struct.pack("@QQQQ", add, clear, 0, 0)
     flags = (_EMPTY_PATH if not path else 0) | (_RECURSIVE if recursive else 0)
-    what = f"mount_setattr {_format_path(path)}"
-    make_syscall(_MOUNT_SETATTR, what, mount, path, flags, described, len(described))
+    label = f"mount_setattr {_format_path(path)}"
+    make_syscall(_MOUNT_SETATTR, label, mount, path, flags, structure, len(structure))
 
 
 def pivot_root_here() -> None:
@@ -216,21 +216,23 @@ def leave_session_keyring() -> None:
 _ZERO = ctypes.c_ulong(0)
 
 
-def call_prctl(what: str, option: int, value: int, described: bytes | None = None) -> None:
+def call_prctl(label: str, option: int, value: int, structure: bytes | None = None) -> None:
     """Call prctl(2) with a number and, for what takes one, a structure. Raises OSError with `what`."""
-    _check_result(_libc.prctl(ctypes.c_int(option), ctypes.c_ulong(value), described, _ZERO, _ZERO), what)
+    _check_result(_libc.prctl(ctypes.c_int(option), ctypes.c_ulong(value), structure, _ZERO, _ZERO), label)
 
 
-def make_syscall(number: int, what: str, *arguments: int | bytes | None) -> int:
+def make_syscall(number: int, label: str, *arguments: int | bytes | None) -> int:
     """Make a system call and return its result. Raises OSError; `what` names the call in it."""
-    words = [ctypes.c_long(each) if isinstance(each, int) else ctypes.c_char_p(each) for each in arguments]
-    return _check_result(_libc.syscall(ctypes.c_long(number), *words), what)
+    words = [
+        ctypes.c_long(argument) if isinstance(argument, int) else ctypes.c_char_p(argument) for argument in arguments
+    ]
+    return _check_result(_libc.syscall(ctypes.c_long(number), *words), label)
 
 
-def _check_result(result: int, what: str) -> int:
+def _check_result(result: int, label: str) -> int:
     if result < 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
+        raise OSError(number, f"{label}: {os.strerror(number)}")
     return int(result)
 
 

@@ -51,14 +51,16 @@ def restrict_self(rules: Iterable[tuple[str, int]], *, tcp: bool = True, scopes:
     version = get_abi_version()
     if version == 0:
         raise OSError(_ENOSYS, "this kernel has no Landlock")
-    handled = _FILES_OF_ABI.get(version, EVERYTHING)
+    handled_rights = _FILES_OF_ABI.get(version, EVERYTHING)
     # `struct landlock_ruleset_attr`, as long as this ABI knows it.
-    known = 1 + (version >= _TCP_SINCE) + (version >= _SCOPES_SINCE)
-    attributes = struct.pack("@QQQ", handled, _TCP if not tcp else 0, _SCOPES if scopes else 0)[: 8 * known]
+    field_count = 1 + (version >= _TCP_SINCE) + (version >= _SCOPES_SINCE)
+    attributes = struct.pack("@QQQ", handled_rights, _TCP if not tcp else 0, _SCOPES if scopes else 0)[
+        : 8 * field_count
+    ]
     ruleset = kernel.make_syscall(_CREATE_RULESET, "landlock_create_ruleset", attributes, len(attributes), 0)
     try:
         for path, rights in rules:
-            _add_rule(ruleset, path, rights & handled)
+            _add_rule(ruleset, path, rights & handled_rights)
         kernel.forbid_new_privileges()
         kernel.make_syscall(_RESTRICT_SELF, "landlock_restrict_self", ruleset, 0)
     finally:
@@ -68,13 +70,13 @@ def restrict_self(rules: Iterable[tuple[str, int]], *, tcp: bool = True, scopes:
 
 def _add_rule(ruleset: int, path: str, rights: int) -> None:
     try:
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:
         return
     try:
-        if not stat.S_ISDIR(os.fstat(place).st_mode):
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
             rights &= _ON_A_FILE
-        rule = struct.pack("=Qi", rights, place)  # packed: 12 bytes
+        rule = struct.pack("=Qi", rights, descriptor)  # packed: 12 bytes
         kernel.make_syscall(_ADD_RULE, f"landlock rule for {path}", ruleset, _PATH_BENEATH, rule, 0)
     finally:
-        os.close(place)
+        os.close(descriptor)

@@ -33,10 +33,10 @@ class Listener:
 
 def open_listeners(services: list[tuple[int, bytes, bytes]]) -> list[Listener]:
     """Return what listens in the box: for the proxy itself, and for each service (port or path, and head)."""
-    found = [Listener(_listen_on_port(messages.PROXY_PORT))]
+    listeners = [Listener(_listen_on_port(messages.PROXY_PORT))]
     for port, path, head in services:
-        found.append(Listener(_listen_on_port(port) if port else _listen_on_path(path), head))
-    return found
+        listeners.append(Listener(_listen_on_port(port) if port else _listen_on_path(path), head))
+    return listeners
 
 
 def _listen_on_port(port: int) -> _socket.socket:
@@ -68,8 +68,8 @@ def start_forwarder(listeners: list[Listener]) -> int:
             _run_forwarder(listeners)
         finally:
             os._exit(1)
-    for each in listeners:
-        each.listening.close()
+    for listener in listeners:
+        listener.listening.close()
     return pid
 
 
@@ -102,9 +102,9 @@ class _Flow:
 
     def _close(self) -> None:
         self.is_closed = True
-        for each, how in ((self.sink, _socket.SHUT_WR), (self.source, _socket.SHUT_RD)):
+        for socket, direction in ((self.sink, _socket.SHUT_WR), (self.source, _socket.SHUT_RD)):
             with contextlib.suppress(OSError):
-                each.shutdown(how)
+                socket.shutdown(direction)
 
 
 class _Connection:
@@ -118,8 +118,8 @@ class _Connection:
     def close_if_done(self) -> bool:
         if not all(flow.is_closed for flow in self.flows):
             return False
-        for each in self._sockets:
-            each.close()
+        for socket in self._sockets:
+            socket.close()
         return True
 
 
@@ -127,25 +127,25 @@ def _run_forwarder(listeners: list[Listener]) -> NoReturn:
     kernel.die_with_parent(signal.SIGKILL)
     kernel.forbid_inspection()
     os.closerange(0, messages.PROXY)
-    for each in listeners:
-        each.listening.setblocking(False)
-    accepting = {each.listening.fileno(): each for each in listeners}
+    for listener in listeners:
+        listener.listening.setblocking(False)
+    accepting = {listener.listening.fileno(): listener for listener in listeners}
     connections: list[_Connection] = []
     while True:
         _forward_ready(accepting, connections)
-        connections = [each for each in connections if not each.close_if_done()]
+        connections = [connection for connection in connections if not connection.close_if_done()]
 
 
 def _forward_ready(accepting: dict[int, Listener], connections: list[_Connection]) -> None:
-    wanted = dict.fromkeys(accepting, select.POLLIN)
+    interests = dict.fromkeys(accepting, select.POLLIN)
     readers: dict[int, _Flow] = {}
     writers: dict[int, _Flow] = {}
-    for flow in (flow for each in connections for flow in each.flows if not flow.is_closed):
+    for flow in (flow for connection in connections for flow in connection.flows if not flow.is_closed):
         end, event = (flow.sink, select.POLLOUT) if flow.buffer else (flow.source, select.POLLIN)
         (writers if flow.buffer else readers)[end.fileno()] = flow
-        wanted[end.fileno()] = wanted.get(end.fileno(), 0) | event
+        interests[end.fileno()] = interests.get(end.fileno(), 0) | event
     poll = select.poll()
-    for descriptor, events in wanted.items():
+    for descriptor, events in interests.items():
         poll.register(descriptor, events)
     for descriptor, events in poll.poll():
         if descriptor in accepting:
@@ -160,8 +160,8 @@ def _forward_ready(accepting: dict[int, Listener], connections: list[_Connection
 def _accept_connection(listener: Listener, connections: list[_Connection]) -> None:
     """Accept a connection; close it at once while the proxy is gone, so that its client learns that."""
     try:
-        accepted = listener.listening._accept()[0]  # type: ignore[attr-defined]  # what `accept` calls
-        client = _socket.socket(fileno=accepted)
+        descriptor = listener.listening._accept()[0]  # type: ignore[attr-defined]  # what `accept` calls
+        client = _socket.socket(fileno=descriptor)
     except OSError:
         return
     proxy = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)

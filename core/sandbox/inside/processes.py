@@ -25,20 +25,20 @@ def list_processes() -> list[int]:
     return [int(name) for name in os.listdir(b"/proc") if name.isdigit()]
 
 
-def exceeds_memory(processes: Iterable[int], bound: int) -> bool:
+def exceeds_memory(processes: Iterable[int], limit: int) -> bool:
     """True if the processes hold more than `bound` bytes together."""
     looked_at = [*processes]
-    return sum(map(read_resident_bytes, looked_at)) > bound and sum(map(read_proportional_bytes, looked_at)) > bound
+    return sum(map(read_resident_bytes, looked_at)) > limit and sum(map(read_proportional_bytes, looked_at)) > limit
 
 
 def read_resident_bytes(process: int) -> int:
     """Return the bytes that are not mapped from files; 0 for a process that is gone."""
     try:
         with open(f"/proc/{process}/statm", "rb") as table:
-            _, held, shared, *_ = map(int, table.read().split())
+            _, resident_pages, shared_pages, *_ = map(int, table.read().split())
     except (OSError, ValueError):
         return 0
-    return (held - shared) * _PAGE
+    return (resident_pages - shared_pages) * _PAGE
 
 
 def read_proportional_bytes(process: int) -> int:
@@ -64,13 +64,13 @@ def list_descendants(ancestor: int) -> list[int]:
             except (OSError, ValueError, IndexError):
                 continue
             children.setdefault(parent, []).append(int(name))
-    found: list[int] = []
+    descendants: list[int] = []
     waiting = [ancestor]
     while waiting:
-        each = children.get(waiting.pop(), [])
-        found += each
-        waiting += each
-    return found
+        pids = children.get(waiting.pop(), [])
+        descendants += pids
+        waiting += pids
+    return descendants
 
 
 def send_signal(pid: int, number: int) -> None:
@@ -91,10 +91,10 @@ def set_limits(message: CommandLaunch, processes: int | None) -> None:
     limits.append((resource.RLIMIT_NOFILE, message["open_files"]))
     if processes is not None:
         limits.append((resource.RLIMIT_NPROC, processes))
-    for which, value in limits:
-        hard = resource.getrlimit(which)[1]
-        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(which, (bound, bound))
+    for kind, value in limits:
+        hard = resource.getrlimit(kind)[1]
+        limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (limit, limit))
 
 
 def open_child_signals() -> int:

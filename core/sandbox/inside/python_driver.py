@@ -120,13 +120,13 @@ def main(mark: str) -> None:
             line = source.readline()
             if not line:
                 return
-            done = blocks.run_block(base64.b64decode(line).decode("utf-8", "replace"))
+            has_succeeded = blocks.run_block(base64.b64decode(line).decode("utf-8", "replace"))
         except KeyboardInterrupt:
             continue
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
-        os.write(1, f"\n{mark} {0 if done else 1}\n".encode())
+        os.write(1, f"\n{mark} {0 if has_succeeded else 1}\n".encode())
 
 
 if __name__ == "__main__":

@@ -155,49 +155,49 @@ def build_filter(families: Sequence[int] = FAMILIES, *, machine: str = "") -> by
     on the host's disk: setuid and setgid bits, devices. `machine`: as `uname -m` says, by default this one. Raises
     OSError (ENOSYS) on an architecture whose numbers are not known here.
     """
-    which, audit = _find_architecture(machine)
+    column, audit = _find_architecture(machine)
     code = [_encode(_LOAD, _ARCHITECTURE), *_return_unless(_EQUAL, audit, _KILL), _encode(_LOAD, _NUMBER)]
-    if which == 0:
+    if column == 0:
         code += _return_if(_AT_LEAST, _X32, _ERRNO | _ENOSYS)
     # Its flags are behind a pointer; clone serves.
-    code += _return_if(_EQUAL, _CHECKED_CALLS["clone3"][which], _ERRNO | _ENOSYS)
+    code += _return_if(_EQUAL, _CHECKED_CALLS["clone3"][column], _ERRNO | _ENOSYS)
     for number in list_denied(machine).values():
         code += _return_if(_EQUAL, number, _ERRNO | _EPERM)
     sockets = [part for family in families for part in _return_if(_EQUAL, family, _ALLOW)]
     sockets = [_load_argument(0), *sockets, _encode(_RETURN, _ERRNO | _EAFNOSUPPORT)]
     terminal = [part for call in _TERMINAL_INPUT for part in _return_if(_EQUAL, call, _ERRNO | _EPERM)]
-    code += _check_call(_CHECKED_CALLS["socket"][which], sockets)
-    code += _check_call(_CHECKED_CALLS["ioctl"][which], [_load_argument(1), *terminal])
+    code += _check_call(_CHECKED_CALLS["socket"][column], sockets)
+    code += _check_call(_CHECKED_CALLS["ioctl"][column], [_load_argument(1), *terminal])
     code += _check_call(
-        _CHECKED_CALLS["clone"][which], [_load_argument(0), *_return_if(_ANY_BIT, _NEW_NAMESPACE, _ERRNO | _EPERM)]
+        _CHECKED_CALLS["clone"][column], [_load_argument(0), *_return_if(_ANY_BIT, _NEW_NAMESPACE, _ERRNO | _EPERM)]
     )
     if AF_UNIX not in families:
         pair = [_load_argument(1), _encode(_AND, _SOCK_TYPE), *_return_if(_EQUAL, _SOCK_DGRAM, _ERRNO | _EAFNOSUPPORT)]
-        code += _check_call(_CHECKED_CALLS["socketpair"][which], pair)
+        code += _check_call(_CHECKED_CALLS["socketpair"][column], pair)
     if not families:
-        code += _build_host_rules(which)
+        code += _build_host_rules(column)
     return b"".join([*code, _encode(_RETURN, _ALLOW)])
 
 
-def _build_host_rules(which: int) -> list[bytes]:
+def _build_host_rules(column: int) -> list[bytes]:
     code = _return_if(_EQUAL, _OPENAT2, _ERRNO | _ENOSYS)
-    for number in (*(numbers[which] for numbers in _SYSTEM_V_CALLS.values()), *_PIDFD_CALLS.values()):
+    for number in (*(numbers[column] for numbers in _SYSTEM_V_CALLS.values()), *_PIDFD_CALLS.values()):
         code += _return_if(_EQUAL, number, _ERRNO | _EPERM)
-    for name, (x86, arm, at) in _MODE_CALLS.items():
-        if (place := arm if which else x86) is not None:
+    for name, (x86, arm, mode_index) in _MODE_CALLS.items():
+        if (call_number := arm if column else x86) is not None:
             makes_nodes, opens = name.startswith("mknod"), name.startswith("open")
-            code += _check_call(place, _build_mode_checks(at, makes_nodes=makes_nodes, opens=opens))
+            code += _check_call(call_number, _build_mode_checks(mode_index, makes_nodes=makes_nodes, opens=opens))
     for name, numbers in _PROCESS_CALLS.items():
         user = [_load_argument(0), *_return_if(_EQUAL, _USER_WIDE[name], _ERRNO | _EPERM)] if name in _USER_WIDE else []
         code += _check_call(
-            numbers[which], [*user, _load_argument(numbers[2]), *_return_unless(_EQUAL, 0, _ERRNO | _EPERM)]
+            numbers[column], [*user, _load_argument(numbers[2]), *_return_unless(_EQUAL, 0, _ERRNO | _EPERM)]
         )
     return code
 
 
-def _build_mode_checks(at: int, *, makes_nodes: bool, opens: bool) -> list[bytes]:
-    checks = [_load_argument(at - 1), *_return_unless(_ANY_BIT, _MAKES_FILE, _ALLOW)] if opens else []
-    checks += [_load_argument(at), *_return_if(_ANY_BIT, _SETUID_OR_GID, _ERRNO | _EPERM)]
+def _build_mode_checks(mode_index: int, *, makes_nodes: bool, opens: bool) -> list[bytes]:
+    checks = [_load_argument(mode_index - 1), *_return_unless(_ANY_BIT, _MAKES_FILE, _ALLOW)] if opens else []
+    checks += [_load_argument(mode_index), *_return_if(_ANY_BIT, _SETUID_OR_GID, _ERRNO | _EPERM)]
     if makes_nodes:
         checks.append(_encode(_AND, _FILE_TYPE))
         checks += [part for kind in _DEVICES for part in _return_if(_EQUAL, kind, _ERRNO | _EPERM)]
@@ -206,9 +206,9 @@ def _build_mode_checks(at: int, *, makes_nodes: bool, opens: bool) -> list[bytes
 
 def list_denied(machine: str = "") -> dict[str, int]:
     """Return the system calls that are refused with EPERM whatever their arguments: name and number on `machine`."""
-    which, _ = _find_architecture(machine)
-    named = {name: numbers[which] for name, numbers in _DENIED.items()}
-    return {name: number for name, number in named.items() if number is not None} | _DENIED_ON_ALL
+    column, _ = _find_architecture(machine)
+    denied_numbers = {name: numbers[column] for name, numbers in _DENIED.items()}
+    return {name: number for name, number in denied_numbers.items() if number is not None} | _DENIED_ON_ALL
 
 
 def install_filter(program: bytes) -> None:
@@ -217,9 +217,9 @@ def install_filter(program: bytes) -> None:
     Sets no_new_privs, without which an ordinary user may not install a filter. One thread only.
     """
     code = ctypes.create_string_buffer(program, len(program))
-    described = struct.pack("@HP", len(program) // struct.calcsize("HBBI"), ctypes.addressof(code))
+    structure = struct.pack("@HP", len(program) // struct.calcsize("HBBI"), ctypes.addressof(code))
     kernel.forbid_new_privileges()
-    kernel.call_prctl("the seccomp filter", _PR_SET_SECCOMP, _MODE_FILTER, described)
+    kernel.call_prctl("the seccomp filter", _PR_SET_SECCOMP, _MODE_FILTER, structure)
 
 
 def _find_architecture(machine: str) -> tuple[int, int]:

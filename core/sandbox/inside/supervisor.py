@@ -52,8 +52,8 @@ def main(message_file: int, control: int) -> NoReturn:
     if child == 0:
         engine.detach()
         _become_command(message, group, status_writer, ready_writer)
-    for each in (status_writer, ready_writer, 0, 1, 2):
-        os.close(each)
+    for descriptor in (status_writer, ready_writer, 0, 1, 2):
+        os.close(descriptor)
     _Supervisor(engine, child, message, group, (status, ready)).run()
 
 
@@ -111,9 +111,11 @@ def _arrange_descriptors(message: SupervisorLaunch, status_writer: int, ready_wr
     """Put the descriptors at their places and close all others. Bubblewrap inherits them, a command does not."""
     program = _open_content("filter", seccomp.build_filter(message["families"]))
     settings = _open_content("settings", message["git_settings"])
-    moved = [fcntl.fcntl(each, fcntl.F_DUPFD, _HIGH) for each in (status_writer, ready_writer, program, settings)]
-    for place, each in zip((STATUS, READY, FILTER, SETTINGS), moved, strict=True):
-        os.dup2(each, place, inheritable=message["bubblewrap"])
+    sources = [
+        fcntl.fcntl(descriptor, fcntl.F_DUPFD, _HIGH) for descriptor in (status_writer, ready_writer, program, settings)
+    ]
+    for target, source in zip((STATUS, READY, FILTER, SETTINGS), sources, strict=True):
+        os.dup2(source, target, inheritable=message["bubblewrap"])
     kernel.close_from(SETTINGS + 1)
 
 
@@ -171,13 +173,13 @@ class _Supervisor:
     def run(self) -> NoReturn:
         self._wait_for_start()
         poll = select.poll()
-        for each in (self._engine.fileno(), self._woken):
-            poll.register(each, select.POLLIN)
+        for source in (self._engine.fileno(), self._woken):
+            poll.register(source, select.POLLIN)
         self._reap()  # what ended before the handler was there
-        bound = self._message["memory"]
+        memory_limit = self._message["memory"]
         while True:
-            ready = {descriptor for descriptor, _ in poll.poll(_MEMORY_CHECK_MS if bound else None)}
-            if bound and processes.exceeds_memory(processes.list_descendants(os.getpid()), bound):
+            ready = {descriptor for descriptor, _ in poll.poll(_MEMORY_CHECK_MS if memory_limit else None)}
+            if memory_limit and processes.exceeds_memory(processes.list_descendants(os.getpid()), memory_limit):
                 self._send(("memory",))
                 self._kill_all()
             if self._woken in ready:
@@ -193,11 +195,11 @@ class _Supervisor:
         poll.register(self._engine.fileno(), select.POLLIN)
         if any(descriptor == self._engine.fileno() for descriptor, _ in poll.poll()):
             self._kill_all()
-        written = os.read(self._ready, 65536)
+        content = os.read(self._ready, 65536)
         report: BoxReport = ("started",)
-        if written not in {RUNNING, b""}:
-            report = marshal.loads(written)
-        elif written == b"" and self._message["bubblewrap"]:
+        if content not in {RUNNING, b""}:
+            report = marshal.loads(content)
+        elif content == b"" and self._message["bubblewrap"]:
             report = ("failed", "bubblewrap", 0, "")
         self._send(report)
         if report[0] == "failed":
@@ -242,18 +244,18 @@ class _Supervisor:
 
     def _report_exit(self, code: int) -> None:
         if self._message["bubblewrap"]:
-            found = parse_number_after(self._read_status(), b'"exit-code":')
-            if found is None:
+            exit_code = parse_number_after(self._read_status(), b'"exit-code":')
+            if exit_code is None:
                 return  # bubblewrap was killed: nobody knows how the command ended
-            code = found
+            code = exit_code
         self._send(("exit", code if code >= 0 else 128 - code))
 
     def _kill_all(self) -> NoReturn:
         """Kill what is left and exit; all are stopped first, so that nothing starts while others are killed."""
         for _ in range(round(_END_SECONDS * 1000 / _PAUSE_MS)):
-            left = list(processes.list_descendants(os.getpid()))
+            pids = list(processes.list_descendants(os.getpid()))
             for number in (signal.SIGSTOP, signal.SIGKILL):
-                for pid in left:
+                for pid in pids:
                     processes.send_signal(pid, number)
             try:
                 while os.waitpid(-1, os.WNOHANG)[0]:
@@ -275,6 +277,6 @@ class _Supervisor:
 
 def parse_number_after(text: bytes, label: bytes) -> int | None:
     """Return the whole number that follows a label, None if there is none."""
-    _, found, rest = text.partition(label)
+    _, separator, rest = text.partition(label)
     digits = rest.strip().split(b"\n")[0].split(b"}")[0].split(b",")[0].strip()
-    return int(digits) if found and digits.isdigit() else None
+    return int(digits) if separator and digits.isdigit() else None

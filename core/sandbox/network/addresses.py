@@ -43,16 +43,16 @@ class HostAndPort(Struct, frozen=True):
 
 def parse_host_and_port(text: str, port: int | None = None) -> HostAndPort:
     """Parse `host:port`, or `host` if there is a default `port`. Raises ValueError with a sentence."""
-    found = re.fullmatch(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::(?P<port>[^:]*))?", text)
-    if found is None or not text.isascii():
+    match = re.fullmatch(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::(?P<port>[^:]*))?", text)
+    if match is None or not text.isascii():
         raise ValueError("The address is not of the form host:port.")
-    if found["port"] is not None:
-        if not _PORT.fullmatch(found["port"]) or int(found["port"]) > 65_535:
+    if match["port"] is not None:
+        if not _PORT.fullmatch(match["port"]) or int(match["port"]) > 65_535:
             raise ValueError("The port is not a number from 1 to 65535.")
-        port = int(found["port"])
+        port = int(match["port"])
     if port is None:
         raise ValueError("The address has no port.")
-    return HostAndPort(_parse_host(found["host"]), port)
+    return HostAndPort(_parse_host(match["host"]), port)
 
 
 def _parse_host(text: str) -> str:
@@ -69,8 +69,8 @@ def _parse_host(text: str) -> str:
 
 def _spell(address: IPAddress) -> str:
     """Return the one spelling of an address, which for a mapped one is that of Python 3.13 under every Python."""
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return f"::ffff:{mapped}" if mapped is not None else str(address)
+    ipv4_address = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return f"::ffff:{ipv4_address}" if ipv4_address is not None else str(address)
 
 
 def parse_ip_address(host: str) -> IPAddress | None:

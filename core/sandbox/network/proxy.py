@@ -73,9 +73,9 @@ class _ProxyRequest(Struct, frozen=True):
 
 async def resolve_host(host: str) -> list[IPAddress]:
     """Return the addresses of a name, by the system's resolver. Raises OSError."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    addresses = [parse_ip_address(str(each[4][0]).partition("%")[0]) for each in found]
-    return list(dict.fromkeys(each for each in addresses if each is not None))
+    infos = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    addresses = [parse_ip_address(str(info[4][0]).partition("%")[0]) for info in infos]
+    return list(dict.fromkeys(address for address in addresses if address is not None))
 
 
 class Proxy:
@@ -89,14 +89,14 @@ class Proxy:
         self,
         allows: Callable[[str], bool],
         *,
-        refused: Callable[[HostAndPort], None],
-        passed: Callable[[ProxiedConnection], None],
-        own: Callable[[bytes], LocalHandler | None] | None = None,
+        on_refusal: Callable[[HostAndPort], None],
+        on_connection: Callable[[ProxiedConnection], None],
+        find_handler: Callable[[bytes], LocalHandler | None] | None = None,
         public: Callable[[IPAddress], bool] = is_public,
         resolve: Resolver = resolve_host,
     ) -> None:
-        self._allows, self._refused, self._passed = allows, refused, passed
-        self._own = own
+        self._allows, self._refused, self._passed = allows, on_refusal, on_connection
+        self._own = find_handler
         self._public, self._resolve = public, resolve
         self._server: asyncio.Server | None = None
         self._path: Path | None = None
@@ -122,10 +122,10 @@ class Proxy:
 
     def end_connections(self, is_ended: Callable[[str], bool]) -> tuple[HostAndPort, ...]:
         """End the open connections to hosts of which `is_ended` is true; return where they led."""
-        ended = {task: target for task, target in self._reached.items() if is_ended(target.host)}
-        for task in ended:
+        ended_targets = {task: target for task, target in self._reached.items() if is_ended(target.host)}
+        for task in ended_targets:
             task.cancel()
-        return tuple(ended.values())
+        return tuple(ended_targets.values())
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -151,8 +151,8 @@ class Proxy:
     async def _handle_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(HEAD_TIMEOUT):
             head = await _read_head(reader)
-        if self._own is not None and (ours := self._own(head)) is not None:
-            await ours(head, reader, writer)
+        if self._own is not None and (handler := self._own(head)) is not None:
+            await handler(head, reader, writer)
             return
         request = _parse_request(head)
         target = request.target
@@ -167,17 +167,17 @@ class Proxy:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             their_writer.write(request.head)
             limit = None if request.is_tunnel else request.body
-            sent, received = await relay_streams(reader, writer, their_reader, their_writer, limit=limit)
-            self._passed(ProxiedConnection(target, str(address), sent + len(request.head), received))
+            sent_bytes, received_bytes = await relay_streams(reader, writer, their_reader, their_writer, limit=limit)
+            self._passed(ProxiedConnection(target, str(address), sent_bytes + len(request.head), received_bytes))
         finally:
             await close_writer(their_writer)
 
     async def _resolve_target(self, target: HostAndPort) -> IPAddress:
         """Return the address to dial. One that is not public among them refuses the name."""
-        known = parse_ip_address(target.host)
+        literal_address = parse_ip_address(target.host)
         try:
             async with asyncio.timeout(DIAL_TIMEOUT):
-                addresses = [known] if known is not None else await self._resolve(target.host)
+                addresses = [literal_address] if literal_address is not None else await self._resolve(target.host)
         except (OSError, UnicodeError, TimeoutError):
             addresses = []
         if not addresses:
@@ -200,16 +200,16 @@ def _listen(directory: Path) -> socket.socket:
     make_private_directory(directory)
     (directory / SOCKET_NAME).unlink(missing_ok=True)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    place = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         # A path of a socket has 107 bytes at most, a directory's may have more.
-        listening.bind(f"/proc/self/fd/{place}/{SOCKET_NAME}")
+        listening.bind(f"/proc/self/fd/{descriptor}/{SOCKET_NAME}")
         (directory / SOCKET_NAME).chmod(0o600)
     except OSError:
         listening.close()
         raise
     finally:
-        os.close(place)
+        os.close(descriptor)
     return listening
 
 
@@ -223,15 +223,15 @@ async def _read_head(reader: asyncio.StreamReader) -> bytes:
 def _parse_request(head: bytes) -> _ProxyRequest:
     """Parse a request's head strictly: what could be read in two ways is refused."""
     first, *rest = head[:-4].split(b"\r\n")
-    found = _REQUEST_LINE.fullmatch(first)
-    headers = [_HEADER.fullmatch(each) for each in rest]
-    if found is None or not all(headers):
+    match = _REQUEST_LINE.fullmatch(first)
+    headers = [_HEADER.fullmatch(line) for line in rest]
+    if match is None or not all(headers):
         raise ProxyRefusal("400 Bad Request", "This is not a request to a proxy.")
-    pairs = [(each[1].lower(), each[0]) for each in headers if each]
+    pairs = [(header[1].lower(), header[0]) for header in headers if header]
     try:
-        if found[1] == b"CONNECT":
-            return _ProxyRequest(parse_host_and_port(found[2].decode("ascii")))
-        return _parse_plain_request(found[1], found[2].decode("ascii"), pairs)
+        if match[1] == b"CONNECT":
+            return _ProxyRequest(parse_host_and_port(match[2].decode("ascii")))
+        return _parse_plain_request(match[1], match[2].decode("ascii"), pairs)
     except ValueError as problem:
         raise ProxyRefusal("400 Bad Request", str(problem)) from None
 
@@ -245,8 +245,15 @@ def _parse_plain_request(method: bytes, url: str, headers: list[tuple[bytes, byt
     body = _parse_body_size(headers)
     path = parts[2] if parts[2].startswith("/") else f"/{parts[2]}"
     host = str(target) if target.port != 80 else str(target).rpartition(":")[0]
-    kept = [line for name, line in headers if name not in _HOP_BY_HOP_HEADERS and not name.startswith(b"proxy-")]
-    lines = [method + b" " + path.encode() + b" HTTP/1.1", b"Host: " + host.encode(), *kept, b"Connection: close"]
+    header_lines = [
+        line for name, line in headers if name not in _HOP_BY_HOP_HEADERS and not name.startswith(b"proxy-")
+    ]
+    lines = [
+        method + b" " + path.encode() + b" HTTP/1.1",
+        b"Host: " + host.encode(),
+        *header_lines,
+        b"Connection: close",
+    ]
     return _ProxyRequest(target, b"\r\n".join(lines) + b"\r\n\r\n", body)
 
 
@@ -272,9 +279,9 @@ async def relay_streams(
 
     With a `limit` that many bytes are sent at most, and the end of what comes back is the end of it all.
     """
-    there = asyncio.create_task(_copy_stream(reader, their_writer, limit))
+    upload = asyncio.create_task(_copy_stream(reader, their_writer, limit))
     back = asyncio.create_task(_copy_stream(their_reader, writer, None))
-    return await _wait_for_both(there, back, is_tunnel=limit is None)
+    return await _wait_for_both(upload, back, is_tunnel=limit is None)
 
 
 async def _copy_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limit: int | None) -> int:
@@ -296,19 +303,19 @@ async def _copy_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
 async def _wait_for_both(upload: asyncio.Task[int], download: asyncio.Task[int], *, is_tunnel: bool) -> tuple[int, int]:
     """Wait for both directions and return their bytes; the end of a plain request's answer is its end."""
     try:
-        received = await download
+        received_bytes = await download
         if not is_tunnel:
             upload.cancel()
         await asyncio.wait({upload})
-        return (upload.result() if not upload.cancelled() and upload.exception() is None else 0), received
+        return (upload.result() if not upload.cancelled() and upload.exception() is None else 0), received_bytes
     finally:
         upload.cancel()
         download.cancel()
 
 
-def _render_refusal(refused: ProxyRefusal) -> bytes:
-    text = f"agent-tui: {refused.reason}\n".encode()
-    head = f"HTTP/1.1 {refused.status}\r\nContent-Type: text/plain\r\nContent-Length: {len(text)}\r\nConnection: close"
+def _render_refusal(refusal: ProxyRefusal) -> bytes:
+    text = f"agent-tui: {refusal.reason}\n".encode()
+    head = f"HTTP/1.1 {refusal.status}\r\nContent-Type: text/plain\r\nContent-Length: {len(text)}\r\nConnection: close"
     return head.encode() + b"\r\n\r\n" + text
 
 

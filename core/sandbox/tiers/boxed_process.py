@@ -133,25 +133,27 @@ class BoxedProcess(ABC):
     def _add_reader(self, listener: Callable[[str], None]) -> int:
         """Read an output for `listener`; return the descriptor to write to."""
         source, sink = os.pipe()
-        heard = partial(self._handle_output, listener)
+        on_output = partial(self._handle_output, listener)
         limit, on_limit = self._request.limits.output, partial(self._force_end, "flooded")
-        self._readers.append(OutputReader(source, heard, limit=limit, raw=self._request.raw, on_limit=on_limit))
+        self._readers.append(OutputReader(source, on_output, limit=limit, raw=self._request.raw, on_limit=on_limit))
         return sink
 
     async def _open_streams(self) -> None:
         """Start the process with its streams. Ours are closed here in any case, so that its end shows."""
         streams: list[int] = []
         try:
-            sinks = [self._add_reader(each) for each in self._listeners]
+            sinks = [self._add_reader(listener) for listener in self._listeners]
             streams += (sinks[0], sinks[-1])
             if self._request.interactive:
-                given, ours = os.pipe()
-                streams.append(given)
-                self._stdin, _ = await self._loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(ours, "wb", 0))
+                read_end, write_end = os.pipe()
+                streams.append(read_end)
+                self._stdin, _ = await self._loop.connect_write_pipe(
+                    asyncio.BaseProtocol, os.fdopen(write_end, "wb", 0)
+                )
             await self._spawn(streams, self._theirs.fileno())
         finally:
-            for each in set(streams):
-                os.close(each)
+            for stream in set(streams):
+                os.close(stream)
             self._theirs.close()
 
     def _handle_output(self, listener: Callable[[str], None], text: str) -> None:
@@ -191,8 +193,8 @@ class BoxedProcess(ABC):
         if failure is not None:
             self._started.set_exception(failure)
             return
-        written, self._early_output = self._early_output, None
-        for listener, text in written or ():  # of a command so quick that it spoke before we heard that it runs
+        early_output, self._early_output = self._early_output, None
+        for listener, text in early_output or ():  # of a command so quick that it spoke before we heard that it runs
             listener(text)
         self._started.set_result(None)
 
@@ -212,7 +214,7 @@ class BoxedProcess(ABC):
 
     async def _follow(self) -> BoxResult:
         await self._ended.wait()
-        forced = self._forced_end
+        forced_end = self._forced_end
         for timer in self._timers:
             timer.cancel()
         self._control.close()
@@ -223,14 +225,14 @@ class BoxedProcess(ABC):
             reader.stop()
         has_run = self._started.exception() is None and not self._is_abandoned
         notes = await asyncio.to_thread(self._launch.finish if has_run else self._launch.undo)
-        ended: EndReason = forced or ("lost" if self._exit_code is None else "exited")
-        if self._kills and forced is None:
+        end_reason: EndReason = forced_end or ("lost" if self._exit_code is None else "exited")
+        if self._kills and forced_end is None:
             notes = (*notes, "The kernel ended a process of it for the memory it took.")
             if self._exit_code in {None, 137}:
-                ended = "out_of_memory"
+                end_reason = "out_of_memory"
         return BoxResult(
-            exit_code=self._exit_code if ended == "exited" else None,
-            end_reason=ended,
+            exit_code=self._exit_code if end_reason == "exited" else None,
+            end_reason=end_reason,
             duration_ms=round((monotonic() - self._started_at) * 1000),
             notes=notes,
         )
@@ -260,8 +262,8 @@ class ProcessBox(ABC):
         return running
 
     async def close(self) -> None:
-        for each in [*self._running]:
-            await each.stop()
+        for process in [*self._running]:
+            await process.stop()
 
     @abstractmethod
     def _prepare(self, request: BoxRequest) -> PreparedLaunch:
@@ -274,7 +276,7 @@ class ProcessBox(ABC):
 def encode_command(limits: BoxLimits, arguments: Iterable[str | bytes], env: Mapping[str, str]) -> CommandLaunch:
     """Return the part of a launch message that is the same in each tier."""
     return {
-        "arguments": [os.fsencode(each) for each in arguments],
+        "arguments": [os.fsencode(argument) for argument in arguments],
         "env": {os.fsencode(name): os.fsencode(value) for name, value in env.items()},
         "processes": limits.processes,
         "open_files": limits.open_files,
@@ -293,7 +295,7 @@ def encode_layers(request: BoxRequest, toolchains: Iterable[Path]) -> OverlayRoo
         "masked": [os.fsencode(path) for path in request.masked],
         "masks": os.fsencode(name_mask_layer(request.upper)) if request.upper else b"",
         "readable": [os.fsencode(path) for path in (*toolchains, *request.readable)],
-        "writable": [(os.fsencode(path), os.fsencode(place)) for path, place in request.writable],
+        "writable": [(os.fsencode(path), os.fsencode(target)) for path, target in request.writable],
         "repository": os.fsencode(request.repository or b""),
         "repository_layer": os.fsencode(name_repository_layer(request.upper)) if request.upper else b"",
         "cache": os.fsencode(request.cache or b""),

@@ -46,24 +46,29 @@ def find_bwrap(candidates: Iterable[str] = CANDIDATES, *, option: str = "") -> P
 
     With `option`: the first that has this option, else the first of all.
     """
-    found = list(_find_installed(candidates))
-    return next((each for each in found if option in list_options(each)), next(iter(found), None))
+    paths = list(_find_installed(candidates))
+    return next((path for path in paths if option in list_options(path)), next(iter(paths), None))
 
 
 def _find_installed(candidates: Iterable[str]) -> Iterator[Path]:
-    for each in candidates:
+    for candidate in candidates:
         try:
-            info = Path(each).stat()
+            info = Path(candidate).stat()
         except OSError:
             continue
-        if stat.S_ISREG(info.st_mode) and info.st_uid == 0 and not info.st_mode & 0o022 and os.access(each, os.X_OK):
-            yield Path(each)
+        if (
+            stat.S_ISREG(info.st_mode)
+            and info.st_uid == 0
+            and not info.st_mode & 0o022
+            and os.access(candidate, os.X_OK)
+        ):
+            yield Path(candidate)
 
 
 def list_options(program: Path) -> frozenset[str]:
     """Return the options that this bubblewrap names in its `--help`."""
-    shown = subprocess.run([program, "--help"], capture_output=True, text=True, check=False, env={}, timeout=5)
-    return frozenset(word for word in (shown.stdout + shown.stderr).split() if word.startswith("--"))
+    result = subprocess.run([program, "--help"], capture_output=True, text=True, check=False, env={}, timeout=5)
+    return frozenset(word for word in (result.stdout + result.stderr).split() if word.startswith("--"))
 
 
 class BwrapBox(SupervisedBox):
@@ -94,11 +99,11 @@ class BwrapBox(SupervisedBox):
             )
         sources = [request.workspace, *([masks] if request.masked else []), *reversed(request.lowers)]  # bottom first
         layers = [word for source in sources for word in ("--overlay-src", str(source))]
-        place = str(request.workspace)
+        workspace = str(request.workspace)
         if request.upper is not None and request.work is not None:
-            laid = [*layers, "--overlay", str(request.upper), str(request.work), place]
+            laid = [*layers, "--overlay", str(request.upper), str(request.work), workspace]
         else:
-            laid = [*layers, "--tmp-overlay", place]
+            laid = [*layers, "--tmp-overlay", workspace]
         inside = [os.fsdecode(path) for path in list_mounts_below(os.fsencode(request.workspace))]
         laid += [word for path in inside for word in ("--ro-bind", path, path)]
 
@@ -124,24 +129,26 @@ class BwrapBox(SupervisedBox):
         def finish() -> tuple[str, ...]:
             return (*remove_masked_changes(request), *drop_repository_changes(request))
 
-        shown = [str(each) for each in (request.repository, request.workspace) if each]
-        message = self._build_message(request, [word for each in shown for word in ("--bind", each, each)], root)
+        visible_paths = [str(path) for path in (request.repository, request.workspace) if path]
+        message = self._build_message(
+            request, [word for path in visible_paths for word in ("--bind", path, path)], root
+        )
         return PreparedLaunch(message=message, finish=finish, undo=undo)
 
     def _prepare_copy(self, request: BoxRequest, scratch: Path) -> PreparedLaunch:
         """Prepare T2c."""
         copy = copy_project(request, choose_copy_directory(request, scratch))
-        place = str(request.workspace)
-        bound = ["--bind", str(copy.root), place]
-        for held in copy.held:
-            original = os.path.join(place, os.fsdecode(held))
-            bound += ["--ro-bind", original, original]
-        below = tuple(f"{os.fsdecode(held)}/" for held in copy.held)
-        inside = tuple(each for each in request.masked if each.startswith(below))
+        workspace = str(request.workspace)
+        options = ["--bind", str(copy.root), workspace]
+        for path in copy.held:
+            original = os.path.join(workspace, os.fsdecode(path))
+            options += ["--ro-bind", original, original]
+        below = tuple(f"{os.fsdecode(path)}/" for path in copy.held)
+        inside = tuple(path for path in request.masked if path.startswith(below))
         return PreparedLaunch(
-            message=self._build_message(structs.replace(request, withheld=(*request.withheld, *inside)), bound),
-            finish=lambda: (*capture_changes(copy, request.upper, mounted=True), *describe_limits(request)),
-            undo=lambda: capture_changes(copy, None, mounted=True),
+            message=self._build_message(structs.replace(request, withheld=(*request.withheld, *inside)), options),
+            finish=lambda: (*capture_changes(copy, request.upper, is_mounted=True), *describe_limits(request)),
+            undo=lambda: capture_changes(copy, None, is_mounted=True),
         )
 
     def _build_message(
@@ -154,8 +161,10 @@ class BwrapBox(SupervisedBox):
             *self._cover_private_files(request),
             *workspace,
         ]
-        arguments += _cover_paths([*request.hidden, *(request.workspace / each for each in request.withheld)], request)
-        arguments += [word for place in ("/dev", "/sys", "/home") for word in self._make_read_only(place, request)]
+        arguments += _cover_paths([*request.hidden, *(request.workspace / path for path in request.withheld)], request)
+        arguments += [
+            word for directory in ("/dev", "/sys", "/home") for word in self._make_read_only(directory, request)
+        ]
         arguments += ["--chdir", os.path.normpath(request.workspace / request.cwd), "--json-status-fd", str(STATUS)]
         arguments += ["--seccomp", str(FILTER), "--", find_shell(), "-c"]
         arguments += [_build_start_script(request.limits.processes), find_shell(), request.command]
@@ -183,20 +192,20 @@ class BwrapBox(SupervisedBox):
             yield from ("--ro-bind-try", str(path), str(path))
 
     @staticmethod
-    def _make_read_only(place: str, request: BoxRequest) -> Iterator[str]:
-        if Path(place).is_dir() and os.path.realpath(host_paths.find_home(request.env)) != place:
-            yield from ("--remount-ro", place)
+    def _make_read_only(directory: str, request: BoxRequest) -> Iterator[str]:
+        if Path(directory).is_dir() and os.path.realpath(host_paths.find_home(request.env)) != directory:
+            yield from ("--remount-ro", directory)
 
     def _list_isolation_options(self) -> list[str]:
         """Return options for namespaces and capabilities that this bubblewrap has; the syscall filter backs them up."""
-        wanted = [
+        options = [
             *(f"--unshare-{kind}" for kind in _UNSHARED_NAMESPACES),
             "--disable-userns",
             "--die-with-parent",
             "--new-session",
         ]
         return [
-            *(option for option in wanted if option in self._options),
+            *(option for option in options if option in self._options),
             *("--uid", str(os.getuid()), "--gid", str(os.getgid()), "--cap-drop", "ALL"),
         ]
 
@@ -208,17 +217,17 @@ def choose_copy_directory(request: BoxRequest, scratch: Path) -> Path:
     return scratch
 
 
-def capture_changes(copy: ProjectCopy, upper: Path | None, *, mounted: bool) -> tuple[str, ...]:
+def capture_changes(copy: ProjectCopy, upper: Path | None, *, is_mounted: bool) -> tuple[str, ...]:
     """Write what changed into the layer, if there is one, and remove the copy. Returns notes for the user."""
-    gone: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     try:
         if upper is not None:
-            move_changes(copy, upper, is_mounted=mounted)
-            gone = describe_deleted_secrets(upper, copy.withheld)
+            move_changes(copy, upper, is_mounted=is_mounted)
+            notes = describe_deleted_secrets(upper, copy.withheld)
     finally:
         remove_copy(copy.root)
-    held = ", ".join(sorted(os.fsdecode(each) for each in copy.held))
-    return (*gone, *((f"Read-only in this tier, since too large to copy: {held}",) if held else ()))
+    path_list = ", ".join(sorted(os.fsdecode(path) for path in copy.held))
+    return (*notes, *((f"Read-only in this tier, since too large to copy: {path_list}",) if path_list else ()))
 
 
 def _build_start_script(processes: int) -> str:
@@ -236,10 +245,10 @@ def _bind_host(request: BoxRequest, state: Path) -> Iterator[str]:
     home = os.path.realpath(host_paths.find_home(request.env))
     yield from ("--ro-bind", "/", "/", "--dev", "/dev", *size, "--tmpfs", "/dev/shm")
     yield from ("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
-    yield from _cover_paths([Path(os.fsdecode(each)) for each in KERNEL_SECRETS], request)
-    for place in _FRESH_PLACES:
-        if Path(place).is_dir() and not Path(place).is_symlink():
-            yield from (*size, "--tmpfs", place)
+    yield from _cover_paths([Path(os.fsdecode(secret)) for secret in KERNEL_SECRETS], request)
+    for directory in _FRESH_PLACES:
+        if Path(directory).is_dir() and not Path(directory).is_symlink():
+            yield from (*size, "--tmpfs", directory)
     yield from _cover_paths([*host_paths.list_masked(), state], request)
     yield from (*size, "--tmpfs", home)
     link = host_paths.find_home(request.env)
@@ -247,30 +256,30 @@ def _bind_host(request: BoxRequest, state: Path) -> Iterator[str]:
         yield from ("--symlink", home, str(link))
     if request.git_settings:
         yield from ("--file", str(SETTINGS), os.path.join(home, ".gitconfig"))
-    bound = host_paths.find_toolchains(request.env)
-    for path in (*bound, *request.readable):
+    toolchains = host_paths.find_toolchains(request.env)
+    for path in (*toolchains, *request.readable):
         yield from ("--ro-bind-try", str(path), str(path))
-    yield from _cover_paths(find_credentials(bound), request, bound)
+    yield from _cover_paths(find_credentials(toolchains), request, toolchains)
     if request.cache is not None:
         yield from ("--bind", str(request.cache), os.path.join(home, ".cache"))
-    for source, shown in request.writable:
-        yield from ("--bind", str(source), str(shown))
+    for source, target in request.writable:
+        yield from ("--bind", str(source), str(target))
 
 
 def _lay_over_repository(request: BoxRequest) -> list[str]:
     """Return options for a layer over git's directory outside of the workspace."""
     if request.repository is None:
         return []
-    place = str(request.repository)
+    repository = str(request.repository)
     if request.upper is None:
-        return ["--overlay-src", place, "--tmp-overlay", place]
+        return ["--overlay-src", repository, "--tmp-overlay", repository]
     layer = name_repository_layer(request.upper)
-    for each in (layer, layer / "upper", layer / "work"):
-        each.mkdir(mode=0o700)
-    return ["--overlay-src", place, "--overlay", str(layer / "upper"), str(layer / "work"), place]
+    for path in (layer, layer / "upper", layer / "work"):
+        path.mkdir(mode=0o700)
+    return ["--overlay-src", repository, "--overlay", str(layer / "upper"), str(layer / "work"), repository]
 
 
-def _cover_paths(paths: Iterable[Path], request: BoxRequest, bound: Iterable[Path] = ()) -> Iterator[str]:
+def _cover_paths(paths: Iterable[Path], request: BoxRequest, toolchains: Iterable[Path] = ()) -> Iterator[str]:
     """Yield options that hide these paths. A missing path, or one in a fresh place, needs none.
 
     `bound`: what is bound again in such a place, besides what the user added.
@@ -278,13 +287,13 @@ def _cover_paths(paths: Iterable[Path], request: BoxRequest, bound: Iterable[Pat
     places_shown = (
         request.workspace,
         *request.readable,
-        *(place for _, place in request.writable),
-        *(Path(os.path.realpath(each)) for each in bound),
+        *(target for _, target in request.writable),
+        *(Path(os.path.realpath(toolchain)) for toolchain in toolchains),
     )
     for path in paths:
         real = Path(os.path.realpath(path))
-        shown = any(real.is_relative_to(each) for each in places_shown)
-        if not os.path.lexists(real) or (not shown and any(real.is_relative_to(fresh) for fresh in _FRESH_PLACES)):
+        is_visible = any(real.is_relative_to(directory) for directory in places_shown)
+        if not os.path.lexists(real) or (not is_visible and any(real.is_relative_to(fresh) for fresh in _FRESH_PLACES)):
             continue
         if real.is_dir():
             yield from ("--perms", "0555", "--tmpfs", str(real))

@@ -26,19 +26,19 @@ def move_changes(copy: ProjectCopy, upper: Path, *, is_mounted: bool) -> None:
     try:
         _Comparison(copy, upper, frozenset([*copy.withheld, *(copy.held if is_mounted else ())])).write_layer()
     except OSError as error:
-        where = os.fsdecode(error.filename) if error.filename else str(upper)
+        location = os.fsdecode(error.filename) if error.filename else str(upper)
         raise ToolFailed(
-            f"What the command changed could not be kept: {error.strerror} ({where}).",
+            f"What the command changed could not be kept: {error.strerror} ({location}).",
             hint="Your files are as they were. Free some room or check the state directory, and run it again.",
         ) from error
 
 
 class _Comparison:
-    def __init__(self, copy: ProjectCopy, upper: Path, skipped: frozenset[bytes]) -> None:
+    def __init__(self, copy: ProjectCopy, upper: Path, skipped_paths: frozenset[bytes]) -> None:
         self._files = copy.files
         self._from = os.fsencode(copy.root)
         self._to = os.fsencode(upper)
-        self._skipped = skipped
+        self._skipped = skipped_paths
         self._children: dict[bytes, list[bytes]] = defaultdict(list)
         for path in copy.files:
             if path:
@@ -55,16 +55,16 @@ class _Comparison:
 
     def _compare_directory(self, path: bytes, info: os.stat_result) -> Iterator[tuple[bytes, os.stat_result]]:
         """Compare a directory that is in both. Yields its subdirectories of which the same is true."""
-        here = os.path.join(self._from, path)
+        directory = os.path.join(self._from, path)
         if info.st_mode & 0o700 != 0o700:
-            os.chmod(here, stat.S_IMODE(info.st_mode) | 0o700)
-        with os.scandir(here) as found:
-            present = {entry.name: entry.stat(follow_symlinks=False) for entry in found}
+            os.chmod(directory, stat.S_IMODE(info.st_mode) | 0o700)
+        with os.scandir(directory) as entries:
+            present = {entry.name: entry.stat(follow_symlinks=False) for entry in entries}
         for name in self._children[path]:
             child = path + b"/" + name if path else name
-            there = present.pop(name, None)
-            if child not in self._skipped and (kept := self._compare_entry(child, self._files[child], there)):
-                yield child, kept
+            stats = present.pop(name, None)
+            if child not in self._skipped and (child_stats := self._compare_entry(child, self._files[child], stats)):
+                yield child, child_stats
         for name, new in present.items():
             self._move_entry(path + b"/" + name if path else name, new)
 
@@ -102,10 +102,10 @@ class _Comparison:
         while path and not os.path.isdir(os.path.join(self._to, path)):
             missing.append(path)
             path = os.path.dirname(path)
-        for each in reversed(missing):
-            target = os.path.join(self._to, each)
+        for parent in reversed(missing):
+            target = os.path.join(self._to, parent)
             os.mkdir(target, 0o700)
-            os.chmod(target, stat.S_IMODE(os.lstat(os.path.join(self._from, each)).st_mode) | 0o700)
+            os.chmod(target, stat.S_IMODE(os.lstat(os.path.join(self._from, parent)).st_mode) | 0o700)
 
 
 def _is_whiteout(info: os.stat_result) -> bool:

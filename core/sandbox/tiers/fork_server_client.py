@@ -21,17 +21,17 @@ class ForkServerClient:
     """One process that boxes are forked from. Starting it takes some 40 ms, which `launch` does not wait for."""
 
     def __init__(self, *, control_groups: bool = True) -> None:
-        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._requests, server_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._errors = os.memfd_create("fork-server-errors")
         try:
             self._process = subprocess.Popen(
-                build_python_command("fork_server", theirs.fileno(), int(control_groups)),
+                build_python_command("fork_server", server_socket.fileno(), int(control_groups)),
                 env={},
                 cwd="/",
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=self._errors,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[server_socket.fileno()],
                 start_new_session=True,
             )
         except OSError as error:
@@ -39,7 +39,7 @@ class ForkServerClient:
             os.close(self._errors)
             raise ToolFailed(f"The server of the boxes could not be started: {error.strerror}.") from error
         finally:
-            theirs.close()
+            server_socket.close()
 
     @property
     def pid(self) -> int:

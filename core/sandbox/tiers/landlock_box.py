@@ -49,20 +49,20 @@ class LandlockBox(SupervisedBox):
     def _prepare_launch(self, request: BoxRequest) -> PreparedLaunch:
         scratch = name_scratch_directory(self._state)
         home = scratch / "home"
-        place = choose_copy_directory(request, name_scratch_directory(self._state))
-        copy = copy_project(withhold_hidden_paths(request), place, limits=self._copy_limits, link_held=True)
+        copy_directory = choose_copy_directory(request, name_scratch_directory(self._state))
+        copy = copy_project(withhold_hidden_paths(request), copy_directory, limits=self._copy_limits, link_held=True)
         make_private_directory(home.parent)
         home.mkdir(mode=0o700)
         (scratch / "tmp").mkdir(mode=0o700)
-        held = [request.workspace / os.fsdecode(each) for each in copy.held]
-        rules = [*_list_rules(request, [*held, *_find_environments(request)])]
-        rules += [(str(place), EVERYTHING) for place in (copy.root, scratch)]
+        held_paths = [request.workspace / os.fsdecode(path) for path in copy.held]
+        rules = [*_list_rules(request, [*held_paths, *_find_environments(request)])]
+        rules += [(str(path), EVERYTHING) for path in (copy.root, scratch)]
         before = MetadataSnapshot(request.workspace, copy.files)
 
         def finish(upper: Path | None) -> tuple[str, ...]:
             try:
-                found = (*capture_changes(copy, upper, mounted=False), *before.describe_changes())
-                return (*found, *describe_limits(request, is_found=_finds_repository(request)))
+                notes = (*capture_changes(copy, upper, is_mounted=False), *before.describe_changes())
+                return (*notes, *describe_limits(request, is_found=_finds_repository(request)))
             finally:
                 remove_copy(scratch)
 
@@ -101,23 +101,23 @@ def withhold_hidden_paths(request: BoxRequest) -> BoxRequest:
     return structs.replace(request, withheld=(*request.withheld, *inside))
 
 
-def _list_rules(request: BoxRequest, held: list[Path]) -> Iterator[tuple[str, int]]:
+def _list_rules(request: BoxRequest, paths: list[Path]) -> Iterator[tuple[str, int]]:
     """Yield what may be read, by name: a rule can't take back what a wider one gave."""
     yield from (
-        (str(each), READ)
+        (str(visible_path), READ)
         for path in (*_SYSTEM, *_VARIABLE)
-        for each in _exclude_hidden(Path(path).resolve(), request.hidden)
+        for visible_path in _exclude_hidden(Path(path).resolve(), request.hidden)
     )
     yield from ((path, USE) for path in _DEVICES)
-    masked = set(host_paths.list_masked())
+    masked_paths = set(host_paths.list_masked())
     for directory in ("/etc", "/etc/ssh", "/etc/ssl", "/etc/security"):
-        yield from ((str(path), READ) for path in _list_readable(Path(directory), masked))
-    bound = host_paths.find_toolchains(request.env)
-    kept_out = (*_list_hidden(request), *find_credentials(bound))
-    for path in (*bound, *held):
-        yield from ((str(each), READ) for each in _exclude_hidden(path, kept_out))
+        yield from ((str(path), READ) for path in _list_readable(Path(directory), masked_paths))
+    toolchains = host_paths.find_toolchains(request.env)
+    kept_out = (*_list_hidden(request), *find_credentials(toolchains))
+    for path in (*toolchains, *paths):
+        yield from ((str(visible_path), READ) for visible_path in _exclude_hidden(path, kept_out))
     for path in request.readable:  # one of them may hold the workspace, of which the command has a copy
-        yield from ((str(each), READ) for each in _exclude_hidden(path, (*kept_out, request.workspace)))
+        yield from ((str(visible_path), READ) for visible_path in _exclude_hidden(path, (*kept_out, request.workspace)))
     if request.cache is not None:
         yield str(request.cache), EVERYTHING
     yield from ((str(path), EVERYTHING) for path, _ in request.writable)
@@ -131,23 +131,23 @@ def _find_environments(request: BoxRequest) -> Iterator[Path]:
 
 
 def _list_hidden(request: BoxRequest) -> tuple[Path, ...]:
-    return (*request.hidden, *(request.workspace / each for each in (*request.withheld, *request.masked)))
+    return (*request.hidden, *(request.workspace / path for path in (*request.withheld, *request.masked)))
 
 
-def _exclude_hidden(path: Path, hidden: tuple[Path, ...]) -> Iterator[Path]:
-    if path in hidden:
+def _exclude_hidden(path: Path, hidden_paths: tuple[Path, ...]) -> Iterator[Path]:
+    if path in hidden_paths:
         return
-    if not any(each.is_relative_to(path) for each in hidden):
+    if not any(hidden_path.is_relative_to(path) for hidden_path in hidden_paths):
         yield path
         return
     for name in host_paths.list_names(path):
-        yield from _exclude_hidden(path / name, hidden)
+        yield from _exclude_hidden(path / name, hidden_paths)
 
 
-def _list_readable(directory: Path, masked: set[Path]) -> Iterator[Path]:
+def _list_readable(directory: Path, masked_paths: set[Path]) -> Iterator[Path]:
     for name in host_paths.list_names(directory):
         path = directory / name
-        if not any(each == path or each.is_relative_to(path) for each in masked):
+        if not any(masked_path == path or masked_path.is_relative_to(path) for masked_path in masked_paths):
             yield path
 
 
@@ -159,7 +159,7 @@ class MetadataSnapshot:
 
     def __init__(self, workspace: Path, paths: Iterable[bytes]) -> None:
         self._root = os.fsencode(workspace)
-        self._before = {path: found for path in paths if (found := self._read_status(path)) is not None}
+        self._before = {path: status for path in paths if (status := self._read_status(path)) is not None}
 
     def _read_status(self, path: bytes) -> os.stat_result | None:
         try:
@@ -170,13 +170,13 @@ class MetadataSnapshot:
     def describe_changes(self) -> tuple[str, ...]:
         """Return notes on changed modes and times. A file that was rewritten (by an editor, say) does not count."""
         differing = (path for path, before in self._before.items() if self._is_changed(path, before))
-        changed = sorted(os.fsdecode(path) or "." for path in differing)
-        if not changed:
+        changed_paths = sorted(os.fsdecode(path) or "." for path in differing)
+        if not changed_paths:
             return ()
-        more = f" and {len(changed) - _MOST_NAMED} more" if len(changed) > _MOST_NAMED else ""
+        suffix = f" and {len(changed_paths) - _MOST_NAMED} more" if len(changed_paths) > _MOST_NAMED else ""
         return (
             "Modes or times of your own files changed while it ran, which this tier can't prevent: "
-            f"{', '.join(changed[:_MOST_NAMED])}{more}",
+            f"{', '.join(changed_paths[:_MOST_NAMED])}{suffix}",
         )
 
     def _is_changed(self, path: bytes, before: os.stat_result) -> bool:

@@ -28,43 +28,43 @@ def remove_masked_changes(request: BoxRequest) -> tuple[str, ...]:
     if not request.masked or request.upper is None:
         return ()
     try:
-        written = _remove_written(os.fsencode(request.upper), [os.fsencode(path) for path in request.masked])
+        written_paths = _remove_written(os.fsencode(request.upper), [os.fsencode(path) for path in request.masked])
     except OSError as error:
         return (f"It may have replaced secrets of the project; look before you accept: {error.strerror}.",)
     finally:
         remove_copy(name_mask_layer(request.upper))
-    shown = ", ".join(os.fsdecode(path) for path in written)
-    told = (f"What it wrote there is dropped, since these files are kept from commands: {shown}",) if shown else ()
-    return told + describe_deleted_secrets(request.upper, [os.fsencode(path) for path in request.masked])
+    names = ", ".join(os.fsdecode(path) for path in written_paths)
+    notes = (f"What it wrote there is dropped, since these files are kept from commands: {names}",) if names else ()
+    return notes + describe_deleted_secrets(request.upper, [os.fsencode(path) for path in request.masked])
 
 
-def describe_deleted_secrets(upper: Path, kept: Sequence[bytes]) -> tuple[str, ...]:
+def describe_deleted_secrets(upper: Path, secret_paths: Sequence[bytes]) -> tuple[str, ...]:
     """Return a note if a command deleted or moved directories with files that are kept from it: it saw empty ones."""
-    gone = [os.fsdecode(path) for path in kept if _look_above(os.fsencode(upper), path) == "replaced"]
-    if not gone:
+    deleted_paths = [os.fsdecode(path) for path in secret_paths if _look_above(os.fsencode(upper), path) == "replaced"]
+    if not deleted_paths:
         return ()
-    more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
-    named = f"{', '.join(sorted(gone)[:_NAMED])}{more}"
+    suffix = f" and {len(deleted_paths) - _NAMED} more" if len(deleted_paths) > _NAMED else ""
+    names = f"{', '.join(sorted(deleted_paths)[:_NAMED])}{suffix}"
     return (
-        f"Accepting a deletion deletes files that are kept from commands, and what was moved of them is empty: {named}",
+        f"Accepting a deletion deletes files that are kept from commands, and what was moved of them is empty: {names}",
     )
 
 
-def _remove_written(upper: bytes, masked: Sequence[bytes]) -> list[bytes]:
+def _remove_written(upper: bytes, masked_paths: Sequence[bytes]) -> list[bytes]:
     """Remove what was written at masked paths; return those that had content."""
-    written = []
-    for path in masked:
-        place = os.path.join(upper, path)
-        if _look_above(upper, path) != "there" or not os.path.lexists(place):
+    written_paths = []
+    for path in masked_paths:
+        target = os.path.join(upper, path)
+        if _look_above(upper, path) != "there" or not os.path.lexists(target):
             continue
-        found = os.lstat(place)
-        if stat.S_ISDIR(found.st_mode):
-            remove_copy(Path(os.fsdecode(place)))
+        stats = os.lstat(target)
+        if stat.S_ISDIR(stats.st_mode):
+            remove_copy(Path(os.fsdecode(target)))
         else:
-            os.unlink(place)
-        if found.st_size and not stat.S_ISCHR(found.st_mode):
-            written.append(path)
-    return written
+            os.unlink(target)
+        if stats.st_size and not stat.S_ISCHR(stats.st_mode):
+            written_paths.append(path)
+    return written_paths
 
 
 def _look_above(upper: bytes, path: bytes) -> Literal["missing", "replaced", "there"]:

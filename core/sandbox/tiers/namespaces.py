@@ -69,13 +69,13 @@ class NamespaceBox(ProcessBox):
 
     async def close(self) -> None:
         running = list(self._running)
-        for each in running:
-            each.kill()
+        for process in running:
+            process.kill()
         server, self._server = self._server, None
         if server is not None:
             await asyncio.to_thread(server.close)
-        for each in running:
-            await each.wait()
+        for process in running:
+            await process.wait()
 
 
 def build_launch(request: BoxRequest) -> NamespaceLaunch:
@@ -86,22 +86,22 @@ def build_launch(request: BoxRequest) -> NamespaceLaunch:
     roots = {"TAR_OPTIONS": "--no-same-owner"} if os.geteuid() == 0 else {}
     services = request.services if request.proxy else ()
     env = {**roots, **request.env, "HOME": str(home), **(_PROXY_ENV if request.proxy else {})}
-    for each in services:
-        env |= each.env
-    shown = {workspace, home, Path(os.path.realpath(home))}
-    hidden = [path for path in (*host_paths.list_masked(), *request.hidden) if path not in shown]
-    bound = host_paths.find_toolchains(request.env)
+    for service in services:
+        env |= service.env
+    visible_paths = {workspace, home, Path(os.path.realpath(home))}
+    hidden_paths = [path for path in (*host_paths.list_masked(), *request.hidden) if path not in visible_paths]
+    toolchains = host_paths.find_toolchains(request.env)
     command = request.command.encode("utf-8", "surrogateescape")
     return {
         **encode_command(request.limits, (find_shell(), "-c", command), env),
-        **encode_layers(request, bound),
+        **encode_layers(request, toolchains),
         "cwd": os.fsencode(request.cwd),
         "home": os.fsencode(home),
         "git_settings": request.git_settings.encode("utf-8", "surrogateescape"),
-        "hidden": [os.fsencode(path) for path in (*hidden, *find_credentials(bound))],
+        "hidden": [os.fsencode(path) for path in (*hidden_paths, *find_credentials(toolchains))],
         "withheld": [os.fsencode(path) for path in request.withheld],
         "proxy": os.fsencode(request.proxy or b""),
-        "services": [(each.port, os.fsencode(each.path), each.head) for each in services],
+        "services": [(service.port, os.fsencode(service.path), service.head) for service in services],
         "processes_by_pid": 0,
         "owner": _find_owner(workspace),
         "scratch": request.limits.scratch,
@@ -111,10 +111,10 @@ def build_launch(request: BoxRequest) -> NamespaceLaunch:
 def _find_owner(workspace: Path) -> tuple[int, int] | None:
     """Return user and group that root becomes for another user's workspace, so as to have that user's rights only."""
     try:
-        found = workspace.stat()
+        stats = workspace.stat()
     except OSError as error:
         raise ToolFailed(f"The workspace {workspace} can't be read: {error.strerror}.") from error
-    return (found.st_uid, found.st_gid) if os.geteuid() == 0 and found.st_uid != 0 else None
+    return (stats.st_uid, stats.st_gid) if os.geteuid() == 0 and stats.st_uid != 0 else None
 
 
 class NamespaceProcess(BoxedProcess):

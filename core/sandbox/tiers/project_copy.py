@@ -92,9 +92,9 @@ def copy_project(
         remove_copy(target)
         if error.errno == errno.ENAMETOOLONG:
             raise _build_refusal("directories that are nested too deep to be copied") from error
-        where = f" ({os.fsdecode(error.filename)})" if error.filename else ""
+        location = f" ({os.fsdecode(error.filename)})" if error.filename else ""
         raise ToolFailed(
-            f"The project could not be copied for this command: {error.strerror}{where}.", hint=_HINT
+            f"The project could not be copied for this command: {error.strerror}{location}.", hint=_HINT
         ) from error
     except BaseException:
         remove_copy(target)
@@ -135,58 +135,58 @@ class _Survey:
 
     def _list_directory(self, path: bytes, stack: Sequence[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
         """Add the entries of a directory. Yields the directories in it, each with the directories merged into it."""
-        ignored = (
+        is_ignored = (
             self._find_ignore_rules(os.fsdecode(path) or ".") if stack[-1] == self._resolve_in_workspace(path) else None
         )
-        for name, found in sorted(merge_directories(stack, self._resolve_in_workspace(path)).items()):
+        for name, entries in sorted(merge_directories(stack, self._resolve_in_workspace(path)).items()):
             child = path + b"/" + name if path else name
-            mode = found[0].mode
+            mode = entries[0].mode
             if child in self._withheld:
-                self.entries.append(_Entry(child, found[0].path, "withheld"))
-            elif self._is_held(child, name, found, ignored):
+                self.entries.append(_Entry(child, entries[0].path, "withheld"))
+            elif self._is_held(child, name, entries, is_ignored):
                 self.held.append(child)  # the caller leaves out what is withheld below it
-                self.entries.append(_Entry(child, found[0].path, "held"))
+                self.entries.append(_Entry(child, entries[0].path, "held"))
             elif stat.S_ISDIR(mode):
-                self.entries.append(_Entry(child, found[0].path, "directory"))
-                yield child, [each.path for each in found]
+                self.entries.append(_Entry(child, entries[0].path, "directory"))
+                yield child, [entry.path for entry in entries]
             else:
-                self._add_file(child, found[0])
+                self._add_file(child, entries[0])
 
     def _resolve_in_workspace(self, path: bytes) -> bytes:
         return os.path.join(self._root, path) if path else self._root
 
     def _is_held(
-        self, child: bytes, name: bytes, found: list[StackedEntry], ignored: Callable[[str, bool], bool] | None
+        self, child: bytes, name: bytes, entries: list[StackedEntry], is_ignored: Callable[[str, bool], bool] | None
     ) -> bool:
-        path = found[0].path
-        return path in self._mounted or (self._is_ignored(child, name, found, ignored) and not self._reserve(path))
+        path = entries[0].path
+        return path in self._mounted or (self._is_ignored(child, name, entries, is_ignored) and not self._reserve(path))
 
     def _is_ignored(
-        self, child: bytes, name: bytes, found: list[StackedEntry], ignored: Callable[[str, bool], bool] | None
+        self, child: bytes, name: bytes, entries: list[StackedEntry], is_ignored: Callable[[str, bool], bool] | None
     ) -> bool:
         """True if it is a whole that git ignores and no layer has a part in. Of `.git`, only its objects count."""
-        if ignored is None or len(found) > 1 or not found[0].path.startswith(self._root + b"/"):
+        if is_ignored is None or len(entries) > 1 or not entries[0].path.startswith(self._root + b"/"):
             return False
         if child == b".git" or child.startswith(b".git/"):
             return child == b".git/objects"
-        return ignored(os.fsdecode(name), stat.S_ISDIR(found[0].mode))
+        return is_ignored(os.fsdecode(name), stat.S_ISDIR(entries[0].mode))
 
     def _reserve(self, path: bytes) -> bool:
         """Take room for it among what is ignored; False if there is not enough."""
         size, files = self._ignored_left
-        for each in _iterate_sizes(path):
-            size, files = size - each, files - 1
+        for file_size in _iterate_sizes(path):
+            size, files = size - file_size, files - 1
             if size < 0 or files < 0:
                 return False
         self._ignored_left = (size, files)
         return True
 
-    def _add_file(self, child: bytes, found: StackedEntry) -> None:
-        if stat.S_ISLNK(found.mode):
-            self.entries.append(_Entry(child, found.path, "link"))
-        elif stat.S_ISREG(found.mode):
-            self.entries.append(_Entry(child, found.path, "file"))
-            self._size += found.size
+    def _add_file(self, child: bytes, entry: StackedEntry) -> None:
+        if stat.S_ISLNK(entry.mode):
+            self.entries.append(_Entry(child, entry.path, "link"))
+        elif stat.S_ISREG(entry.mode):
+            self.entries.append(_Entry(child, entry.path, "file"))
+            self._size += entry.size
         else:
             self.skipped += 1
         if self._size > self._limits.size:
@@ -208,29 +208,29 @@ def merge_directories(stack: Sequence[bytes], bottom: bytes) -> dict[bytes, list
 
     A file is made of one entry, a directory of one for each layer down to the one that hides the rest.
     """
-    shown: dict[bytes, list[StackedEntry]] = {}
-    closed: set[bytes] = set()
+    entries_by_name: dict[bytes, list[StackedEntry]] = {}
+    closed_names: set[bytes] = set()
     for directory in stack:
         for entry in _scan_directory(directory):
-            if entry.name in closed:
+            if entry.name in closed_names:
                 continue
             info = entry.stat(follow_symlinks=False)
             is_directory = stat.S_ISDIR(info.st_mode)
             is_layer = directory != bottom
             if is_layer and stat.S_ISCHR(info.st_mode) and info.st_rdev == 0:
-                closed.add(entry.name)
+                closed_names.add(entry.name)
                 continue
-            if is_directory or entry.name not in shown:
-                shown.setdefault(entry.name, []).append(StackedEntry(entry.path, info.st_mode, info.st_size))
+            if is_directory or entry.name not in entries_by_name:
+                entries_by_name.setdefault(entry.name, []).append(StackedEntry(entry.path, info.st_mode, info.st_size))
             if not is_directory or (is_layer and is_opaque(entry.path)):
-                closed.add(entry.name)
-    return shown
+                closed_names.add(entry.name)
+    return entries_by_name
 
 
 def _scan_directory(directory: bytes) -> list[os.DirEntry[bytes]]:
     try:
-        with os.scandir(directory) as found:
-            return list(found)
+        with os.scandir(directory) as entries:
+            return list(entries)
     except (FileNotFoundError, PermissionError):
         return []
 
@@ -247,15 +247,17 @@ def _iterate_sizes(path: bytes) -> Iterator[int]:
     """Yield the size in bytes of each file in and below a path; directories count as empty files."""
     waiting = [path]
     while waiting:
-        here = waiting.pop()
-        info = os.lstat(here)
+        entry_path = waiting.pop()
+        info = os.lstat(entry_path)
         yield info.st_size if stat.S_ISREG(info.st_mode) else 0
         if stat.S_ISDIR(info.st_mode):
-            waiting += [entry.path for entry in _scan_directory(here)]
+            waiting += [entry.path for entry in _scan_directory(entry_path)]
 
 
-def _build_refusal(what: str) -> ToolFailed:
-    return ToolFailed(f"This command needs a copy of the project, which has {what}.", hint=_HINT, code="copy_too_large")
+def _build_refusal(reason: str) -> ToolFailed:
+    return ToolFailed(
+        f"This command needs a copy of the project, which has {reason}.", hint=_HINT, code="copy_too_large"
+    )
 
 
 class _Copier:

@@ -52,23 +52,23 @@ def read_machine_traits(proc: Path = Path("/proc"), root: Path = Path("/")) -> M
 
 def find_errno(reason: str) -> str:
     """Return the name of the kernel's error in a reason, "" if there is none."""
-    found = _ERRNO.search(reason)
-    if found:
-        return found[1]
+    match = _ERRNO.search(reason)
+    if match:
+        return match[1]
     return next((name for text, name in _TEXTS.items() if text.lower() in reason.lower()), "")
 
 
-def suggest_remedy(reason: str, here: MachineTraits) -> str:
+def suggest_remedy(reason: str, traits: MachineTraits) -> str:
     """Return what to do about a refused namespace or mount, "" if there is nothing to advise."""
     signatures = (
-        (here.user_namespaces == 0 or find_errno(reason) in {"ENOSPC", "EUSERS"}, NAMESPACES_OFF),
-        (not here.unprivileged_clone and not here.is_root, CLONE_OFF),
+        (traits.user_namespaces == 0 or find_errno(reason) in {"ENOSPC", "EUSERS"}, NAMESPACES_OFF),
+        (not traits.unprivileged_clone and not traits.is_root, CLONE_OFF),
         ("pids control group" in reason, NO_PIDS_GROUP),
         (_is_about_proc(reason), PROC_MASKED),
-        (here.apparmor_restricts and not here.is_root, describe_apparmor_profile()),
-        (here.is_container or here.is_filtered, CONTAINER),
+        (traits.apparmor_restricts and not traits.is_root, describe_apparmor_profile()),
+        (traits.is_container or traits.is_filtered, CONTAINER),
     )
-    return next((advice for found, advice in signatures if found), "")
+    return next((advice for is_match, advice in signatures if is_match), "")
 
 
 def _is_about_proc(reason: str) -> bool:

@@ -40,19 +40,19 @@ def drop_repository_changes(request: BoxRequest) -> tuple[str, ...]:
         return ()
     layer = name_repository_layer(request.upper)
     try:
-        found = set(_list_changed(layer / "upper", request.repository))
-        changed = sorted(found, key=lambda each: (each != STASH, each))
+        paths = set(_list_changed(layer / "upper", request.repository))
+        changed_paths = sorted(paths, key=lambda path: (path != STASH, path))
     except OSError as error:
         return (f"What it changed in {request.repository} is dropped ({error.strerror}).",)
     finally:
         remove_copy(layer)
-    if not changed:
+    if not changed_paths:
         return ()
-    more = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
-    named = f"{', '.join(changed[:_NAMED])}{more}"
-    what = "What is staged is not kept" if changed == ["index"] else COMMITS_DROPPED
+    suffix = f" and {len(changed_paths) - _NAMED} more" if len(changed_paths) > _NAMED else ""
+    names = f"{', '.join(changed_paths[:_NAMED])}{suffix}"
+    summary = "What is staged is not kept" if changed_paths == ["index"] else COMMITS_DROPPED
     return (
-        f"{what}: the repository ({request.repository}) lies outside of the workspace. Dropped: {named}.",
+        f"{summary}: the repository ({request.repository}) lies outside of the workspace. Dropped: {names}.",
         COMMIT_HINT,
     )
 
@@ -72,17 +72,17 @@ def describe_limits(request: BoxRequest, *, is_found: bool = True) -> tuple[str,
 def _list_changed(upper: Path, repository: Path) -> Iterator[str]:
     for directory, _, names in os.walk(upper):
         for name in names:
-            place = Path(directory, name)
-            rel = place.relative_to(upper)
-            shown = _OWN_PART.sub("", str(rel), count=1)
-            if not _UNIMPORTANT.fullmatch(shown) and not _is_same(place, repository / rel):
-                yield shown
+            path = Path(directory, name)
+            rel = path.relative_to(upper)
+            label = _OWN_PART.sub("", str(rel), count=1)
+            if not _UNIMPORTANT.fullmatch(label) and not _is_same(path, repository / rel):
+                yield label
 
 
 def _is_same(new: Path, old: Path) -> bool:
     """True if a file of the layer has the content that was there; an index may only have been refreshed."""
-    found = new.lstat()
-    if not stat.S_ISREG(found.st_mode) or not old.is_file() or found.st_size > _MAX_COMPARED:
+    stats = new.lstat()
+    if not stat.S_ISREG(stats.st_mode) or not old.is_file() or stats.st_size > _MAX_COMPARED:
         return False
     one, other = new.read_bytes(), old.read_bytes()
     return one == other or (new.name == "index" and is_same_index(one, other))

@@ -66,24 +66,24 @@ class TierUnavailable(Exception):
         self.reason, self.cure, self.errno = reason, cure, errno
 
 
-async def open_box(state: Path, *, wanted: Tier | None = None) -> tuple[Box | None, TierReport]:
+async def open_box(state: Path, *, tier: Tier | None = None) -> tuple[Box | None, TierReport]:
     """Open the strongest box of this machine and report how it was found; None for T4, where nothing contains a
     command.
 
     `state`: a directory of ours, which commands never see. Reads one file if the tier was found within a day and
     nothing has changed since; else tries the tiers in turn, at most two seconds each. `wanted`: this tier or none.
     """
-    if wanted is Tier.NONE:
+    if tier is Tier.NONE:
         return None, TierReport(tier=Tier.NONE)
-    if wanted is not None:
-        found = await try_tier(wanted, state)
-        report = TierReport(tier=wanted if found.ok else Tier.NONE, reasons=(found,))
-        return (make_box(wanted, state) if found.ok else None), report
-    kept = await asyncio.to_thread(load_cached_report, state)
-    if kept is not None:
+    if tier is not None:
+        trial = await try_tier(tier, state)
+        report = TierReport(tier=tier if trial.ok else Tier.NONE, reasons=(trial,))
+        return (make_box(tier, state) if trial.ok else None), report
+    cached_report = await asyncio.to_thread(load_cached_report, state)
+    if cached_report is not None:
         with contextlib.suppress(TierUnavailable):
-            box = None if kept.tier is Tier.NONE else make_box(kept.tier, state)
-            return box, msgspec.structs.replace(kept, cached=True)
+            box = None if cached_report.tier is Tier.NONE else make_box(cached_report.tier, state)
+            return box, msgspec.structs.replace(cached_report, cached=True)
     report = await find_tier(state)
     return (None if report.tier is Tier.NONE else make_box(report.tier, state)), report
 
@@ -98,16 +98,16 @@ async def find_tier(state: Path, *, try_all: bool = False) -> TierReport:
         reasons.append(await try_tier(tier, state))
         if reasons[-1].ok and not try_all:
             break
-    best = next((each.tier for each in reasons if each.ok), Tier.NONE)
+    best = next((trial.tier for trial in reasons if trial.ok), Tier.NONE)
     report = TierReport(tier=best, reasons=tuple(reasons))
-    if not any(each.too_slow for each in reasons):
+    if not any(trial.too_slow for trial in reasons):
         await asyncio.to_thread(_cache_report, state, report)
     return report
 
 
 async def try_tier(tier: Tier, state: Path) -> TierTrial:
     """Run the self-test in a box of this tier."""
-    here = remedies.read_machine_traits()
+    traits = remedies.read_machine_traits()
     try:
         box = make_box(tier, state)
     except TierUnavailable as why:
@@ -120,14 +120,14 @@ async def try_tier(tier: Tier, state: Path) -> TierTrial:
         return TierTrial(tier=tier, ok=False, reason=reason, too_slow=True)
     except ToolFailed as failure:
         reason = failure.message
-        number, cure = remedies.find_errno(reason), remedies.suggest_remedy(reason, here)
+        number, cure = remedies.find_errno(reason), remedies.suggest_remedy(reason, traits)
         return TierTrial(tier=tier, ok=False, reason=reason, errno=number, cure=cure)
     except OSError as error:
         return TierTrial(tier=tier, ok=False, reason=f"the self-test could not be laid out in {state}: {error}")
     finally:
         await box.close()
-    failed = [f"{each.name}: {each.found}" for each in items if not each.held]
-    return TierTrial(tier=tier, ok=not failed, reason="; ".join(failed), items=items)
+    failures = [f"{attempt.name}: {attempt.found}" for attempt in items if not attempt.held]
+    return TierTrial(tier=tier, ok=not failures, reason="; ".join(failures), items=items)
 
 
 def make_box(tier: Tier, state: Path) -> Box:
@@ -163,8 +163,8 @@ def _make_landlock_box(_tier: Tier, state: Path) -> Box:
 
     version = landlock.get_abi_version()
     if version < landlock_box.MINIMUM_ABI:
-        what = f"has Landlock of ABI {version} only" if version else "has no Landlock"
-        raise TierUnavailable(f"this kernel {what}", remedies.NO_LANDLOCK, "" if version else "ENOSYS")
+        support = f"has Landlock of ABI {version} only" if version else "has no Landlock"
+        raise TierUnavailable(f"this kernel {support}", remedies.NO_LANDLOCK, "" if version else "ENOSYS")
     if os.geteuid() == 0:
         raise TierUnavailable(
             "as root all that root owns would be within a command's reach", remedies.NOT_AS_ROOT, "EPERM"
@@ -186,21 +186,21 @@ def _build_cache_key(candidates: Sequence[str] = ()) -> str:
 
     parts: list[object] = [__version__, sys.version, os.path.realpath(sys.executable), *os.uname(), os.getuid()]
     parts.append(msgspec.structs.astuple(remedies.read_machine_traits()))
-    for each in candidates or CANDIDATES:
+    for candidate in candidates or CANDIDATES:
         with contextlib.suppress(OSError):
-            info = Path(each).stat()
-            parts += [each, info.st_mtime_ns, info.st_size]
+            info = Path(candidate).stat()
+            parts += [candidate, info.st_mtime_ns, info.st_size]
     return repr(parts)
 
 
 def load_cached_report(state: Path) -> TierReport | None:
     """Return what was found within a day on this machine as it is; None: it has to be found again."""
     try:
-        kept = decode_json((state / _CACHE_NAME).read_bytes(), _CachedReport)
+        cached_report = decode_json((state / _CACHE_NAME).read_bytes(), _CachedReport)
     except (OSError, msgspec.MsgspecError):
         return None
-    age = time.time() - kept.at
-    return kept.report if kept.key == _build_cache_key() and 0 <= age < _CACHE_SECONDS else None
+    age = time.time() - cached_report.at
+    return cached_report.report if cached_report.key == _build_cache_key() and 0 <= age < _CACHE_SECONDS else None
 
 
 def _cache_report(state: Path, report: TierReport) -> None:

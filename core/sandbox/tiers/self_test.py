@@ -76,15 +76,17 @@ async def run_self_test(box: Box, state: Path, env: Mapping[str, str] | None = N
     Raises `ToolFailed` if the box can't even start a command; OSError if the test itself can't be laid out.
     """
     with _TestBed(state) as ground:
-        said: list[str] = []
+        chunks: list[str] = []
         spec = ground.build_request(build_environment(env if env is not None else os.environ), box.tier)
-        running = await box.start(spec, said.append)
-        ended = await running.wait()
-        output = "".join(said)
-        if ended.end_reason != "exited" or "done" not in output:
-            how = ended.end_reason if ended.end_reason != "exited" else f"exit code {ended.exit_code}"
+        running = await box.start(spec, chunks.append)
+        result = await running.wait()
+        output = "".join(chunks)
+        if result.end_reason != "exited" or "done" not in output:
+            outcome = result.end_reason if result.end_reason != "exited" else f"exit code {result.exit_code}"
             return (
-                SelfTestItem("start", False, f"the attempts did not run to their end: {how}: {output.strip()[-300:]}"),
+                SelfTestItem(
+                    "start", False, f"the attempts did not run to their end: {outcome}: {output.strip()[-300:]}"
+                ),
             )
         return tuple(ground.evaluate(set(output.split())))
 
@@ -114,20 +116,20 @@ class _TestBed:
         self._bind_path(self._sockets[1], "private")
         self._bind_path(self._sockets[3], "shared")
         self._sockets[2].bind(b"\0" + self._token.encode())
-        for each in self._sockets:
-            each.listen(4)
-            each.setblocking(False)
+        for listener in self._sockets:
+            listener.listen(4)
+            listener.setblocking(False)
         self._bystander = subprocess.Popen(["/bin/sleep", "30"], stdin=subprocess.DEVNULL)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._bystander.kill()
         self._bystander.wait()
-        for each in self._sockets:
-            each.close()
-        for place in {self._root, self._layers}:
+        for listener in self._sockets:
+            listener.close()
+        for directory in {self._root, self._layers}:
             with contextlib.suppress(OSError):
-                remove_tree(place)
+                remove_tree(directory)
 
     def _bind_path(self, listening: socket.socket, name: str) -> None:
         """Bind by descriptor: the path itself may be longer than an address can be."""
@@ -138,12 +140,16 @@ class _TestBed:
             os.close(directory)
 
     def build_request(self, env: Mapping[str, str], tier: str) -> BoxRequest:
-        private, shared, port = self._root / "private", self._root / "shared", self._sockets[0].getsockname()[1]
+        private, shared_directory, port = (
+            self._root / "private",
+            self._root / "shared",
+            self._sockets[0].getsockname()[1],
+        )
         python = os.path.realpath(sys.executable)
         # Below ABI 6 Landlock lets signals out; the tier is offered with that told, and asks for every command.
         bystander = 0 if tier == "T3" and get_abi_version() < 6 else self._bystander.pid
         words = [python, *ISOLATION, "-c", _SCRIPT]
-        words += map(str, (private, shared, port, self._token, bystander, self._token))
+        words += map(str, (private, shared_directory, port, self._token, bystander, self._token))
         return BoxRequest(
             workspace=self._root / "project",
             command=shlex.join(words),
@@ -151,7 +157,7 @@ class _TestBed:
             upper=self._layers / "upper",
             work=self._layers / "work",
             hidden=(private,),
-            readable=(Path(os.path.realpath(sys.base_prefix)), shared),
+            readable=(Path(os.path.realpath(sys.base_prefix)), shared_directory),
             limits=BoxLimits(seconds=SECONDS),
         )
 
@@ -187,8 +193,8 @@ class _TestBed:
 
 
 def _build_item(name: str, failures: Mapping[str, bool]) -> SelfTestItem:
-    found = [what for what, happened in failures.items() if happened]
-    return SelfTestItem(name, not found, "; ".join(found))
+    labels = [label for label, has_failed in failures.items() if has_failed]
+    return SelfTestItem(name, not labels, "; ".join(labels))
 
 
 def _is_reached(listening: socket.socket) -> bool:
@@ -207,12 +213,12 @@ def _is_whiteout(path: Path) -> bool:
 
 def _kill_survivor(token: str) -> bool:
     """True if a process has the token among its arguments; it is killed."""
-    found = False
-    for place in Path("/proc").iterdir():
-        if not place.name.isdigit() or int(place.name) == os.getpid():
+    has_survivor = False
+    for path in Path("/proc").iterdir():
+        if not path.name.isdigit() or int(path.name) == os.getpid():
             continue
         with contextlib.suppress(OSError):
-            if token.encode() in (place / "cmdline").read_bytes():
-                found = True
-                os.kill(int(place.name), signal.SIGKILL)
-    return found
+            if token.encode() in (path / "cmdline").read_bytes():
+                has_survivor = True
+                os.kill(int(path.name), signal.SIGKILL)
+    return has_survivor

@@ -58,11 +58,11 @@ class SupervisedProcess(BoxedProcess):
     def _explain_failure(self, error: BaseException) -> BaseException:
         """Return the failure to show; what bubblewrap or the supervisor wrote is the best reason there is."""
         if isinstance(error, ToolFailed):
-            written = "".join(text for _, text in self._early_output or ()).strip()
-            if "Can't chdir" in written:
-                return explain_setup_failure("directory", errno.ENOENT, written.rpartition(": ")[2])
+            output = "".join(text for _, text in self._early_output or ()).strip()
+            if "Can't chdir" in output:
+                return explain_setup_failure("directory", errno.ENOENT, output.rpartition(": ")[2])
             return ToolFailed(
-                f"{error.message}{f' ({written})' if written else ''}", hint=error.hint or _HINT, code=error.code
+                f"{error.message}{f' ({output})' if output else ''}", hint=error.hint or _HINT, code=error.code
             )
         if isinstance(error, TimeoutError):
             return ToolFailed(f"The box was not ready within {self.start_limit:g} s.", hint=_HINT, code="box_refused")

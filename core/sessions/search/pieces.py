@@ -31,15 +31,15 @@ class Piece(Struct, frozen=True, array_like=True):
 
 def is_silent(line: bytes) -> bool:
     """True if a line of a log surely holds no piece, by the type of its event: most bytes of a log are of these."""
-    return any(each in line[:400] for each in _ENDS)
+    return any(marker in line[:400] for marker in _ENDS)
 
 
 def find_pieces(envelope: ev.Envelope) -> Iterator[Piece]:
     """Yield what a record says, without keys."""
     find = _FINDERS.get(type(envelope.event))
-    for kind, place, text in find(envelope) if find is not None else ():
+    for kind, location, text in find(envelope) if find is not None else ():
         if text.strip():
-            yield Piece(envelope.seq, envelope.at, kind, place, redact(_shorten(text)))
+            yield Piece(envelope.seq, envelope.at, kind, location, redact(_shorten(text)))
 
 
 _Found = Iterator[tuple[PieceKind, str, str]]
@@ -74,7 +74,7 @@ def _find_command(envelope: ev.Envelope) -> _Found:
 def _find_answers(envelope: ev.Envelope) -> _Found:
     event = envelope.event
     assert isinstance(event, ev.QuestionAnswered)
-    yield "question", event.id, "\n".join(each.text or ", ".join(each.options) for each in event.answers)
+    yield "question", event.id, "\n".join(answer.text or ", ".join(answer.options) for answer in event.answers)
 
 
 def _find_comment(envelope: ev.Envelope) -> _Found:
@@ -94,29 +94,29 @@ def _find_subagent(envelope: ev.Envelope) -> _Found:
         case ev.SubagentStarted(title=title):
             yield "subagent", envelope.turn, title
         case ev.SubagentFinished(said=said, acts=acts):
-            yield "subagent", envelope.turn, "\n".join((said, *(each.text for each in acts)))
+            yield "subagent", envelope.turn, "\n".join((said, *(act.text for act in acts)))
 
 
 def _find_document(envelope: ev.Envelope) -> _Found:
     assert isinstance(envelope.event, ev.DocumentFinished)
-    found = envelope.event.document
-    match found:
+    document = envelope.event.document
+    match document:
         case d.TextDocument() | d.CodeBlockDocument() | d.ErrorDocument():
-            yield "answer", found.id, found.content or ""
+            yield "answer", document.id, document.content or ""
         case d.CodeReferenceDocument(metadata=there):
-            yield "answer", found.id, f"{there.file_path}\n{found.content or ''}"
+            yield "answer", document.id, f"{there.file_path}\n{document.content or ''}"
         case d.FileEditDocument(metadata=edit):
             sides = (edit.diff.old_string, edit.diff.new_string) if edit.diff is not None else ()
-            yield "edit", found.id, "\n".join((edit.file_path, *sides))
+            yield "edit", document.id, "\n".join((edit.file_path, *sides))
         case d.TerminalCommandDocument(metadata=ran):
-            yield "command", found.id, f"{ran.command}\n{ran.output}"
+            yield "command", document.id, f"{ran.command}\n{ran.output}"
         case d.PlanDocument(metadata=plan):
-            yield "plan", found.id, "\n".join((plan.title, plan.overview, found.content or ""))
+            yield "plan", document.id, "\n".join((plan.title, plan.overview, document.content or ""))
         case d.ClarificationDocument(metadata=asked):
-            yield "question", found.id, "\n".join(each.text for each in asked.questions)
+            yield "question", document.id, "\n".join(question.text for question in asked.questions)
         case d.ToolCallDocument(metadata=call):
-            told = (str(each) for each in call.arguments.values() if isinstance(each, str | int))
-            yield "tool", found.id, "\n".join((f"{call.tool_name} {call.summary}".strip(), *told))
+            argument_texts = (str(argument) for argument in call.arguments.values() if isinstance(argument, str | int))
+            yield "tool", document.id, "\n".join((f"{call.tool_name} {call.summary}".strip(), *argument_texts))
         case _:  # reasoning is shown folded, and an update of todos has no words of its own
             return
 

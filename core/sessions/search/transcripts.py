@@ -54,14 +54,14 @@ class _KnownLog(Struct):
     title: str = ""
 
 
-def build_match(words: str, *, typed: bool = False) -> str:
+def build_match(words: str, *, is_partial: bool = False) -> str:
     """Return the question that finds what has all of these words, "" = there is no word in them."""
-    found = [
+    pairs = [
         (phrase or word.rstrip("*"), word.endswith("*")) for phrase, word in re.findall(r'"([^"]+)"?|([^\s"]+)', words)
     ]
-    terms = [(text, is_open) for text, is_open in found if re.search(r"\w", text)]
+    terms = [(text, is_open) for text, is_open in pairs if re.search(r"\w", text)]
     last = len(terms) - 1
-    stars = ("*" if is_open or (typed and at == last) else "" for at, (_, is_open) in enumerate(terms))
+    stars = ("*" if is_open or (is_partial and index == last) else "" for index, (_, is_open) in enumerate(terms))
     return " ".join(f'"{text}"{star}' for (text, _), star in zip(terms, stars, strict=True))
 
 
@@ -97,45 +97,45 @@ class TranscriptIndex:
     def refresh(self, seconds: float | None = None) -> int:
         """Read what is new in the logs, the latest first, for so long (None = all of it). Returns how many logs are
         left. Raises `StateError`."""
-        until = None if seconds is None else monotonic() + seconds
+        deadline = None if seconds is None else monotonic() + seconds
         try:
-            known = {
+            known_logs = {
                 session: _KnownLog(file, size, title)
                 for session, file, size, title in self._database.execute("select session, file, size, title from logs")
             }
             directories = self._store.list_directories()
-            for gone in known.keys() - {each.name for each in directories}:
-                self._drop(gone)
-            waiting = [each for each in directories if _is_news(each, known.get(each.name))]
-            for done, directory in enumerate(waiting):
-                if until is not None and monotonic() > until:
-                    return len(waiting) - done
-                self._read(directory, known.get(directory.name))
+            for name in known_logs.keys() - {path.name for path in directories}:
+                self._drop(name)
+            waiting = [path for path in directories if _is_news(path, known_logs.get(path.name))]
+            for index, directory in enumerate(waiting):
+                if deadline is not None and monotonic() > deadline:
+                    return len(waiting) - index
+                self._read(directory, known_logs.get(directory.name))
         except (OSError, sqlite3.Error) as problem:
             raise _explain(problem, self._path) from problem
         return 0
 
-    def _read(self, directory: Path, known: _KnownLog | None) -> None:
+    def _read(self, directory: Path, known_log: _KnownLog | None) -> None:
         session, log = directory.name, directory / "log.jsonl"
         with suppress(FileNotFoundError), log.open("rb") as file:
-            there = os.fstat(file.fileno())
-            if known is None or known.file != there.st_ino or known.size > there.st_size:
+            stats = os.fstat(file.fileno())
+            if known_log is None or known_log.file != stats.st_ino or known_log.size > stats.st_size:
                 self._drop(session)
-                known = _KnownLog(file=there.st_ino)
-            file.seek(known.size)
-            pieces = list(_read_pieces(file.read(there.st_size - known.size), known))
+                known_log = _KnownLog(file=stats.st_ino)
+            file.seek(known_log.size)
+            pieces = list(_read_pieces(file.read(stats.st_size - known_log.size), known_log))
             self._database.execute("begin immediate")
             for piece in pieces:
                 self._add(session, piece)
-            row = (session, known.file, known.size, known.title)
+            row = (session, known_log.file, known_log.size, known_log.title)
             self._database.execute("insert or replace into logs values (?, ?, ?, ?)", row)
             self._database.execute("commit")
 
     def _add(self, session: str, piece: Piece) -> None:
         row = (session, piece.seq, piece.at, piece.kind, piece.place)
-        added = self._database.execute("insert into pieces values (null, ?, ?, ?, ?, ?)", row)
+        cursor = self._database.execute("insert into pieces values (null, ?, ?, ?, ?, ?)", row)
         text = piece.text.translate({ord(_OPEN): None, ord(_CLOSE): None})
-        self._database.execute("insert into words(rowid, text) values (?, ?)", (added.lastrowid, text))
+        self._database.execute("insert into words(rowid, text) values (?, ?)", (cursor.lastrowid, text))
 
     def _drop(self, session: str) -> None:
         self._database.execute("begin immediate")
@@ -144,9 +144,9 @@ class TranscriptIndex:
         self._database.execute("delete from logs where session = ?", (session,))
         self._database.execute("commit")
 
-    def search(self, words: str, *, limit: int = 50, typed: bool = False) -> tuple[TranscriptHit, ...]:
+    def search(self, words: str, *, limit: int = 50, is_partial: bool = False) -> tuple[TranscriptHit, ...]:
         """Return the best hits, those of a session together, the best session first. Raises `StateError`."""
-        match = build_match(words, typed=typed)
+        match = build_match(words, is_partial=is_partial)
         if not match:
             return ()
         try:
@@ -158,8 +158,8 @@ class TranscriptIndex:
             hits = sessions.setdefault(row[0], [])
             if len(hits) <= PER_SESSION:  # one of them may be a title
                 hits.append(_build_hit(row))
-        told = (_drop_titles(hits) for hits in sessions.values())
-        return tuple(hit for hits in told for hit in hits[:PER_SESSION])[: max(limit, 0)]
+        hit_groups = (_drop_titles(hits) for hits in sessions.values())
+        return tuple(hit for hits in hit_groups for hit in hits[:PER_SESSION])[: max(limit, 0)]
 
     def forget(self, session: str) -> None:
         """Remove a session's words from the file for good. Raises `StateError`."""
@@ -182,12 +182,12 @@ def _connect(path: Path) -> sqlite3.Connection:
     try:
         database.execute("pragma secure_delete = on")
         database.execute("pragma synchronous = off")  # what a power cut takes is read again
-        found = database.execute("pragma user_version").fetchone()[0]
-        if found == 0:
+        version = database.execute("pragma user_version").fetchone()[0]
+        if version == 0:
             with suppress(sqlite3.OperationalError):  # another program has just made them
                 database.executescript(_TABLES)
-        elif found != _VERSION:
-            raise sqlite3.DatabaseError(f"version {found}")
+        elif version != _VERSION:
+            raise sqlite3.DatabaseError(f"version {version}")
     except BaseException:
         database.close()
         raise
@@ -195,8 +195,8 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _remove(path: Path) -> None:
-    for each in (path, path.with_name(f"{path.name}-journal")):
-        each.unlink(missing_ok=True)
+    for target in (path, path.with_name(f"{path.name}-journal")):
+        target.unlink(missing_ok=True)
 
 
 def _explain(problem: Exception, path: Path) -> StateError:
@@ -206,18 +206,18 @@ def _explain(problem: Exception, path: Path) -> StateError:
     )
 
 
-def _is_news(directory: Path, known: _KnownLog | None) -> bool:
+def _is_news(directory: Path, known_log: _KnownLog | None) -> bool:
     try:
-        there = (directory / "log.jsonl").stat()
+        stats = (directory / "log.jsonl").stat()
     except FileNotFoundError:
         return False
-    return known is None or known.file != there.st_ino or known.size != there.st_size
+    return known_log is None or known_log.file != stats.st_ino or known_log.size != stats.st_size
 
 
-def _read_pieces(data: bytes, known: _KnownLog) -> Iterator[Piece]:
+def _read_pieces(data: bytes, known_log: _KnownLog) -> Iterator[Piece]:
     """Yield the pieces of whole records, and count them as read. Nothing comes of a private session."""
     data = data[: data.rfind(b"\n") + 1]
-    known.size += len(data)
+    known_log.size += len(data)
     for line in data.splitlines():
         envelope = None if is_silent(line) else decode_record(line)
         if envelope is None:
@@ -225,14 +225,14 @@ def _read_pieces(data: bytes, known: _KnownLog) -> Iterator[Piece]:
         if isinstance(envelope.event, SessionStarted) and envelope.event.private:
             return
         for piece in find_pieces(envelope):
-            if piece.kind == "title" or (piece.kind == "prompt" and not known.title):
-                known.title = piece.text.strip().partition("\n")[0][:200]
+            if piece.kind == "title" or (piece.kind == "prompt" and not known_log.title):
+                known_log.title = piece.text.strip().partition("\n")[0][:200]
             yield piece
 
 
 def _drop_titles(hits: list[TranscriptHit]) -> list[TranscriptHit]:
     """Leave out titles, which stand above the hits of a session anyway, unless there is nothing else."""
-    return [each for each in hits if each.kind != "title"] or hits[:1]
+    return [hit for hit in hits if hit.kind != "title"] or hits[:1]
 
 
 def _build_hit(row: tuple[Any, ...]) -> TranscriptHit:
@@ -245,6 +245,8 @@ def _build_hit(row: tuple[Any, ...]) -> TranscriptHit:
             marks.append((start, len(line)))
         else:
             line += part
-    session, title, kind, place, seq, at = row[:-1]
-    found = tuple(marks)
-    return TranscriptHit(session=session, title=title, kind=kind, place=place, seq=seq, at=at, text=line, marks=found)
+    session, title, kind, location, seq, timestamp = row[:-1]
+    spans = tuple(marks)
+    return TranscriptHit(
+        session=session, title=title, kind=kind, place=location, seq=seq, at=timestamp, text=line, marks=spans
+    )

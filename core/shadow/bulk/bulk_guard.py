@@ -43,14 +43,14 @@ class BulkGuard(Struct, eq=False):
             )
         places = collect_directories(tops)
         places |= {path for path, top in tops.items() if top.kind == "directory"}
-        in_the_way = {each for each in places if self.transfer.get_kind(each) not in {None, "directory"}}
+        in_the_way = {path for path in places if self.transfer.get_kind(path) not in {None, "directory"}}
         if in_the_way:
             raise ReviewConflict(
                 f"{', '.join(sorted(in_the_way))} is a file in the project.", hint="Accept its deletion first."
             )
-        if found := [op.path for op in ops if not self._is_as_expected(op, tops, bases)]:
+        if changed := [op.path for op in ops if not self._is_as_expected(op, tops, bases)]:
             raise ReviewConflict(
-                f"{format_paths(found, MAX_NAMED)} changed in the project since the command; nothing was written.",
+                f"{format_paths(changed, MAX_NAMED)} changed in the project since the command; nothing was written.",
                 hint="Reject these files, or have the command run again on the files as they are now.",
             )
 
@@ -94,14 +94,14 @@ def may_have_changed(workspace: Workspace, stack: LayerStack, tops: Tops, bases:
     does not see (deep in a directory that is to go, or beyond `MAX_CHECKED` entries) is seen when the bulk is accepted.
     """
     root = os.fsencode(workspace.root)
-    for top, known in tops.items():
+    for top, kept_top in tops.items():
         for path, entry in islice(stack.walk(top), MAX_CHECKED):
             if entry is not None and entry.is_directory and not is_opaque(entry.place):
                 continue
             try:
-                changed = os.lstat(root + b"/" + to_os_name(path)).st_ctime_ns >= known.since
+                is_changed = os.lstat(root + b"/" + to_os_name(path)).st_ctime_ns >= kept_top.since
             except OSError:
-                changed = path in bases
-            if changed:
+                is_changed = path in bases
+            if is_changed:
                 return True
     return False

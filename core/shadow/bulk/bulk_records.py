@@ -39,7 +39,7 @@ class BulkDecision(Struct, frozen=True, kw_only=True):
 
 
 def build_bulk_verdict(
-    bulk: Bulk, verdict: Verdict, *, name: str = "", reason: str = "", superseded: bool = False
+    bulk: Bulk, verdict: Verdict, *, name: str = "", reason: str = "", is_superseded: bool = False
 ) -> VerdictRecord:
     """Build the record of a verdict on a bulk, which has no hunks and no states."""
     return VerdictRecord(
@@ -54,7 +54,7 @@ def build_bulk_verdict(
         reason=reason,
         excerpt=describe_bulk(bulk),
         bulk=bulk,
-        superseded=superseded,
+        superseded=is_superseded,
     )
 
 
@@ -63,39 +63,39 @@ class BulkRecords(Struct, eq=False):
 
     layers: LayerStore
 
-    def get_directory(self, decided: BulkDecision) -> Path:
-        return self.layers.place / decided.verdict.id
+    def get_directory(self, decision: BulkDecision) -> Path:
+        return self.layers.place / decision.verdict.id
 
-    def get_saved_layer(self, decided: BulkDecision) -> Path:
+    def get_saved_layer(self, decision: BulkDecision) -> Path:
         """Return the layer of what was replaced in the project."""
-        return self.get_directory(decided) / "saved"
+        return self.get_directory(decision) / "saved"
 
-    def get_prepared_layer(self, decided: BulkDecision) -> Path:
+    def get_prepared_layer(self, decision: BulkDecision) -> Path:
         """Return the layer of what is put of git's state; other bulks have none."""
-        return self.get_directory(decided) / "prepared"
+        return self.get_directory(decision) / "prepared"
 
     @property
     def _unfinished_path(self) -> Path:
         return self.layers.place / "deciding"
 
-    def write(self, decided: BulkDecision, *, unfinished: bool = True) -> None:
+    def write(self, decision: BulkDecision, *, is_unfinished: bool = True) -> None:
         """Write how far a verdict is; an unfinished one is found at the next start. Raises `StateError`."""
-        home = self.get_directory(decided)
+        home = self.get_directory(decision)
         try:
             home.mkdir(mode=0o700, exist_ok=True)
-            replace_file(home / "verdict.json", msgspec.json.encode(decided))
-            if unfinished:
-                replace_file(self._unfinished_path, decided.verdict.id.encode())
+            replace_file(home / "verdict.json", msgspec.json.encode(decision))
+            if is_unfinished:
+                replace_file(self._unfinished_path, decision.verdict.id.encode())
             else:
                 self._unfinished_path.unlink(missing_ok=True)
         except OSError as error:
             raise StateError(f"The verdict can't be noted in {home}: {error.strerror}.") from error
 
-    def forget(self, decided: BulkDecision) -> None:
+    def forget(self, decision: BulkDecision) -> None:
         """Remove all that was kept of a verdict."""
         with suppress(OSError):
             self._unfinished_path.unlink(missing_ok=True)
-            remove_tree(self.get_directory(decided))
+            remove_tree(self.get_directory(decision))
 
     def read(self, verdict_id: str) -> BulkDecision | None:
         """Return the record of a verdict; None if there is none or it is damaged."""
@@ -105,9 +105,9 @@ class BulkRecords(Struct, eq=False):
         except (OSError, msgspec.MsgspecError):
             return None
 
-    def write_copy(self, decided: BulkDecision, place: Path) -> None:
+    def write_copy(self, decision: BulkDecision, directory: Path) -> None:
         """Write a copy of the record at another place. Raises OSError."""
-        replace_file(place / "verdict.json", msgspec.json.encode(decided))
+        replace_file(directory / "verdict.json", msgspec.json.encode(decision))
 
     def read_unfinished(self) -> BulkDecision | None:
         """Return the verdict that a crash cut off; None if there is none."""
@@ -115,7 +115,7 @@ class BulkRecords(Struct, eq=False):
             name = self._unfinished_path.read_bytes().decode("ascii", "replace")
         except OSError:
             return None
-        decided = self.read(name)
-        if decided is None:
+        decision = self.read(name)
+        if decision is None:
             self._unfinished_path.unlink(missing_ok=True)
-        return decided
+        return decision

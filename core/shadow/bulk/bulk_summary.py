@@ -48,12 +48,12 @@ def list_kept_files(tree: MergedTree) -> Iterator[str]:
 
 def summarize_bulks(tree: MergedTree) -> tuple[Bulk, ...]:
     """Return one `Bulk` for each root, in order of their names."""
-    kept, counts = tree.layers.kept, defaultdict[str, _Count](_Count)
-    conflicts = {each.root: each.conflict for each in tree.state.bulks}
-    for path, top in kept.tops.items():
+    kept_layers, counts = tree.layers.kept, defaultdict[str, _Count](_Count)
+    conflicts = {bulk.root: bulk.conflict for bulk in tree.state.bulks}
+    for path, top in kept_layers.tops.items():
         count = counts[top.root]
-        for each, entry in tree.stack.walk(path):
-            if top.kind != "git" and (inside := _find_repository(each, tree)):
+        for child, entry in tree.stack.walk(path):
+            if top.kind != "git" and (inside := _find_repository(child, tree)):
                 count.risk = f"makes git run what it says: git takes {inside} for a repository"
             if entry is None:
                 count.deleted += 1
@@ -61,8 +61,8 @@ def summarize_bulks(tree: MergedTree) -> tuple[Bulk, ...]:
                 count.files += 1
                 count.size += entry.stats.st_size
             if top.kind == "git" and (entry is None or not entry.is_directory):
-                count.is_gits = count.is_gits or _is_gits_own(each, path)
-    latest = {top.root: top for top in sorted(kept.tops.values(), key=lambda top: top.since)}
+                count.is_gits = count.is_gits or _is_gits_own(child, path)
+    latest = {top.root: top for top in sorted(kept_layers.tops.values(), key=lambda top: top.since)}
     return tuple(
         Bulk(
             root=root,
@@ -73,7 +73,7 @@ def summarize_bulks(tree: MergedTree) -> tuple[Bulk, ...]:
             origin=latest[root].origin,
             conflict=conflicts.get(root, ""),
             risk=count.risk,
-            stale="; ".join(sorted({top.stale for top in kept.tops.values() if top.root == root and top.stale})),
+            stale="; ".join(sorted({top.stale for top in kept_layers.tops.values() if top.root == root and top.stale})),
         )
         for root, count in sorted(counts.items())
     )
@@ -117,6 +117,6 @@ def _find_repository(path: str, tree: MergedTree) -> str:
 
 def describe_bulk(bulk: Bulk) -> str:
     """Describe a bulk for the record of its verdict."""
-    what = "git's own state" if bulk.kind == "git" else "generated files"
-    gone = f", {bulk.deleted} removed" if bulk.deleted else ""
-    return f"{what}: {bulk.files} written{gone}"
+    label = "git's own state" if bulk.kind == "git" else "generated files"
+    suffix = f", {bulk.deleted} removed" if bulk.deleted else ""
+    return f"{label}: {bulk.files} written{suffix}"

@@ -83,30 +83,30 @@ class BulkVerdicts:
     ) -> VerdictRecord:
         """Accept or reject a bulk; see `Shadow.resolve_bulk`. `name`: the id of a verdict that is given once more."""
         name = ready.name if ready else name
-        bulk = next((each for each in self._state.bulks if each.root == root), None)
+        bulk = next((candidate for candidate in self._state.bulks if candidate.root == root), None)
         tops, bases = self._select_kept(root)
         if bulk is None or not tops:
             self._preparation.drop(name)
             raise CommandRejected(f"Nothing is kept for {root!r}.", code="bulk_unknown")
         record = build_bulk_verdict(bulk, verdict, name=name, reason=reason)
-        decided = BulkDecision(verdict=record, tops=tops, bases=bases, phase="saving")
+        decision = BulkDecision(verdict=record, tops=tops, bases=bases, phase="saving")
         if verdict == "accept":
-            decided = self._accept(decided, ready)
+            decision = self._accept(decision, ready)
         else:
-            self._records.get_directory(decided).mkdir(mode=0o700)
-        self._finish(replace(decided, phase="applied"))
-        return decided.verdict
+            self._records.get_directory(decision).mkdir(mode=0o700)
+        self._finish(replace(decision, phase="applied"))
+        return decision.verdict
 
     def _select_kept(self, root: str) -> tuple[dict[str, KeptTop], dict[str, FileState]]:
-        kept = self._layers.kept
-        tops = {path: top for path, top in kept.tops.items() if top.root == root}
-        return tops, select_bases(tops, kept.bases)
+        kept_layers = self._layers.kept
+        tops = {path: top for path, top in kept_layers.tops.items() if top.root == root}
+        return tops, select_bases(tops, kept_layers.bases)
 
     def check_conflicts(self) -> None:
         """Compare all bulks with the project, and emit what is new about their conflicts."""
-        found = tuple(replace(each, conflict=self._find_conflict(each.root)) for each in self._state.bulks)
-        if found != self._state.bulks:
-            self._emit(LayersChanged(layers=self._layers.kept.layers, bulks=found))
+        bulks = tuple(replace(bulk, conflict=self._find_conflict(bulk.root)) for bulk in self._state.bulks)
+        if bulks != self._state.bulks:
+            self._emit(LayersChanged(layers=self._layers.kept.layers, bulks=bulks))
 
     def _find_conflict(self, root: str) -> str:
         tops, bases = self._select_kept(root)
@@ -126,11 +126,11 @@ class BulkVerdicts:
         refuse_lost_repositories(self._tree, (op.path for op in ops if op.what != "directory"))
         if not self._write_rules.deny_any:
             return
-        written = {op.path: None for op in ops if op.what != "directory" and not self._transfer.is_done(op)}
+        written_paths = {op.path: None for op in ops if op.what != "directory" and not self._transfer.is_done(op)}
         directories = [op.path for op in ops if op.what == "directory" and self._transfer.get_kind(op.path) is None]
-        written |= dict.fromkeys((*directories, *self._find_changed_modes(ops)))
-        removed = (walk_directory(self._workspace, op.path) or () for op in ops if op.what == "remove")
-        self._write_rules.refuse([*written, *(path for below in removed for path, _ in below)])
+        written_paths |= dict.fromkeys((*directories, *self._find_changed_modes(ops)))
+        removals = (walk_directory(self._workspace, op.path) or () for op in ops if op.what == "remove")
+        self._write_rules.refuse([*written_paths, *(path for below in removals for path, _ in below)])
 
     # what is older than the project
 
@@ -145,86 +145,92 @@ class BulkVerdicts:
     def set_aside(self, path: str, top: KeptTop, reason: str) -> VerdictRecord:
         """Take a place out of the kept layers, because the project's is newer; undoing brings it back."""
         bulk = summarize_place(self._tree, path, top)
-        record = build_bulk_verdict(bulk, "reject", reason=reason, superseded=True)
+        record = build_bulk_verdict(bulk, "reject", reason=reason, is_superseded=True)
         tops = {path: replace(top, root=bulk.root)}
-        decided = BulkDecision(
+        decision = BulkDecision(
             verdict=record, tops=tops, bases=select_bases(tops, self._layers.kept.bases), phase="applied"
         )
         try:
-            self._records.get_directory(decided).mkdir(mode=0o700)
+            self._records.get_directory(decision).mkdir(mode=0o700)
         except OSError as error:
             raise StateError(f"{path} can't be set aside: {error.strerror}.") from error
-        self._finish(decided)
+        self._finish(decision)
         return record
 
-    def _accept(self, decided: BulkDecision, ready: PreparedGitState | None) -> BulkDecision:
+    def _accept(self, decision: BulkDecision, ready: PreparedGitState | None) -> BulkDecision:
         try:
-            self._guard.refuse_conflicts(decided.tops, decided.bases, self._plan_steps(decided.tops))
+            self._guard.refuse_conflicts(decision.tops, decision.bases, self._plan_steps(decision.tops))
         except ReviewConflict:
-            self._preparation.drop(decided.verdict.id)
+            self._preparation.drop(decision.verdict.id)
             self.check_conflicts()
             raise
         try:
-            decided = self._preparation.apply_to(decided, ready)
-            ops = self._plan_steps(decided.tops, decided)
-            self._guard.refuse_conflicts(decided.tops, decided.bases, ops)
+            decision = self._preparation.apply_to(decision, ready)
+            ops = self._plan_steps(decision.tops, decision)
+            self._guard.refuse_conflicts(decision.tops, decision.bases, ops)
             self._refuse_denied(ops)
-            return self._apply(decided, ops)
+            return self._apply(decision, ops)
         except ReviewConflict:
-            self._records.forget(decided)
+            self._records.forget(decision)
             raise
         except (OSError, PathRefused) as error:
-            self._records.forget(decided)
-            why = error.message if isinstance(error, PathRefused) else f"{error.filename!r}: {error.strerror}"
+            self._records.forget(decision)
+            reason = error.message if isinstance(error, PathRefused) else f"{error.filename!r}: {error.strerror}"
             raise PromotionFailed(
-                f"{decided.verdict.path} can't be written: {why}. What was written has been put back.",
+                f"{decision.verdict.path} can't be written: {reason}. What was written has been put back.",
                 hint="Mend that, then accept again.",
             ) from error
 
-    def _apply(self, decided: BulkDecision, ops: list[TransferStep]) -> BulkDecision:
-        home, saved = self._records.get_directory(decided), self._records.get_saved_layer(decided)
-        made = [op.path for op in ops if op.what == "directory" and self._transfer.get_kind(op.path) is None]
+    def _apply(self, decision: BulkDecision, ops: list[TransferStep]) -> BulkDecision:
+        home, saved_layer = self._records.get_directory(decision), self._records.get_saved_layer(decision)
+        new_directories = [op.path for op in ops if op.what == "directory" and self._transfer.get_kind(op.path) is None]
         modes = self._find_changed_modes(ops)
-        decided = replace(decided, made=tuple(made), modes=modes)
+        decision = replace(decision, made=tuple(new_directories), modes=modes)
         try:
-            self._records.write(decided)
-            make_private_directory(saved.parent)
-            saved.mkdir(mode=0o700)
+            self._records.write(decision)
+            make_private_directory(saved_layer.parent)
+            saved_layer.mkdir(mode=0o700)
             for op in ops:
-                self._transfer.save(op, saved, renames=self._can_rename())
+                self._transfer.save(op, saved_layer, renames=self._can_rename())
             self._step("saved")
-            self._records.write(replace(decided, phase="applying"))
+            self._records.write(replace(decision, phase="applying"))
         except (OSError, AgentTuiError):
-            self._records.forget(decided)
+            self._records.forget(decision)
             raise
         try:
-            self._transfer.run(ops, saved, renames=self._can_rename())
+            self._transfer.run(ops, saved_layer, renames=self._can_rename())
             self._remove_gone(ops)
         except (OSError, AgentTuiError):
-            self._revert(decided)
-            self._records.forget(decided)
+            self._revert(decision)
+            self._records.forget(decision)
             raise
         self._step(f"applied {home.name}")
-        self._records.write(replace(decided, phase="applied"))
-        return decided
+        self._records.write(replace(decision, phase="applied"))
+        return decision
 
     def _remove_gone(self, ops: list[TransferStep]) -> None:
         """Remove directories that the command removed, with the last of what was in them."""
-        gone = self._layers.kept.gone
-        self._transfer.remove_empty(collect_directories(op.path for op in ops if op.what == "remove") & gone.keys())
+        removed_directories = self._layers.kept.gone
+        self._transfer.remove_empty(
+            collect_directories(op.path for op in ops if op.what == "remove") & removed_directories.keys()
+        )
 
     def _find_changed_modes(self, ops: Sequence[TransferStep]) -> dict[str, int]:
-        found = {}
+        modes = {}
         for op in ops:
             stats = self._workspace.stat(op.path) if op.what == "directory" else None
             if stats is not None and stats.kind == "directory" and stats.mode != op.mode:
-                found[op.path] = stats.mode
-        return found
+                modes[op.path] = stats.mode
+        return modes
 
-    def _plan_steps(self, tops: Mapping[str, KeptTop], decided: BulkDecision | None = None) -> list[TransferStep]:
+    def _plan_steps(self, tops: Mapping[str, KeptTop], decision: BulkDecision | None = None) -> list[TransferStep]:
         """Plan the steps that bring the kept layers, or what was prepared of them, to the disk."""
-        prepared = self._records.get_prepared_layer(decided) if decided is not None else None
-        stack = LayerStack((prepared,)) if prepared is not None and prepared.is_dir() else self._tree.stack
+        prepared_layer = self._records.get_prepared_layer(decision) if decision is not None else None
+        stack = (
+            LayerStack((prepared_layer,))
+            if prepared_layer is not None and prepared_layer.is_dir()
+            else self._tree.stack
+        )
         changes = self._state.changes
         return self._transfer.plan(stack, sorted(tops), lambda path: path in changes or is_git_protected(path))
 
@@ -236,57 +242,61 @@ class BulkVerdicts:
 
     def undo(self, verdict_id: str) -> VerdictRecord:
         """Undo a verdict on a bulk; see `Shadow.undo`."""
-        decided = self._records.read(verdict_id)
-        if decided is None:
+        decision = self._records.read(verdict_id)
+        if decision is None:
             raise CommandRejected(
                 "What that verdict was on is not kept any more; it can't be undone.", code="undo_unknown"
             )
-        if decided.verdict.verdict == "accept":
-            changed = [op.path for op in self._plan_inverse(decided) if not self._is_unchanged(op, decided)]
-            if changed:
+        if decision.verdict.verdict == "accept":
+            changed_paths = [op.path for op in self._plan_inverse(decision) if not self._is_unchanged(op, decision)]
+            if changed_paths:
                 raise ReviewConflict(
-                    f"{', '.join(changed[:MAX_NAMED])} changed since that verdict; it can't be undone.",
+                    f"{', '.join(changed_paths[:MAX_NAMED])} changed since that verdict; it can't be undone.",
                     hint="Nothing was written.",
                 )
-            self._records.write(replace(decided, phase="undoing"))
+            self._records.write(replace(decision, phase="undoing"))
             try:
-                self._revert(decided)
+                self._revert(decision)
             except (OSError, PathRefused) as error:
                 raise PromotionFailed(f"The verdict can't be undone now: {error}.", hint="Try again.") from error
             # The disk is what it was; it only looks newer.
             now = time.time_ns()
-            decided = replace(decided, tops={path: replace(top, since=now) for path, top in decided.tops.items()})
-        elif decided.verdict.superseded:
-            decided = replace(decided, tops={path: replace(top, insisted=True) for path, top in decided.tops.items()})
-        self._return_to_layers(replace(decided, phase="undone"))
-        return decided.verdict
+            decision = replace(decision, tops={path: replace(top, since=now) for path, top in decision.tops.items()})
+        elif decision.verdict.superseded:
+            decision = replace(
+                decision, tops={path: replace(top, insisted=True) for path, top in decision.tops.items()}
+            )
+        self._return_to_layers(replace(decision, phase="undone"))
+        return decision.verdict
 
-    def _plan_inverse(self, decided: BulkDecision) -> list[TransferStep]:
+    def _plan_inverse(self, decision: BulkDecision) -> list[TransferStep]:
         """Plan the inverse: what was put goes, unless something was there before, and that comes back."""
-        place = self._records.get_saved_layer(decided)
-        accepted, saved = self._open_accepted(decided), LayerStack((place,))
+        saved_layer = self._records.get_saved_layer(decision)
+        accepted_stack, saved_stack = self._open_accepted(decision), LayerStack((saved_layer,))
         removals = [
             TransferStep(path=path, what="remove")
-            for top in sorted(decided.tops)
-            for path, entry in accepted.walk(top)
-            if entry is not None and not entry.is_directory and saved.find(path) is None
+            for top in sorted(decision.tops)
+            for path, entry in accepted_stack.walk(top)
+            if entry is not None and not entry.is_directory and saved_stack.find(path) is None
         ]
-        tops = sorted(saved.list_directory(".").entries) if place.is_dir() else []
-        restored = self._transfer.plan(saved, tops, lambda _: False)
-        known = [op for op in restored if op.what != "directory" or self._transfer.get_kind(op.path) != "directory"]
-        modes = [TransferStep(path=path, what="directory", mode=mode) for path, mode in decided.modes.items()]
-        return [*removals, *known, *modes]
+        tops = sorted(saved_stack.list_directory(".").entries) if saved_layer.is_dir() else []
+        restoration_steps = self._transfer.plan(saved_stack, tops, lambda _: False)
+        needed_steps = [
+            op for op in restoration_steps if op.what != "directory" or self._transfer.get_kind(op.path) != "directory"
+        ]
+        modes = [TransferStep(path=path, what="directory", mode=mode) for path, mode in decision.modes.items()]
+        return [*removals, *needed_steps, *modes]
 
-    def _open_accepted(self, decided: BulkDecision) -> LayerStack:
+    def _open_accepted(self, decision: BulkDecision) -> LayerStack:
         """Open what was put: it lies beside the verdict, and until that is finished also in the kept layers."""
-        if (prepared := self._records.get_prepared_layer(decided)).is_dir():
-            return LayerStack((prepared,))
-        return LayerStack((self._records.get_directory(decided) / "upper", *self._layers.list_uppers()))
+        if (prepared_layer := self._records.get_prepared_layer(decision)).is_dir():
+            return LayerStack((prepared_layer,))
+        return LayerStack((self._records.get_directory(decision) / "upper", *self._layers.list_uppers()))
 
-    def _is_unchanged(self, op: TransferStep, decided: BulkDecision) -> bool:
+    def _is_unchanged(self, op: TransferStep, decision: BulkDecision) -> bool:
         if op.what == "directory" or self._transfer.is_done(op):
             return True
-        entry = self._open_accepted(decided).find(op.path)
+        entry = self._open_accepted(decision).find(op.path)
         if not isinstance(entry, LayeredEntry):
             return self._transfer.read_state(op.path) == ABSENT
         if op.path.endswith(".git/index") and self._guard.has_same_index(
@@ -295,63 +305,63 @@ class BulkVerdicts:
             return True
         return self._transfer.read_state(op.path) == fingerprint_entry(entry)
 
-    def _revert(self, decided: BulkDecision) -> None:
+    def _revert(self, decision: BulkDecision) -> None:
         """Carry out the inverse, except where others have changed something since."""
-        ops = [op for op in self._plan_inverse(decided) if self._is_unchanged(op, decided)]
-        saved = self._records.get_saved_layer(decided)
-        self._transfer.run([op for op in ops if op.what == "remove"], saved, renames=False)
-        self._transfer.remove_empty(decided.made)
-        self._transfer.run([op for op in ops if op.what != "remove"], saved, renames=False)
+        ops = [op for op in self._plan_inverse(decision) if self._is_unchanged(op, decision)]
+        saved_layer = self._records.get_saved_layer(decision)
+        self._transfer.run([op for op in ops if op.what == "remove"], saved_layer, renames=False)
+        self._transfer.remove_empty(decision.made)
+        self._transfer.run([op for op in ops if op.what != "remove"], saved_layer, renames=False)
 
     # the layers and the log
 
-    def _finish(self, decided: BulkDecision) -> None:
+    def _finish(self, decision: BulkDecision) -> None:
         """Move what was decided out of the kept layers, and emit the events."""
-        upper = self._records.get_directory(decided) / "upper"
+        upper = self._records.get_directory(decision) / "upper"
         try:
             upper.mkdir(mode=0o755, exist_ok=True)
-            self._records.write(decided)
+            self._records.write(decision)
             self._layers.unshare()
             for layer in reversed(self._layers.list_uppers()):
-                for path in sorted(decided.tops):
+                for path in sorted(decision.tops):
                     move_place(layer, upper, path)
         except OSError as error:
             raise StateError(f"The kept layers can't be changed: {error.strerror}.") from error
-        kept = self._layers.kept
-        tops = {path: top for path, top in kept.tops.items() if path not in decided.tops}
-        settled = select_bases(decided.tops, kept.bases)
-        bases = {path: base for path, base in kept.bases.items() if path not in settled}
+        kept_layers = self._layers.kept
+        tops = {path: top for path, top in kept_layers.tops.items() if path not in decision.tops}
+        settled_bases = select_bases(decision.tops, kept_layers.bases)
+        bases = {path: base for path, base in kept_layers.bases.items() if path not in settled_bases}
         empty = not tops and not self._layers.open_layers
-        self._layers.switch_to(replace(kept, layers=() if empty else kept.layers, tops=tops, bases=bases))
+        self._layers.switch_to(replace(kept_layers, layers=() if empty else kept_layers.layers, tops=tops, bases=bases))
         self._step("settled")
-        if decided.verdict.id not in {each.id for each in self._state.verdicts}:
-            self._emit(VerdictGiven(verdict=decided.verdict))
+        if decision.verdict.id not in {verdict.id for verdict in self._state.verdicts}:
+            self._emit(VerdictGiven(verdict=decision.verdict))
         self._emit(build_layers_changed(self._tree))
-        self._records.write(decided, unfinished=False)
-        self._layers.forget_size(decided.verdict.id)
+        self._records.write(decision, is_unfinished=False)
+        self._layers.forget_size(decision.verdict.id)
         with suppress(OSError):
             self._layers.prune_undo()
 
-    def _return_to_layers(self, decided: BulkDecision) -> None:
+    def _return_to_layers(self, decision: BulkDecision) -> None:
         """Put what was decided below the kept layers again, and emit the events."""
-        home = self._records.get_directory(decided)
-        layer = self.redo_store.name_layer(decided.verdict.id)
-        kept = self._layers.kept
+        home = self._records.get_directory(decision)
+        layer = self.redo_store.name_layer(decision.verdict.id)
+        kept_layers = self._layers.kept
         if home.is_dir():
-            self._records.write(decided)
-            self.redo_store.keep_accepted(decided)
+            self._records.write(decision)
+            self.redo_store.keep_accepted(decision)
             with suppress(OSError):
                 (self._layers.place / layer).mkdir(mode=0o700, exist_ok=True)
                 (home / "upper").rename(self._layers.get_upper(layer))
-        if layer not in kept.layers:
-            tops, bases = drop_covered(decided.tops | kept.tops), kept.bases | decided.bases
-            self._layers.write_record(replace(kept, layers=(layer, *kept.layers), tops=tops, bases=bases))
+        if layer not in kept_layers.layers:
+            tops, bases = drop_covered(decision.tops | kept_layers.tops), kept_layers.bases | decision.bases
+            self._layers.write_record(replace(kept_layers, layers=(layer, *kept_layers.layers), tops=tops, bases=bases))
         self._step("returned")
-        if decided.verdict.id in {each.id for each in self._state.verdicts}:
-            self._emit(VerdictUndone(id=decided.verdict.id, path=decided.verdict.path))
+        if decision.verdict.id in {verdict.id for verdict in self._state.verdicts}:
+            self._emit(VerdictUndone(id=decision.verdict.id, path=decision.verdict.path))
         self._layers.squash()
         self._emit(build_layers_changed(self._tree))
-        self._records.forget(decided)
+        self._records.forget(decision)
 
     def redo(self, record: VerdictRecord) -> bool:
         """Accept once more what was accepted and undone since. The kept layers hold nothing else afterwards.
@@ -368,31 +378,31 @@ class BulkVerdicts:
 
     def recover(self) -> str:
         """Finish what a crash cut off. Return a sentence for the user, "" = there was nothing."""
-        decided = self._records.read_unfinished() if self._layers.exists else None
-        if decided is None:
+        decision = self._records.read_unfinished() if self._layers.exists else None
+        if decision is None:
             return ""
-        root = decided.verdict.path
-        self._transfer.clear_temporaries([*self._plan_steps(decided.tops), *self._plan_inverse(decided)])
-        match decided.phase:
+        root = decision.verdict.path
+        self._transfer.clear_temporaries([*self._plan_steps(decision.tops), *self._plan_inverse(decision)])
+        match decision.phase:
             case "saving":
-                self._records.forget(decided)
+                self._records.forget(decision)
                 return f"An interrupted acceptance of {root} was taken back; nothing had been written."
             case "applying":
-                ops = self._plan_steps(decided.tops, decided)
+                ops = self._plan_steps(decision.tops, decision)
                 try:
-                    self._guard.refuse_conflicts(decided.tops, decided.bases, ops)
-                    self._transfer.run(ops, self._records.get_saved_layer(decided), renames=self._can_rename())
+                    self._guard.refuse_conflicts(decision.tops, decision.bases, ops)
+                    self._transfer.run(ops, self._records.get_saved_layer(decision), renames=self._can_rename())
                     self._remove_gone(ops)
                 except (OSError, AgentTuiError):
-                    self._revert(decided)
-                    self._records.forget(decided)
+                    self._revert(decision)
+                    self._records.forget(decision)
                     return f"An interrupted acceptance of {root} was taken back."
-                self._finish(replace(decided, phase="applied"))
+                self._finish(replace(decision, phase="applied"))
             case "applied":
-                self._finish(decided)
+                self._finish(decision)
             case "undoing" | "undone":
-                if decided.phase == "undoing":
-                    self._revert(decided)
-                self._return_to_layers(replace(decided, phase="undone"))
+                if decision.phase == "undoing":
+                    self._revert(decision)
+                self._return_to_layers(replace(decision, phase="undone"))
                 return f"Finished taking {root} back."
         return f"Finished writing {root}."

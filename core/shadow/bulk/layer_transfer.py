@@ -49,39 +49,43 @@ class LayerTransfer(Struct, eq=False):
 
     # planning
 
-    def plan(self, stack: LayerStack, tops: Iterable[str], spared: Callable[[str], bool]) -> list[TransferStep]:
+    def plan(self, stack: LayerStack, tops: Iterable[str], is_spared: Callable[[str], bool]) -> list[TransferStep]:
         """Plan the steps that bring the tops of the stack to the disk: removals, then directories, then files. Nothing
         `spared` is removed because a directory was replaced."""
         removals: list[TransferStep] = []
         directories: dict[str, TransferStep] = {}
         puts: list[TransferStep] = []
         for top in tops:
-            for each in list_parents(top):
-                found = stack.find(each)
+            for parent in list_parents(top):
+                parent_entry = stack.find(parent)
                 mode = self.workspace.directory_mode
-                if isinstance(found, LayeredEntry):
-                    mode = found.stats.st_mode & PERMISSION_BITS
-                if self.get_kind(each) is None:
-                    directories[each] = TransferStep(path=each, what="directory", mode=mode)
+                if isinstance(parent_entry, LayeredEntry):
+                    mode = parent_entry.stats.st_mode & PERMISSION_BITS
+                if self.get_kind(parent) is None:
+                    directories[parent] = TransferStep(path=parent, what="directory", mode=mode)
             for path, entry in stack.walk(top):
                 if entry is None:
                     removals.append(TransferStep(path=path, what="remove"))
                     continue
                 mode = entry.stats.st_mode & PERMISSION_BITS
                 if entry.is_directory:
-                    removals += [each for each in self._list_replaced(stack, path) if not spared(each.path)]
+                    removals += [removal for removal in self._list_replaced(stack, path) if not is_spared(removal.path)]
                     directories[path] = TransferStep(path=path, what="directory", mode=mode)
                 else:
                     puts.append(TransferStep(path=path, what="put", source=entry, mode=mode))
-        removals = [each for each in removals if self.get_kind(each.path) is not None]
-        return [*removals, *(directories[each] for each in sorted(directories)), *sorted(puts, key=_rank_step)]
+        removals = [removal for removal in removals if self.get_kind(removal.path) is not None]
+        return [
+            *removals,
+            *(directories[directory] for directory in sorted(directories)),
+            *sorted(puts, key=_rank_step),
+        ]
 
     def _list_replaced(self, stack: LayerStack, path: str) -> list[TransferStep]:
         """List the removals of what the disk has in a directory that was removed and made again."""
         listing = stack.list_directory(path)
         if not listing.closed or self.get_kind(path) != "directory":
             return []
-        names = [each.name for each in self.workspace.list_dir(path)]
+        names = [entry.name for entry in self.workspace.list_dir(path)]
         return [TransferStep(path=f"{path}/{name}", what="remove") for name in names if name not in listing.entries]
 
     def get_kind(self, path: str) -> PathKind | None:
@@ -118,14 +122,14 @@ class LayerTransfer(Struct, eq=False):
                 raise
             return ABSENT
 
-    def is_older(self, path: str, since: int) -> bool:
+    def is_older(self, path: str, timestamp: int) -> bool:
         """True if no file or link at or below the path has changed since that time (ns since 1970). Directories do not
         count: what is accepted in one changes it, too."""
-        for each, kind in walk_directory(self.workspace, path) or [(path, "file")]:
+        for child, kind in walk_directory(self.workspace, path) or [(path, "file")]:
             if kind == "directory":
                 continue
-            with self.workspace.open_parent(each) as (directory, name):
-                if os.stat(name, dir_fd=directory, follow_symlinks=False).st_ctime_ns >= since:
+            with self.workspace.open_parent(child) as (directory, name):
+                if os.stat(name, dir_fd=directory, follow_symlinks=False).st_ctime_ns >= timestamp:
                     return False
         return True
 
@@ -138,25 +142,25 @@ class LayerTransfer(Struct, eq=False):
             return
         if op.what == "remove" and renames and kind == "directory":
             return
-        for path, each in walk_directory(self.workspace, op.path) or [(op.path, kind)]:
+        for path, child_kind in walk_directory(self.workspace, op.path) or [(op.path, kind)]:
             target = make_room(into, path, self._read_mode)
-            if each == "directory":
+            if child_kind == "directory":
                 target.mkdir(exist_ok=True)
                 target.chmod(self._read_mode(path) | 0o700)
-            elif each in {"file", "symlink"}:
+            elif child_kind in {"file", "symlink"}:
                 with open_parent(os.fsencode(target)) as parent, self.workspace.open_parent(path) as source:
                     copy_file(source, parent, sync=False)
 
     # doing
 
-    def run(self, ops: Iterable[TransferStep], saved: Path, *, renames: bool) -> None:
+    def run(self, ops: Iterable[TransferStep], saved_layer: Path, *, renames: bool) -> None:
         """Carry the steps out. Raises OSError and `PathRefused`; what was done until then stays."""
         todo = [op for op in ops if not self.is_done(op)]
         one_by_one = len(todo) <= _MAX_SINGLE_SYNCS
         modes = {}
         for op in todo:
             if op.what == "remove":
-                self._remove(op.path, saved if renames else None)
+                self._remove(op.path, saved_layer if renames else None)
             elif op.what == "directory":
                 self._make_directory(op)
                 modes[op.path] = op.mode
@@ -204,17 +208,17 @@ class LayerTransfer(Struct, eq=False):
             with suppress(OSError), self.workspace.open_parent(op.path) as (directory, _):
                 _unlink(directory, self._name_temporary(op.path))
 
-    def _remove(self, path: str, saved: Path | None) -> None:
+    def _remove(self, path: str, saved_layer: Path | None) -> None:
         with self.workspace.open_parent(path) as (directory, name):
             if self.get_kind(path) != "directory":
                 os.unlink(name, dir_fd=directory)
                 return
-            if saved is not None:
-                target = make_room(saved, path, self._read_mode)
+            if saved_layer is not None:
+                target = make_room(saved_layer, path, self._read_mode)
                 os.rename(name, os.fsencode(target), src_dir_fd=directory)
                 return
-        for each, kind in reversed(walk_directory(self.workspace, path) or []):
-            with self.workspace.open_parent(each) as (directory, name):
+        for child, kind in reversed(walk_directory(self.workspace, path) or []):
+            with self.workspace.open_parent(child) as (directory, name):
                 if kind == "directory":
                     os.rmdir(name, dir_fd=directory)
                 else:

@@ -57,69 +57,71 @@ class DiskComparison(Struct, eq=False):
     base_directories: Collection[str]
     left: int = MAX_NEIGHBOURS
 
-    def find_touched(self, top: str, known: KeptTop) -> TouchedPaths:
+    def find_touched(self, top: str, kept_top: KeptTop) -> TouchedPaths:
         """Return what was touched at and below a top since `known.since`."""
-        touched, is_git = TouchedPaths(), known.kind == "git"
-        layered = [each for upper in self.uppers if os.path.lexists(each := upper + b"/" + to_os_name(top))]
+        touched_paths, is_git = TouchedPaths(), kept_top.kind == "git"
+        layer_paths = [
+            layer_path for upper in self.uppers if os.path.lexists(layer_path := upper + b"/" + to_os_name(top))
+        ]
         waiting: deque[_Place] = deque()
         disk = self._read_status(top)
         if disk is None:
-            self._note_missing(top, touched)
+            self._note_missing(top, touched_paths)
         elif not stat.S_ISDIR(disk.st_mode):
-            if disk.st_ctime_ns >= known.since:
-                touched.held.append(top)
+            if disk.st_ctime_ns >= kept_top.since:
+                touched_paths.held.append(top)
         else:
-            waiting.append(_Place(top, layered, any(map(_hides_directory, layered))))
-            if disk.st_ctime_ns >= known.since and not is_git:
-                (touched.held if waiting[0].hidden else touched.beside).append(top)
-        while waiting and known.kind != "directory":
-            place = waiting.popleft()
-            if not is_git or not _GIT_IGNORED.match(place.path[len(top) + 1 :]):
-                waiting += self._compare_directory(place, known.since, touched, names_only=is_git)
+            waiting.append(_Place(top, layer_paths, any(map(_hides_directory, layer_paths))))
+            if disk.st_ctime_ns >= kept_top.since and not is_git:
+                (touched_paths.held if waiting[0].hidden else touched_paths.beside).append(top)
+        while waiting and kept_top.kind != "directory":
+            directory = waiting.popleft()
+            if not is_git or not _GIT_IGNORED.match(directory.path[len(top) + 1 :]):
+                waiting += self._compare_directory(directory, kept_top.since, touched_paths, names_only=is_git)
         if is_git:
-            held = {*touched.held, *self._find_touched_bases(top, known)}
-            touched = TouchedPaths([each for each in held if not _GIT_IGNORED.match(each[len(top) + 1 :])])
-        return touched
+            paths = {*touched_paths.held, *self._find_touched_bases(top, kept_top)}
+            touched_paths = TouchedPaths([path for path in paths if not _GIT_IGNORED.match(path[len(top) + 1 :])])
+        return touched_paths
 
     def _compare_directory(
-        self, place: _Place, since: int, touched: TouchedPaths, *, names_only: bool
+        self, directory: _Place, timestamp: int, touched_paths: TouchedPaths, *, names_only: bool
     ) -> Iterator[_Place]:
         """Compare a directory that the project has, and yield those in it. `names_only`: that entries came or went in a
         directory means nothing by itself."""
-        held = _list_held(place.layered)
-        if not held and (self.left <= 0 or place.path.rpartition("/")[2] in TOOL_CACHES):
+        paths_by_name = _list_held(directory.layered)
+        if not paths_by_name and (self.left <= 0 or directory.path.rpartition("/")[2] in TOOL_CACHES):
             return
-        with suppress(OSError), os.scandir(self.root + b"/" + to_os_name(place.path)) as entries:
-            for each in entries:
-                layered = held.pop(each.name, None)
-                if layered is None:
+        with suppress(OSError), os.scandir(self.root + b"/" + to_os_name(directory.path)) as entries:
+            for entry in entries:
+                layer_paths = paths_by_name.pop(entry.name, None)
+                if layer_paths is None:
                     if self.left <= 0:
                         continue
                     self.left -= 1
-                is_directory = each.is_dir(follow_symlinks=False)
-                is_newer = each.stat(follow_symlinks=False).st_ctime_ns >= since
+                is_directory = entry.is_dir(follow_symlinks=False)
+                is_newer = entry.stat(follow_symlinks=False).st_ctime_ns >= timestamp
                 if not is_directory and not is_newer:
                     continue
-                path = f"{place.path}/{from_os_name(each.name)}"
-                hides = place.hidden or (is_directory and any(map(_hides_directory, layered or ())))
+                path = f"{directory.path}/{from_os_name(entry.name)}"
+                hides = directory.hidden or (is_directory and any(map(_hides_directory, layer_paths or ())))
                 if is_newer and not (is_directory and names_only):
-                    is_held = hides or (layered is not None and not is_directory) or path in self.bases
-                    (touched.held if is_held else touched.beside).append(path)
+                    is_held = hides or (layer_paths is not None and not is_directory) or path in self.bases
+                    (touched_paths.held if is_held else touched_paths.beside).append(path)
                 if is_directory:
-                    yield _Place(path, layered or [], hides)
-        for name in held:
-            self._note_missing(f"{place.path}/{from_os_name(name)}", touched)
+                    yield _Place(path, layer_paths or [], hides)
+        for name in paths_by_name:
+            self._note_missing(f"{directory.path}/{from_os_name(name)}", touched_paths)
 
-    def _note_missing(self, path: str, touched: TouchedPaths) -> None:
+    def _note_missing(self, path: str, touched_paths: TouchedPaths) -> None:
         if path in self.bases or path in self.base_directories:
-            touched.held.append(path)
+            touched_paths.held.append(path)
 
-    def _find_touched_bases(self, top: str, known: KeptTop) -> Iterator[str]:
+    def _find_touched_bases(self, top: str, kept_top: KeptTop) -> Iterator[str]:
         """Yield the files of git's state that were noted, though no layer holds them: what is committed to."""
         for path in self.bases:
             if path.startswith(f"{top}/"):
                 disk = self._read_status(path)
-                if disk is None or disk.st_ctime_ns >= known.since:
+                if disk is None or disk.st_ctime_ns >= kept_top.since:
                     yield path
 
     def _read_status(self, path: str) -> os.stat_result | None:
@@ -130,18 +132,18 @@ class DiskComparison(Struct, eq=False):
 
 def _list_held(places: Sequence[bytes]) -> dict[bytes, list[bytes]]:
     """Return what layers have in a directory, by name, topmost first; `places`: that directory in each of them."""
-    held: dict[bytes, list[bytes]] = {}
-    for place in places:
-        with suppress(OSError), os.scandir(place) as entries:
-            for each in entries:
-                held.setdefault(each.name, []).append(each.path)
-    return held
+    paths_by_name: dict[bytes, list[bytes]] = {}
+    for directory in places:
+        with suppress(OSError), os.scandir(directory) as entries:
+            for entry in entries:
+                paths_by_name.setdefault(entry.name, []).append(entry.path)
+    return paths_by_name
 
 
-def _hides_directory(place: bytes) -> bool:
+def _hides_directory(path: bytes) -> bool:
     """True if a layer's entry hides what the user has in a directory there."""
-    found = os.lstat(place)
-    return not stat.S_ISDIR(found.st_mode) or is_opaque(place)
+    stats = os.lstat(path)
+    return not stat.S_ISDIR(stats.st_mode) or is_opaque(path)
 
 
 def find_unit(top: str, path: str) -> str:
@@ -159,7 +161,7 @@ def is_quiet(unit: str) -> bool:
 
 def describe_touched(unit: str, paths: Sequence[str]) -> str:
     """Describe what of the user's is newer, for the user and the model."""
-    named = ", ".join(sorted(paths)[:3]) + (f" and {len(paths) - 3:,} more" if len(paths) > 3 else "")
-    if named == unit:
+    names = ", ".join(sorted(paths)[:3]) + (f" and {len(paths) - 3:,} more" if len(paths) > 3 else "")
+    if names == unit:
         return f"{unit} was changed in the project after the command that wrote it"
-    return f"{unit} was changed in the project after the command that wrote it ({named})"
+    return f"{unit} was changed in the project after the command that wrote it ({names})"

@@ -47,15 +47,15 @@ def _find_outputs(path: str) -> tuple[str, ...]:
 
 def find_stale_outputs(path: str, tops: Iterable[str]) -> list[str]:
     """Return those of the kept tops that are made from a file: outputs beside it, above it or below its directory."""
-    names, here = _find_outputs(path), path.rpartition("/")[0]
-    above = {"", here, *list_parents(path)}
+    names, parent = _find_outputs(path), path.rpartition("/")[0]
+    above = {"", parent, *list_parents(path)}
     stale = []
     for top in tops:
         parts = top.split("/")
-        at = next((number for number, part in enumerate(parts) if part in names), None)
-        if at is None:
+        index = next((number for number, part in enumerate(parts) if part in names), None)
+        if index is None:
             continue
-        directory = "/".join(parts[:at])
-        if directory in above or not here or directory.startswith(f"{here}/"):
+        directory = "/".join(parts[:index])
+        if directory in above or not parent or directory.startswith(f"{parent}/"):
             stale.append(top)
     return stale

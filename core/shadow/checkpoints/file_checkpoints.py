@@ -75,8 +75,10 @@ class FileCheckpoints(Struct, eq=False):
     def find_changed_bulks(self, name: str) -> tuple[str, ...]:
         """Return the roots of the bulks that differ from the checkpoint's."""
         both = self._find_checkpoint(name).bulks, self.tree.state.bulks
-        then, now = ({each.root: each for each in bulks} for bulks in both)
-        return tuple(sorted(root for root in then.keys() | now.keys() if then.get(root) != now.get(root)))
+        checkpoint_bulks, now = ({bulk.root: bulk for bulk in bulks} for bulks in both)
+        return tuple(
+            sorted(root for root in checkpoint_bulks.keys() | now.keys() if checkpoint_bulks.get(root) != now.get(root))
+        )
 
     def _find_checkpoint(self, name: str) -> ReviewCheckpoint:
         checkpoint = self.tree.state.checkpoints.get(name)
@@ -86,13 +88,13 @@ class FileCheckpoints(Struct, eq=False):
 
     def _list_given_since(self, checkpoint: ReviewCheckpoint) -> list[VerdictRecord]:
         """List the standing verdicts that were given after a checkpoint, oldest first."""
-        then = {each.id for each in checkpoint.verdicts}
-        return [each for each in self.tree.state.verdicts if each.id not in then]
+        verdict_ids = {verdict.id for verdict in checkpoint.verdicts}
+        return [verdict for verdict in self.tree.state.verdicts if verdict.id not in verdict_ids]
 
     def _list_undone_since(self, checkpoint: ReviewCheckpoint) -> list[VerdictRecord]:
         """List the verdicts that stood at a checkpoint and do not any more, oldest first."""
-        now = {each.id for each in self.tree.state.verdicts}
-        return [each for each in checkpoint.verdicts if each.id not in now]
+        now = {verdict.id for verdict in self.tree.state.verdicts}
+        return [verdict for verdict in checkpoint.verdicts if verdict.id not in now]
 
     def _read_kept(self, name: str) -> KeptLayers | None:
         return self.tree.layers.read_frozen(name) if self._find_checkpoint(name).generated else KeptLayers()
@@ -109,16 +111,18 @@ class FileCheckpoints(Struct, eq=False):
         ]
 
     def _find_changed_pending(self, checkpoint: ReviewCheckpoint) -> set[str]:
-        then, now = checkpoint.changes, self.tree.state.changes
-        decided = (*self._list_given_since(checkpoint), *self._list_undone_since(checkpoint))
-        otherwise = {path for path in then.keys() | now.keys() if then.get(path) != now.get(path)}
-        return otherwise | {each.path for each in decided if each.bulk is None}
+        checkpoint_changes, now = checkpoint.changes, self.tree.state.changes
+        records = (*self._list_given_since(checkpoint), *self._list_undone_since(checkpoint))
+        otherwise = {
+            path for path in checkpoint_changes.keys() | now.keys() if checkpoint_changes.get(path) != now.get(path)
+        }
+        return otherwise | {record.path for record in records if record.bulk is None}
 
     def _group_writes(self, checkpoint: ReviewCheckpoint) -> dict[str, list[ev.FileWritten]]:
-        found = defaultdict[str, list[ev.FileWritten]](list)
+        writes_by_path = defaultdict[str, list[ev.FileWritten]](list)
         for write in self.tree.state.writes[checkpoint.written :]:
-            found[write.path].append(write)
-        return found
+            writes_by_path[write.path].append(write)
+        return writes_by_path
 
     def _plan_step(
         self, path: str, checkpoint: ReviewCheckpoint, writes: Mapping[str, Sequence[ev.FileWritten]]
@@ -142,7 +146,7 @@ class FileCheckpoints(Struct, eq=False):
             return self.tree.contents.store(*self.tree.workspace.read_state(path))
         except PathRefused as error:
             below = walk_directory(self.tree.workspace, path) if error.code == "not_a_file" else None
-            if below and all(kind == "directory" or each in writes for each, kind in below):
+            if below and all(kind == "directory" or child in writes for child, kind in below):
                 return ABSENT  # it gives way to the file that was there
             raise
 
@@ -156,42 +160,42 @@ class FileCheckpoints(Struct, eq=False):
         """
         checkpoint = self._find_checkpoint(name)
         plan = self.plan(name)
-        left = [ev.SkippedPath(path=each.path, reason=each.reason) for each in plan if each.reason]
-        todo = [each for each in plan if not each.reason]
-        kept = self._read_kept(name)
-        failed = self._carry_out(todo, checkpoint)
+        skipped_paths = [ev.SkippedPath(path=step.path, reason=step.reason) for step in plan if step.reason]
+        todo = [step for step in plan if not step.reason]
+        kept_layers = self._read_kept(name)
+        failures = self._carry_out(todo, checkpoint)
         roots, left_bulks = self._undo_bulks(checkpoint)
-        made = {path for record in self._list_given_since(checkpoint) for path in record.directories}
-        self.tree.workspace.remove_directories(sorted(made))  # those that hold something stay
-        if kept is not None:
+        directories = {path for record in self._list_given_since(checkpoint) for path in record.directories}
+        self.tree.workspace.remove_directories(sorted(directories))  # those that hold something stay
+        if kept_layers is not None:
             left_bulks += self._redo_bulks(checkpoint)
-            self._switch_layers(kept, {*roots, *fresh})
+            self._switch_layers(kept_layers, {*roots, *fresh})
         else:
-            lost = ", ".join(each.root for each in checkpoint.bulks) or "."
-            left_bulks.append(ev.SkippedPath(path=lost, reason=NOT_KEPT))
+            root_list = ", ".join(bulk.root for bulk in checkpoint.bulks) or "."
+            left_bulks.append(ev.SkippedPath(path=root_list, reason=NOT_KEPT))
         for path in checkpoint.changes:
             self.verdicts.check_disk(path)  # the user may have edited what is pending again
-        missed = {each.path for each in failed}
-        files = tuple(each.path for each in todo if each.path not in missed)
-        return RestoreResult(files=files, left=(*left, *failed, *left_bulks))
+        failed_paths = {skipped_path.path for skipped_path in failures}
+        files = tuple(step.path for step in todo if step.path not in failed_paths)
+        return RestoreResult(files=files, left=(*skipped_paths, *failures, *left_bulks))
 
     def list_bulk_roots(self, name: str) -> tuple[str, ...]:
         """Return the roots of the bulks that a restore undoes on disk."""
-        return tuple(each.path for each in self._list_given_since(self._find_checkpoint(name)) if each.bulk)
+        return tuple(record.path for record in self._list_given_since(self._find_checkpoint(name)) if record.bulk)
 
     def _carry_out(self, todo: Sequence[RestoreStep], checkpoint: ReviewCheckpoint) -> list[ev.SkippedPath]:
-        outside = [each for each in todo if each.path.startswith("/")]
-        left = [skipped for each in outside if (skipped := self._restore_outside(each, checkpoint))]
-        todo = [each for each in todo if each not in outside]
-        writing = [each for each in todo if each.target != each.disk]
-        for each in todo:
-            if each.target == each.disk:
-                self.promotion.run((), self._build_events(each, checkpoint))
+        outside = [step for step in todo if step.path.startswith("/")]
+        skipped_paths = [skipped_path for step in outside if (skipped_path := self._restore_outside(step, checkpoint))]
+        todo = [step for step in todo if step not in outside]
+        writing = [step for step in todo if step.target != step.disk]
+        for step in todo:
+            if step.target == step.disk:
+                self.promotion.run((), self._build_events(step, checkpoint))
         try:
             self._promote(writing, checkpoint)
         except (ReviewConflict, PathRefused, PromotionFailed):
-            left += self._promote_one_by_one(writing, checkpoint)
-        return left
+            skipped_paths += self._promote_one_by_one(writing, checkpoint)
+        return skipped_paths
 
     def _restore_outside(self, step: RestoreStep, checkpoint: ReviewCheckpoint) -> ev.SkippedPath | None:
         """Restore a plan outside of the project, which the journal does not reach; return it if it was left alone."""
@@ -204,28 +208,30 @@ class FileCheckpoints(Struct, eq=False):
         return None
 
     def _promote(self, steps: Sequence[RestoreStep], checkpoint: ReviewCheckpoint) -> None:
-        events = [event for each in steps for event in self._build_events(each, checkpoint)]
-        self.promotion.run([self._plan_write(each, checkpoint) for each in steps], events)
+        events = [event for step in steps for event in self._build_events(step, checkpoint)]
+        self.promotion.run([self._plan_write(step, checkpoint) for step in steps], events)
 
     def _promote_one_by_one(self, steps: Sequence[RestoreStep], checkpoint: ReviewCheckpoint) -> list[ev.SkippedPath]:
         """Promote each step by itself, after they could not be promoted together; return what was left alone."""
-        by_path = {each.path: each for each in steps}
-        left = []
-        for path in [write.path for write in arrange_writes([self._plan_write(each, checkpoint) for each in steps])]:
+        by_path = {step.path: step for step in steps}
+        skipped_paths = []
+        for path in [write.path for write in arrange_writes([self._plan_write(step, checkpoint) for step in steps])]:
             try:
                 self._promote([by_path[path]], checkpoint)
             except StateError:
                 raise
             except AgentTuiError as problem:
-                left.append(ev.SkippedPath(path=path, reason=problem.message))
-        return left
+                skipped_paths.append(ev.SkippedPath(path=path, reason=problem.message))
+        return skipped_paths
 
     def _plan_write(self, step: RestoreStep, checkpoint: ReviewCheckpoint) -> PathWrite:
         write = self.promotion.plan_write(step.path, step.disk, step.target, step.now.pending if step.now else None)
         if step.target.kind != "absent":
             return write
-        since = [each.directories for each in self._list_given_since(checkpoint) if each.path == step.path]
-        return replace(write, directories=tuple(sorted({*chain(*since), *write.directories})))
+        directory_groups = [
+            record.directories for record in self._list_given_since(checkpoint) if record.path == step.path
+        ]
+        return replace(write, directories=tuple(sorted({*chain(*directory_groups), *write.directories})))
 
     def _build_events(self, step: RestoreStep, checkpoint: ReviewCheckpoint) -> list[ev.AnyEvent]:
         path, events = step.path, list[ev.AnyEvent]()
@@ -236,32 +242,32 @@ class FileCheckpoints(Struct, eq=False):
             events += [ev.ChangeResolved(path=path)] if step.now else []
         elif step.change != step.now:
             events.append(ev.ChangeRevised(change=step.change) if step.now else ev.ChangeProposed(change=step.change))
-        given, undone = (
-            [each for each in records if each.path == path and each.bulk is None]
+        standing_records, undone = (
+            [record for record in records if record.path == path and record.bulk is None]
             for records in (self._list_given_since(checkpoint), self._list_undone_since(checkpoint))
         )
-        events += [ev.VerdictUndone(id=each.id, path=path) for each in reversed(given)]
-        return [*events, *(ev.VerdictGiven(verdict=each) for each in undone)]
+        events += [ev.VerdictUndone(id=record.id, path=path) for record in reversed(standing_records)]
+        return [*events, *(ev.VerdictGiven(verdict=record) for record in undone)]
 
     # what commands left
 
     def _undo_bulks(self, checkpoint: ReviewCheckpoint) -> tuple[set[str], list[ev.SkippedPath]]:
         """Undo the verdicts on bulks since the checkpoint. Return the roots that were, and those that could not be."""
-        roots, left = set[str](), list[ev.SkippedPath]()
+        roots, skipped_paths = set[str](), list[ev.SkippedPath]()
         for record in reversed(self._list_given_since(checkpoint)):
             if record.bulk is None:
                 continue
             try:
                 self.bulks.undo(record.id)
             except (CommandRejected, ReviewConflict, PromotionFailed) as problem:
-                left.append(ev.SkippedPath(path=record.path, reason=problem.message))
+                skipped_paths.append(ev.SkippedPath(path=record.path, reason=problem.message))
             else:
                 roots.add(record.path)
-        return roots, left
+        return roots, skipped_paths
 
     def _redo_bulks(self, checkpoint: ReviewCheckpoint) -> list[ev.SkippedPath]:
         """Accept once more what was accepted at the checkpoint and undone since."""
-        left = []
+        skipped_paths = []
         for record in self._list_undone_since(checkpoint):
             if record.bulk is None:
                 continue
@@ -269,16 +275,16 @@ class FileCheckpoints(Struct, eq=False):
                 if record.verdict == "reject":
                     self.promotion.run((), [ev.VerdictGiven(verdict=record)])
                 elif not self.bulks.redo(record):
-                    left.append(ev.SkippedPath(path=record.path, reason=BULK_GONE))
+                    skipped_paths.append(ev.SkippedPath(path=record.path, reason=BULK_GONE))
             except (CommandRejected, ReviewConflict, PromotionFailed) as problem:
-                left.append(ev.SkippedPath(path=record.path, reason=problem.message))
-        return left
+                skipped_paths.append(ev.SkippedPath(path=record.path, reason=problem.message))
+        return skipped_paths
 
-    def _switch_layers(self, kept: KeptLayers, roots: Collection[str]) -> None:
+    def _switch_layers(self, kept_layers: KeptLayers, roots: Collection[str]) -> None:
         """Put the checkpoint's kept layers in force. What was undone on disk only looks newer there."""
         now = time.time_ns()
-        tops = {path: replace(top, since=now) if top.root in roots else top for path, top in kept.tops.items()}
-        if (kept := replace(kept, tops=tops)) == self.tree.layers.kept:
+        tops = {path: replace(top, since=now) if top.root in roots else top for path, top in kept_layers.tops.items()}
+        if (kept_layers := replace(kept_layers, tops=tops)) == self.tree.layers.kept:
             return
-        self.tree.layers.switch_to(kept)
+        self.tree.layers.switch_to(kept_layers)
         self.promotion.run((), [build_layers_changed(self.tree)])

@@ -15,19 +15,21 @@ from core.shadow.diff.hunks import is_divisible, select_hunks
 
 
 def list_accepted_edits(
-    verdicts: Sequence[VerdictRecord], contents: Contents, committed: Collection[str] = ()
+    verdicts: Sequence[VerdictRecord], contents: Contents, committed_ids: Collection[str] = ()
 ) -> list[AcceptedEdit]:
     """Return the edits of the standing verdicts, oldest first, without those whose ids are in `committed`.
 
     Raises `ContentLost`.
     """
-    accepted = (each for each in verdicts if each.verdict == "accept" and each.bulk is None and not each.settled)
-    found = (edit for each in accepted for edit in _list_edits(each, contents))
-    return [each for each in found if each.id not in committed and each.before != each.after]
+    records = (
+        verdict for verdict in verdicts if verdict.verdict == "accept" and verdict.bulk is None and not verdict.settled
+    )
+    edits = (edit for record in records for edit in _list_edits(record, contents))
+    return [edit for edit in edits if edit.id not in committed_ids and edit.before != edit.after]
 
 
 def _list_edits(record: VerdictRecord, contents: Contents) -> Iterator[AcceptedEdit]:
-    todos = list(dict.fromkeys(each.todo for each in record.hunks))
+    todos = list(dict.fromkeys(hunk.todo for hunk in record.hunks))
     versions = [read_version(record.base_before, contents)]
     if len(todos) > 1 and (partial := _read_partial(record, contents, todos)):
         versions += partial
@@ -36,13 +38,13 @@ def _list_edits(record: VerdictRecord, contents: Contents) -> Iterator[AcceptedE
     versions.append(read_version(record.base_after, contents))
     turn = record.origin.turn if record.origin else ""
     for number, (todo, (before, after)) in enumerate(zip(todos, pairwise(versions), strict=True)):
-        of_todo = [each for each in record.hunks if each.todo == todo] if len(todos) > 1 else record.hunks
+        of_todo = [hunk for hunk in record.hunks if hunk.todo == todo] if len(todos) > 1 else record.hunks
         yield AcceptedEdit(
             id=f"{record.id}.{number}" if number else record.id,
             path=record.path,
             before=before,
             after=after,
-            hunks=tuple(each.id for each in of_todo),
+            hunks=tuple(hunk.id for hunk in of_todo),
             todo=todo,
             turn=turn,
             command=record.origin.command if record.origin else "",
@@ -53,16 +55,16 @@ def _read_partial(record: VerdictRecord, contents: Contents, todos: Sequence[str
     """Return the versions between base and accepted content, with the hunks of one todo more in each; none if the
     hunks can't be told apart."""
     sides = (record.base_before, record.pending_before)
-    if record.beside or record.source is not None or any(each.kind != "file" for each in sides):
+    if record.beside or record.source is not None or any(side.kind != "file" for side in sides):
         return []
-    base, pending = (contents.read(each) for each in sides)
+    base, pending = (contents.read(side) for side in sides)
     if not is_divisible(base, pending) or select_hunks(base, pending, record.hunks) != contents.read(record.base_after):
         return []
-    versions, taken = [], set[str]()
+    versions, included_todos = [], set[str]()
     for todo in todos[:-1]:
-        taken.add(todo)
-        chosen: list[Hunk] = [each for each in record.hunks if each.todo in taken]
-        data = select_hunks(base, pending, chosen)
+        included_todos.add(todo)
+        hunks: list[Hunk] = [hunk for hunk in record.hunks if hunk.todo in included_todos]
+        data = select_hunks(base, pending, hunks)
         versions.append(PathVersion(kind="file", data=data, is_executable=bool(record.base_before.mode & 0o100)))
     return versions
 

@@ -95,7 +95,9 @@ def _find_elsewhere(repository: GitRepository, commit: str, names: Iterable[byte
     """Yield the paths that belong to another repository below this one."""
     directories = {above for name in names for above in _list_above(name)}
     submodules = find_submodules(repository, commit, directories)
-    others = {each for each in directories if os.path.lexists(repository.root / os.fsdecode(each) / ".git")}
+    others = {
+        directory for directory in directories if os.path.lexists(repository.root / os.fsdecode(directory) / ".git")
+    }
     for name in names:
         for above in _list_above(name):
             if above in submodules | others:
@@ -116,10 +118,12 @@ def compute_contents(
     """Return what the next commit changes with these edits, by path. `read_disk(path)`: None = see `apply_edits`; it
     may raise `AgentTuiError`."""
     by_path: dict[str, list[AcceptedEdit]] = {}
-    for each in edits:
-        by_path.setdefault(each.path, []).append(each)
-    contents = (_compute_content(heads, path, tuple(found), read_disk) for path, found in sorted(by_path.items()))
-    return [each for each in contents if each.is_new]
+    for edit in edits:
+        by_path.setdefault(edit.path, []).append(edit)
+    contents = (
+        _compute_content(heads, path, tuple(path_edits), read_disk) for path, path_edits in sorted(by_path.items())
+    )
+    return [content for content in contents if content.is_new]
 
 
 def _compute_content(
@@ -184,47 +188,53 @@ def plan_index(
 ) -> list[GitEntry]:
     """Return the entries by which the user's index follows the commit of `entries`; what they have staged beside it
     stays staged. Raises `GitFailed` where that is not possible."""
-    known = list_index_entries(repository, [each.name for each in contents])
-    return list(_plan_entries(repository, contents, entries, known))
+    index_entries = list_index_entries(repository, [content.name for content in contents])
+    return list(_plan_entries(repository, contents, entries, index_entries))
 
 
 def _plan_entries(
     repository: GitRepository,
     contents: Sequence[CommitContent],
     entries: Mapping[bytes, GitEntry],
-    known: Mapping[bytes, list[GitEntry]],
+    index_entries: Mapping[bytes, list[GitEntry]],
 ) -> Iterator[GitEntry]:
     for content in contents:
-        new, staged = entries[content.name], known[content.name]
-        if any(each.stage for each in staged):
+        new, staged_entries = entries[content.name], index_entries[content.name]
+        if any(entry.stage for entry in staged_entries):
             raise GitFailed(f"{content.path} is not merged yet.")
-        now = (staged[0].mode, staged[0].oid) if staged else (MISSING_MODE, "")
-        if now == (new.mode, new.oid) or (not staged and new.mode == MISSING_MODE):
+        now = (staged_entries[0].mode, staged_entries[0].oid) if staged_entries else (MISSING_MODE, "")
+        if now == (new.mode, new.oid) or (not staged_entries and new.mode == MISSING_MODE):
             continue
-        if now == (content.before.mode, content.before.oid) or _is_only_intended(repository, content, staged):
+        if now == (content.before.mode, content.before.oid) or _is_only_intended(repository, content, staged_entries):
             yield new
         else:
-            yield _merge_staged(repository, content, staged, new)
+            yield _merge_staged(repository, content, staged_entries, new)
 
 
-def _is_only_intended(repository: GitRepository, content: CommitContent, staged: Sequence[GitEntry]) -> bool:
+def _is_only_intended(repository: GitRepository, content: CommitContent, staged_entries: Sequence[GitEntry]) -> bool:
     """True for `git add --intent-to-add`: an entry without content where the last commit has no file."""
-    return content.before.is_absent and bool(staged) and not repository.run("cat-file", "blob", staged[0].oid)
+    return (
+        content.before.is_absent
+        and bool(staged_entries)
+        and not repository.run("cat-file", "blob", staged_entries[0].oid)
+    )
 
 
 def _merge_staged(
-    repository: GitRepository, content: CommitContent, staged: Sequence[GitEntry], new: GitEntry
+    repository: GitRepository, content: CommitContent, staged_entries: Sequence[GitEntry], new: GitEntry
 ) -> GitEntry:
     """Return the entry with what the user staged over the new commit."""
-    refused = GitFailed(_STAGED.format(content.path, content.path))
-    is_text = bool(staged) and LINK_MODE not in {staged[0].mode, new.mode} and new.mode != MISSING_MODE
+    refusal = GitFailed(_STAGED.format(content.path, content.path))
+    is_text = bool(staged_entries) and LINK_MODE not in {staged_entries[0].mode, new.mode} and new.mode != MISSING_MODE
     if not is_text or content.before.is_absent:
-        raise refused
+        raise refusal
     base, ours, theirs = (
-        repository.run("cat-file", "blob", oid) for oid in (content.before.oid, staged[0].oid, new.oid)
+        repository.run("cat-file", "blob", oid) for oid in (content.before.oid, staged_entries[0].oid, new.oid)
     )
-    merged = merge_three_way(base, ours, theirs)
-    if merged is None:
-        raise refused
-    oid = repository.run("hash-object", "-w", "--no-filters", "--stdin", stdin=merged).decode().strip()
-    return GitEntry(content.name, new.mode if staged[0].mode == content.before.mode else staged[0].mode, oid)
+    merged_content = merge_three_way(base, ours, theirs)
+    if merged_content is None:
+        raise refusal
+    oid = repository.run("hash-object", "-w", "--no-filters", "--stdin", stdin=merged_content).decode().strip()
+    return GitEntry(
+        content.name, new.mode if staged_entries[0].mode == content.before.mode else staged_entries[0].mode, oid
+    )

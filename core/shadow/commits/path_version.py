@@ -50,10 +50,10 @@ def apply_edits(head: PathVersion, edits: Sequence[AcceptedEdit], disk: PathVers
 
     Raises `EditClash` where the edits stand on lines that the commit would not have.
     """
-    found = head
-    for each in edits:
-        found = _apply_edit(found, each.before, each.after)
-    return found if disk is None else _follow_disk(head, found, disk)
+    version = head
+    for edit in edits:
+        version = _apply_edit(version, edit.before, edit.after)
+    return version if disk is None else _follow_disk(head, version, disk)
 
 
 def _apply_edit(now: PathVersion, before: PathVersion, after: PathVersion) -> PathVersion:
@@ -61,13 +61,13 @@ def _apply_edit(now: PathVersion, before: PathVersion, after: PathVersion) -> Pa
         return after
     if reason := _find_difference(now, before, after):
         raise EditClash(reason)
-    merged = merge_three_way(before.data, now.data, after.data)
-    if merged is None:
+    merged_content = merge_three_way(before.data, now.data, after.data)
+    if merged_content is None:
         raise EditClash(
             "accepted hunks stand on lines that are not committed: your own, or those of hunks beside these"
         )
     is_executable = after.is_executable if before.is_executable != after.is_executable else now.is_executable
-    return replace(now, data=merged, is_executable=is_executable)
+    return replace(now, data=merged_content, is_executable=is_executable)
 
 
 def _find_difference(now: PathVersion, before: PathVersion, after: PathVersion) -> str:
@@ -82,17 +82,17 @@ def _find_difference(now: PathVersion, before: PathVersion, after: PathVersion) 
     return "it is another kind of file in the last commit than it was when its hunks were accepted"
 
 
-def _follow_disk(head: PathVersion, accepted: PathVersion, disk: PathVersion) -> PathVersion:
+def _follow_disk(head: PathVersion, accepted_version: PathVersion, disk: PathVersion) -> PathVersion:
     """Return the accepted version with what the user did since to the accepted lines themselves."""
-    if disk in (accepted, head):
+    if disk in (accepted_version, head):
         return disk
-    if accepted.kind != disk.kind or disk.kind != "file" or not is_divisible(accepted.data, disk.data):
+    if accepted_version.kind != disk.kind or disk.kind != "file" or not is_divisible(accepted_version.data, disk.data):
         raise EditClash("it was changed as a whole since its hunks were accepted")
-    begin = head.data if head.kind == "file" and is_divisible(head.data, accepted.data) else b""
-    old, lines, new = split_lines(begin), split_lines(accepted.data), split_lines(disk.data)
-    touched = [(start, end) for _, _, start, end in find_pieces(old, lines)]
-    edits = [each for each in find_pieces(lines, new) if any(_touches(each, span) for span in touched)]
-    return replace(accepted, data=b"".join(_take_regions(lines, new, edits)))
+    begin = head.data if head.kind == "file" and is_divisible(head.data, accepted_version.data) else b""
+    old, lines, new = split_lines(begin), split_lines(accepted_version.data), split_lines(disk.data)
+    touched_spans = [(start, end) for _, _, start, end in find_pieces(old, lines)]
+    edits = [region for region in find_pieces(lines, new) if any(_touches(region, span) for span in touched_spans)]
+    return replace(accepted_version, data=b"".join(_take_regions(lines, new, edits)))
 
 
 def _touches(edit: Region, span: tuple[int, int]) -> bool:
@@ -104,9 +104,9 @@ def _touches(edit: Region, span: tuple[int, int]) -> bool:
 
 
 def _take_regions(old: Sequence[bytes], new: Sequence[bytes], regions: Sequence[Region]) -> Iterator[bytes]:
-    at = 0
+    position = 0
     for a0, a1, b0, b1 in regions:
-        yield from old[at:a0]
+        yield from old[position:a0]
         yield from new[b0:b1]
-        at = a1
-    yield from old[at:]
+        position = a1
+    yield from old[position:]

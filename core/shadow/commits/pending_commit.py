@@ -122,25 +122,27 @@ def _find_child(repository: GitRepository, tip: str, head: str) -> str:
 
 
 def _is_made_of(repository: GitRepository, pending: PendingCommit, commit: str) -> bool:
-    told = repository.run("log", "-1", "--no-show-signature", "--format=%T%n%s", commit).decode("utf-8", "replace")
-    tree, _, subject = told.rstrip("\n").partition("\n")
+    output = repository.run("log", "-1", "--no-show-signature", "--format=%T%n%s", commit).decode("utf-8", "replace")
+    tree, _, subject = output.rstrip("\n").partition("\n")
     if tree == pending.tree:
         return True
-    changed = {entry.path for entry in diff_trees(repository, pending.head, commit)}
-    return subject.strip() == pending.subject.strip() and changed.issuperset(entry.path for entry in pending.entries)
+    changed_paths = {entry.path for entry in diff_trees(repository, pending.head, commit)}
+    return subject.strip() == pending.subject.strip() and changed_paths.issuperset(
+        entry.path for entry in pending.entries
+    )
 
 
 def _follow_commit(repository: GitRepository, places: RepositoryLayout, pending: PendingCommit, commit: str) -> str:
     """Bring the user's index up to the commit. Return why it did not follow, "" = it did."""
     try:
-        changed = diff_trees(repository, pending.head, commit)
-        is_as_planned = {_key(each) for each in changed} == {_key(each) for each in pending.entries}
+        changed_entries = diff_trees(repository, pending.head, commit)
+        is_as_planned = {_key(entry) for entry in changed_entries} == {_key(entry) for entry in pending.entries}
         if is_as_planned and install_draft(places.own, pending.draft):
             return ""
         if is_lock_ours(places.own, pending.draft):
             release_lock(places.own, pending.draft)
-        known = list_index_entries(repository, [each.path for each in changed])
-        entries, is_whole = _select_entries(pending, changed, known)
+        index_entries = list_index_entries(repository, [entry.path for entry in changed_entries])
+        entries, is_whole = _select_entries(pending, changed_entries, index_entries)
         update_index(repository, entries, str(places.own / "index"))
     except (GitFailed, OSError) as error:
         return error.message if isinstance(error, GitFailed) else str(error.strerror)
@@ -148,26 +150,26 @@ def _follow_commit(repository: GitRepository, places: RepositoryLayout, pending:
 
 
 def _select_entries(
-    pending: PendingCommit, changed: Iterable[GitEntry], known: dict[bytes, list[GitEntry]]
+    pending: PendingCommit, changed_entries: Iterable[GitEntry], index_entries: dict[bytes, list[GitEntry]]
 ) -> tuple[list[GitEntry], bool]:
     """Select what the index has to take over. It follows where it is as it was when the commit began; False: somewhere
     else is staged by now what was not then."""
-    planned = {each.path: each for each in pending.entries}
-    before = {each.path: each for each in pending.before}
-    after = {each.path: each for each in pending.after}
+    planned_entries = {git_entry.path: git_entry for git_entry in pending.entries}
+    before = {git_entry.path: git_entry for git_entry in pending.before}
+    after = {git_entry.path: git_entry for git_entry in pending.after}
     entries, is_whole = [], True
-    for entry in changed:
-        staged = _find_staged(known[entry.path])
-        if entry.path not in planned or _key(planned[entry.path]) != _key(entry):  # a hook's doing
-            wanted, was = entry, (entry.old_mode, entry.old if entry.old_mode != MISSING_MODE else "")
+    for entry in changed_entries:
+        staged_state = _find_staged(index_entries[entry.path])
+        if entry.path not in planned_entries or _key(planned_entries[entry.path]) != _key(entry):  # a hook's doing
+            target, earlier_state = entry, (entry.old_mode, entry.old if entry.old_mode != MISSING_MODE else "")
         else:
-            wanted, was = (
+            target, earlier_state = (
                 after.get(entry.path, entry),
                 _find_staged([before[entry.path]] if entry.path in before else []),
             )
-        if staged == was:
-            entries.append(wanted)
-        elif entry.path in planned and staged != _find_staged([wanted]):
+        if staged_state == earlier_state:
+            entries.append(target)
+        elif entry.path in planned_entries and staged_state != _find_staged([target]):
             is_whole = False
     return entries, is_whole
 

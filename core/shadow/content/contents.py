@@ -75,52 +75,52 @@ class Contents(Struct, eq=False):
             return theirs
         if not (base.kind == ours.kind == theirs.kind == "file"):
             return ours if prefer_ours else None
-        merged = merge_three_way(self.read(base), self.read(ours), self.read(theirs), prefer_ours=prefer_ours)
-        if merged is None:
+        merged_content = merge_three_way(self.read(base), self.read(ours), self.read(theirs), prefer_ours=prefer_ours)
+        if merged_content is None:
             return None
-        return self.store_file(merged, ours.mode if ours.mode != base.mode else theirs.mode)
+        return self.store_file(merged_content, ours.mode if ours.mode != base.mode else theirs.mode)
 
-    def split_chunks(self, base: FileState, mine: FileState, theirs: FileState) -> list[MergeChunk] | None:
+    def split_chunks(self, base: FileState, ours: FileState, theirs: FileState) -> list[MergeChunk] | None:
         """Split three states into the chunks of their merge; None if they are no texts that can be merged."""
-        if not (base.kind == mine.kind == theirs.kind == "file"):
+        if not (base.kind == ours.kind == theirs.kind == "file"):
             return None
-        sides = [self.read(each) for each in (base, mine, theirs)]
+        sides = [self.read(state) for state in (base, ours, theirs)]
         return split_chunks(*sides) if is_mergeable(*sides) else None
 
     def build_change(
         self,
         path: str,
         sides: ChangeSides,
-        known: Iterable[Hunk] = (),
-        moved: tuple[str, FileState] | None = None,
+        known_hunks: Iterable[Hunk] = (),
+        rename_source: tuple[str, FileState] | None = None,
         origin: Origin | None = None,
     ) -> Change:
         """Build the change between two states, compared anew; hunks of equal content keep their `known` ids and todos.
 
         `moved`: the old path and state of which the new file is a rename; see `Change.moved`.
         """
-        moved = moved if sides.base.kind == "absent" and sides.pending.kind == "file" else None
-        counted = replace(sides, base=moved[1]) if moved else sides
-        old, new = self.read(counted.base), self.read(sides.pending)
-        earlier = tuple(each for each in known if not each.moves)
-        found = _compute_hunks(counted, old, new, earlier) if not moved or old != new else ()
-        if moved:
-            found = (*build_whole_hunk(["rename", moved[0], path], moves=True), *found)
+        rename_source = rename_source if sides.base.kind == "absent" and sides.pending.kind == "file" else None
+        compared_sides = replace(sides, base=rename_source[1]) if rename_source else sides
+        old, new = self.read(compared_sides.base), self.read(sides.pending)
+        earlier = tuple(hunk for hunk in known_hunks if not hunk.moves)
+        hunks = _compute_hunks(compared_sides, old, new, earlier) if not rename_source or old != new else ()
+        if rename_source:
+            hunks = (*build_whole_hunk(["rename", rename_source[0], path], moves=True), *hunks)
         lever = find_link_risk(path, new) if sides.pending.kind == "symlink" else None
-        lever = lever or find_file_risk(path, b"" if moved else old, new) or _NOT_PROTECTED
-        lever = lever if lever.is_protected else _find_unshown(path, sides, (old, new), found) or lever
+        lever = lever or find_file_risk(path, b"" if rename_source else old, new) or _NOT_PROTECTED
+        lever = lever if lever.is_protected else _find_unshown(path, sides, (old, new), hunks) or lever
         if not lever.is_protected and path in self.risks_by_path:
             lever = FileRisk(self.risks_by_path[path], is_protected=True)
         return Change(
             path=path,
-            operation="rename" if moved else _classify_operation(sides),
+            operation="rename" if rename_source else _classify_operation(sides),
             base=sides.base,
             pending=sides.pending,
-            renamed_from=moved[0] if moved else "",
-            source=moved[1] if moved else None,
-            hunks=assign_todo(found, earlier),
-            added=sum(each.new_lines for each in found),
-            removed=sum(each.old_lines for each in found),
+            renamed_from=rename_source[0] if rename_source else "",
+            source=rename_source[1] if rename_source else None,
+            hunks=assign_todo(hunks, earlier),
+            added=sum(hunk.new_lines for hunk in hunks),
+            removed=sum(hunk.old_lines for hunk in hunks),
             binary=is_binary(old) or is_binary(new),
             language=detect_language(path),
             protected=lever.is_protected,
@@ -130,23 +130,23 @@ class Contents(Struct, eq=False):
 
 
 def _find_unshown(
-    path: str, sides: ChangeSides, content: tuple[bytes, bytes], found: tuple[Hunk, ...]
+    path: str, sides: ChangeSides, content: tuple[bytes, bytes], hunks: tuple[Hunk, ...]
 ) -> FileRisk | None:
     """Return the risk of a new text of which something is not shown. The target of a link is shown whole."""
     is_link = sides.pending.kind == "symlink"
-    unshown = describe_unseen(*content) if is_link else describe_unshown(path, *content, found)
+    unshown = describe_unseen(*content) if is_link else describe_unshown(path, *content, hunks)
     return FileRisk(unshown, is_protected=True) if unshown else None
 
 
-def assign_todo(found: tuple[Hunk, ...], known: Iterable[Hunk], todo: str = "") -> tuple[Hunk, ...]:
+def assign_todo(hunks: tuple[Hunk, ...], known_hunks: Iterable[Hunk], todo: str = "") -> tuple[Hunk, ...]:
     """Return the hunks with the todos they were made for: those that were `known` keep theirs, others get `todo`."""
-    todos = {each.id: each.todo for each in known}
+    todos = {hunk.id: hunk.todo for hunk in known_hunks}
     if not todo and not any(todos.values()):
-        return found
-    return tuple(replace(each, todo=todos.get(each.id, todo)) for each in found)
+        return hunks
+    return tuple(replace(hunk, todo=todos.get(hunk.id, todo)) for hunk in hunks)
 
 
-def narrow_change(change: Change, sides: ChangeSides, left: tuple[Hunk, ...]) -> Change:
+def narrow_change(change: Change, sides: ChangeSides, hunks: tuple[Hunk, ...]) -> Change:
     """Return the change after a verdict (or its undoing) moved one side, with the hunks that are pending now."""
     is_rename = change.source is not None and sides.base.kind == "absent" and sides.pending.kind == "file"
     return replace(
@@ -156,9 +156,9 @@ def narrow_change(change: Change, sides: ChangeSides, left: tuple[Hunk, ...]) ->
         source=change.source if is_rename else None,
         base=sides.base,
         pending=sides.pending,
-        hunks=left,
-        added=sum(each.new_lines for each in left),
-        removed=sum(each.old_lines for each in left),
+        hunks=hunks,
+        added=sum(hunk.new_lines for hunk in hunks),
+        removed=sum(hunk.old_lines for hunk in hunks),
         check=change.check if sides.pending == change.pending else None,
         broken="",
     )
@@ -173,13 +173,13 @@ def _classify_operation(sides: ChangeSides) -> Operation:
     return "mode" if base.blob == pending.blob and base.kind == pending.kind and base.mode != pending.mode else "edit"
 
 
-def _compute_hunks(sides: ChangeSides, old: bytes, new: bytes, known: Iterable[Hunk]) -> tuple[Hunk, ...]:
+def _compute_hunks(sides: ChangeSides, old: bytes, new: bytes, known_hunks: Iterable[Hunk]) -> tuple[Hunk, ...]:
     if sides.base == sides.pending:
         return ()
     text = "symlink" not in {sides.base.kind, sides.pending.kind} and not is_binary(old) and not is_binary(new)
     if text and old != new and is_divisible(old, new):
-        return compute_hunks(old, new, known)
-    identity = [f"{each.kind} {each.blob} {each.mode:o}" for each in (sides.base, sides.pending)]
+        return compute_hunks(old, new, known_hunks)
+    identity = [f"{state.kind} {state.blob} {state.mode:o}" for state in (sides.base, sides.pending)]
     if text and old != new:
         return build_whole_hunk(identity, len(split_lines(old)), len(split_lines(new)))
     return build_whole_hunk(identity)

@@ -21,5 +21,5 @@ def run_for_each(items: Sequence[T], do: Callable[[T], None]) -> None:
 
     with ThreadPoolExecutor(_MAX_THREADS, "disk") as pool:
         waiting = [pool.submit(do, item) for item in items]
-    for each in waiting:
-        each.result()
+    for future in waiting:
+        future.result()

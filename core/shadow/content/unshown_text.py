@@ -57,7 +57,7 @@ def _describe_cut(path: str, old: bytes, new: bytes, hunks: Sequence[Hunk], *, i
 
 
 def _describe_many(hunks: Sequence[Hunk]) -> str:
-    rows = sum(each.old_lines + each.new_lines + 2 * CONTEXT + 1 for each in hunks)
+    rows = sum(hunk.old_lines + hunk.new_lines + 2 * CONTEXT + 1 for hunk in hunks)
     return f"has more lines than the {MAX_LINES:,} that are shown" if rows > MAX_LINES else ""
 
 
@@ -65,8 +65,12 @@ def _describe_long(lines: Counter[str]) -> str:
     if not lines:
         return ""
     size, number = max(map(len, lines)), lines.total()
-    about = f"{size:,} characters, of which {size - MAX_WIDTH:,} are not shown"
-    return f"holds a line of {about}" if number == 1 else f"holds {number:,} long lines, the longest of {about}"
+    description = f"{size:,} characters, of which {size - MAX_WIDTH:,} are not shown"
+    return (
+        f"holds a line of {description}"
+        if number == 1
+        else f"holds {number:,} long lines, the longest of {description}"
+    )
 
 
 def _count_long_lines(data: bytes) -> Counter[str]:

@@ -79,12 +79,12 @@ def _find_anchors(a: list[int], b: list[int], box: Region) -> list[tuple[int, in
         return []
     if unique := _find_unique_pairs(of_a, of_b):
         return unique
-    count, rarest = min((len(of_a[each]) * len(of_b[each]), each) for each in common)
+    count, rarest = min((len(of_a[line]) * len(of_b[line]), line) for line in common)
     if count <= _MAX_RARE_PAIRS:
         pairs = [(x, y) for x in of_a[rarest] for y in of_b[rarest]]
         return [max(pairs, key=lambda pair: _measure_run(a, b, box, pair))]
-    if a1 - a0 + b1 - b0 <= _MAX_MYERS_LINES and (found := _diff_myers(a[a0:a1], b[b0:b1], a0, b0)):
-        return found
+    if a1 - a0 + b1 - b0 <= _MAX_MYERS_LINES and (anchors := _diff_myers(a[a0:a1], b[b0:b1], a0, b0)):
+        return anchors
     return _find_window_anchors(a, b, box)
 
 
@@ -92,8 +92,8 @@ def _find_window_anchors(a: list[int], b: list[int], box: Region) -> list[tuple[
     """Return anchors made of windows of several lines that occur once on both sides, for text without rare lines."""
     a0, a1, b0, b1 = box
     for size in _WINDOW_SIZES:
-        of_a = _index_positions([*zip(*(a[a0 + by : a1] for by in range(size)), strict=False)], a0)
-        of_b = _index_positions([*zip(*(b[b0 + by : b1] for by in range(size)), strict=False)], b0)
+        of_a = _index_positions([*zip(*(a[a0 + offset : a1] for offset in range(size)), strict=False)], a0)
+        of_b = _index_positions([*zip(*(b[b0 + offset : b1] for offset in range(size)), strict=False)], b0)
         if unique := _find_unique_pairs(of_a, of_b):
             return unique
     return []
@@ -101,7 +101,7 @@ def _find_window_anchors(a: list[int], b: list[int], box: Region) -> list[tuple[
 
 def _find_unique_pairs(of_a: dict[_Item, list[int]], of_b: dict[_Item, list[int]]) -> list[tuple[int, int]]:
     """Return the longest increasing run of pairs of items that occur once on both sides."""
-    once = [(b[0], of_a[each][0]) for each, b in of_b.items() if len(b) == 1 == len(of_a.get(each, ()))]
+    once = [(b[0], of_a[key][0]) for key, b in of_b.items() if len(b) == 1 == len(of_a.get(key, ()))]
     return _find_longest_increasing(sorted(once)) if once else []
 
 
@@ -178,16 +178,16 @@ def _trace_back(trace: list[dict[int, int]], x: int, y: int) -> list[tuple[int, 
     return pairs[::-1]
 
 
-def _join_across_noise(found: list[Region], old: Sequence[bytes]) -> list[Region]:
+def _join_across_noise(regions: list[Region], old: Sequence[bytes]) -> list[Region]:
     """Join two rewritten regions that only a line or two without a letter keep apart (blank lines, brackets)."""
-    joined = found[:1]
-    for region in found[1:]:
-        last = joined[-1]
+    joined_regions = regions[:1]
+    for region in regions[1:]:
+        last = joined_regions[-1]
         if _is_rewrite(last) and _is_rewrite(region) and _is_noise(old[last[1] : region[0]]):
-            joined[-1] = (last[0], region[1], last[2], region[3])
+            joined_regions[-1] = (last[0], region[1], last[2], region[3])
         else:
-            joined.append(region)
-    return joined
+            joined_regions.append(region)
+    return joined_regions
 
 
 def _is_rewrite(region: Region) -> bool:
@@ -199,19 +199,19 @@ def _is_noise(lines: Sequence[bytes]) -> bool:
     return len(lines) <= _NOISE_LINES and not any(byte > 127 or chr(byte).isalnum() for byte in b"".join(lines))
 
 
-def _slide_regions(found: list[Region], old: Sequence[bytes], new: Sequence[bytes]) -> list[Region]:
+def _slide_regions(regions: list[Region], old: Sequence[bytes], new: Sequence[bytes]) -> list[Region]:
     """Move pure insertions and removals among equal lines to where they read best."""
-    placed: list[Region] = []
-    for index, (a0, a1, b0, b1) in enumerate(found):
+    placed_regions: list[Region] = []
+    for index, (a0, a1, b0, b1) in enumerate(regions):
         if a0 != a1 and b0 != b1:
-            placed.append((a0, a1, b0, b1))
+            placed_regions.append((a0, a1, b0, b1))
             continue
         lines, start, end = (new, b0, b1) if a0 == a1 else (old, a0, a1)
-        above = a0 - (placed[-1][1] if placed else -1)
-        following = found[index + 1][0] if index + 1 < len(found) else len(old) + 1
+        above = a0 - (placed_regions[-1][1] if placed_regions else -1)
+        following = regions[index + 1][0] if index + 1 < len(regions) else len(old) + 1
         shift = _find_best_shift(lines, start, end, (min(above - 1, _MAX_SLIDE), min(following - a1 - 1, _MAX_SLIDE)))
-        placed.append((a0 + shift, a1 + shift, b0 + shift, b1 + shift))
-    return placed
+        placed_regions.append((a0 + shift, a1 + shift, b0 + shift, b1 + shift))
+    return placed_regions
 
 
 def _find_best_shift(lines: Sequence[bytes], start: int, end: int, room: tuple[int, int]) -> int:
@@ -222,18 +222,21 @@ def _find_best_shift(lines: Sequence[bytes], start: int, end: int, room: tuple[i
         down += 1
     if not up and not down:
         return 0
-    return min(range(-up, down + 1), key=lambda by: (_rate_cut(lines, start + by) + _rate_cut(lines, end + by), -by))
+    return min(
+        range(-up, down + 1),
+        key=lambda offset: (_rate_cut(lines, start + offset) + _rate_cut(lines, end + offset), -offset),
+    )
 
 
-def _rate_cut(lines: Sequence[bytes], at: int) -> int:
+def _rate_cut(lines: Sequence[bytes], index: int) -> int:
     """Rate how badly a file is cut before line `at`: low after a blank line and before little indentation."""
-    if at in {0, len(lines)}:
+    if index in {0, len(lines)}:
         return -1
-    after_blank = not lines[at - 1].strip()
-    line = lines[at]
-    stripped = line.lstrip()
-    if not stripped:
+    after_blank = not lines[index - 1].strip()
+    line = lines[index]
+    content = line.lstrip()
+    if not content:
         return 3 + 2 * after_blank
-    indent = len(line[: len(line) - len(stripped)].expandtabs(4))
-    closes = stripped[:1] in {b"}", b")", b"]"} or stripped.startswith((b"end", b"else"))
+    indent = len(line[: len(line) - len(content)].expandtabs(4))
+    closes = content[:1] in {b"}", b")", b"]"} or content.startswith((b"end", b"else"))
     return 2 * indent - after_blank + 2 * closes

@@ -28,11 +28,11 @@ def find_cell_regions(
     if old is None or new is None:
         return None
     if old.cells and new.cells and _has_own_lines(old, before) and _has_own_lines(new, after):
-        found = [each for each in _list_regions(old.cells, new.cells, before, after) if each]
-        if _is_complete(found, before, after):
-            return found
-    whole = _trim((0, len(before), 0, len(after)), before, after)
-    return [whole] if whole else []
+        regions = [region for region in _list_regions(old.cells, new.cells, before, after) if region]
+        if _is_complete(regions, before, after):
+            return regions
+    full_region = _trim((0, len(before), 0, len(after)), before, after)
+    return [full_region] if full_region else []
 
 
 def align_cells(old: Sequence[Cell], new: Sequence[Cell], texts: tuple[Sequence[str], Sequence[str]]) -> list[Pair]:
@@ -45,15 +45,15 @@ def align_cells(old: Sequence[Cell], new: Sequence[Cell], texts: tuple[Sequence[
     ]
     pairs, gaps = list[Pair](), [(0, len(old), 0, len(new))]
     for of_old, of_new in keys:
-        left: list[Region] = []
+        remaining_gaps: list[Region] = []
         for i0, i1, j0, j1 in gaps:
             differing = find_pieces(
                 [of_old(i).encode("utf-8", "surrogatepass") for i in range(i0, i1)],
                 [of_new(j).encode("utf-8", "surrogatepass") for j in range(j0, j1)],
             )
-            left += [(i0 + a0, i0 + a1, j0 + b0, j0 + b1) for a0, a1, b0, b1 in differing]
+            remaining_gaps += [(i0 + a0, i0 + a1, j0 + b0, j0 + b1) for a0, a1, b0, b1 in differing]
             pairs += _list_matches(differing, (i0, i1, j0, j1))
-        gaps = left
+        gaps = remaining_gaps
     for gap in gaps:
         pairs += _pair_gap(old, new, gap)
     return sorted(pairs)
@@ -87,9 +87,9 @@ def _find_similar(old: Sequence[Cell], new: Sequence[Cell], gap: Region) -> list
             if i == i1 or j == j1:
                 best[i, j] = (0.0, [])
                 continue
-            alike, (rest, others) = _measure_likeness(old[i], new[j]), best[i + 1, j + 1]
-            taken = (alike + rest, [(i, j), *others]) if alike >= _LEAST_SIMILAR else (0.0, [])
-            best[i, j] = max(taken, best[i + 1, j], best[i, j + 1], key=lambda each: each[0])
+            likeness, (rest, others) = _measure_likeness(old[i], new[j]), best[i + 1, j + 1]
+            pairing = (likeness + rest, [(i, j), *others]) if likeness >= _LEAST_SIMILAR else (0.0, [])
+            best[i, j] = max(pairing, best[i + 1, j], best[i, j + 1], key=lambda candidate: candidate[0])
     return best[i0, j0][1]
 
 
@@ -108,9 +108,9 @@ def _list_regions(
     for x, y in align_cells(old, new, texts):
         yield from _list_left_over(old[i:x], new[j:y], (old[x].first_line - 1, new[y].first_line - 1))
         # The comma after it comes and goes with the cells behind it.
-        spared = int((x == len(old) - 1) != (y == len(new) - 1))
+        margin = int((x == len(old) - 1) != (y == len(new) - 1))
         one, other = old[x], new[y]
-        inside = (one.first_line - 1, one.last_line - spared, other.first_line - 1, other.last_line - spared)
+        inside = (one.first_line - 1, one.last_line - margin, other.first_line - 1, other.last_line - margin)
         yield _trim(inside, before, after)
         i, j = x + 1, y + 1
     for cell in new[j:]:
@@ -120,12 +120,12 @@ def _list_regions(
     yield _trim((old[-1].last_line, len(before), new[-1].last_line, len(after)), before, after)
 
 
-def _list_left_over(old: Sequence[Cell], new: Sequence[Cell], at: Pair) -> Iterator[Region]:
+def _list_left_over(old: Sequence[Cell], new: Sequence[Cell], first_lines: Pair) -> Iterator[Region]:
     """Yield the cells that are gone or new before the pair of cells whose first lines are `at` (from 0)."""
     for cell in old:
-        yield cell.first_line - 1, cell.last_line, at[1], at[1]
+        yield cell.first_line - 1, cell.last_line, first_lines[1], first_lines[1]
     for cell in new:
-        yield at[0], at[0], cell.first_line - 1, cell.last_line
+        yield first_lines[0], first_lines[0], cell.first_line - 1, cell.last_line
 
 
 def _read_cell(cell: Cell, lines: Sequence[bytes]) -> str:
@@ -142,8 +142,8 @@ def _trim(region: Region, before: Sequence[bytes], after: Sequence[bytes]) -> Re
         head += 1
     while tail < min(a1 - a0, b1 - b0) - head and before[a1 - tail - 1] == after[b1 - tail - 1]:
         tail += 1
-    left = a0 + head, a1 - tail, b0 + head, b1 - tail
-    return left if left[0] < left[1] or left[2] < left[3] else None
+    remainder = a0 + head, a1 - tail, b0 + head, b1 - tail
+    return remainder if remainder[0] < remainder[1] or remainder[2] < remainder[3] else None
 
 
 def _has_own_lines(notebook: Notebook, lines: Sequence[bytes]) -> bool:
@@ -158,10 +158,10 @@ def _has_own_lines(notebook: Notebook, lines: Sequence[bytes]) -> bool:
     return True
 
 
-def _is_complete(found: Sequence[Region], before: Sequence[bytes], after: Sequence[bytes]) -> bool:
+def _is_complete(regions: Sequence[Region], before: Sequence[bytes], after: Sequence[bytes]) -> bool:
     """True if the lines outside of the regions are equal."""
     a = b = 0
-    for a0, a1, b0, b1 in (*found, (len(before), len(before), len(after), len(after))):
+    for a0, a1, b0, b1 in (*regions, (len(before), len(before), len(after), len(after))):
         if a0 < a or b0 < b or before[a:a0] != after[b:b0]:
             return False
         a, b = a1, b1

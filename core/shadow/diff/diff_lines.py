@@ -56,7 +56,7 @@ def build_diff(
     """Return `change` with its lines; `context` unchanged lines around hunks, -1 = all of them; `width` characters of
     each line, 0 = all of them."""
     notes = [note, *_describe_states(change, old, new)]
-    is_moved = bool(change.hunks) and all(each.moves for each in change.hunks)
+    is_moved = bool(change.hunks) and all(hunk.moves for hunk in change.hunks)
     if is_moved or change.binary or "symlink" in {change.base.kind, change.pending.kind}:
         notes.insert(0, RENAMED_ONLY if is_moved else "")
         return ChangeDiff(change=change, lines=(), note="; ".join(filter(None, notes)))
@@ -76,32 +76,32 @@ def build_diff(
         if cells
         else _build_lines(change.hunks, before, after, context)
     )
-    found = list(islice(rows, MAX_LINES + 1))
-    truncated = len(found) > MAX_LINES
-    if truncated:
+    visible_rows = list(islice(rows, MAX_LINES + 1))
+    is_truncated = len(visible_rows) > MAX_LINES
+    if is_truncated:
         notes.append(f"only the first {MAX_LINES:,} lines are shown")
     return ChangeDiff(
         change=change,
-        lines=tuple(_mark_words(found[:MAX_LINES])),
-        truncated=truncated,
+        lines=tuple(_mark_words(visible_rows[:MAX_LINES])),
+        truncated=is_truncated,
         note="; ".join(filter(None, notes)),
     )
 
 
-def build_excerpt(change: Change, chosen: tuple[Hunk, ...], old: bytes, new: bytes, *, limit: int = 40) -> str:
+def build_excerpt(change: Change, hunks: tuple[Hunk, ...], old: bytes, new: bytes, *, limit: int = 40) -> str:
     """Return the lines of some hunks as `-` and `+` lines, at most `limit` of them, with keys masked."""
     if change.binary or "symlink" in {change.base.kind, change.pending.kind}:
         return ""
     cells = build_cell_diff(change.hunks, old, new, 0)
     if cells is not None:
-        places = {index for index, hunk in enumerate(change.hunks) if hunk in chosen}
+        places = {index for index, hunk in enumerate(change.hunks) if hunk in hunks}
         rows = (row for row in cells.lines if row.hunk in places and row.kind in {"removed", "added"})
     else:
         encodings = find_shown_encodings(old, new)
         before, after = _Side(split_lines(old), encodings[0], "lf"), _Side(split_lines(new), encodings[1], "lf")
-        rows = (row for index, hunk in enumerate(chosen) for row in _build_hunk_lines(index, hunk, before, after))
-    shown = [("-" if row.kind == "removed" else "+") + mask_secrets(row.text)[:200] for row in islice(rows, limit + 1)]
-    return "\n".join((*shown[:limit], "…") if len(shown) > limit else shown)
+        rows = (row for index, hunk in enumerate(hunks) for row in _build_hunk_lines(index, hunk, before, after))
+    lines = [("-" if row.kind == "removed" else "+") + mask_secrets(row.text)[:200] for row in islice(rows, limit + 1)]
+    return "\n".join((*lines[:limit], "…") if len(lines) > limit else lines)
 
 
 def _describe_states(change: Change, old: bytes, new: bytes) -> Iterator[str]:
@@ -138,12 +138,15 @@ def _describe_ways_of_writing(old: bytes, new: bytes) -> Iterator[str]:
         yield f"line ends {before} → {after}"
     elif after and not before and after != "LF":
         yield f"line ends {after}"
-    strangers, shown = list_lines_in_no_utf8(new), [_name_shown(each) for each in find_shown_encodings(old, new)]
+    strangers, encoding_names = (
+        list_lines_in_no_utf8(new),
+        [_name_shown(encoding) for encoding in find_shown_encodings(old, new)],
+    )
     if strangers:
-        named = ", ".join(map(str, strangers[:_MAX_NAMED])) + (", …" if len(strangers) > _MAX_NAMED else "")
-        yield f"no UTF-8, shown as {shown[1]}: {count('line', len(strangers))} ({named})"
+        numbers = ", ".join(map(str, strangers[:_MAX_NAMED])) + (", …" if len(strangers) > _MAX_NAMED else "")
+        yield f"no UTF-8, shown as {encoding_names[1]}: {count('line', len(strangers))} ({numbers})"
     elif new and (strangers := list_lines_in_no_utf8(old)):
-        yield f"encoding no UTF-8 (shown as {shown[0]}) in {count('line', len(strangers))} → UTF-8"
+        yield f"encoding no UTF-8 (shown as {encoding_names[0]}) in {count('line', len(strangers))} → UTF-8"
 
 
 def _name_shown(encoding: Encoding) -> str:
@@ -152,20 +155,20 @@ def _name_shown(encoding: Encoding) -> str:
 
 def _build_lines(hunks: tuple[Hunk, ...], before: _Side, after: _Side, context: int) -> Iterator[DiffLine]:
     old = new = 1
-    shown = context if context >= 0 else MAX_LINES
+    line_count = context if context >= 0 else MAX_LINES
     for index, hunk in enumerate(hunks):
         if hunk.moves:
             continue
-        is_first = all(each.moves for each in hunks[:index])
-        yield from _build_context(before, old, new, hunk.old_start - old, (0 if is_first else shown, shown))
+        is_first = all(earlier_hunk.moves for earlier_hunk in hunks[:index])
+        yield from _build_context(before, old, new, hunk.old_start - old, (0 if is_first else line_count, line_count))
         yield from _build_hunk_lines(index, hunk, before, after)
         old, new = hunk.old_start + hunk.old_lines, hunk.new_start + hunk.new_lines
-    yield from _build_context(before, old, new, len(before.lines) + 1 - old, (shown, 0))
+    yield from _build_context(before, old, new, len(before.lines) + 1 - old, (line_count, 0))
 
 
-def _build_context(side: _Side, old: int, new: int, count: int, shown: tuple[int, int]) -> Iterator[DiffLine]:
+def _build_context(side: _Side, old: int, new: int, count: int, limits: tuple[int, int]) -> Iterator[DiffLine]:
     """Yield `count` unchanged lines, as many as are `shown` at the start and at the end, with a gap between."""
-    head, tail = min(shown[0], count), shown[1]
+    head, tail = min(limits[0], count), limits[1]
     tail = max(min(tail, count - head), 0)
     left_out = count - head - tail
     if left_out == 1:
@@ -192,18 +195,18 @@ def _mark_words(rows: list[DiffLine]) -> list[DiffLine]:
     """Mark the changed words of removed and added lines that stand for each other, in place."""
     budget, start = MARKED_PAIRS, 0
     while start < len(rows) and budget > 0:
-        removed = _count_run(rows, start, "removed")
-        added = _count_run(rows, start + removed, "added")
-        pairs = min(removed, added, budget)
+        removed_count = _count_run(rows, start, "removed")
+        added_count = _count_run(rows, start + removed_count, "added")
+        pairs = min(removed_count, added_count, budget)
         for offset in range(pairs):
-            one, other = start + offset, start + removed + offset
+            one, other = start + offset, start + removed_count + offset
             if max(len(rows[one].text), len(rows[other].text)) > 2 * MAX_WIDTH:
                 continue
-            ours, theirs = compute_marks(rows[one].text, rows[other].text)
-            if ours or theirs:
-                rows[one], rows[other] = replace(rows[one], marks=ours), replace(rows[other], marks=theirs)
+            old_marks, new_marks = compute_marks(rows[one].text, rows[other].text)
+            if old_marks or new_marks:
+                rows[one], rows[other] = replace(rows[one], marks=old_marks), replace(rows[other], marks=new_marks)
         budget -= pairs
-        start += removed + added or 1
+        start += removed_count + added_count or 1
     return rows
 
 

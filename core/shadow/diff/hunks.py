@@ -21,15 +21,15 @@ from core.shadow.diff.text_lines import Encoding, decode_line, detect_encoding, 
 _MAX_GAP = 2  # unchanged lines that two hunks of one region may have between them
 
 
-def compute_hunks(base: bytes, pending: bytes, known: Iterable[Hunk] = ()) -> tuple[Hunk, ...]:
+def compute_hunks(base: bytes, pending: bytes, known_hunks: Iterable[Hunk] = ()) -> tuple[Hunk, ...]:
     """Return the differences, in order. `known`: hunks of an earlier comparison, whose ids go to those of equal
     content; what was split into several of them stays so."""
     old, new = split_lines(base), split_lines(pending)
-    earlier = tuple(known)
-    found = find_text_regions(base, pending, old, new)
+    earlier = tuple(known_hunks)
+    regions = find_text_regions(base, pending, old, new)
     if runs := _find_runs(earlier):
-        found = [each for region in found for each in _split_as_before(region, runs, old, new)]
-    return tuple(_build_hunks(found, old, new, earlier))
+        regions = [part for region in regions for part in _split_as_before(region, runs, old, new)]
+    return tuple(_build_hunks(regions, old, new, earlier))
 
 
 def find_text_regions(base: bytes, pending: bytes, old: Sequence[bytes], new: Sequence[bytes]) -> list[Region]:
@@ -50,20 +50,21 @@ def replace_hunk(
 
     `old`, `new`: the lines of its two sides, the new ones as they are to be; `parts` are regions of these.
     """
-    at = every.index(hunk)
-    grown = len(new) - hunk.new_lines
-    after = [replace(each, new_start=each.new_start + grown) for each in every[at + 1 :]]
-    taken = [each.id for each in (*every[:at], *after)]
+    index = every.index(hunk)
+    growth = len(new) - hunk.new_lines
+    after = [replace(other, new_start=other.new_start + growth) for other in every[index + 1 :]]
+    taken_ids = [other.id for other in (*every[:index], *after)]
     differing = [part for part in parts if old[part[0] : part[1]] != new[part[2] : part[3]]]
-    inner = _build_hunks(differing, old, new, taken=taken, above=(hunk.old_start - 1, hunk.new_start - 1))
-    return (*every[:at], *(replace(each, yours=hunk.yours) for each in inner), *after)
+    inner = _build_hunks(differing, old, new, taken_ids=taken_ids, above=(hunk.old_start - 1, hunk.new_start - 1))
+    return (*every[:index], *(replace(inner_hunk, yours=hunk.yours) for inner_hunk in inner), *after)
 
 
-def halve_hunk(old: Sequence[bytes], new: Sequence[bytes], at: int, encoding: Encoding) -> list[Region]:
+def halve_hunk(old: Sequence[bytes], new: Sequence[bytes], index: int, encoding: Encoding) -> list[Region]:
     """Cut the lines of a hunk's two sides before line `at` (0-indexed) of each. A last line without an ending stays in
     the second part, so that nothing ever comes to stand on the same line behind it."""
     a, b = (
-        min(at, len(side) - (1 if side and decode_line(side[-1], encoding)[1] == "none" else 0)) for side in (old, new)
+        min(index, len(side) - (1 if side and decode_line(side[-1], encoding)[1] == "none" else 0))
+        for side in (old, new)
     )
     return [(0, a, 0, b), (a, len(old), b, len(new))]
 
@@ -72,16 +73,16 @@ def _build_hunks(
     regions: Iterable[Region],
     old: Sequence[bytes],
     new: Sequence[bytes],
-    known: Iterable[Hunk] = (),
+    known_hunks: Iterable[Hunk] = (),
     *,
-    taken: Iterable[str] = (),
+    taken_ids: Iterable[str] = (),
     above: tuple[int, int] = (0, 0),
 ) -> Iterator[Hunk]:
     """Yield hunks of regions: one of the same content as `known` ones takes the id of the nearest, others a free id."""
-    groups, used, given = defaultdict[str, list[Hunk]](list), set(taken), set[str]()
-    for each in known:
-        groups[each.id.partition(".")[0]].append(each)
-        used.add(each.id)
+    groups, used_ids, yielded_ids = defaultdict[str, list[Hunk]](list), set(taken_ids), set[str]()
+    for known_hunk in known_hunks:
+        groups[known_hunk.id.partition(".")[0]].append(known_hunk)
+        used_ids.add(known_hunk.id)
     for a0, a1, b0, b1 in regions:
         content, old_start = _hash_lines(old[a0:a1], new[b0:b1]), above[0] + a0 + 1
         if group := groups[content]:
@@ -89,16 +90,16 @@ def _build_hunks(
             group.remove(nearest)
             name = nearest.id
         else:
-            name = _find_free_id(content, used)
-            used.add(name)
-        given.add(name := _find_free_id(name, given))  # known ones of two comparisons may have the same id
+            name = _find_free_id(content, used_ids)
+            used_ids.add(name)
+        yielded_ids.add(name := _find_free_id(name, yielded_ids))  # known ones of two comparisons may have the same id
         yield Hunk(id=name, old_start=old_start, old_lines=a1 - a0, new_start=above[1] + b0 + 1, new_lines=b1 - b0)
 
 
-def _find_free_id(wanted: str, used: Collection[str]) -> str:
+def _find_free_id(preferred_id: str, used_ids: Collection[str]) -> str:
     """Return the id of a hunk: `<12 hex of the content>`, with `.n` where the same content occurs again."""
-    names = chain([wanted], (f"{wanted.partition('.')[0]}.{number}" for number in count(1)))
-    return next(name for name in names if name not in used)
+    names = chain([preferred_id], (f"{preferred_id.partition('.')[0]}.{number}" for number in count(1)))
+    return next(name for name in names if name not in used_ids)
 
 
 def _split_as_before(
@@ -108,8 +109,8 @@ def _split_as_before(
     for run in runs:
         first, last = run[0], run[-1]
         below = region[0] - first.old_start, region[2] - first.new_start
-        starts = [(each.old_start + below[0], each.new_start + below[1], each) for each in run]
-        parts = [(a, a + each.old_lines, b, b + each.new_lines) for a, b, each in starts]
+        starts = [(hunk.old_start + below[0], hunk.new_start + below[1], hunk) for hunk in run]
+        parts = [(a, a + hunk.old_lines, b, b + hunk.new_lines) for a, b, hunk in starts]
         reaches = (last.old_start + last.old_lines - first.old_start, last.new_start + last.new_lines - first.new_start)
         if reaches == (region[1] - region[0], region[3] - region[2]) and _is_same_run(run, parts, old, new):
             yield from parts
@@ -121,17 +122,17 @@ def _is_same_run(run: Sequence[Hunk], parts: Sequence[Region], old: Sequence[byt
     """True if these regions have the content of these hunks, and only equal lines between them."""
     between = all(old[one[1] : other[0]] == new[one[3] : other[2]] for one, other in pairwise(parts))
     return between and all(
-        _hash_lines(old[a0:a1], new[b0:b1]) == each.id.partition(".")[0]
-        for each, (a0, a1, b0, b1) in zip(run, parts, strict=True)
+        _hash_lines(old[a0:a1], new[b0:b1]) == hunk.id.partition(".")[0]
+        for hunk, (a0, a1, b0, b1) in zip(run, parts, strict=True)
     )
 
 
-def _find_runs(known: Sequence[Hunk]) -> list[list[Hunk]]:
+def _find_runs(hunks: Sequence[Hunk]) -> list[list[Hunk]]:
     """Return groups of consecutive hunks so close together that a new comparison would join them."""
     runs: list[list[Hunk]] = []
-    for one, other in pairwise(known):
-        apart = other.old_start - one.old_start - one.old_lines
-        if not 0 <= apart <= _MAX_GAP or apart != other.new_start - one.new_start - one.new_lines:
+    for one, other in pairwise(hunks):
+        gap = other.old_start - one.old_start - one.old_lines
+        if not 0 <= gap <= _MAX_GAP or gap != other.new_start - one.new_start - one.new_lines:
             continue
         if runs and runs[-1][-1] is one:
             runs[-1].append(other)
@@ -144,7 +145,7 @@ def build_whole_hunk(
     identity: Sequence[str], old_lines: int = 0, new_lines: int = 0, *, moves: bool = False
 ) -> tuple[Hunk, ...]:
     """Build the one hunk of a change that can't be divided; its id is made of what it changes (hashes, modes)."""
-    name = _hash_lines([each.encode() for each in identity], [])
+    name = _hash_lines([part.encode() for part in identity], [])
     return (Hunk(id=name, old_start=1, old_lines=old_lines, new_start=1, new_lines=new_lines, moves=moves),)
 
 
@@ -155,46 +156,46 @@ def is_divisible(base: bytes, pending: bytes) -> bool:
     return not base or not pending or detect_encoding(base) == detect_encoding(pending)
 
 
-def select_hunks(base: bytes, pending: bytes, chosen: Sequence[Hunk]) -> bytes:
+def select_hunks(base: bytes, pending: bytes, hunks: Sequence[Hunk]) -> bytes:
     """Return `base` with the chosen hunks (in order, by position) taken from `pending`."""
     old, new = split_lines(base), split_lines(pending)
     parts: list[bytes] = []
-    at = 0
-    for each in chosen:
-        start = each.old_start - 1
-        parts += old[at:start]
-        parts += new[each.new_start - 1 : each.new_start - 1 + each.new_lines]
-        at = start + each.old_lines
-    return b"".join((*parts, *old[at:]))
+    position = 0
+    for hunk in hunks:
+        start = hunk.old_start - 1
+        parts += old[position:start]
+        parts += new[hunk.new_start - 1 : hunk.new_start - 1 + hunk.new_lines]
+        position = start + hunk.old_lines
+    return b"".join((*parts, *old[position:]))
 
 
-def remove_hunks(all_hunks: Sequence[Hunk], done: Collection[str], verdict: Verdict) -> tuple[Hunk, ...]:
+def remove_hunks(all_hunks: Sequence[Hunk], decided_ids: Collection[str], verdict: Verdict) -> tuple[Hunk, ...]:
     """Return what stays pending: an accepted hunk moves the base's lines, a rejected one the pending's."""
     rest: list[Hunk] = []
     shift = 0
-    for each in all_hunks:
-        if each.id in done:
-            shift += each.new_lines - each.old_lines
+    for hunk in all_hunks:
+        if hunk.id in decided_ids:
+            shift += hunk.new_lines - hunk.old_lines
         else:
-            rest.append(_shift_hunk(each, shift, verdict))
+            rest.append(_shift_hunk(hunk, shift, verdict))
     return tuple(rest)
 
 
-def reinsert_hunks(rest: Sequence[Hunk], returned: Sequence[Hunk], verdict: Verdict) -> tuple[Hunk, ...]:
+def reinsert_hunks(rest: Sequence[Hunk], returned_hunks: Sequence[Hunk], verdict: Verdict) -> tuple[Hunk, ...]:
     """Return the hunks as they were before `verdict` took `returned` out; the inverse of `remove_hunks`."""
-    waiting = list(returned)
-    found: list[Hunk] = []
+    waiting = list(returned_hunks)
+    hunks: list[Hunk] = []
     shift = 0
-    for each in rest:
-        while waiting and _is_before(waiting[0], _shift_hunk(each, -shift, verdict), verdict):
+    for hunk in rest:
+        while waiting and _is_before(waiting[0], _shift_hunk(hunk, -shift, verdict), verdict):
             shift += waiting[0].new_lines - waiting[0].old_lines
-            found.append(waiting.pop(0))
-        found.append(_shift_hunk(each, -shift, verdict))
-    given: dict[str, Hunk] = {}
-    for each in (*found, *waiting):
-        name = _find_free_id(each.id, given)
-        given[name] = each if name == each.id else replace(each, id=name)
-    return tuple(given.values())
+            hunks.append(waiting.pop(0))
+        hunks.append(_shift_hunk(hunk, -shift, verdict))
+    hunks_by_id: dict[str, Hunk] = {}
+    for hunk in (*hunks, *waiting):
+        name = _find_free_id(hunk.id, hunks_by_id)
+        hunks_by_id[name] = hunk if name == hunk.id else replace(hunk, id=name)
+    return tuple(hunks_by_id.values())
 
 
 def _is_before(first: Hunk, second: Hunk, verdict: Verdict) -> bool:
@@ -215,10 +216,10 @@ def _shift_hunk(hunk: Hunk, shift: int, verdict: Verdict) -> Hunk:
     return replace(hunk, new_start=hunk.new_start - shift)
 
 
-def _hash_lines(removed: Iterable[bytes], added: Iterable[bytes]) -> str:
-    found = hashlib.sha256()
-    for sign, lines in ((b"-", removed), (b"+", added)):
+def _hash_lines(removed_lines: Iterable[bytes], added_lines: Iterable[bytes]) -> str:
+    digest = hashlib.sha256()
+    for sign, lines in ((b"-", removed_lines), (b"+", added_lines)):
         for line in lines:
-            found.update(sign + b"%d:" % len(line))
-            found.update(line)
-    return found.hexdigest()[:12]
+            digest.update(sign + b"%d:" % len(line))
+            digest.update(line)
+    return digest.hexdigest()[:12]

@@ -31,14 +31,14 @@ def detect_encoding(data: bytes) -> Encoding:
 def find_shown_encodings(*sides: bytes) -> tuple[Encoding, ...]:
     """Return the encoding in which each side of a change is shown: where one is in an encoding of its own, the other is
     read in it, too, if it is no UTF-8."""
-    found = next((each.codec for side in sides if not is_binary(side) and (each := find_encoding(side))), "")
-    return tuple(_find_shown(side, found) for side in sides)
+    codec = next((encoding.codec for side in sides if not is_binary(side) and (encoding := find_encoding(side))), "")
+    return tuple(_find_shown(side, codec) for side in sides)
 
 
-def _find_shown(data: bytes, found: str) -> Encoding:
+def _find_shown(data: bytes, codec: str) -> Encoding:
     encoding = detect_encoding(data)
-    is_found = found and encoding == "utf-8" and not is_utf8(data) and is_read_whole(data, found)
-    return found if is_found else encoding
+    is_found = codec and encoding == "utf-8" and not is_utf8(data) and is_read_whole(data, codec)
+    return codec if is_found else encoding
 
 
 def is_binary(data: bytes) -> bool:
@@ -53,20 +53,20 @@ def split_lines(data: bytes) -> list[bytes]:
         return list(_split_utf16(data, _UTF16_NEWLINE[encoding]))
     lines = data.split(b"\n")
     last = lines.pop()
-    whole = [line + b"\n" for line in lines]
-    return [*whole, last] if last else whole
+    full_lines = [line + b"\n" for line in lines]
+    return [*full_lines, last] if last else full_lines
 
 
 def _split_utf16(data: bytes, newline: bytes) -> Iterator[bytes]:
     """Yield UTF-16 lines. A newline counts where a code unit begins: the halves of two neighbours can look like one."""
-    start = at = 0
-    while (at := data.find(newline, at)) >= 0:
-        if at % 2:
-            at += 1
+    start = offset = 0
+    while (offset := data.find(newline, offset)) >= 0:
+        if offset % 2:
+            offset += 1
             continue
-        at += 2
-        yield data[start:at]
-        start = at
+        offset += 2
+        yield data[start:offset]
+        start = offset
     if start < len(data):
         yield data[start:]
 

@@ -39,10 +39,10 @@ def merge_three_way(base: bytes, ours: bytes, theirs: bytes, *, prefer_ours: boo
         return theirs
     if not is_mergeable(base, ours, theirs):
         return ours if prefer_ours else None
-    found = split_chunks(base, ours, theirs)
-    if not prefer_ours and any(each.clashes for each in found):
+    chunks = split_chunks(base, ours, theirs)
+    if not prefer_ours and any(chunk.clashes for chunk in chunks):
         return None
-    return b"".join(line for each in found for line in each.mine)
+    return b"".join(line for chunk in chunks for line in chunk.mine)
 
 
 def is_mergeable(base: bytes, ours: bytes, theirs: bytes) -> bool:
@@ -50,35 +50,35 @@ def is_mergeable(base: bytes, ours: bytes, theirs: bytes) -> bool:
     return is_divisible(base, ours) and is_divisible(base, theirs) and is_divisible(ours, theirs)
 
 
-def split_chunks(old: bytes, mine: bytes, theirs: bytes) -> list[MergeChunk]:
+def split_chunks(old: bytes, ours: bytes, theirs: bytes) -> list[MergeChunk]:
     """Split the whole base into chunks, in order. A side's edits that touch none of the other's stand in both sides."""
-    found: list[MergeChunk] = []
-    base, at = split_lines(old), 0
-    for own, others in _group_touching(_list_edits(old, mine), _list_edits(old, theirs)):
-        start = min(each.start for each in (*own, *others))
-        end = max(each.end for each in (*own, *others))
-        if start > at:
-            found.append(MergeChunk(at, start, list(base[at:start]), list(base[at:start])))
-        left, right = _apply_edits(base, start, end, own), _apply_edits(base, start, end, others)
-        if own and others and left != right:
-            found.append(MergeChunk(start, end, left, right, clashes=True))
+    chunks: list[MergeChunk] = []
+    base, position = split_lines(old), 0
+    for own_edits, others in _group_touching(_list_edits(old, ours), _list_edits(old, theirs)):
+        start = min(edit.start for edit in (*own_edits, *others))
+        end = max(edit.end for edit in (*own_edits, *others))
+        if start > position:
+            chunks.append(MergeChunk(position, start, list(base[position:start]), list(base[position:start])))
+        left_lines, right = _apply_edits(base, start, end, own_edits), _apply_edits(base, start, end, others)
+        if own_edits and others and left_lines != right:
+            chunks.append(MergeChunk(start, end, left_lines, right, clashes=True))
         else:
-            agreed = left if own else right
-            found.append(MergeChunk(start, end, agreed, agreed))
-        at = end
-    if at < len(base):
-        found.append(MergeChunk(at, len(base), list(base[at:]), list(base[at:])))
-    return found
+            lines = left_lines if own_edits else right
+            chunks.append(MergeChunk(start, end, lines, lines))
+        position = end
+    if position < len(base):
+        chunks.append(MergeChunk(position, len(base), list(base[position:]), list(base[position:])))
+    return chunks
 
 
 def _apply_edits(base: Sequence[bytes], start: int, end: int, edits: list[SideEdit]) -> list[bytes]:
     lines: list[bytes] = []
-    at = start
-    for each in edits:
-        lines += base[at : each.start]
-        lines += each.lines
-        at = each.end
-    return [*lines, *base[at:end]]
+    position = start
+    for edit in edits:
+        lines += base[position : edit.start]
+        lines += edit.lines
+        position = edit.end
+    return [*lines, *base[position:end]]
 
 
 def _list_edits(base: bytes, side: bytes) -> list[SideEdit]:
@@ -86,16 +86,18 @@ def _list_edits(base: bytes, side: bytes) -> list[SideEdit]:
     return [SideEdit(a0, a1, new[b0:b1]) for a0, a1, b0, b1 in find_text_regions(base, side, old, new)]
 
 
-def _group_touching(ours: list[SideEdit], theirs: list[SideEdit]) -> Iterator[tuple[list[SideEdit], list[SideEdit]]]:
+def _group_touching(
+    our_edits: list[SideEdit], their_edits: list[SideEdit]
+) -> Iterator[tuple[list[SideEdit], list[SideEdit]]]:
     """Yield the edits of both sides in groups that touch; edits of one side never touch each other."""
     group: tuple[list[SideEdit], list[SideEdit]] = ([], [])
     reach = -1
-    both = [*((each, 0) for each in ours), *((each, 1) for each in theirs)]
-    for each, side in sorted(both, key=lambda each: (each[0].start, each[0].end, each[1])):
-        if each.start > reach and (group[0] or group[1]):
+    both = [*((edit, 0) for edit in our_edits), *((edit, 1) for edit in their_edits)]
+    for edit, side in sorted(both, key=lambda pair: (pair[0].start, pair[0].end, pair[1])):
+        if edit.start > reach and (group[0] or group[1]):
             yield group
             group = ([], [])
-        group[side].append(each)
-        reach = max(reach, each.end)
+        group[side].append(edit)
+        reach = max(reach, edit.end)
     if group[0] or group[1]:
         yield group

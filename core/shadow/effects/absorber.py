@@ -50,64 +50,64 @@ class Absorber:
             with self._tree.cache_lookups():
                 sorting = LayerSorting(layer.upper, scan_layer(layer.upper), self._tree, self._build_classes(layer))
                 sorting.sort()
-                left = self._collect_effects(layer, sorting, origin, started_ns)
-                for each in left:
-                    if each.path in sorting.puts and not self._is_hidden_without_layer(each, sorting):
-                        pending.adopt(each.path, each.wanted, sorting.get_path(each.path))
+                path_effects = self._collect_effects(layer, sorting, origin, started_ns)
+                for path_effect in path_effects:
+                    if path_effect.path in sorting.puts and not self._is_hidden_without_layer(path_effect, sorting):
+                        pending.adopt(path_effect.path, path_effect.wanted, sorting.get_path(path_effect.path))
                 sorting.clear_layer()
-                kept, count = self._build_kept(layer, sorting, origin, started_ns)
+                kept_layers, count = self._build_kept(layer, sorting, origin, started_ns)
         except OSError as error:
             raise StateError(f"What the command left can't be read: {error.strerror}: {error.filename!r}.") from error
-        pending.note_seen({each.path: each.wanted for each in left})
-        done = self._record_effects(left)
-        self._keep_layer(layer, kept, tuple(sorting.tops))
+        pending.note_seen({path_effect.path: path_effect.wanted for path_effect in path_effects})
+        changes = self._record_effects(path_effects)
+        self._keep_layer(layer, kept_layers, tuple(sorting.tops))
         self._drop_replaced(sorting)
-        effects = _build_effects(origin, left, done, count, tuple(sorting.describe_dropped()))
+        effects = _build_effects(origin, path_effects, changes, count, tuple(sorting.describe_dropped()))
         self._emit(effects)
         return effects
 
-    def _is_hidden_without_layer(self, left: PathEffect, sorting: LayerSorting) -> bool:
+    def _is_hidden_without_layer(self, effect: PathEffect, sorting: LayerSorting) -> bool:
         """True if the project holds what the command left, but the layer's directory would hide it."""
         with suppress(PathRefused):
-            return sorting.is_closed(left.path) and self._tree.read_disk_state(left.path) == left.wanted
+            return sorting.is_closed(effect.path) and self._tree.read_disk_state(effect.path) == effect.wanted
         return False
 
-    def _keep_layer(self, layer: CommandLayer, kept: KeptLayers, touched: tuple[str, ...]) -> None:
+    def _keep_layer(self, layer: CommandLayer, kept_layers: KeptLayers, touched_paths: tuple[str, ...]) -> None:
         before = self._layers.kept
-        if kept != before:
-            self._layers.write_record(kept)
-        is_kept = layer.id in kept.layers
+        if kept_layers != before:
+            self._layers.write_record(kept_layers)
+        is_kept = layer.id in kept_layers.layers
         self._layers.close(layer.id, keep=is_kept)
         if not is_kept:
             return
         self._layers.squash()
-        self._record_kept(prune_kept(self._tree, touched))
+        self._record_kept(prune_kept(self._tree, touched_paths))
         if before.layers or self._layers.kept.layers:
             self._emit(build_layers_changed(self._tree))
 
-    def _record_kept(self, kept: KeptLayers) -> None:
+    def _record_kept(self, kept_layers: KeptLayers) -> None:
         """Write the record, and close layers that it no longer names."""
-        if not kept.tops and not self._layers.open_layers:
-            kept = replace(kept, layers=())
-        if kept != self._layers.kept:
-            self._layers.switch_to(kept)
+        if not kept_layers.tops and not self._layers.open_layers:
+            kept_layers = replace(kept_layers, layers=())
+        if kept_layers != self._layers.kept:
+            self._layers.switch_to(kept_layers)
 
     def _drop_replaced(self, sorting: LayerSorting) -> None:
         """Drop what was kept of directories that are gone: their modes, and everything below one that became a file."""
-        kept = self._layers.kept
+        kept_layers = self._layers.kept
         is_below = AnyAncestor(sorting.replaced.__contains__)
-        dropped = {
+        dropped_paths = {
             path
-            for path, top in kept.tops.items()
+            for path, top in kept_layers.tops.items()
             if (top.kind == "directory" and path in sorting.gone) or path in sorting.replaced or is_below(path)
         }
-        if not dropped:
+        if not dropped_paths:
             return
-        tops = {path: top for path, top in kept.tops.items() if path not in dropped}
+        tops = {path: top for path, top in kept_layers.tops.items() if path not in dropped_paths}
         self._layers.unshare()
         for layer in self._layers.list_uppers():
-            for path in dropped:
-                if kept.tops[path].kind != "directory":
+            for path in dropped_paths:
+                if kept_layers.tops[path].kind != "directory":
                     remove_path(get_place(layer, path))
                 prune_directories(layer, path)
         self._record_kept(replace(self._layers.kept, tops=tops))
@@ -119,26 +119,28 @@ class Absorber:
         self, layer: CommandLayer, sorting: LayerSorting, origin: Origin, started_ns: int
     ) -> list[PathEffect]:
         """Collect the effects on reviewed paths, deletions first."""
-        states: dict[str, FileState] = {path: self._read_state(sorting, found) for path, found in sorting.puts.items()}
-        wanted = dict.fromkeys(sorting.deletes, ABSENT) | states
-        deletions_first = sorted(wanted, key=lambda path: (wanted[path].kind != "absent", path))
-        found = []
+        states: dict[str, FileState] = {path: self._read_state(sorting, entry) for path, entry in sorting.puts.items()}
+        target_states = dict.fromkeys(sorting.deletes, ABSENT) | states
+        deletions_first = sorted(target_states, key=lambda path: (target_states[path].kind != "absent", path))
+        effects = []
         for path in deletions_first:
-            then, doubt = self._read_previous(path, layer, sorting, started_ns)
-            found.append(PathEffect(path=path, then=then, wanted=wanted[path], origin=origin, doubt=doubt))
-        found = [each for each in found if each.wanted != each.then]
-        renames = {new: self._proposals.find_original_path(old) for new, old in _find_renames(found).items()}
-        return [replace(each, renamed_from=renames.get(each.path, "")) for each in found]
+            previous_state, doubt = self._read_previous(path, layer, sorting, started_ns)
+            effects.append(
+                PathEffect(path=path, then=previous_state, wanted=target_states[path], origin=origin, doubt=doubt)
+            )
+        effects = [effect for effect in effects if effect.wanted != effect.then]
+        renames = {new: self._proposals.find_original_path(old) for new, old in _find_renames(effects).items()}
+        return [replace(effect, renamed_from=renames.get(effect.path, "")) for effect in effects]
 
-    def _read_state(self, sorting: LayerSorting, found: LayerEntry) -> FileState:
-        place = sorting.get_path(found.path)
-        with open_parent(os.fsencode(place)) as (directory, name):
-            if found.kind == "file" and found.mode & 0o7400 != 0o400:
-                place.chmod(found.mode & 0o777 | 0o400)
-            state, data = read_state_at(directory, name, found.path)
-        if found.kind == "file":
-            state = replace(state, mode=found.mode & PERMISSION_BITS)
-            place.chmod(state.mode)
+    def _read_state(self, sorting: LayerSorting, entry: LayerEntry) -> FileState:
+        path = sorting.get_path(entry.path)
+        with open_parent(os.fsencode(path)) as (directory, name):
+            if entry.kind == "file" and entry.mode & 0o7400 != 0o400:
+                path.chmod(entry.mode & 0o777 | 0o400)
+            state, data = read_state_at(directory, name, entry.path)
+        if entry.kind == "file":
+            state = replace(state, mode=entry.mode & PERMISSION_BITS)
+            path.chmod(state.mode)
         return self._contents.store(state, data)
 
     def _read_previous(
@@ -150,10 +152,12 @@ class Absorber:
         if path in sorting.replaced:
             return ABSENT, ""
         try:
-            then = self._tree.read_disk_state(path) if path in sorting.unhidden else self._tree.read_state_below(path)
+            previous_state = (
+                self._tree.read_disk_state(path) if path in sorting.unhidden else self._tree.read_state_below(path)
+            )
         except PathRefused as error:
             return ABSENT, error.message
-        return then, CHANGED_DURING_COMMAND if self._is_newer(path, started_ns) else ""
+        return previous_state, CHANGED_DURING_COMMAND if self._is_newer(path, started_ns) else ""
 
     def _is_newer(self, path: str, started_ns: int) -> bool:
         """True if the workspace's own file changed after the command began (`started_ns`, ns since 1970)."""
@@ -163,19 +167,19 @@ class Absorber:
             return os.stat(name, dir_fd=directory, follow_symlinks=False).st_ctime_ns >= started_ns
         return False
 
-    def _record_effects(self, left: list[PathEffect]) -> dict[str, Change | None]:
+    def _record_effects(self, effects: list[PathEffect]) -> dict[str, Change | None]:
         """Record each effect; map its path to the pending change, or to None where nothing is pending."""
-        done: dict[str, Change | None] = {}
-        for each in left:
+        changes: dict[str, Change | None] = {}
+        for effect in effects:
             try:
-                done[each.path] = self._proposals.record_effect(each)
+                changes[effect.path] = self._proposals.record_effect(effect)
             except StateError:
                 raise
             except AgentTuiError:
-                done[each.path] = None
-            if each.wanted.kind == "absent" and done[each.path] is None:
-                self._tree.forget(each.path)
-        return done
+                changes[effect.path] = None
+            if effect.wanted.kind == "absent" and changes[effect.path] is None:
+                self._tree.forget(effect.path)
+        return changes
 
     # what stays in the layer
 
@@ -183,32 +187,38 @@ class Absorber:
         self, layer: CommandLayer, sorting: LayerSorting, origin: Origin, started_ns: int
     ) -> tuple[KeptLayers, int]:
         """Return the record with this layer in it, and the number of files that the layer keeps."""
-        kept = self._layers.kept
-        gone = {path: mode for path, mode in kept.gone.items() if path not in sorting.returned} | sorting.gone
+        kept_layers = self._layers.kept
+        removed_directories = {
+            path: mode for path, mode in kept_layers.gone.items() if path not in sorting.returned
+        } | sorting.gone
         tops = {
             path: replace(top, origin=origin, since=started_ns)
             for path, top in sorting.tops.items()
             if os.path.lexists(sorting.get_path(path))
         }
         if not tops:
-            return replace(kept, gone=gone), 0
+            return replace(kept_layers, gone=removed_directories), 0
         entries = scan_layer(layer.upper).entries
         # What gives way to a directory that is decided by itself is a reviewed file: its deletion is a change.
         replacing = {path for path, top in tops.items() if top.kind == "directory"}
-        paths = [each.path for each in entries if each.path not in replacing]
-        paths += [each for path, top in tops.items() if top.kind == "git" for each in self._list_git_bases(path)]
+        paths = [entry.path for entry in entries if entry.path not in replacing]
+        paths += [
+            git_base for path, top in tops.items() if top.kind == "git" for git_base in self._list_git_bases(path)
+        ]
         bases = {path: base for path in paths if (base := self._read_base(path, started_ns)) is not None}
-        layers, merged = (*kept.layers, layer.id), _merge_tops(kept.tops, tops)
-        found = replace(kept, layers=layers, tops=merged, bases=bases | kept.bases, gone=gone)
-        return found, sum(each.kind != "directory" for each in entries)
+        layers, merged_tops = (*kept_layers.layers, layer.id), _merge_tops(kept_layers.tops, tops)
+        record = replace(
+            kept_layers, layers=layers, tops=merged_tops, bases=bases | kept_layers.bases, gone=removed_directories
+        )
+        return record, sum(entry.kind != "directory" for entry in entries)
 
     def _list_git_bases(self, git: str) -> list[str]:
         """List the files of a repository that say what is committed to: a layer counts only while they are the same."""
         head = b""
         with suppress(PathRefused):
             head = self._workspace.read_bytes(f"{git}/HEAD")
-        named, _, name = head.partition(b"ref: ")
-        reference = [f"{git}/{from_os_name(name.strip())}"] if not named and name.startswith(b"refs/") else []
+        prefix, _, name = head.partition(b"ref: ")
+        reference = [f"{git}/{from_os_name(name.strip())}"] if not prefix and name.startswith(b"refs/") else []
         return [f"{git}/HEAD", f"{git}/index", *reference]
 
     def _read_base(self, path: str, started_ns: int) -> FileState | None:
@@ -228,42 +238,46 @@ class Absorber:
 
 def _merge_tops(old: Mapping[str, KeptTop], new: Mapping[str, KeptTop]) -> dict[str, KeptTop]:
     """Merge kept tops so that none lies in another; an older one keeps its time."""
-    found = dict(old)
+    tops = dict(old)
     for path, top in new.items():
-        known = found.get(path, top)
-        found[path] = replace(top, since=min(top.since, known.since), insisted=known.insisted)
-    return drop_covered(found)
+        old_top = tops.get(path, top)
+        tops[path] = replace(top, since=min(top.since, old_top.since), insisted=old_top.insisted)
+    return drop_covered(tops)
 
 
-def _find_renames(left: list[PathEffect]) -> dict[str, str]:
+def _find_renames(effects: list[PathEffect]) -> dict[str, str]:
     """Map each created path to the removed one whose content and mode it alone shares."""
-    removed, created = defaultdict[FileState, list[str]](list), defaultdict[FileState, list[str]](list)
-    for each in left:
-        if each.wanted.kind == "absent" and each.then.kind == "file" and each.then.size:
-            removed[each.then].append(each.path)
-        elif each.then.kind == "absent" and each.wanted.kind == "file" and each.wanted.size:
-            created[each.wanted].append(each.path)
-    pairs = ((created[key], removed[key]) for key in created.keys() & removed.keys())
+    removed_paths, created_paths = defaultdict[FileState, list[str]](list), defaultdict[FileState, list[str]](list)
+    for effect in effects:
+        if effect.wanted.kind == "absent" and effect.then.kind == "file" and effect.then.size:
+            removed_paths[effect.then].append(effect.path)
+        elif effect.then.kind == "absent" and effect.wanted.kind == "file" and effect.wanted.size:
+            created_paths[effect.wanted].append(effect.path)
+    pairs = ((created_paths[key], removed_paths[key]) for key in created_paths.keys() & removed_paths.keys())
     return {to[0]: from_[0] for to, from_ in pairs if len(to) == len(from_) == 1}
 
 
 def _build_effects(
-    origin: Origin, left: list[PathEffect], done: Mapping[str, Change | None], generated: int, notes: tuple[str, ...]
+    origin: Origin,
+    effects: list[PathEffect],
+    changes: Mapping[str, Change | None],
+    generated_count: int,
+    notes: tuple[str, ...],
 ) -> EffectsRecorded:
 
     paths = defaultdict[str, list[str]](list)
-    for each in left:
-        is_new = each.then.kind == "absent"
-        paths["deleted" if each.wanted.kind == "absent" else "created" if is_new else "edited"].append(each.path)
-    resolved = [path for path, change in done.items() if change is None]
-    if resolved:
-        notes = (*notes, f"{', '.join(resolved[:5])}: back to what the project has.")
+    for effect in effects:
+        is_new = effect.then.kind == "absent"
+        paths["deleted" if effect.wanted.kind == "absent" else "created" if is_new else "edited"].append(effect.path)
+    resolved_paths = [path for path, change in changes.items() if change is None]
+    if resolved_paths:
+        notes = (*notes, f"{', '.join(resolved_paths[:5])}: back to what the project has.")
     return EffectsRecorded(
         call=origin.call,
         command=origin.command,
         created=tuple(paths["created"]),
         edited=tuple(paths["edited"]),
         deleted=tuple(paths["deleted"]),
-        generated=generated,
+        generated=generated_count,
         notes=notes,
     )

@@ -38,12 +38,12 @@ class LayerSorting:
     there (again); `replaced`: those replaced by a file or link; `unhidden`: removals that were decided in bulk until
     now; `is_closed`: True for paths in a directory that stays in the layer and hides everything below it."""
 
-    def __init__(self, upper: Path, scanned: LayerScan, tree: MergedTree, classes: PathClasses) -> None:
+    def __init__(self, upper: Path, scan: LayerScan, tree: MergedTree, classes: PathClasses) -> None:
         self._upper = upper
-        self._scanned = scanned
+        self._scanned = scan
         self._tree = tree
         self._classes = classes
-        self._entries = {each.path: each for each in scanned.entries}
+        self._entries = {entry.path: entry for entry in scan.entries}
         self._hidden: dict[str, KeptTop] = {}
         self._dropped: list[str] = []
         self._stripped: list[str] = []
@@ -72,8 +72,8 @@ class LayerSorting:
         for path in self._scanned.too_deep:
             self._dropped.append(path)
             remove_path(self.get_path(path))
-        for each in self._scanned.entries:
-            self._sort_entry(each)
+        for entry in self._scanned.entries:
+            self._sort_entry(entry)
 
     def clear_layer(self) -> None:
         """Clear the layer of what does not stay, once the pending puts have been taken out. Raises OSError.
@@ -87,18 +87,18 @@ class LayerSorting:
         for path, top in self._hidden.items():
             if not is_covered(path):
                 self._hide(path, top)
-        needed = collect_directories(self.puts)
+        needed_directories = collect_directories(self.puts)
         live = collect_directories(path for path in self._tree.list_pending_files() if path not in self.deletes)
-        for each in reversed(self._scanned.entries):
-            if each.kind == "directory":
-                self._clear_directory(each, needed, live)
-        for each in self._scanned.entries:
-            if each.kind == "directory" and each.mode & 0o700 != 0o700 and self.get_path(each.path).is_dir():
-                self.get_path(each.path).chmod(each.mode)
+        for entry in reversed(self._scanned.entries):
+            if entry.kind == "directory":
+                self._clear_directory(entry, needed_directories, live)
+        for entry in self._scanned.entries:
+            if entry.kind == "directory" and entry.mode & 0o700 != 0o700 and self.get_path(entry.path).is_dir():
+                self.get_path(entry.path).chmod(entry.mode)
 
     def describe_dropped(self) -> Iterator[str]:
         """Yield sentences for the user and the model on what was dropped or is decided by itself."""
-        for paths, what in (
+        for paths, description in (
             (self._dropped, "not kept (no regular file, link or directory, or its path is too long)"),
             (self._stripped, "kept without its setuid, setgid or sticky bits"),
             (self._shut, "kept so that its owner can read it, and not shut"),
@@ -106,47 +106,47 @@ class LayerSorting:
             (self._bare, "an empty directory, or a directory's mode: git does not know it, it is decided by itself"),
         ):
             if paths:
-                yield f"{format_paths(paths)}: {what}."
+                yield f"{format_paths(paths)}: {description}."
 
     # entries
 
-    def _classify(self, found: LayerEntry) -> PathClass:
-        return self._classes.classify(found.path, found.kind == "directory")
+    def _classify(self, entry: LayerEntry) -> PathClass:
+        return self._classes.classify(entry.path, entry.kind == "directory")
 
-    def _sort_entry(self, found: LayerEntry) -> None:
-        if found.kind == "special":
-            self._dropped.append(found.path)
-            self.get_path(found.path).unlink()
+    def _sort_entry(self, entry: LayerEntry) -> None:
+        if entry.kind == "special":
+            self._dropped.append(entry.path)
+            self.get_path(entry.path).unlink()
             return
-        cls = self._classify(found)
-        if found.kind == "whiteout":
-            self._sort_whiteout(found, cls)
-        elif found.kind == "directory":
-            self._sort_directory(found, cls)
+        cls = self._classify(entry)
+        if entry.kind == "whiteout":
+            self._sort_whiteout(entry, cls)
+        elif entry.kind == "directory":
+            self._sort_directory(entry, cls)
         elif (
             cls.kind == "reviewed"
-            or (cls.kind == "git" and is_git_protected(found.path))
-            or found.path in self._tree.state.changes
+            or (cls.kind == "git" and is_git_protected(entry.path))
+            or entry.path in self._tree.state.changes
         ):
-            self._add_put(found)
+            self._add_put(entry)
         else:
-            self._keep_in_layer(found, cls)
+            self._keep_in_layer(entry, cls)
 
-    def _add_put(self, found: LayerEntry) -> None:
-        if found.kind == "file" and found.size > MAX_EDITED_BYTES:
-            self._large.append(found.path)
-            self._keep_in_layer(found, PathClass("large", found.path, found.path))
+    def _add_put(self, entry: LayerEntry) -> None:
+        if entry.kind == "file" and entry.size > MAX_EDITED_BYTES:
+            self._large.append(entry.path)
+            self._keep_in_layer(entry, PathClass("large", entry.path, entry.path))
             return
-        if found.mode & 0o7000 and found.kind == "file":
-            self._stripped.append(found.path)
-        node = self._tree.find_node(found.path)
+        if entry.mode & 0o7000 and entry.kind == "file":
+            self._stripped.append(entry.path)
+        node = self._tree.find_node(entry.path)
         if node is not None and node.kind == "directory":
-            for path in self._list_children(found.path):
+            for path in self._list_children(entry.path):
                 self._delete_all(path)
-            self._record_removed_directory(found.path, node)
-            self.replaced.add(found.path)
-        self._delete_rest(found.path)
-        self.puts[found.path] = found
+            self._record_removed_directory(entry.path, node)
+            self.replaced.add(entry.path)
+        self._delete_rest(entry.path)
+        self.puts[entry.path] = entry
 
     def _record_removed_directory(self, path: str, node: TreeNode) -> None:
         """Record that a directory is removed, with its mode on disk."""
@@ -154,65 +154,65 @@ class LayerSorting:
 
     def _delete_rest(self, path: str) -> None:
         """Delete what was to be decided in bulk, where a file replaces a directory that is hidden already."""
-        for each, below in self._tree.walk_disk(path):
+        for child, below in self._tree.walk_disk(path):
             if below.kind == "directory":
-                self._record_removed_directory(each, below)
+                self._record_removed_directory(child, below)
                 self.replaced.add(path)
-            elif self._tree.find_node(each) is None and each not in self._tree.state.changes:
-                self.deletes[each] = None
-                self.unhidden.add(each)
+            elif self._tree.find_node(child) is None and child not in self._tree.state.changes:
+                self.deletes[child] = None
+                self.unhidden.add(child)
 
-    def _keep_in_layer(self, found: LayerEntry, cls: PathClass) -> None:
-        if found.kind == "file" and found.mode & 0o7400 != 0o400:
-            if found.mode & 0o7000:
-                self._stripped.append(found.path)
-            if not found.mode & 0o400:
-                self._shut.append(found.path)
-            self.get_path(found.path).chmod(found.mode & 0o777 | 0o400)  # it is read again: compared, copied, accepted
-        node = self._tree.find_node(found.path)
-        if node is not None and not self.is_closed(found.path) and self._is_unchanged(found, node):
-            self.get_path(found.path).unlink()
+    def _keep_in_layer(self, entry: LayerEntry, cls: PathClass) -> None:
+        if entry.kind == "file" and entry.mode & 0o7400 != 0o400:
+            if entry.mode & 0o7000:
+                self._stripped.append(entry.path)
+            if not entry.mode & 0o400:
+                self._shut.append(entry.path)
+            self.get_path(entry.path).chmod(entry.mode & 0o777 | 0o400)  # it is read again: compared, copied, accepted
+        node = self._tree.find_node(entry.path)
+        if node is not None and not self.is_closed(entry.path) and self._is_unchanged(entry, node):
+            self.get_path(entry.path).unlink()
         else:
             self.tops.setdefault(cls.top, _build_top(cls))
 
-    def _is_unchanged(self, found: LayerEntry, node: TreeNode) -> bool:
+    def _is_unchanged(self, entry: LayerEntry, node: TreeNode) -> bool:
         """True if a command copied a file up without a change, or refreshed what git remembers of the disk."""
-        if node.kind != found.kind or node.mode != found.mode & 0o777:
+        if node.kind != entry.kind or node.mode != entry.mode & 0o777:
             return False
-        if found.path.endswith(".git/index"):
-            before = self._tree.read(found.path, node, MAX_EDITED_BYTES)
-            return is_same_index(before, self.get_path(found.path).read_bytes())
-        if node.size != found.size or (found.kind == "file" and node.size > MAX_EDITED_BYTES):
+        if entry.path.endswith(".git/index"):
+            before = self._tree.read(entry.path, node, MAX_EDITED_BYTES)
+            return is_same_index(before, self.get_path(entry.path).read_bytes())
+        if node.size != entry.size or (entry.kind == "file" and node.size > MAX_EDITED_BYTES):
             return False
-        place = self.get_path(found.path)
-        now = os.fsencode(place.readlink()) if found.kind == "symlink" else place.read_bytes()
-        return now == self._tree.read(found.path, node, MAX_EDITED_BYTES)
+        path = self.get_path(entry.path)
+        now = os.fsencode(path.readlink()) if entry.kind == "symlink" else path.read_bytes()
+        return now == self._tree.read(entry.path, node, MAX_EDITED_BYTES)
 
-    def _sort_directory(self, found: LayerEntry, cls: PathClass) -> None:
-        node = self._tree.find_node(found.path)
+    def _sort_directory(self, entry: LayerEntry, cls: PathClass) -> None:
+        node = self._tree.find_node(entry.path)
         if node is not None and node.kind in {"file", "symlink"}:
-            as_file = self._classes.classify(found.path, False)
-            if as_file.kind == "reviewed" or found.path in self._tree.state.changes:
-                self.deletes[found.path] = None
+            as_file = self._classes.classify(entry.path, False)
+            if as_file.kind == "reviewed" or entry.path in self._tree.state.changes:
+                self.deletes[entry.path] = None
         if cls.kind != "reviewed":
             self.tops.setdefault(cls.top, _build_top(cls))
-            if found.opaque:
-                self._mark_closed(found.path)
-                self._delete_pending(found.path)
-                self._delete_protected(found.path)
+            if entry.opaque:
+                self._mark_closed(entry.path)
+                self._delete_pending(entry.path)
+                self._delete_protected(entry.path)
             return
-        self.returned.add(found.path)
-        if found.opaque:
+        self.returned.add(entry.path)
+        if entry.opaque:
             if node is not None and node.kind == "directory":
-                self._replace_directory(found.path)
-            set_opaque(self.get_path(found.path), False)
+                self._replace_directory(entry.path)
+            set_opaque(self.get_path(entry.path), False)
 
     def _delete_pending(self, path: str) -> None:
         """Delete what was pending in a place that is decided in bulk."""
-        for each in self._tree.list_pending_files():
-            is_inside = each == path or each.startswith(f"{path}/")
-            if is_inside and (each not in self._entries or self._entries[each].kind == "whiteout"):
-                self.deletes[each] = None
+        for pending_file in self._tree.list_pending_files():
+            is_inside = pending_file == path or pending_file.startswith(f"{path}/")
+            if is_inside and (pending_file not in self._entries or self._entries[pending_file].kind == "whiteout"):
+                self.deletes[pending_file] = None
 
     def _delete_protected(self, path: str) -> None:
         """Delete, file by file, what made git run something in a directory of git's that was made again."""
@@ -221,29 +221,29 @@ class LayerSorting:
             directory = waiting.pop()
             is_crowd = directory.endswith("/objects")
             for name, kind in self._tree.list_names(directory).items():
-                each = f"{directory}/{name}"
+                child = f"{directory}/{name}"
                 if kind == "directory":
-                    waiting += [each] if name not in _UNPROTECTED and (name == "info" or not is_crowd) else []
-                elif is_git_protected(each):
-                    found = self._entries.get(each)
-                    if found is None or found.kind not in {"file", "symlink"}:
-                        self.deletes[each] = None
+                    waiting += [child] if name not in _UNPROTECTED and (name == "info" or not is_crowd) else []
+                elif is_git_protected(child):
+                    entry = self._entries.get(child)
+                    if entry is None or entry.kind not in {"file", "symlink"}:
+                        self.deletes[child] = None
 
-    def _sort_whiteout(self, found: LayerEntry, cls: PathClass) -> None:
-        node = self._tree.find_node(found.path)
-        lever = cls.kind == "git" and is_git_protected(found.path) and node is not None and node.kind != "directory"
+    def _sort_whiteout(self, entry: LayerEntry, cls: PathClass) -> None:
+        node = self._tree.find_node(entry.path)
+        lever = cls.kind == "git" and is_git_protected(entry.path) and node is not None and node.kind != "directory"
         if cls.kind != "reviewed" and not lever:
-            self._delete_pending(found.path)
+            self._delete_pending(entry.path)
             if node is None:
-                self.get_path(found.path).unlink()
+                self.get_path(entry.path).unlink()
             else:
                 self.tops.setdefault(cls.top, _build_top(cls))
             return
-        self.get_path(found.path).unlink()
+        self.get_path(entry.path).unlink()
         if lever:
-            self.deletes[found.path] = None
+            self.deletes[entry.path] = None
         elif node is not None:
-            self._hidden |= self._record_deletion(found.path)
+            self._hidden |= self._record_deletion(entry.path)
 
     # directories that were removed or replaced
 
@@ -253,47 +253,47 @@ class LayerSorting:
     def _record_deletion(self, path: str) -> dict[str, KeptTop]:
         """Record the removal of what was at a path. Return what is to be hidden in the layer that stays: the highest
         places that are not reviewed."""
-        hidden: dict[str, KeptTop] = {}
+        hidden_tops: dict[str, KeptTop] = {}
         directories: dict[str, TreeNode] = {}
-        reviewed = []
+        reviewed_paths = []
         waiting = [path]
         while waiting:
-            each = waiting.pop()
-            node = self._tree.find_node(each)
+            child = waiting.pop()
+            node = self._tree.find_node(child)
             if node is None:
                 continue
-            cls = self._classes.classify(each, node.kind == "directory")
+            cls = self._classes.classify(child, node.kind == "directory")
             if cls.kind != "reviewed":
-                self._delete_pending(each)
-                hidden[each] = _build_top(cls)
+                self._delete_pending(child)
+                hidden_tops[child] = _build_top(cls)
             elif node.kind == "directory":
-                directories[each] = node
-                waiting += reversed(self._list_children(each))
+                directories[child] = node
+                waiting += reversed(self._list_children(child))
             elif node.kind in {"file", "symlink"} and node.size <= MAX_EDITED_BYTES:
-                reviewed.append(each)
+                reviewed_paths.append(child)
             else:
-                hidden[each] = KeptTop(root=each, kind="large")
-        self.deletes |= dict.fromkeys(reviewed)
-        above = collect_directories(reviewed)
-        for each in reversed(directories):
-            if each in above:
-                self._record_removed_directory(each, directories[each])
+                hidden_tops[child] = KeptTop(root=child, kind="large")
+        self.deletes |= dict.fromkeys(reviewed_paths)
+        above = collect_directories(reviewed_paths)
+        for child in reversed(directories):
+            if child in above:
+                self._record_removed_directory(child, directories[child])
             else:
-                hidden[each] = KeptTop(root=each)
-        is_below = AnyAncestor(hidden.__contains__)
-        return {each: top for each, top in hidden.items() if not is_below(each)}
+                hidden_tops[child] = KeptTop(root=child)
+        is_below = AnyAncestor(hidden_tops.__contains__)
+        return {child: top for child, top in hidden_tops.items() if not is_below(child)}
 
     def _delete_all(self, path: str) -> None:
         """Delete everything at a path whose directory is replaced by a file, with one decision."""
         waiting = [path]
         while waiting:
-            each = waiting.pop()
-            node = self._tree.find_node(each)
+            child = waiting.pop()
+            node = self._tree.find_node(child)
             if node is not None and node.kind == "directory":
-                self._record_removed_directory(each, node)
-                waiting += self._list_children(each)
+                self._record_removed_directory(child, node)
+                waiting += self._list_children(child)
             elif node is not None:
-                self.deletes[each] = None
+                self.deletes[child] = None
 
     def _replace_directory(self, path: str) -> None:
         """Record that what is not in the layer has gone from a directory that was removed and made again."""
@@ -313,41 +313,41 @@ class LayerSorting:
     # what stays
 
     def _hide(self, path: str, top: KeptTop) -> None:
-        for each in list_missing_parents(self._upper, path):
-            node = self._tree.find_node(each)
-            with open_parent(encode_place(self._upper, each)) as (above, name):
+        for parent in list_missing_parents(self._upper, path):
+            node = self._tree.find_node(parent)
+            with open_parent(encode_place(self._upper, parent)) as (above, name):
                 os.mkdir(name, dir_fd=above)
                 os.chmod(name, node.mode if node else self._tree.workspace.directory_mode, dir_fd=above)
         make_whiteout(self.get_path(path))
         self.tops[path] = top
 
-    def _clear_directory(self, found: LayerEntry, needed: set[str], live: set[str]) -> None:
+    def _clear_directory(self, entry: LayerEntry, needed_directories: set[str], live: set[str]) -> None:
         """Keep a directory only for its content, or for itself: empty, or of another mode.
 
         `needed` by what was put, `live` by what is still pending: those are there without a layer.
         """
-        place = encode_place(self._upper, found.path)
-        mode = found.mode & 0o777
-        if found.mode != mode:
-            self.get_path(found.path).chmod(mode)
-        if self.is_closed(found.path):
+        layer_path = encode_place(self._upper, entry.path)
+        mode = entry.mode & 0o777
+        if entry.mode != mode:
+            self.get_path(entry.path).chmod(mode)
+        if self.is_closed(entry.path):
             return
-        reviewed = self._classify(found).kind == "reviewed"
-        below = self._tree.find_below_pending(found.path)
-        node = self._tree.find_node(found.path) or (below if reviewed else None)
-        is_there = found.path in live or (below is not None and below.kind == "directory")
+        is_reviewed = self._classify(entry).kind == "reviewed"
+        below = self._tree.find_below_pending(entry.path)
+        node = self._tree.find_node(entry.path) or (below if is_reviewed else None)
+        is_there = entry.path in live or (below is not None and below.kind == "directory")
         if is_there and node is not None and node.kind == "directory":
             is_container = mode == node.mode
         else:
-            holds = found.path in needed or not _is_empty(place)
-            is_container = reviewed and holds and mode == self._tree.workspace.directory_mode
+            holds = entry.path in needed_directories or not _is_empty(layer_path)
+            is_container = is_reviewed and holds and mode == self._tree.workspace.directory_mode
         if is_container:
-            if _is_empty(place) and not is_opaque(place):
-                with open_parent(place) as (above, name):
+            if _is_empty(layer_path) and not is_opaque(layer_path):
+                with open_parent(layer_path) as (above, name):
                     os.rmdir(name, dir_fd=above)
-        elif reviewed:
-            self._bare.append(found.path)
-            self.tops[found.path] = KeptTop(root=found.path, kind="directory")
+        elif is_reviewed:
+            self._bare.append(entry.path)
+            self.tops[entry.path] = KeptTop(root=entry.path, kind="directory")
 
 
 def _is_empty(directory: bytes) -> bool:

@@ -41,20 +41,20 @@ IgnoreLookup = Callable[[str], Callable[[str, bool], bool]]
 class PathClasses:
     """The classes of one tree: its ignore rules (`within`, see `IgnoreRules`) and index do not change meanwhile."""
 
-    def __init__(self, within: IgnoreLookup, tracked: Callable[[], TrackedPaths]) -> None:
+    def __init__(self, within: IgnoreLookup, read_tracked_paths: Callable[[], TrackedPaths]) -> None:
         self._within = within
-        self._tracked = tracked
+        self._tracked = read_tracked_paths
         self._ignored: dict[str, Callable[[str, bool], bool]] = {}
         self._directories: dict[str, PathClass] = {".": REVIEWED}
 
     def classify(self, path: str, is_dir: bool) -> PathClass:
         """Return the class of a path (never "."). What acts by itself is reviewed though git ignores it, but not where
         everybody's tools put it."""
-        found = self._classify_directory(path) if is_dir else self._classify_file(path)
-        if found.kind != "generated" or is_dir or not GENERATED.isdisjoint(path.split("/")):
-            return found
+        path_class = self._classify_directory(path) if is_dir else self._classify_file(path)
+        if path_class.kind != "generated" or is_dir or not GENERATED.isdisjoint(path.split("/")):
+            return path_class
         acts = is_git_protected(path) if is_git_internal(path) else is_protected(path)
-        return REVIEWED if acts else found
+        return REVIEWED if acts else path_class
 
     def _classify_file(self, path: str) -> PathClass:
         directory, _, name = path.rpartition("/")
@@ -104,7 +104,7 @@ def _name_root(name: str, path: str) -> str:
 def is_git_protected(path: str) -> bool:
     """True if a file below (or in place of) a `.git` makes git run or trust something."""
     parts = [fold_name(part) for part in path.split("/")]
-    git = next((at for at, part in enumerate(parts) if is_git_internal(part)), None)
+    git = next((index for index, part in enumerate(parts) if is_git_internal(part)), None)
     if git is None:
         return False
     return _is_protected_inside(parts[git + 1 :])

@@ -33,12 +33,12 @@ class TrackedTree:
         return PathClasses(rules.open_snapshot(), lambda: self._read_tracked(layer.upper))
 
     def _read_rules(self, upper: Path, rel: str) -> bytes | None:
-        place = get_place(upper, rel)
+        path = get_place(upper, rel)
         with suppress(OSError):
-            found = place.lstat()
-            if not stat.S_ISREG(found.st_mode):
-                return None if is_whiteout(found) else b""
-            return place.read_bytes()[:_MAX_RULES_BYTES]
+            stats = path.lstat()
+            if not stat.S_ISREG(stats.st_mode):
+                return None if is_whiteout(stats) else b""
+            return path.read_bytes()[:_MAX_RULES_BYTES]
         node = self._tree.find_node(rel)
         try:
             return self._tree.read(rel, node, _MAX_RULES_BYTES) if node is not None and node.kind == "file" else None
@@ -46,34 +46,36 @@ class TrackedTree:
             return None
 
     def _read_tracked(self, upper: Path) -> TrackedPaths:
-        place, below = upper / ".git" / "index", b""
-        if not place.is_file():
-            found = self._tree.find_below_pending(".git/index")
-            if found and found.layered:
-                place = Path(os.fsdecode(found.layered.place))
+        path, below = upper / ".git" / "index", b""
+        if not path.is_file():
+            node = self._tree.find_below_pending(".git/index")
+            if node and node.layered:
+                path = Path(os.fsdecode(node.layered.place))
             else:
-                place, below = self._find_disk_index()
+                path, below = self._find_disk_index()
         try:
-            stats = place.stat()
+            stats = path.stat()
         except OSError:
             return NO_TRACKED_PATHS
-        signature = (str(place), stats.st_mtime_ns, stats.st_size, stats.st_ino)
+        signature = (str(path), stats.st_mtime_ns, stats.st_size, stats.st_ino)
         if self._known is None or self._known[0] != signature:
-            tracked = _read_index_file(place)
-            self._known = (signature, tracked.select_below(below) if below else tracked)
+            tracked_paths = _read_index_file(path)
+            self._known = (signature, tracked_paths.select_below(below) if below else tracked_paths)
         return self._known[1]
 
     def _find_disk_index(self) -> tuple[Path, bytes]:
         """Return the path of the index, and where in its repository the workspace lies (b"": it is the top)."""
         root = self._tree.workspace.root
-        found = find_repository(root)
-        if found is None:
+        repository = find_repository(root)
+        if repository is None:
             return root / ".git" / "index", b""
-        return found.own / "index", os.fsencode(root.relative_to(found.root)) if found.root != root else b""
+        return repository.own / "index", os.fsencode(
+            root.relative_to(repository.root)
+        ) if repository.root != root else b""
 
 
-def _read_index_file(place: Path) -> TrackedPaths:
+def _read_index_file(path: Path) -> TrackedPaths:
     with suppress(OSError):
-        if place.stat().st_size <= _MAX_INDEX_BYTES:
-            return parse_index(place.read_bytes()) or NO_TRACKED_PATHS
+        if path.stat().st_size <= _MAX_INDEX_BYTES:
+            return parse_index(path.read_bytes()) or NO_TRACKED_PATHS
     return NO_TRACKED_PATHS

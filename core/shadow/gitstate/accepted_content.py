@@ -24,9 +24,9 @@ class AcceptedContent:
         self._tree, self._contents, self._state = tree, tree.contents, tree.state
         self.repository = repository
         self._prefix = repository.rel.removesuffix(".git")
-        verdicts = [each for each in tree.state.verdicts if each.bulk is None]
-        self._rejected = {each.path for each in verdicts if each.verdict == "reject"}
-        self._taken = {each.path for each in verdicts if each.verdict == "accept"}
+        verdicts = [verdict for verdict in tree.state.verdicts if verdict.bulk is None]
+        self._rejected = {verdict.path for verdict in verdicts if verdict.verdict == "reject"}
+        self._taken = {verdict.path for verdict in verdicts if verdict.verdict == "accept"}
         self._states: dict[str, FileState] = {}
 
     def get_path(self, entry: GitEntry) -> str:
@@ -76,8 +76,8 @@ class AcceptedContent:
         return GitEntry(entry.path, "100755" if state.mode & 0o100 else "100644", oid)
 
     def _write_object(self, data: bytes, path: str) -> str:
-        named = [f"--path={path}"] if path else ["--no-filters"]
-        return self.repository.now.run("hash-object", "-w", "--stdin", *named, stdin=data).decode().strip()
+        options = [f"--path={path}"] if path else ["--no-filters"]
+        return self.repository.now.run("hash-object", "-w", "--stdin", *options, stdin=data).decode().strip()
 
     def _read_state(self, path: str) -> FileState:
         if path not in self._states:
@@ -99,8 +99,8 @@ class AcceptedContent:
         return is_small and self._read_blob(entry).startswith(_LFS_POINTER)
 
     def _is_lfs_pointer_to(self, entry: GitEntry, data: bytes) -> bool:
-        named = f"oid sha256:{hashlib.sha256(data).hexdigest()}\nsize {len(data)}\n".encode()
-        return self._is_lfs_pointer(entry) and named in self._read_blob(entry)
+        pointer_lines = f"oid sha256:{hashlib.sha256(data).hexdigest()}\nsize {len(data)}\n".encode()
+        return self._is_lfs_pointer(entry) and pointer_lines in self._read_blob(entry)
 
     def _read_blob(self, entry: GitEntry) -> bytes:
         return self.repository.now.run("cat-file", "blob", entry.oid)

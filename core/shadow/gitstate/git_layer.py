@@ -81,7 +81,7 @@ class GitLayer(Struct, eq=False):
             target.chmod(node.mode | 0o600)
 
     def _add_whiteout(self, inside: str) -> None:
-        if not self._exists_on_disk(inside) or any(self._get_path(each).is_file() for each in list_parents(inside)):
+        if not self._exists_on_disk(inside) or any(self._get_path(parent).is_file() for parent in list_parents(inside)):
             return
         target = self._make_parents(inside)
         if not os.path.lexists(target):
@@ -93,7 +93,7 @@ class GitLayer(Struct, eq=False):
     def _set_directory_modes(self) -> None:
         """Give directories the modes that they have in the project: those of commands are no state."""
         top = self._get_path("")
-        for directory in (top, *(each for each in top.rglob("*") if each.is_dir())):
+        for directory in (top, *(path for path in top.rglob("*") if path.is_dir())):
             inside = directory.relative_to(top).as_posix()
             node = self.tree.find_on_disk(self.repository.rel if inside == "." else f"{self.repository.rel}/{inside}")
             is_there = node is not None and node.kind == "directory"
@@ -107,24 +107,24 @@ class GitLayer(Struct, eq=False):
             if name != "HEAD" and (before.get(name) != oid or name in symbolic):
                 target = symbolic.get(name)
                 self._write_file(name, f"ref: {target}\n".encode() if target else f"{oid}\n".encode())
-        gone = before.keys() - after.keys() - {"HEAD"}
-        for name in sorted(gone):
+        removed_names = before.keys() - after.keys() - {"HEAD"}
+        for name in sorted(removed_names):
             self._add_whiteout(name)
-        if gone:
-            self._remove_packed(gone)
+        if removed_names:
+            self._remove_packed(removed_names)
 
     def _remove_packed(self, names: Iterable[str]) -> None:
         """Remove references, with what is said of their targets, from the file that holds many."""
-        data, left, removed = self._read_disk("packed-refs"), list[bytes](), False
-        gone = {name.encode("utf-8", "surrogateescape") for name in names}
+        data, remaining_lines, is_removed = self._read_disk("packed-refs"), list[bytes](), False
+        removed_names = {name.encode("utf-8", "surrogateescape") for name in names}
         for line in data.splitlines(keepends=True):
             if line.startswith(b"^"):
-                left += [] if removed else [line]
+                remaining_lines += [] if is_removed else [line]
                 continue
-            removed = line.rstrip(b"\n").partition(b" ")[2] in gone
-            left += [] if removed else [line]
-        if b"".join(left) != data:
-            self._write_file("packed-refs", b"".join(left))
+            is_removed = line.rstrip(b"\n").partition(b" ")[2] in removed_names
+            remaining_lines += [] if is_removed else [line]
+        if b"".join(remaining_lines) != data:
+            self._write_file("packed-refs", b"".join(remaining_lines))
 
     def _read_disk(self, inside: str) -> bytes:
         rel = f"{self.repository.rel}/{inside}"
@@ -167,13 +167,13 @@ class GitLayer(Struct, eq=False):
 
     def _build_stash_log(self, data: bytes, none: str) -> bytes:
         """Build the log that is the stash: the project's own lines as they are, others from what their commits say."""
-        own, last, lines = set(self._read_disk(f"logs/{STASH}").split(b"\n")), none, list[bytes]()
+        own_lines, last, lines = set(self._read_disk(f"logs/{STASH}").split(b"\n")), none, list[bytes]()
         for line in data.split(b"\n"):
             names = line.split(b" ")[:2]
             if len(names) < 2 or not is_object_name(names[1]):
                 continue
             oid = names[1].decode()
-            lines.append(line if line in own else self._describe_stash(last, oid))
+            lines.append(line if line in own_lines else self._describe_stash(last, oid))
             last = oid
         return b"".join(line + b"\n" for line in lines)
 
@@ -187,18 +187,18 @@ class GitLayer(Struct, eq=False):
         """All that is new and accepted: as it lies there, else as one pack."""
         room = self.repository.now
         before = set(self.outcome.before.values())
-        wanted = {*self.outcome.after.values(), *self.outcome.others, *self.outcome.loose} - before
-        if not wanted:
+        oids = {*self.outcome.after.values(), *self.outcome.others, *self.outcome.loose} - before
+        if not oids:
             return
-        asked = [*sorted(wanted), *(f"^{oid}" for oid in sorted(before))]
-        lines = "".join(f"{each}\n" for each in asked).encode()
-        listed = room.run("rev-list", "--objects", "--ignore-missing", "--stdin", stdin=lines, seconds=60.0)
-        names = [line.split(b" ")[0].decode() for line in listed.splitlines()]
+        revisions = [*sorted(oids), *(f"^{oid}" for oid in sorted(before))]
+        lines = "".join(f"{revision}\n" for revision in revisions).encode()
+        output = room.run("rev-list", "--objects", "--ignore-missing", "--stdin", stdin=lines, seconds=60.0)
+        names = [line.split(b" ")[0].decode() for line in output.splitlines()]
         loose = [self.repository.now.directory / "objects" / name[:2] / name[2:] for name in names]
-        if all(each.is_file() for each in loose):
-            for each in loose:
-                target = self._make_parents(f"objects/{each.parent.name}/{each.name}")
-                target.write_bytes(each.read_bytes())
+        if all(path.is_file() for path in loose):
+            for path in loose:
+                target = self._make_parents(f"objects/{path.parent.name}/{path.name}")
+                target.write_bytes(path.read_bytes())
                 target.chmod(0o444)
         else:
             self._write_pack("".join(f"{name}\n" for name in names).encode())
@@ -206,8 +206,8 @@ class GitLayer(Struct, eq=False):
     def _write_pack(self, names: bytes) -> None:
         packs = self._make_parents("objects/pack/x").parent
         self.repository.now.run("pack-objects", "-q", str(packs / "pack"), stdin=names, seconds=120.0)
-        for each in packs.iterdir():
-            if each.suffix not in {".pack", ".idx"}:
-                each.unlink()
-        for each in (packs.parent, packs):
-            each.chmod(0o755)
+        for path in packs.iterdir():
+            if path.suffix not in {".pack", ".idx"}:
+                path.unlink()
+        for path in (packs.parent, packs):
+            path.chmod(0o755)

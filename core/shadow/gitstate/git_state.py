@@ -47,13 +47,13 @@ class GitState(Struct, eq=False):
     tree: MergedTree
     find_denials: FindDenials
 
-    def prepare(self, rel: str, place: Path) -> tuple[str, ...]:
+    def prepare(self, rel: str, directory: Path) -> tuple[str, ...]:
         """Write the layer of what is taken over of the directory `rel` below `place`. Return what differs from what
         commands left. Raises `ReviewConflict` if it can't be taken over, and OSError."""
-        if why := describe_lost_repository(self.tree, rel):
-            raise ReviewConflict(f"{rel} can't be accepted: {why}", hint=HINT, code=GIT_REFUSED)
+        if reason := describe_lost_repository(self.tree, rel):
+            raise ReviewConflict(f"{rel} can't be accepted: {reason}", hint=HINT, code=GIT_REFUSED)
         if self._is_removal(rel):
-            target = get_place(place, rel)
+            target = get_place(directory, rel)
             target.parent.mkdir(parents=True, exist_ok=True)
             make_whiteout(target)
             return ()
@@ -63,7 +63,7 @@ class GitState(Struct, eq=False):
                 outcome = self._compute_outcome(repository)
                 if outcome.refused:
                     raise ReviewConflict(f"{rel} can't be accepted: {outcome.refused}", hint=HINT, code=GIT_REFUSED)
-                GitLayer(self.tree, repository, outcome, place).write()
+                GitLayer(self.tree, repository, outcome, directory).write()
                 return tuple(list_notes(self.tree, repository, outcome))
         except GitFailed as problem:
             raise ReviewConflict(
@@ -72,8 +72,8 @@ class GitState(Struct, eq=False):
 
     def preview(self, rel: str) -> GitPreview:
         """Return what accepting would do: moved references, commits with their diffs, and what stands against it."""
-        if why := describe_lost_repository(self.tree, rel):
-            return GitPreview(root=rel, refused=why)
+        if reason := describe_lost_repository(self.tree, rel):
+            return GitPreview(root=rel, refused=reason)
         if self._is_removal(rel):
             return GitPreview(root=rel, moves=(_NOTHING,))
         try:
@@ -85,25 +85,25 @@ class GitState(Struct, eq=False):
             return GitPreview(root=rel, refused=str(problem))
 
     def _compute_outcome(self, repository: RepositoryCopy) -> GitOutcome:
-        accepted = AcceptedContent(self.tree, repository)
-        outcome = compute_outcome(accepted)
+        accepted_content = AcceptedContent(self.tree, repository)
+        outcome = compute_outcome(accepted_content)
         if outcome.refused:
             return outcome
-        denials = self.find_denials(iterate_changed_paths(accepted, outcome))
-        for path, why in denials.items():
-            more = f"; so are {format_paths(list(denials)[1:])}" if len(denials) > 1 else ""
-            refused = f"it changes what git holds of {path}, which {why}{more}."
-            return GitOutcome(refused=refused, before=outcome.before, after=outcome.before, fresh=outcome.fresh)
+        denials = self.find_denials(iterate_changed_paths(accepted_content, outcome))
+        for path, reason in denials.items():
+            suffix = f"; so are {format_paths(list(denials)[1:])}" if len(denials) > 1 else ""
+            refusal = f"it changes what git holds of {path}, which {reason}{suffix}."
+            return GitOutcome(refused=refusal, before=outcome.before, after=outcome.before, fresh=outcome.fresh)
         return outcome
 
     def _is_removal(self, rel: str) -> bool:
         return self.tree.stack.find(rel) == "hidden"
 
     def _refuse_strange(self, rel: str) -> None:
-        found = self.tree.stack.find(rel)
-        if found is None:
+        entry = self.tree.stack.find(rel)
+        if entry is None:
             raise GitFailed(_NOT_HERE.format(rel))
-        if rel.rpartition("/")[2] != ".git" or not isinstance(found, LayeredEntry) or not found.is_directory:
+        if rel.rpartition("/")[2] != ".git" or not isinstance(entry, LayeredEntry) or not entry.is_directory:
             raise GitFailed(f"{rel} is no directory that git here takes for a repository.")
 
 
@@ -132,7 +132,7 @@ def _describe_moves(outcome: GitOutcome) -> list[str]:
     moves += [f"{name}: stands for {target}" for name, target in sorted(outcome.symbolic.items())]
     old_head, new_head = outcome.head
     if old_head != new_head:
-        before, after = (each.get("HEAD", "")[:10] for each in (outcome.before, outcome.after))
+        before, after = (references.get("HEAD", "")[:10] for references in (outcome.before, outcome.after))
         moves.append(f"HEAD: {_describe_head(old_head, before)} → {_describe_head(new_head, after)}")
     if not moves:
         moves = [_ONLY_INDEX if outcome.staged else _NOTHING]
@@ -144,7 +144,7 @@ def _describe_stash(repository: RepositoryCopy, outcome: GitOutcome) -> Iterator
     if outcome.before.get(STASH) != outcome.after.get(STASH):
         places = repository.places
         rows = [_read_stash(places.common) if places else [], _read_stash(repository.now.directory)]
-        before, after = (format_paths(each[::-1], _MAX_NAMED) or "none" for each in rows)
+        before, after = (format_paths(row[::-1], _MAX_NAMED) or "none" for row in rows)
         yield f"Entries of the stash: {before} → {after}"
 
 
@@ -154,7 +154,7 @@ def _read_stash(directory: Path) -> list[str]:
     except OSError:
         return []
     names = [line.split(b" ")[1] for line in lines if b" " in line]
-    return [each[:10].decode() for each in names if is_object_name(each)]
+    return [name[:10].decode() for name in names if is_object_name(name)]
 
 
 def _describe_head(head: str, oid: str) -> str:

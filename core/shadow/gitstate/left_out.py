@@ -42,9 +42,9 @@ def list_notes(tree: MergedTree, repository: RepositoryCopy, outcome: GitOutcome
     modules = dict(_list_submodules(tree, repository.rel))
     for name, oid in modules.items():
         yield _SUBMODULE.format(oid[:10], name, name)
-    left = [path for path in _list_left_out(tree, repository, outcome) if not _is_below(path, modules)]
-    if left:
-        yield _LEFT_OUT.format(format_paths(_join_directories(left), _MAX_NAMED))
+    omissions = [path for path in _list_left_out(tree, repository, outcome) if not _is_below(path, modules)]
+    if omissions:
+        yield _LEFT_OUT.format(format_paths(_join_directories(omissions), _MAX_NAMED))
     if repository.signs and not outcome.refused:
         commits = (read_commit(repository.now, oid) for oid in outcome.list_resulting())
         if any(not _SIGNATURE.search(commit.head) for commit in commits):
@@ -75,24 +75,24 @@ def _read_last(log: bytes) -> str:
 
 def _list_left_out(tree: MergedTree, repository: RepositoryCopy, outcome: GitOutcome) -> list[str]:
     """List the files that commands changed in a repository and that are not taken over."""
-    rel, left = repository.rel, dict.fromkeys(outcome.strange)
-    known = {*outcome.before, *outcome.after}
-    moved = {f"logs/{name}" for name in known}
+    rel, omissions = repository.rel, dict.fromkeys(outcome.strange)
+    known_names = {*outcome.before, *outcome.after}
+    log_paths = {f"logs/{name}" for name in known_names}
     for path, entry in tree.stack.walk(rel):
         inside = path.removeprefix(rel).lstrip("/")
         is_directory = entry is not None and entry.is_directory
         if not inside or is_directory or is_git_protected(path) or _QUIETLY_LEFT.match(inside):
             continue
-        is_unknown = not _STATE.match(inside) or (inside.startswith("logs/") and inside not in moved)
+        is_unknown = not _STATE.match(inside) or (inside.startswith("logs/") and inside not in log_paths)
         if inside.startswith("refs/") and not outcome.refused:
-            is_unknown = inside not in known or (entry is not None and stat.S_ISLNK(entry.stats.st_mode))
+            is_unknown = inside not in known_names or (entry is not None and stat.S_ISLNK(entry.stats.st_mode))
         if is_unknown and (entry is not None or tree.find_on_disk(path) is not None):
-            left[inside] = None
-    left |= dict.fromkeys(_list_unread_packed(tree, repository, known))
-    return list(left)
+            omissions[inside] = None
+    omissions |= dict.fromkeys(_list_unread_packed(tree, repository, known_names))
+    return list(omissions)
 
 
-def _list_unread_packed(tree: MergedTree, repository: RepositoryCopy, known: set[str]) -> Iterator[str]:
+def _list_unread_packed(tree: MergedTree, repository: RepositoryCopy, known_names: set[str]) -> Iterator[str]:
     """Yield the names in the file of many references that git makes no reference of, and that commands wrote."""
     path, file = f"{repository.rel}/packed-refs", repository.now.directory / "packed-refs"
     node = tree.find_on_disk(path)
@@ -102,7 +102,7 @@ def _list_unread_packed(tree: MergedTree, repository: RepositoryCopy, known: set
     before = set(old.split(b"\n"))
     for line in file.read_bytes().split(b"\n"):
         name = os.fsdecode(line.partition(b" ")[2])
-        if line not in before and name and not line.startswith((b"#", b"^")) and name not in known:
+        if line not in before and name and not line.startswith((b"#", b"^")) and name not in known_names:
             yield f"{name} of packed-refs"
 
 
@@ -110,7 +110,7 @@ def _join_directories(names: Iterable[str]) -> list[str]:
     by_directory = defaultdict[str, list[str]](list)
     for name in sorted(names):
         by_directory[name.partition("/")[0] if "/" in name else ""].append(name)
-    found = by_directory.pop("", [])
+    entries = by_directory.pop("", [])
     for directory, files in by_directory.items():
-        found += files if len(files) <= _MAX_SINGLE or directory == "refs" else [f"{directory}/ ({len(files)} files)"]
-    return sorted(found)
+        entries += files if len(files) <= _MAX_SINGLE or directory == "refs" else [f"{directory}/ ({len(files)} files)"]
+    return sorted(entries)

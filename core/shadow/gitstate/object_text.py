@@ -56,15 +56,15 @@ def render_commits(repository: GitRepository, oids: Iterable[str]) -> Iterator[s
 def _render_commit(commit: RawObject) -> Iterator[str]:
     encoding = _read_encoding(commit)
     yield f"commit {commit.oid}"
-    rest, seen = list[tuple[bytes, bytes]](), set[bytes]()
+    rest, seen_names = list[tuple[bytes, bytes]](), set[bytes]()
     for name, value in commit.headers:
-        is_plain = name in {b"tree", b"author", b"committer"} and name not in seen
-        is_parent = name == b"parent" and seen <= {b"tree"}
-        seen |= set() if is_parent else {name}
+        is_plain = name in {b"tree", b"author", b"committer"} and name not in seen_names
+        is_parent = name == b"parent" and seen_names <= {b"tree"}
+        seen_names |= set() if is_parent else {name}
         rest += [] if is_plain or is_parent else [(name, value)]
     parents = [value for name, value in commit.headers if name == b"parent" and (name, value) not in rest]
     if len(parents) > 1:
-        yield f"Merge: {' '.join(each[:10].decode('ascii', 'replace') for each in parents)}"
+        yield f"Merge: {' '.join(parent[:10].decode('ascii', 'replace') for parent in parents)}"
     yield from _render_persons(commit, encoding)
     for name, value in rest:
         yield from _render_header(name, value, encoding)
@@ -76,8 +76,8 @@ def _render_persons(commit: RawObject, encoding: str) -> Iterator[str]:
     """Yield the author, and of the committer what is otherwise."""
     author, committer = (parse_person(commit.get(name)) for name in (b"author", b"committer"))
     if author is None or committer is None:
-        yield from (f"Author: {each}" for each in decode_text(commit.get(b"author"), encoding).split("\n"))
-        yield from (f"Committer: {each}" for each in decode_text(commit.get(b"committer"), encoding).split("\n"))
+        yield from (f"Author: {line}" for line in decode_text(commit.get(b"author"), encoding).split("\n"))
+        yield from (f"Committer: {line}" for line in decode_text(commit.get(b"committer"), encoding).split("\n"))
         return
     yield f"Author: {_format_person(author, encoding)}"
     yield f"Date:   {author.date}"
@@ -98,7 +98,7 @@ def _render_header(name: bytes, value: bytes, encoding: str) -> Iterator[str]:
         return
     first, *others = decode_text(value, encoding).split("\n")
     yield f"Header: {label} {first}".rstrip()
-    yield from (f"Header:   {each}" for each in others)
+    yield from (f"Header:   {line}" for line in others)
 
 
 def _render_message(message: bytes, encoding: str) -> Iterator[str]:
@@ -109,5 +109,5 @@ def _render_message(message: bytes, encoding: str) -> Iterator[str]:
         yield from (f"    {line}" for line in other.split("\n"))
 
 
-def _read_encoding(of: RawObject) -> str:
-    return of.get(b"encoding").decode("ascii", "replace").strip()
+def _read_encoding(raw_object: RawObject) -> str:
+    return raw_object.get(b"encoding").decode("ascii", "replace").strip()

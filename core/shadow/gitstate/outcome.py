@@ -68,53 +68,55 @@ class GitOutcome(Struct, frozen=True, kw_only=True):
 
     def is_left_out(self, commit: GitCommit) -> bool:
         """True if nothing is left of a rebuilt commit."""
-        made = self.made.get(commit.oid, commit.oid)
-        return made in {"", *(self.made.get(parent, parent) for parent in commit.parents)}
+        new_oid = self.made.get(commit.oid, commit.oid)
+        return new_oid in {"", *(self.made.get(parent, parent) for parent in commit.parents)}
 
     def list_resulting(self) -> list[str]:
         """List the new commits as they will be, parents first."""
-        return [self.made.get(each.oid, each.oid) for each in self.fresh if not self.is_left_out(each)]
+        return [self.made.get(commit.oid, commit.oid) for commit in self.fresh if not self.is_left_out(commit)]
 
 
-def compute_outcome(accepted: AcceptedContent) -> GitOutcome:
+def compute_outcome(accepted_content: AcceptedContent) -> GitOutcome:
     """Compute the outcome for the disk and the verdicts as they are; rebuilt objects lie in `repository.now`."""
-    repository = accepted.repository
-    found = _read_state(repository)
+    repository = accepted_content.repository
+    outcome = _read_state(repository)
     try:
-        if why := _describe_obstacle(repository, found):
-            return _refuse(found, why)
-        roots = _find_roots(repository, found.before, found.after)
-        fresh = history.list_commits(repository.now, roots, _list_known(repository, found))
-        found = replace(found, fresh=tuple(fresh))
-        if len(found.fresh) > MAX_COMMITS:
-            return _refuse(found, f"it has {len(found.fresh)} new commits; {MAX_COMMITS} can be compared")
-        found = _resolve_commits(accepted, found)
-        return found if found.refused else _resolve_index(accepted, _resolve_head(found))
+        if obstacle := _describe_obstacle(repository, outcome):
+            return _refuse(outcome, obstacle)
+        roots = _find_roots(repository, outcome.before, outcome.after)
+        fresh = history.list_commits(repository.now, roots, _list_known(repository, outcome))
+        outcome = replace(outcome, fresh=tuple(fresh))
+        if len(outcome.fresh) > MAX_COMMITS:
+            return _refuse(outcome, f"it has {len(outcome.fresh)} new commits; {MAX_COMMITS} can be compared")
+        outcome = _resolve_commits(accepted_content, outcome)
+        return outcome if outcome.refused else _resolve_index(accepted_content, _resolve_head(outcome))
     except GitFailed as problem:
-        return _refuse(found, problem.message.rstrip("."))
+        return _refuse(outcome, problem.message.rstrip("."))
 
 
-def _refuse(found: GitOutcome, why: str) -> GitOutcome:
-    return GitOutcome(refused=f"{why}.", before=found.before, after=found.before, fresh=found.fresh)
+def _refuse(outcome: GitOutcome, reason: str) -> GitOutcome:
+    return GitOutcome(refused=f"{reason}.", before=outcome.before, after=outcome.before, fresh=outcome.fresh)
 
 
 def _read_state(repository: RepositoryCopy) -> GitOutcome:
     """Read references and HEAD on both sides. A reference that is no state stays as it is in the project."""
     heads = [
-        each.decode("utf-8", "surrogateescape").strip() for each in (_get_head_before(repository), repository.head)
+        head.decode("utf-8", "surrogateescape").strip() for head in (_get_head_before(repository), repository.head)
     ]
     before = history.list_references(repository.before) if repository.before is not None else {}
     now = history.list_references(repository.now)
     links_before = history.list_symbolic_references(repository.before) if repository.before is not None else {}
     links = history.list_symbolic_references(repository.now)
-    changed = {name for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
-    changed |= {name for name in links_before.keys() | links.keys() if links_before.get(name) != links.get(name)}
+    changed_names = {name for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
+    changed_names |= {name for name in links_before.keys() | links.keys() if links_before.get(name) != links.get(name)}
     strange = {
-        name for name in changed if not _is_state(name, links.get(name, "")) or name in links_before.keys() - links
+        name
+        for name in changed_names
+        if not _is_state(name, links.get(name, "")) or name in links_before.keys() - links
     }
     after = {name: oid for name, oid in now.items() if name not in strange}
     after |= {name: before[name] for name in strange & before.keys()}
-    symbolic = {name: links[name] for name in changed & links.keys() - strange}
+    symbolic = {name: links[name] for name in changed_names & links.keys() - strange}
     return GitOutcome(
         before=before | _find_head(before, heads[0]),
         after=after | _find_head(after, heads[1]),
@@ -132,46 +134,48 @@ def _is_state(name: str, target: str) -> bool:
     """True if a reference belongs to the state; one that stands for another only as the main branch of a remote."""
     if name.startswith(_NO_STATE):
         return False
-    place = name.removesuffix("/HEAD")
-    return not target or (name != place and place.startswith("refs/remotes/") and target.startswith(f"{place}/"))
+    base_name = name.removesuffix("/HEAD")
+    return not target or (
+        name != base_name and base_name.startswith("refs/remotes/") and target.startswith(f"{base_name}/")
+    )
 
 
 def _find_head(references: dict[str, str], head: str) -> dict[str, str]:
-    at = references.get(head.removeprefix("ref: "), "") if head.startswith("ref: ") else head
-    return {"HEAD": at} if at else {}
+    oid = references.get(head.removeprefix("ref: "), "") if head.startswith("ref: ") else head
+    return {"HEAD": oid} if oid else {}
 
 
-def _resolve_head(found: GitOutcome) -> GitOutcome:
+def _resolve_head(outcome: GitOutcome) -> GitOutcome:
     """Resolve the text of HEAD, which names a commit where no branch is checked out."""
-    old, new = found.head
-    return found if new.startswith("ref: ") else replace(found, head=(old, found.after.get("HEAD", old)))
+    old, new = outcome.head
+    return outcome if new.startswith("ref: ") else replace(outcome, head=(old, outcome.after.get("HEAD", old)))
 
 
 def _find_roots(repository: RepositoryCopy, before: dict[str, str], now: dict[str, str]) -> dict[str, str]:
     """Return the objects that git would hold on to from now on, with the name that does."""
-    found = {oid: name for name, oid in now.items() if before.get(name) != oid}
+    roots = {oid: name for name, oid in now.items() if before.get(name) != oid}
     file = repository.now.directory / "logs/refs/stash"
     for line in file.read_bytes().splitlines() if file.is_file() and before.get(STASH) != now.get(STASH) else ():
         words = line.split(b" ")
         if len(words) > 1 and history.is_object_name(words[1]):
-            found.setdefault(words[1].decode(), STASH)
-    return found
+            roots.setdefault(words[1].decode(), STASH)
+    return roots
 
 
 def _describe_obstacle(repository: RepositoryCopy, state: GitOutcome) -> str:
     before, now = state.before, state.after
-    if what := ", ".join(repository.under_way):
-        return f"a rebase or a series of picks is under way ({what}): have it finished first"
-    if what := ", ".join(repository.ended):
-        return f"commands ended what is under way in your repository ({what}): end it yourself"
+    if description := ", ".join(repository.under_way):
+        return f"a rebase or a series of picks is under way ({description}): have it finished first"
+    if description := ", ".join(repository.ended):
+        return f"commands ended what is under way in your repository ({description}): end it yourself"
     head = state.head[1]
     if head != state.head[0] and not (_is_branch(repository, head) or _OBJECT_NAME.match(head)):
         return f"HEAD names {head.removeprefix('ref: ') or 'nothing'}, which is no branch"
     roots = _find_roots(repository, before, now)
     for oid, kind in history.find_object_types(repository.now, roots).items():
         if kind != "commit":
-            what = "not there" if kind == "missing" else f"a {kind}, no commit"
-            return f"{roots[oid]} names {oid[:10]}, which is {what}"
+            description = "not there" if kind == "missing" else f"a {kind}, no commit"
+            return f"{roots[oid]} names {oid[:10]}, which is {description}"
     return ""
 
 
@@ -185,83 +189,87 @@ def _is_branch(repository: RepositoryCopy, head: str) -> bool:
     return True
 
 
-def _resolve_commits(accepted: AcceptedContent, found: GitOutcome) -> GitOutcome:
-    repository = accepted.repository
-    bad = [each for commit in found.fresh for each in _find_unaccepted(accepted, commit)]
-    in_head = _find_unaccepted_in_head(accepted, found)
+def _resolve_commits(accepted_content: AcceptedContent, outcome: GitOutcome) -> GitOutcome:
+    repository = accepted_content.repository
+    bad = [content for commit in outcome.fresh for content in _find_unaccepted(accepted_content, commit)]
+    in_head = _find_unaccepted_in_head(accepted_content, outcome)
     if not bad and not in_head:
-        return found
-    waiting = sorted({each.path for each in (*bad, *in_head) if each.is_pending})
+        return outcome
+    waiting = sorted({content.path for content in (*bad, *in_head) if content.is_pending})
     if waiting:
         verb = "waits" if len(waiting) == 1 else "wait"
-        return _refuse(found, f"{format_paths(waiting)} {verb} in the review: decide that first")
-    head = found.after.get("HEAD")
-    chain = history.list_commits(repository.now, [head], _list_known(repository, found)) if head else []
-    inside = {each.oid for each in chain}
-    outside = [each for each in bad if each.commit is not None and each.commit.oid not in inside]
+        return _refuse(outcome, f"{format_paths(waiting)} {verb} in the review: decide that first")
+    head = outcome.after.get("HEAD")
+    chain = history.list_commits(repository.now, [head], _list_known(repository, outcome)) if head else []
+    inside = {commit.oid for commit in chain}
+    outside = [content for content in bad if content.commit is not None and content.commit.oid not in inside]
     if not chain or not history.is_chain(chain) or outside:
-        return _refuse(found, _explain_refusal(repository, found, outside or bad or in_head))
-    return _rebuild_commits(accepted, found, chain)
+        return _refuse(outcome, _explain_refusal(repository, outcome, outside or bad or in_head))
+    return _rebuild_commits(accepted_content, outcome, chain)
 
 
-def _list_known(repository: RepositoryCopy, found: GitOutcome) -> list[str]:
-    there = history.find_object_types(repository.now, set(found.before.values()))
-    return [each for each, kind in there.items() if kind != "missing"]
+def _list_known(repository: RepositoryCopy, outcome: GitOutcome) -> list[str]:
+    kinds = history.find_object_types(repository.now, set(outcome.before.values()))
+    return [oid for oid, kind in kinds.items() if kind != "missing"]
 
 
-def _rebuild_commits(accepted: AcceptedContent, found: GitOutcome, chain: Sequence[GitCommit]) -> GitOutcome:
-    repository = accepted.repository
-    made = history.rebuild_commits(repository.now, chain, accepted.find_acceptable)
-    after = {name: made.get(oid, oid) for name, oid in found.after.items()}
+def _rebuild_commits(accepted_content: AcceptedContent, outcome: GitOutcome, chain: Sequence[GitCommit]) -> GitOutcome:
+    repository = accepted_content.repository
+    new_oids = history.rebuild_commits(repository.now, chain, accepted_content.find_acceptable)
+    after = {name: new_oids.get(oid, oid) for name, oid in outcome.after.items()}
     after = {name: oid for name, oid in after.items() if oid}
-    result = replace(found, after=after, made=made)
-    notes = tuple(_describe_commit(each, result) for each in chain if made[each.oid] != each.oid)
+    result = replace(outcome, after=after, made=new_oids)
+    notes = tuple(_describe_commit(commit, result) for commit in chain if new_oids[commit.oid] != commit.oid)
     result = replace(result, notes=notes)
-    left = history.list_commits(
-        repository.now, _find_roots(repository, found.before, after), _list_known(repository, found)
+    commits = history.list_commits(
+        repository.now, _find_roots(repository, outcome.before, after), _list_known(repository, outcome)
     )
-    bad = [each for commit in left for each in _find_unaccepted(accepted, commit)]
-    bad += _find_unaccepted_in_head(accepted, result)
-    return _refuse(found, _explain_refusal(repository, result, bad)) if bad else result
+    bad = [content for commit in commits for content in _find_unaccepted(accepted_content, commit)]
+    bad += _find_unaccepted_in_head(accepted_content, result)
+    return _refuse(outcome, _explain_refusal(repository, result, bad)) if bad else result
 
 
-def _describe_commit(of: GitCommit, outcome: GitOutcome) -> str:
-    is_left_out = outcome.is_left_out(of)
-    what = "left out: nothing new in it was accepted" if is_left_out else f"made again as {outcome.made[of.oid][:10]}"
-    return f"commit {of.oid[:10]} “{of.subject}” is {what}"
+def _describe_commit(commit: GitCommit, outcome: GitOutcome) -> str:
+    is_left_out = outcome.is_left_out(commit)
+    description = (
+        "left out: nothing new in it was accepted" if is_left_out else f"made again as {outcome.made[commit.oid][:10]}"
+    )
+    return f"commit {commit.oid[:10]} “{commit.subject}” is {description}"
 
 
-def _find_unaccepted(accepted: AcceptedContent, of: GitCommit) -> list[UnacceptedContent]:
+def _find_unaccepted(accepted_content: AcceptedContent, commit: GitCommit) -> list[UnacceptedContent]:
     return [
-        UnacceptedContent(of, accepted.get_path(each), accepted.is_pending(each))
-        for each in history.list_commit_changes(accepted.repository.now, of)
-        if each.mode != MISSING_MODE and not accepted.is_on_disk(each)
+        UnacceptedContent(commit, accepted_content.get_path(entry), accepted_content.is_pending(entry))
+        for entry in history.list_commit_changes(accepted_content.repository.now, commit)
+        if entry.mode != MISSING_MODE and not accepted_content.is_on_disk(entry)
     ]
 
 
-def _find_unaccepted_in_head(accepted: AcceptedContent, found: GitOutcome) -> list[UnacceptedContent]:
+def _find_unaccepted_in_head(accepted_content: AcceptedContent, outcome: GitOutcome) -> list[UnacceptedContent]:
     """Find what HEAD would have of rejected or pending paths other than the disk."""
-    old, new = found.before.get("HEAD", ""), found.after.get("HEAD", "")
+    old, new = outcome.before.get("HEAD", ""), outcome.after.get("HEAD", "")
     if not new or old == new:
         return []
     return [
-        UnacceptedContent(None, accepted.get_path(each), accepted.is_pending(each))
-        for each in history.diff_trees(accepted.repository.now, old, new)
-        if accepted.is_rejected_or_pending(each) and not accepted.is_on_disk(each)
+        UnacceptedContent(None, accepted_content.get_path(entry), accepted_content.is_pending(entry))
+        for entry in history.diff_trees(accepted_content.repository.now, old, new)
+        if accepted_content.is_rejected_or_pending(entry) and not accepted_content.is_on_disk(entry)
     ]
 
 
-def _explain_refusal(repository: RepositoryCopy, found: GitOutcome, bad: Sequence[UnacceptedContent]) -> str:
-    roots = _find_roots(repository, found.before, found.after)
+def _explain_refusal(repository: RepositoryCopy, outcome: GitOutcome, bad: Sequence[UnacceptedContent]) -> str:
+    roots = _find_roots(repository, outcome.before, outcome.after)
     first = bad[0]
     if first.commit is None:
         return f"HEAD would hold {first.path} other than you accepted it"
     oid = first.commit.oid
-    name = roots.get(oid) or next((each for at, each in roots.items() if _is_ancestor(repository, at, oid)), "")
-    more = f" ({name})" if name else ""
-    others = len({each.path for each in bad}) - 1
+    name = roots.get(oid) or next(
+        (root_name for root, root_name in roots.items() if _is_ancestor(repository, root, oid)), ""
+    )
+    suffix = f" ({name})" if name else ""
+    others = len({content.path for content in bad}) - 1
     files = f"{first.path}{f' and {others} more' if others else ''}"
-    return f"commit {oid[:10]} “{first.commit.subject}”{more} holds {files} other than you accepted it"
+    return f"commit {oid[:10]} “{first.commit.subject}”{suffix} holds {files} other than you accepted it"
 
 
 def _is_ancestor(repository: RepositoryCopy, root: str, oid: str) -> bool:
@@ -275,78 +283,96 @@ def _is_ancestor(repository: RepositoryCopy, root: str, oid: str) -> bool:
 # the index
 
 
-def _resolve_index(accepted: AcceptedContent, found: GitOutcome) -> GitOutcome:
+def _resolve_index(accepted_content: AcceptedContent, outcome: GitOutcome) -> GitOutcome:
     """Resolve the index: an entry that was not accepted becomes what HEAD has of the path."""
-    repository = accepted.repository
+    repository = accepted_content.repository
     before = set(history.list_index(repository.before)) if repository.before is not None else set()
     now = history.list_index(repository.now) if (repository.now.directory / "index").is_file() else []
-    head = found.after.get("HEAD", "")
-    committed = {each.path: each for each in history.list_tree(repository.now, head)} if head else {}
-    heads = {(each.path, each.mode, each.oid, 0) for each in committed.values()}
-    changed = [each for each in now if each not in before and (each.path, each.mode, each.oid, each.stage) not in heads]
-    oids = {each.oid for each in changed}
+    head = outcome.after.get("HEAD", "")
+    committed_entries = {entry.path: entry for entry in history.list_tree(repository.now, head)} if head else {}
+    heads = {(entry.path, entry.mode, entry.oid, 0) for entry in committed_entries.values()}
+    changed_entries = [
+        entry for entry in now if entry not in before and (entry.path, entry.mode, entry.oid, entry.stage) not in heads
+    ]
+    oids = {entry.oid for entry in changed_entries}
     old = history.find_object_types(repository.before, oids) if repository.before is not None else {}
-    bad = [each for each in changed if not _can_stay(accepted, each, old)]
-    missing = {each.path for each in before} - {each.path for each in now}
-    removed = [committed[path] for path in sorted(missing & committed.keys())]
-    rejected = [each for each in removed if accepted.is_rejected_or_pending(each) and accepted.is_on_disk(each)]
-    bad += [GitEntry(each.path, MISSING_MODE, "") for each in rejected]
+    bad = [entry for entry in changed_entries if not _can_stay(accepted_content, entry, old)]
+    missing = {entry.path for entry in before} - {entry.path for entry in now}
+    removed_entries = [committed_entries[path] for path in sorted(missing & committed_entries.keys())]
+    rejected_entries = [
+        entry
+        for entry in removed_entries
+        if accepted_content.is_rejected_or_pending(entry) and accepted_content.is_on_disk(entry)
+    ]
+    bad += [GitEntry(entry.path, MISSING_MODE, "") for entry in rejected_entries]
     if bad:
         none = "0" * (64 if repository.hash_name == "sha256" else 40)
-        paths = sorted({each.path for each in bad})
-        wanted = (committed.get(path) or GitEntry(path, MISSING_MODE, none) for path in paths)
-        history.update_index(repository.now, wanted)
+        paths = sorted({entry.path for entry in bad})
+        restored_entries = (committed_entries.get(path) or GitEntry(path, MISSING_MODE, none) for path in paths)
+        history.update_index(repository.now, restored_entries)
         repository.now.run("update-index", "--clear-resolve-undo")
-    loose = {each.oid for each in changed if each not in bad and old.get(each.oid, "missing") == "missing"}
-    gone = [each for each in removed if each not in rejected]
-    told = (
+    loose = {entry.oid for entry in changed_entries if entry not in bad and old.get(entry.oid, "missing") == "missing"}
+    untracked_entries = [entry for entry in removed_entries if entry not in rejected_entries]
+    groups = (
         ("what was staged of {} is not what you accepted, and is taken out", bad),
-        ("staged otherwise than on disk: {}", [e for e in changed if e not in bad and not accepted.is_on_disk(e)]),
-        ("no longer tracked, and still on disk: {}", [each for each in gone if accepted.is_on_disk(each)]),
+        (
+            "staged otherwise than on disk: {}",
+            [e for e in changed_entries if e not in bad and not accepted_content.is_on_disk(e)],
+        ),
+        (
+            "no longer tracked, and still on disk: {}",
+            [entry for entry in untracked_entries if accepted_content.is_on_disk(entry)],
+        ),
     )
     notes = (
-        text.format(format_paths([accepted.get_path(each) for each in entries])) for text, entries in told if entries
+        text.format(format_paths([accepted_content.get_path(entry) for entry in entries]))
+        for text, entries in groups
+        if entries
     )
-    others = sorted(_find_roots(repository, found.before, found.after).keys() - set(found.after.values()))
-    found = replace(found, notes=(*found.notes, *notes), loose=tuple(sorted(loose)), others=tuple(others))
-    return _add_staged_index(found, compute_staged_index(repository, committed.values()))
+    others = sorted(_find_roots(repository, outcome.before, outcome.after).keys() - set(outcome.after.values()))
+    outcome = replace(outcome, notes=(*outcome.notes, *notes), loose=tuple(sorted(loose)), others=tuple(others))
+    return _add_staged_index(outcome, compute_staged_index(repository, committed_entries.values()))
 
 
-def _add_staged_index(found: GitOutcome, staged: StagedIndex) -> GitOutcome:
-    marks = [_MARKED.format(format_paths(staged.marked))] if staged.marked else []
+def _add_staged_index(outcome: GitOutcome, staged_index: StagedIndex) -> GitOutcome:
+    marks = [_MARKED.format(format_paths(staged_index.marked))] if staged_index.marked else []
     return replace(
-        found, notes=(*found.notes, *marks), index=staged.data, staged=staged.lines, staged_paths=staged.paths
+        outcome,
+        notes=(*outcome.notes, *marks),
+        index=staged_index.data,
+        staged=staged_index.lines,
+        staged_paths=staged_index.paths,
     )
 
 
-def _can_stay(accepted: AcceptedContent, entry: GitEntry, old: dict[str, str]) -> bool:
-    if accepted.is_on_disk(entry):
+def _can_stay(accepted_content: AcceptedContent, entry: GitEntry, old: dict[str, str]) -> bool:
+    if accepted_content.is_on_disk(entry):
         return True
-    return old.get(entry.oid, "missing") != "missing" and not accepted.is_rejected_or_pending(entry)
+    return old.get(entry.oid, "missing") != "missing" and not accepted_content.is_rejected_or_pending(entry)
 
 
 # for the rules of the user
 
 
-def iterate_changed_paths(accepted: AcceptedContent, found: GitOutcome) -> Iterator[str]:
+def iterate_changed_paths(accepted_content: AcceptedContent, outcome: GitOutcome) -> Iterator[str]:
     """Iterate over the paths whose content, mode or presence is another one in HEAD, in a new commit or in the index.
     What is in a new commit below HEAD as HEAD has it now is none. Raises `GitFailed`.
 
     A rule that denies writing a file is asked about these: a commit is how a change of it reaches everybody else.
     """
-    room = accepted.repository.now
-    old, new = (each.get("HEAD", "") for each in (found.before, found.after))
-    changed = list[GitEntry]()
+    room = accepted_content.repository.now
+    old, new = (references.get("HEAD", "") for references in (outcome.before, outcome.after))
+    changed_entries = list[GitEntry]()
     if old != new:
-        changed += history.diff_trees(room, old, new) if new else history.list_tree(room, old)
-    resulting = found.list_resulting()
+        changed_entries += history.diff_trees(room, old, new) if new else history.list_tree(room, old)
+    resulting = outcome.list_resulting()
     if resulting:
-        now = {each.path: (each.mode, each.oid) for each in history.list_tree(room, old)} if old else {}
-        chain = {each.oid for each in history.list_commits(room, [new], [old] if old else [])} if new else set()
+        now = {entry.path: (entry.mode, entry.oid) for entry in history.list_tree(room, old)} if old else {}
+        chain = {commit.oid for commit in history.list_commits(room, [new], [old] if old else [])} if new else set()
         for oid in resulting:
             changes = history.list_commit_changes(room, history.read_commit(room, oid))
-            changed += [each for each in changes if oid not in chain or not _is_as_before(each, now)]
-    yield from sorted({*found.staged_paths, *map(accepted.get_path, changed)})
+            changed_entries += [change for change in changes if oid not in chain or not _is_as_before(change, now)]
+    yield from sorted({*outcome.staged_paths, *map(accepted_content.get_path, changed_entries)})
 
 
 def _is_as_before(entry: GitEntry, now: dict[bytes, tuple[str, str]]) -> bool:

@@ -59,16 +59,16 @@ class GitPreparation:
         self._layers.close(name, keep=True)
         return PreparedGitState(name, moment, notes)
 
-    def apply_to(self, decided: BulkDecision, ready: PreparedGitState | None) -> BulkDecision:
+    def apply_to(self, decision: BulkDecision, ready: PreparedGitState | None) -> BulkDecision:
         """Return the decision with what was prepared, or is now if something has changed since. Raises as `build`."""
-        if not _find_repositories(decided.tops):
-            return decided
+        if not _find_repositories(decision.tops):
+            return decision
         if ready is None or ready.basis != self._capture_basis():
-            self.drop(decided.verdict.id)
-            ready = self.build(decided.tops, decided.verdict.id)
+            self.drop(decision.verdict.id)
+            ready = self.build(decision.tops, decision.verdict.id)
         assert ready is not None
-        excerpt = "; ".join([decided.verdict.excerpt, *ready.notes])
-        return replace(decided, verdict=replace(decided.verdict, excerpt=excerpt))
+        excerpt = "; ".join([decision.verdict.excerpt, *ready.notes])
+        return replace(decision, verdict=replace(decision.verdict, excerpt=excerpt))
 
     def drop(self, name: str) -> None:
         """Remove what was prepared for a verdict."""

@@ -28,7 +28,7 @@ class RawObject(Struct, frozen=True):
 
     def get(self, name: bytes) -> bytes:
         """Return the value of the first header of that name; empty: there is none."""
-        return next((value for each, value in self.headers if each == name), b"")
+        return next((value for header_name, value in self.headers if header_name == name), b"")
 
 
 class Signed(Struct, frozen=True):
@@ -42,28 +42,28 @@ class Signed(Struct, frozen=True):
 def read_object(repository: GitRepository, kind: str, oid: str) -> RawObject:
     """Read a `commit` or `tag`. Raises `GitFailed`."""
     header, _, message = repository.run("cat-file", kind, oid).partition(b"\n\n")
-    found = list[tuple[bytes, bytes]]()
+    headers = list[tuple[bytes, bytes]]()
     for line in header.split(b"\n"):
-        if line.startswith(b" ") and found:
-            found[-1] = (found[-1][0], found[-1][1] + b"\n" + line[1:])
+        if line.startswith(b" ") and headers:
+            headers[-1] = (headers[-1][0], headers[-1][1] + b"\n" + line[1:])
         else:
             name, _, value = line.partition(b" ")
-            found.append((name, value))
-    return RawObject(oid, tuple(found), message)
+            headers.append((name, value))
+    return RawObject(oid, tuple(headers), message)
 
 
 def list_tags(repository: GitRepository, oids: Iterable[str]) -> list[RawObject]:
     """Return the annotated tags among some objects, each followed by the tags that it is a tag of."""
     waiting = list(dict.fromkeys(oids))
-    found = dict[str, RawObject]()
-    while waiting and len(found) < _MAX_TAGS:
-        asked = "".join(f"{each}\n" for each in waiting).encode()
-        kinds = repository.run("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=asked).decode()
+    tags_by_oid = dict[str, RawObject]()
+    while waiting and len(tags_by_oid) < _MAX_TAGS:
+        request = "".join(f"{oid}\n" for oid in waiting).encode()
+        kinds = repository.run("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=request).decode()
         tags = [oid for oid, _, kind in (line.partition(" ") for line in kinds.splitlines()) if kind == "tag"]
-        fresh = {oid: read_object(repository, "tag", oid) for oid in tags if oid not in found}
-        found |= fresh
+        fresh = {oid: read_object(repository, "tag", oid) for oid in tags if oid not in tags_by_oid}
+        tags_by_oid |= fresh
         waiting = [tag.get(b"object").decode("ascii", "replace") for tag in fresh.values()]
-    return list(found.values())
+    return list(tags_by_oid.values())
 
 
 def parse_person(value: bytes) -> Signed | None:

@@ -67,22 +67,24 @@ def copy_repository(tree: MergedTree, rel: str) -> Iterator[RepositoryCopy]:
         if before is None and os.path.lexists(root / ".git" / "HEAD"):
             raise GitFailed(f"{rel} of the project is no repository of its own.")
         head = _read_file(tree, f"{rel}/HEAD")
-        users, own = read_settings(now, _read_file(tree, f"{rel}/config"))
+        users, own_settings = read_settings(now, _read_file(tree, f"{rel}/config"))
         (now.directory / "config").write_text(
-            render_config(users, own, head), encoding="utf-8", errors="surrogateescape"
+            render_config(users, own_settings, head), encoding="utf-8", errors="surrogateescape"
         )
-        hashes = "sha256" if ("extensions.objectformat", "sha256") in own else "sha1"
+        hashes = "sha256" if ("extensions.objectformat", "sha256") in own_settings else "sha1"
         if "reftable" in tree.list_names(rel):
             raise GitFailed(f"{rel} keeps its references in a reftable, which is not compared here.")
         _copy_files(tree, rel, now.directory)
         if places is not None and (shallow := _read_shallow(places)):
             (now.directory / "shallow").write_bytes(shallow)
         _copy_objects(tree, rel, now, places, hashes)
-        begun = tuple(each for each in UNDER_WAY if isinstance(tree.stack.find(f"{rel}/{each}"), LayeredEntry))
-        on_disk = (each for each in _ENDED if before is not None and tree.find_on_disk(f"{rel}/{each}") is not None)
-        ended = tuple(each for each in on_disk if tree.find_node(f"{rel}/{each}") is None)
-        signs = is_true(find_last([*users, *own], "commit.gpgsign"))
-        yield RepositoryCopy(rel, now, before, places, head, hashes, begun, ended, signs)
+        begun_operations = tuple(
+            name for name in UNDER_WAY if isinstance(tree.stack.find(f"{rel}/{name}"), LayeredEntry)
+        )
+        on_disk = (name for name in _ENDED if before is not None and tree.find_on_disk(f"{rel}/{name}") is not None)
+        ended_operations = tuple(name for name in on_disk if tree.find_node(f"{rel}/{name}") is None)
+        signs = is_true(find_last([*users, *own_settings], "commit.gpgsign"))
+        yield RepositoryCopy(rel, now, before, places, head, hashes, begun_operations, ended_operations, signs)
 
 
 def _read_file(tree: MergedTree, rel: str, limit: int = _MAX_FILE_BYTES) -> bytes:
@@ -100,8 +102,8 @@ def _read_shallow(places: RepositoryLayout) -> bytes:
 
 def _copy_files(tree: MergedTree, rel: str, directory: Path) -> None:
     """Copy references with their logs, and the index: nothing that changes how git reads them."""
-    for each in ("refs/heads", "refs/tags", "objects/pack", "objects/info"):
-        (directory / each).mkdir(parents=True, exist_ok=True)
+    for subdirectory in ("refs/heads", "refs/tags", "objects/pack", "objects/info"):
+        (directory / subdirectory).mkdir(parents=True, exist_ok=True)
     for name, kind in tree.list_names(rel).items():
         if kind == "file" and _COPIED.match(name):
             (directory / name).write_bytes(_read_file(tree, f"{rel}/{name}", _MAX_INDEX_BYTES))
@@ -138,14 +140,14 @@ def _copy_objects(tree: MergedTree, rel: str, now: GitRepository, places: Reposi
 
 def _is_intact(source: Path, name: str, hashes: str) -> bool:
     """True if a loose object is what its name says."""
-    digest, unpacked = hashlib.new(hashes), zlib.decompressobj()
+    digest, decompressor = hashlib.new(hashes), zlib.decompressobj()
     try:
         with source.open("rb") as file:
             while data := file.read(_MAX_FILE_BYTES):
                 while data:
-                    digest.update(unpacked.decompress(data, _MAX_FILE_BYTES))
-                    data = unpacked.unconsumed_tail
-        digest.update(unpacked.flush())
+                    digest.update(decompressor.decompress(data, _MAX_FILE_BYTES))
+                    data = decompressor.unconsumed_tail
+        digest.update(decompressor.flush())
     except (OSError, zlib.error):
         return False
-    return unpacked.eof and digest.hexdigest() == name.replace("/", "")
+    return decompressor.eof and digest.hexdigest() == name.replace("/", "")

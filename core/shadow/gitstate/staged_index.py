@@ -36,36 +36,46 @@ class StagedIndex(Struct, frozen=True):
     paths: tuple[str, ...] = ()
 
 
-def compute_staged_index(repository: RepositoryCopy, committed: Iterable[GitEntry]) -> StagedIndex:
+def compute_staged_index(repository: RepositoryCopy, committed_entries: Iterable[GitEntry]) -> StagedIndex:
     """Compute the index from the one in `repository.now`. `committed`: what HEAD will have. Raises `GitFailed`."""
     now = _read_index(repository.now, repository.now.directory / "index", repository)
     before = list[IndexEntry]()
     if repository.before is not None:
         before = _read_index(repository.before, repository.before.directory / "index", repository)
-    known = {each.key: each for each in before}
+    entries_by_key = {entry.key: entry for entry in before}
     prefix = repository.rel.removesuffix(".git")
-    marked = sorted({prefix + from_os_name(each.name) for each in now if _is_marked_anew(each, known.get(each.key))})
-    staged = {each.key: each.content for each in now}
-    changed = {each.key: each.content for each in before}
-    if staged == changed:
-        return StagedIndex(marked=tuple(marked))
+    marked_paths = sorted(
+        {prefix + from_os_name(entry.name) for entry in now if _is_marked_anew(entry, entries_by_key.get(entry.key))}
+    )
+    staged_contents = {entry.key: entry.content for entry in now}
+    earlier_contents = {entry.key: entry.content for entry in before}
+    if staged_contents == earlier_contents:
+        return StagedIndex(marked=tuple(marked_paths))
     is_there = (repository.now.directory / "index").is_file()
     data = rebuild_index(now, before, repository.oid_bytes) if is_there else b""
-    heads = {each.path: (int(each.mode, 8).to_bytes(4, "big"), bytes.fromhex(each.oid), 0) for each in committed}
-    keys = sorted({key for key in staged.keys() | changed.keys() if staged.get(key) != changed.get(key)})
-    follows = [name for name, stage in keys if stage == 0 and staged.get((name, 0)) == heads.get(name)]
+    heads = {
+        entry.path: (int(entry.mode, 8).to_bytes(4, "big"), bytes.fromhex(entry.oid), 0) for entry in committed_entries
+    }
+    keys = sorted(
+        {
+            key
+            for key in staged_contents.keys() | earlier_contents.keys()
+            if staged_contents.get(key) != earlier_contents.get(key)
+        }
+    )
+    follows = [name for name, stage in keys if stage == 0 and staged_contents.get((name, 0)) == heads.get(name)]
     others = [key for key in keys if key[1] or key[0] not in follows]
-    states = [(name, _describe_entry(staged.get((name, stage)), heads.get(name))) for name, stage in others]
+    states = [(name, _describe_entry(staged_contents.get((name, stage)), heads.get(name))) for name, stage in others]
     paths = sorted({prefix + from_os_name(name) for name, _ in keys})
     lines = tuple(_describe(prefix, follows, states))
-    return StagedIndex(data=data, lines=lines, marked=tuple(marked), paths=tuple(paths))
+    return StagedIndex(data=data, lines=lines, marked=tuple(marked_paths), paths=tuple(paths))
 
 
-def _describe_entry(staged: _Content | None, head: _Content | None) -> str:
+def _describe_entry(content: _Content | None, head: _Content | None) -> str:
     """Describe what is staged of a path beside what HEAD will have of it, with modes where these say something."""
-    if staged is None:
+    if content is None:
         return "removed"
-    mode = _format_mode(staged)
+    mode = _format_mode(content)
     if head is None:
         return "new" if mode == _PLAIN_MODE else f"new, mode {mode}"
     return "changed" if mode == _format_mode(head) else f"changed, mode {_format_mode(head)} → {mode}"
@@ -77,16 +87,16 @@ def _format_mode(content: _Content) -> str:
 
 def _describe(prefix: str, follows: list[bytes], others: list[tuple[bytes, str]]) -> Iterator[str]:
     if others:
-        named = dict.fromkeys(f"{prefix}{from_os_name(name)} ({state})" for name, state in others)
-        yield f"Staged: {format_paths(list(named), _MAX_NAMED)}."
+        labels = dict.fromkeys(f"{prefix}{from_os_name(name)} ({state})" for name, state in others)
+        yield f"Staged: {format_paths(list(labels), _MAX_NAMED)}."
     if follows:
-        named = dict.fromkeys(prefix + from_os_name(name) for name in follows)
-        yield f"The index, as HEAD will be: {format_paths(list(named), _MAX_NAMED)}."
+        labels = dict.fromkeys(prefix + from_os_name(name) for name in follows)
+        yield f"The index, as HEAD will be: {format_paths(list(labels), _MAX_NAMED)}."
 
 
-def _is_marked_anew(entry: IndexEntry, known: IndexEntry | None) -> bool:
+def _is_marked_anew(entry: IndexEntry, old_entry: IndexEntry | None) -> bool:
     marks = tuple(word & bit for word, bit in zip((entry.flags, entry.extended), _HIDING, strict=True))
-    old = (known.flags, known.extended) if known is not None else (0, 0)
+    old = (old_entry.flags, old_entry.extended) if old_entry is not None else (0, 0)
     return marks != tuple(word & bit for word, bit in zip(old, _HIDING, strict=True))
 
 
@@ -96,12 +106,12 @@ def _read_index(room: GitRepository, source: Path, repository: RepositoryCopy) -
         return []
     copy = room.directory / "index-as-a-whole"
     copy.write_bytes(source.read_bytes())
-    more = {"GIT_INDEX_FILE": str(copy)}
-    room.run("update-index", "--no-split-index", "--force-write-index", more=more, seconds=30.0)
+    variables = {"GIT_INDEX_FILE": str(copy)}
+    room.run("update-index", "--no-split-index", "--force-write-index", variables=variables, seconds=30.0)
     try:
         entries = read_entries(copy.read_bytes(), repository.oid_bytes)
     except ValueError as problem:
         raise GitFailed(f"the index of {repository.rel} is damaged.") from problem
-    if any(each.status[24:28] == _DIRECTORY_MODE for each in entries):
+    if any(entry.status[24:28] == _DIRECTORY_MODE for entry in entries):
         raise GitFailed(f"the index of {repository.rel} leaves directories out, which is not compared here.")
     return entries

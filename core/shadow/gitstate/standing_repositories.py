@@ -23,18 +23,18 @@ _KINDS = {"file": "a file", "symlink": "a link"}
 def refuse_lost_repositories(tree: MergedTree, paths: Iterable[str], *, are_files: bool = False) -> None:
     """Raise `ReviewConflict` if the acceptance of one of the paths would take the place of a repository, or would take
     part in that. `are_files`: each is accepted as the change of a file, and as no part of a state of git."""
-    known: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     with tree.cache_lookups():
         for path in paths:
             for git in _list_repositories(tree, path):
-                if git not in known:
-                    known[git] = describe_lost_repository(tree, git)
-                why = known[git]
-                if not why and are_files and path != git and _is_part_removed(tree, git, path):
-                    why = f"it is a part of the repository {git}, and no file that a change can remove."
-                if why:
+                if git not in reasons:
+                    reasons[git] = describe_lost_repository(tree, git)
+                reason = reasons[git]
+                if not reason and are_files and path != git and _is_part_removed(tree, git, path):
+                    reason = f"it is a part of the repository {git}, and no file that a change can remove."
+                if reason:
                     raise ReviewConflict(
-                        f"{path} can't be accepted: {why} Nothing was written.", hint=_HINT, code=REPOSITORY_LOST
+                        f"{path} can't be accepted: {reason} Nothing was written.", hint=_HINT, code=REPOSITORY_LOST
                     )
 
 
@@ -65,11 +65,11 @@ def _list_repositories(tree: MergedTree, path: str) -> list[str]:
     What tools fill again by themselves may hold clones that they made: these come and go with it.
     """
     parts = path.split("/")
-    found = ["/".join(parts[: at + 1]) for at, part in enumerate(parts) if is_git_internal(part)]
-    if found or not GENERATED.isdisjoint(parts):
-        return found[:1] if GENERATED.isdisjoint(parts) else []
+    repositories = ["/".join(parts[: index + 1]) for index, part in enumerate(parts) if is_git_internal(part)]
+    if repositories or not GENERATED.isdisjoint(parts):
+        return repositories[:1] if GENERATED.isdisjoint(parts) else []
     before, now = tree.find_on_disk(path), tree.find_node(path)
     if before is None or before.kind != "directory" or (now is not None and now.kind == "directory"):
         return []
     below = walk_directory(tree.workspace, path) or []
-    return [each for each, _ in below if is_git_internal(each.rpartition("/")[2])]
+    return [child for child, _ in below if is_git_internal(child.rpartition("/")[2])]

@@ -33,32 +33,32 @@ class CheckpointRecords:
     @cached_property
     def layers_by_record(self) -> dict[str, tuple[str, ...]]:
         """The layers of each record, oldest first, by its file name."""
-        found, seen = dict[str, tuple[str, ...]](), dict[int, tuple[str, ...]]()
+        layers_by_name, layers_by_inode = dict[str, tuple[str, ...]](), dict[int, tuple[str, ...]]()
         for path in sorted(self._directory.glob("*.json")):
             node = path.stat().st_ino
             with suppress(OSError, msgspec.MsgspecError):
-                if node not in seen:
-                    seen[node] = decode_json(path.read_bytes(), _NamedLayers).layers
-                found[path.name] = seen[node]
-        return found
+                if node not in layers_by_inode:
+                    layers_by_inode[node] = decode_json(path.read_bytes(), _NamedLayers).layers
+                layers_by_name[path.name] = layers_by_inode[node]
+        return layers_by_name
 
     @property
     def layers(self) -> frozenset[str]:
         """The layers that may not be changed."""
-        return frozenset(each for layers in self.layers_by_record.values() for each in layers)
+        return frozenset(layer for layers in self.layers_by_record.values() for layer in layers)
 
     def add(self, checkpoint: str, order: int, record: Path, layers: tuple[str, ...]) -> None:
         """Keep a record for a checkpoint. Raises OSError."""
-        named = self.layers_by_record
+        layers_by_record = self.layers_by_record
         self._directory.mkdir(mode=0o700, exist_ok=True)
         name = f"{order:0{_ORDER}d}-{checkpoint}.json"
         link_entry(record, self._directory / name)
-        named[name] = layers
+        layers_by_record[name] = layers
 
     def find_path(self, checkpoint: str) -> Path | None:
         """Return the record's path of a checkpoint; None if it has none."""
-        names = (each for each in self.layers_by_record if each[_ORDER + 1 :] == f"{checkpoint}.json")
-        return next((self._directory / each for each in names), None)
+        names = (name for name in self.layers_by_record if name[_ORDER + 1 :] == f"{checkpoint}.json")
+        return next((self._directory / name for name in names), None)
 
     def drop_file(self, name: str) -> None:
         """Forget a record by its file name."""

@@ -24,12 +24,12 @@ _Entry = LayeredEntry | None | object
 class LayerDelta:
     """The difference from `begun` to `now`; `paths` are the files, links and removals that differ."""
 
-    def __init__(self, begun: LayerStack, now: LayerStack) -> None:
-        self._begun = begun
+    def __init__(self, old_stack: LayerStack, now: LayerStack) -> None:
+        self._begun = old_stack
         self._now = now
         self._found: dict[str, LayeredEntry | None] = {}
         self._opaque: dict[str, None] = {}
-        waiting = [(".", begun)]
+        waiting = [(".", old_stack)]
         while waiting:
             waiting += self._compare_directory(*waiting.pop())
 
@@ -39,58 +39,60 @@ class LayerDelta:
 
     def exclude(self, path: str) -> None:
         """Exclude a path and everything below it."""
-        kept = {each: entry for each, entry in self._found.items() if each != path and not each.startswith(f"{path}/")}
-        self._found = kept
+        remaining_entries = {
+            child: entry for child, entry in self._found.items() if child != path and not child.startswith(f"{path}/")
+        }
+        self._found = remaining_entries
 
     def exclude_removals(self, path: str) -> None:
         """Exclude what is only no longer kept at a path and below it: it was set aside, not removed."""
         self._found = {
-            each: entry
-            for each, entry in self._found.items()
-            if entry is not None or (each != path and not each.startswith(f"{path}/"))
+            child: entry
+            for child, entry in self._found.items()
+            if entry is not None or (child != path and not child.startswith(f"{path}/"))
         }
 
     def write_to(self, upper: Path) -> None:
         """Write the difference into an empty layer. Raises OSError."""
         for path, entry in self._found.items():
-            place = get_place(upper, path)
+            target = get_place(upper, path)
             self._make_parents(path, upper)
             if entry is None:
-                make_whiteout(place)
+                make_whiteout(target)
             elif entry.is_directory:
-                self._make_directory(place, entry)
+                self._make_directory(target, entry)
             else:
-                link_entry(Path(os.fsdecode(entry.place)), place)
+                link_entry(Path(os.fsdecode(entry.place)), target)
         for path in self._opaque:
-            place = get_place(upper, path)
-            if place.is_dir():
-                set_opaque(place, True)
+            target = get_place(upper, path)
+            if target.is_dir():
+                set_opaque(target, True)
 
     def _make_parents(self, path: str, upper: Path) -> None:
         """Make the directories that lead to a path, with their modes of now."""
         for rel in list_parents(path):
-            place = get_place(upper, rel)
-            if not place.is_dir():
-                found = self._now.find(rel)
-                if isinstance(found, LayeredEntry):
-                    self._make_directory(place, found)
+            target = get_place(upper, rel)
+            if not target.is_dir():
+                entry = self._now.find(rel)
+                if isinstance(entry, LayeredEntry):
+                    self._make_directory(target, entry)
                 else:
-                    place.mkdir()
+                    target.mkdir()
 
-    def _make_directory(self, place: Path, entry: LayeredEntry) -> None:
-        if not place.is_dir():
-            place.mkdir(mode=0o700)
-        place.chmod(stat.S_IMODE(entry.stats.st_mode) | 0o700)
+    def _make_directory(self, path: Path, entry: LayeredEntry) -> None:
+        if not path.is_dir():
+            path.mkdir(mode=0o700)
+        path.chmod(stat.S_IMODE(entry.stats.st_mode) | 0o700)
 
     # comparing
 
-    def _compare_directory(self, path: str, begun: LayerStack) -> Iterator[tuple[str, LayerStack]]:
+    def _compare_directory(self, path: str, old_stack: LayerStack) -> Iterator[tuple[str, LayerStack]]:
         """Compare a directory of both, and yield those in it; `begun` is empty where it no longer counts."""
-        before, after = begun.list_directory(path), self._now.list_directory(path)
-        found = self._now.find(path) if path != "." and after.closed and not before.closed else None
-        if isinstance(found, LayeredEntry) and is_opaque(found.place):
+        before, after = old_stack.list_directory(path), self._now.list_directory(path)
+        entry = self._now.find(path) if path != "." and after.closed and not before.closed else None
+        if isinstance(entry, LayeredEntry) and is_opaque(entry.place):
             self._opaque[path] = None
-            begun, before = NO_LAYERS, NO_LAYERS.list_directory(path)
+            old_stack, before = NO_LAYERS, NO_LAYERS.list_directory(path)
         for name in sorted({*before.entries, *after.entries}):
             rel = name if path == "." else f"{path}/{name}"
             old: _Entry = before.entries.get(name, _UNKNOWN)
@@ -99,7 +101,7 @@ class LayerDelta:
             if not _is_same(old, new) and not (new is _UNKNOWN and old is None):
                 self._found[rel] = new if isinstance(new, LayeredEntry) else None
             if _is_directory(new):
-                yield rel, begun if both_directories else NO_LAYERS
+                yield rel, old_stack if both_directories else NO_LAYERS
 
 
 def _is_directory(entry: _Entry) -> bool:
@@ -116,5 +118,7 @@ def _is_same(old: _Entry, new: _Entry) -> bool:
         return stat.S_IMODE(one.st_mode) == stat.S_IMODE(other.st_mode)
     if (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino):
         return True
-    mine, theirs = ((stat.S_IMODE(each.st_mode), each.st_size, each.st_mtime_ns) for each in (one, other))
-    return mine == theirs
+    old_signature, new_signature = (
+        (stat.S_IMODE(stats.st_mode), stats.st_size, stats.st_mtime_ns) for stats in (one, other)
+    )
+    return old_signature == new_signature

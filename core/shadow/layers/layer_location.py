@@ -21,8 +21,8 @@ def find_location(layers: Path) -> Path:
     """
     try:
         layers.mkdir(mode=0o700, exist_ok=True)
-        if known := _read_reference(layers):
-            return known
+        if location := _read_reference(layers):
+            return location
         if can_hold_upper(layers):
             return layers
         return _make_in_memory(layers)
@@ -36,12 +36,14 @@ def find_location(layers: Path) -> Path:
 def _read_reference(layers: Path) -> Path | None:
     """Return the directory in memory of an earlier start, if it is still there and ours."""
     try:
-        place = Path(os.fsdecode((layers / _REFERENCE).read_bytes()))
-        found = place.lstat()
+        path = Path(os.fsdecode((layers / _REFERENCE).read_bytes()))
+        stats = path.lstat()
     except OSError:
         return None
-    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) == 0o700
-    return place if ours and place.parent == SHARED_MEMORY else None
+    is_own_directory = (
+        stat.S_ISDIR(stats.st_mode) and stats.st_uid == os.geteuid() and stat.S_IMODE(stats.st_mode) == 0o700
+    )
+    return path if is_own_directory and path.parent == SHARED_MEMORY else None
 
 
 def _make_in_memory(layers: Path) -> Path:
@@ -51,12 +53,12 @@ def _make_in_memory(layers: Path) -> Path:
             f"{find_file_system_type(layers) or 'one'} that can't, and there is no {SHARED_MEMORY}.",
             hint="Set AGENT_TUI_STATE_DIR to a directory on a local disk or a volume.",
         )
-    place = Path(tempfile.mkdtemp(prefix="agent-tui-", dir=SHARED_MEMORY))
-    (layers / _REFERENCE).write_bytes(os.fsencode(place))
-    return place
+    path = Path(tempfile.mkdtemp(prefix="agent-tui-", dir=SHARED_MEMORY))
+    (layers / _REFERENCE).write_bytes(os.fsencode(path))
+    return path
 
 
 def remove_location(layers: Path) -> None:
     """Remove what a session has in memory; for when the session itself is removed."""
-    if place := _read_reference(layers):
-        remove_tree(place)
+    if location := _read_reference(layers):
+        remove_tree(location)

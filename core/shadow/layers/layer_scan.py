@@ -42,7 +42,7 @@ class LayerScan(Struct, frozen=True):
 
 def scan_layer(layer: Path) -> LayerScan:
     """Read the entries of a layer. Directories that their owner may not read are made readable. Raises OSError."""
-    found = LayerScan([], [])
+    scan = LayerScan([], [])
     longest = min(_MAX_PATH_BYTES, _MAX_FULL_PATH_BYTES - len(os.fsencode(layer)))
     waiting = [(b"", -1)]
     with DirectoryCursor(layer) as descent:
@@ -54,14 +54,14 @@ def scan_layer(layer: Path) -> LayerScan:
                 make_passable(layer / os.fsdecode(above))
                 directory = descent.open_at(above)
             if number >= 0 and is_opaque(directory):
-                found.entries[number] = replace(found.entries[number], opaque=True)
+                scan.entries[number] = replace(scan.entries[number], opaque=True)
             with os.scandir(directory) as entries:
                 below = [
-                    _add_entry(each, above, longest, found)
-                    for each in sorted(entries, key=lambda each: os.fsencode(each.name))
+                    _add_entry(entry, above, longest, scan)
+                    for entry in sorted(entries, key=lambda entry: os.fsencode(entry.name))
                 ]
-            waiting += [each for each in reversed(below) if each is not None]
-    return found
+            waiting += [child for child in reversed(below) if child is not None]
+    return scan
 
 
 def _add_entry(entry: os.DirEntry[str], above: bytes, longest: int, into: LayerScan) -> tuple[bytes, int] | None:

@@ -54,11 +54,11 @@ class _LayerDirectory(Struct, frozen=True, gc=False):
 
 
 class _Layer:
-    def __init__(self, at: Path) -> None:
-        self.at = at
-        self._top = os.fsencode(at)
+    def __init__(self, path: Path) -> None:
+        self.at = path
+        self._top = os.fsencode(path)
         self._known = {".": _LayerDirectory(b"", closed=False)}
-        self._open = DirectoryCursor(at)
+        self._open = DirectoryCursor(path)
 
     def find_directory(self, rel: str) -> _LayerDirectory:
         """Return what the layer has of a directory and its parents."""
@@ -96,11 +96,11 @@ class _Layer:
     def _look_up(self, rel: str) -> tuple[_LayerDirectory, bytes, os.stat_result | None]:
         """Return the directory of a path, the name in it, and the stats of what is there."""
         directory, _, name = rel.rpartition("/")
-        above, own = self.find_directory(directory or "."), to_os_name(name)
-        return above, own, None if above.path is None else self._read_stats(above.path, own)
+        above, os_name = self.find_directory(directory or "."), to_os_name(name)
+        return above, os_name, None if above.path is None else self._read_stats(above.path, os_name)
 
     def _build_entry(self, directory: bytes, name: bytes, stats: os.stat_result) -> LayeredEntry:
-        return LayeredEntry(self.at, b"/".join(each for each in (self._top, directory, name) if each), stats)
+        return LayeredEntry(self.at, b"/".join(part for part in (self._top, directory, name) if part), stats)
 
     def forget(self, rel: str) -> None:
         """Remove the layer's entry at a path, unless that is a directory."""
@@ -111,8 +111,8 @@ class _Layer:
     def list_entries(self, directory: bytes) -> Iterator[tuple[str, LayeredEntry | None]]:
         """Yield the entries of one of its directories, by name (None: a whiteout)."""
         with os.scandir(self._open.open_at(directory)) as entries:
-            for each in entries:
-                stats, name = each.stat(follow_symlinks=False), os.fsencode(each.name)
+            for entry in entries:
+                stats, name = entry.stat(follow_symlinks=False), os.fsencode(entry.name)
                 yield from_os_name(name), None if is_whiteout(stats) else self._build_entry(directory, name, stats)
 
 
@@ -120,35 +120,35 @@ class LayerStack:
     """Layers, topmost first."""
 
     def __init__(self, layers: Sequence[Path]) -> None:
-        self._layers = tuple(_Layer(each) for each in layers)
+        self._layers = tuple(_Layer(layer) for layer in layers)
 
     def find(self, rel: str) -> LayeredEntry | Literal["hidden"] | None:
         """Return the entry at a path; HIDDEN: the stack says that nothing is there; None: it says nothing."""
         for layer in self._layers:
-            found = layer.find_entry(rel)
-            if found is not None:
-                return found
+            entry = layer.find_entry(rel)
+            if entry is not None:
+                return entry
         return None
 
     def list_directory(self, rel: str) -> StackListing:
         """Return the stack's entries in a directory; "." is the top."""
         entries: dict[str, LayeredEntry | None] = {}
         for layer in self._layers:
-            here = layer.find_directory(rel)
-            if here.path is not None:
-                for each in layer.list_entries(here.path):
-                    entries.setdefault(*each)
-            if here.closed:
+            directory = layer.find_directory(rel)
+            if directory.path is not None:
+                for entry in layer.list_entries(directory.path):
+                    entries.setdefault(*entry)
+            if directory.closed:
                 return StackListing(entries, closed=True)
         return StackListing(entries, closed=False)
 
     def walk(self, rel: str) -> Iterator[tuple[str, LayeredEntry | None]]:
         """Yield everything that the stack shows at and below a path, directories first; None: nothing is there."""
-        found = self.find(rel)
-        if found is None:
+        top_entry = self.find(rel)
+        if top_entry is None:
             return
-        yield rel, None if found == HIDDEN else found
-        waiting = [rel] if found != HIDDEN and found.is_directory else []
+        yield rel, None if top_entry == HIDDEN else top_entry
+        waiting = [rel] if top_entry != HIDDEN and top_entry.is_directory else []
         while waiting:
             above = waiting.pop()
             for name, entry in sorted(self.list_directory(above).entries.items()):
@@ -160,9 +160,9 @@ class LayerStack:
     def find_hiding_layer(self, rel: str) -> Path | None:
         """Return the layer that says of a path that nothing is there; None: none does."""
         for layer in self._layers:
-            found = layer.find_entry(rel)
-            if found is not None:
-                return layer.at if found == HIDDEN else None
+            entry = layer.find_entry(rel)
+            if entry is not None:
+                return layer.at if entry == HIDDEN else None
         return None
 
     def forget(self, rel: str) -> None:

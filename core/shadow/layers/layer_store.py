@@ -119,7 +119,7 @@ class LayerStore:
 
     def list_uppers(self) -> tuple[Path, ...]:
         """Return the kept layers, topmost first."""
-        return tuple(self.get_upper(each) for each in reversed(self.kept.layers))
+        return tuple(self.get_upper(layer) for layer in reversed(self.kept.layers))
 
     # the life of a layer
 
@@ -173,15 +173,15 @@ class LayerStore:
 
     # the record
 
-    def write_record(self, kept: KeptLayers) -> None:
+    def write_record(self, kept_layers: KeptLayers) -> None:
         """Replace the record, durably. Raises `StateError` and leaves the old one."""
         path = self._directory / _RECORD
         try:
             self._directory.mkdir(mode=0o700, exist_ok=True)
-            replace_file(path, msgspec.json.encode(kept))
+            replace_file(path, msgspec.json.encode(kept_layers))
         except OSError as error:
             raise StateError(f"The record of kept layers {path} can't be written: {error.strerror}.") from error
-        self.kept = kept
+        self.kept = kept_layers
 
     def _read_record(self) -> KeptLayers:
         path = self._directory / _RECORD
@@ -210,39 +210,41 @@ class LayerStore:
         if path := self.checkpoint_records.find_path(checkpoint):
             names = self.checkpoint_records.layers_by_record[path.name]
             self.checkpoint_records.drop_file(path.name)
-            for each in set(names) - set(self.kept.layers):
-                self.close(each, keep=False)
+            for name in set(names) - set(self.kept.layers):
+                self.close(name, keep=False)
 
     def read_frozen(self, checkpoint: str) -> KeptLayers | None:
         """Return the record that a checkpoint keeps; None if it, or a layer that it names, is no longer there."""
         path = self.checkpoint_records.find_path(checkpoint)
         try:
-            kept = decode_json(path.read_bytes(), KeptLayers) if path else None
+            kept_layers = decode_json(path.read_bytes(), KeptLayers) if path else None
         except (OSError, msgspec.MsgspecError):
             return None
-        return kept if kept and all(self.get_upper(each).is_dir() for each in kept.layers) else None
+        return (
+            kept_layers if kept_layers and all(self.get_upper(layer).is_dir() for layer in kept_layers.layers) else None
+        )
 
     def unshare(self) -> None:
         """Copy the kept layers that a checkpoint names, before anything in them is changed. Raises `StateError`."""
-        shared = self.checkpoint_records.layers.intersection(self.kept.layers)
-        if not shared:
+        shared_layers = self.checkpoint_records.layers.intersection(self.kept.layers)
+        if not shared_layers:
             return
-        names = {each: new_id("layer") if each in shared else each for each in self.kept.layers}
+        names = {layer: new_id("layer") if layer in shared_layers else layer for layer in self.kept.layers}
         try:
-            for each in shared:
-                (self.place / names[each]).mkdir(mode=0o700)
-                link_tree(self.get_upper(each), self.get_upper(names[each]))
+            for layer in shared_layers:
+                (self.place / names[layer]).mkdir(mode=0o700)
+                link_tree(self.get_upper(layer), self.get_upper(names[layer]))
         except OSError as error:
             raise StateError(f"Kept layers can't be copied in {self.place}: {error.strerror}.") from error
         self.write_record(msgspec.structs.replace(self.kept, layers=tuple(names.values())))
         self._sizes.clear()
 
-    def switch_to(self, kept: KeptLayers) -> None:
+    def switch_to(self, kept_layers: KeptLayers) -> None:
         """Put another record in force; layers that only the old one named are removed."""
         old = self.kept.layers
-        self.write_record(kept)
-        for each in set(old) - set(kept.layers):
-            self.close(each, keep=False)
+        self.write_record(kept_layers)
+        for layer in set(old) - set(kept_layers.layers):
+            self.close(layer, keep=False)
 
     def squash(self) -> bool:
         """Move all kept layers into the lowest one. False: a command runs over them, or there is nothing to do.
@@ -269,18 +271,18 @@ class LayerStore:
         """Remove the directories of layers that nobody names and no process has locked."""
         if not self._directory.is_dir():
             return
-        kept = {*self.kept.layers, *self.checkpoint_records.layers, *keep}
+        known_names = {*self.kept.layers, *self.checkpoint_records.layers, *keep}
         for home in self.place.iterdir():
             if home.name.startswith("ready-"):
                 remove_path(home)
-            if home.name in kept or not home.is_dir() or not _is_unlocked(home / "lock"):
+            if home.name in known_names or not home.is_dir() or not _is_unlocked(home / "lock"):
                 continue
             with suppress(OSError):
                 remove_tree(home)
 
     def find_missing(self) -> tuple[str, ...]:
         """Return the kept layers that are no longer there: memory does not outlast the machine."""
-        return tuple(each for each in self.kept.layers if not self.get_upper(each).is_dir())
+        return tuple(layer for layer in self.kept.layers if not self.get_upper(layer).is_dir())
 
     # room
 
@@ -295,12 +297,12 @@ class LayerStore:
         """Forget the measured size of a directory that has changed."""
         self._sizes.pop(name, None)
 
-    def prune_undo(self, most: int | None = None, *, spare: int = 1) -> None:
+    def prune_undo(self, limit: int | None = None, *, spare: int = 1) -> None:
         """Remove what undoing verdicts on bulks needs, the oldest first, until it is at most `most` bytes (None:
         `MAX_UNDO_BYTES`); that of the `spare` latest is kept. Raises OSError."""
         sizes = {name: self._measure_directory(name) for name in self._list_undo_directories()}
         for name in list(sizes)[: len(sizes) - spare]:
-            if sum(sizes.values()) <= (MAX_UNDO_BYTES if most is None else most):
+            if sum(sizes.values()) <= (MAX_UNDO_BYTES if limit is None else limit):
                 return
             with suppress(OSError):
                 remove_tree(self.place / name)
@@ -308,19 +310,19 @@ class LayerStore:
 
     def _list_undo_directories(self) -> list[str]:
         """List what verdicts on bulks have of their own, the latest last; see `BulkRecords`, `BulkRedo`."""
-        homes = [each for kind in ("verdict_*", "again-verdict_*") for each in self.place.glob(kind)]
-        return [each.name for each in sorted(homes, key=lambda home: home.stat().st_mtime_ns)]
+        homes = [path for kind in ("verdict_*", "again-verdict_*") for path in self.place.glob(kind)]
+        return [path.name for path in sorted(homes, key=lambda home: home.stat().st_mtime_ns)]
 
     def _measure_directory(self, name: str) -> int:
         if name not in self._sizes:
-            self._sizes[name] = sum(each.blocks for each in scan_layer(self.place / name).entries)
+            self._sizes[name] = sum(entry.blocks for entry in scan_layer(self.place / name).entries)
         return self._sizes[name]
 
     def _compute_capacity(self) -> int:
         """Return the bytes that one more layer may take. Raises `StateError` if there are none."""
         try:
             free = get_free_bytes(self.place)
-            used = self.measure()
+            used_bytes = self.measure()
         except OSError as error:
             raise StateError(f"The layers in {self.place} can't be measured: {error.strerror}.") from error
         if free < MIN_FREE_BYTES:
@@ -329,14 +331,14 @@ class LayerStore:
                 hint=f"Make room; {MIN_FREE_BYTES >> 20} MB are always left free.",
                 code="disk_full",
             )
-        if used > self.quota and (used := self._free_space()) > self.quota:
+        if used_bytes > self.quota and (used_bytes := self._free_space()) > self.quota:
             raise StateError(
-                f"No command can run: the session's commands have left {used / (1 << 30):.1f} GiB behind, "
+                f"No command can run: the session's commands have left {used_bytes / (1 << 30):.1f} GiB behind, "
                 f"{self.quota / (1 << 30):.3g} GiB is the limit.",
                 hint="Accept or reject the generated files in the review.",
                 code="layers_full",
             )
-        return min(free - MIN_FREE_BYTES, self.quota - used)
+        return min(free - MIN_FREE_BYTES, self.quota - used_bytes)
 
     def _free_space(self) -> int:
         """Free space: the oldest checkpoints lose their layers, as many as it takes, then what only undoing needs.
@@ -345,8 +347,8 @@ class LayerStore:
             if set(layers) <= set(self.kept.layers):
                 continue
             self.checkpoint_records.drop_file(name)
-            for each in set(layers) - set(self.kept.layers) - self._locks.keys():
-                self.close(each, keep=False)
+            for layer in set(layers) - set(self.kept.layers) - self._locks.keys():
+                self.close(layer, keep=False)
             self._sizes.clear()
             if self.measure() <= self.quota:
                 break
@@ -364,14 +366,14 @@ def get_free_bytes(directory: Path) -> int:
 
 def measure_tree(directory: Path) -> int:
     """Return the bytes on disk below a directory that is being written to; what can't be read does not count."""
-    found, waiting = 0, [os.fspath(directory)]
+    total, waiting = 0, [os.fspath(directory)]
     while waiting:
         with suppress(OSError), os.scandir(waiting.pop()) as entries:
-            for each in entries:
-                stats = each.stat(follow_symlinks=False)
-                found += stats.st_blocks * 512
-                waiting += [each.path] if stat.S_ISDIR(stats.st_mode) else []
-    return found
+            for entry in entries:
+                stats = entry.stat(follow_symlinks=False)
+                total += stats.st_blocks * 512
+                waiting += [entry.path] if stat.S_ISDIR(stats.st_mode) else []
+    return total
 
 
 def _lock(path: Path) -> int:

@@ -48,79 +48,81 @@ class LiveLayer:
         """Copy what is new into an empty layer, and what is gone as a whiteout; False: nothing is. Raises OSError: then
         all of it is still new."""
         entries = scan_layer(self._upper).entries
-        signed = self._sign(entries)
-        if signed == self._known:
+        signatures = self._sign(entries)
+        if signatures == self._known:
             return False
         modes = {entry.path: entry.mode for entry in entries if entry.kind == "directory"}
-        replaced = set[str]()
+        replaced_paths = set[str]()
         for entry in entries:
-            known, now = self._known.get(entry.path), signed.get(entry.path)
-            is_below = any(above in replaced for above in list_parents(entry.path))
-            if now is None or (known == now and not is_below):
+            old_signature, now = self._known.get(entry.path), signatures.get(entry.path)
+            is_below = any(above in replaced_paths for above in list_parents(entry.path))
+            if now is None or (old_signature == now and not is_below):
                 continue
-            if not now.is_same_directory(known):
-                replaced.add(entry.path)
-            place = make_room(target, entry.path, modes.__getitem__)
+            if not now.is_same_directory(old_signature):
+                replaced_paths.add(entry.path)
+            copy_path = make_room(target, entry.path, modes.__getitem__)
             with suppress(FileNotFoundError):  # it was removed meanwhile, which is news for the next time
-                self._copy(entry, place)
-            if entry.kind == "directory" and known is not None and entry.path in replaced:
-                set_opaque(place, True)  # also where nothing lies below it but what was taken in before
-        for path in sorted(self._known.keys() - signed.keys()):
-            self._hide(target, path, signed, modes)
-        self._known = signed
+                self._copy(entry, copy_path)
+            if entry.kind == "directory" and old_signature is not None and entry.path in replaced_paths:
+                set_opaque(copy_path, True)  # also where nothing lies below it but what was taken in before
+        for path in sorted(self._known.keys() - signatures.keys()):
+            self._hide(target, path, signatures, modes)
+        self._known = signatures
         return True
 
     def _sign(self, entries: list[LayerEntry]) -> dict[str, _Signature]:
-        signed = {}
+        signatures = {}
         for entry in entries:
             with suppress(FileNotFoundError):
-                found = os.lstat(encode_place(self._upper, entry.path))
+                stats = os.lstat(encode_place(self._upper, entry.path))
                 if entry.kind == "directory":
-                    signed[entry.path] = _Signature(entry.kind, found.st_ino, entry.mode, opaque=entry.opaque)
+                    signatures[entry.path] = _Signature(entry.kind, stats.st_ino, entry.mode, opaque=entry.opaque)
                 else:
-                    changed = max(found.st_mtime_ns, found.st_ctime_ns)
-                    signed[entry.path] = _Signature(entry.kind, found.st_ino, entry.mode, found.st_size, changed)
-        return signed
+                    change_time = max(stats.st_mtime_ns, stats.st_ctime_ns)
+                    signatures[entry.path] = _Signature(
+                        entry.kind, stats.st_ino, entry.mode, stats.st_size, change_time
+                    )
+        return signatures
 
-    def _copy(self, entry: LayerEntry, place: Path) -> None:
+    def _copy(self, entry: LayerEntry, target: Path) -> None:
         source = get_place(self._upper, entry.path)
         if entry.kind == "directory":
             with suppress(FileExistsError):
-                place.mkdir(0o700)
-            place.chmod(entry.mode | 0o700)
-            set_opaque(place, entry.opaque)
+                target.mkdir(0o700)
+            target.chmod(entry.mode | 0o700)
+            set_opaque(target, entry.opaque)
         elif entry.kind == "whiteout":
-            make_whiteout(place)
+            make_whiteout(target)
         elif entry.kind == "special":
             with suppress(OSError):  # what can't be made here is not taken in either
-                os.mknod(place, source.lstat().st_mode)
+                os.mknod(target, source.lstat().st_mode)
         else:
-            _copy_content(source, place)
+            _copy_content(source, target)
 
-    def _hide(self, target: Path, path: str, signed: dict[str, _Signature], modes: dict[str, int]) -> None:
+    def _hide(self, target: Path, path: str, signatures: dict[str, _Signature], modes: dict[str, int]) -> None:
         """Make a whiteout for what is gone, unless what stands above it says so: it was there for nobody but us."""
         parents = list_parents(path)
         is_covered = any(
-            above not in modes or not signed[above].is_same_directory(self._known[above]) for above in parents
+            above not in modes or not signatures[above].is_same_directory(self._known[above]) for above in parents
         )
         if self._known[path].kind != "whiteout" and not is_covered:
-            place = make_room(target, path, modes.__getitem__)
+            whiteout_path = make_room(target, path, modes.__getitem__)
             with suppress(FileExistsError):
-                make_whiteout(place)
+                make_whiteout(whiteout_path)
 
 
-def _copy_content(source: Path, place: Path) -> None:
+def _copy_content(source: Path, target: Path) -> None:
     """Copy a file or a link; a file that its owner may not read is made readable for a moment."""
-    with open_parent(os.fsencode(source)) as here, open_parent(os.fsencode(place)) as there:
+    with open_parent(os.fsencode(source)) as source_name, open_parent(os.fsencode(target)) as target_name:
         try:
-            copy_file(here, there, sync=False)
+            copy_file(source_name, target_name, sync=False)
         except PermissionError as refused:
-            found = source.lstat()
-            if not stat.S_ISREG(found.st_mode) or refused.errno != errno.EACCES:
+            stats = source.lstat()
+            if not stat.S_ISREG(stats.st_mode) or refused.errno != errno.EACCES:
                 raise
-            source.chmod(found.st_mode & PERMISSION_BITS | 0o400)
+            source.chmod(stats.st_mode & PERMISSION_BITS | 0o400)
             try:
-                copy_file(here, there, sync=False)
+                copy_file(source_name, target_name, sync=False)
             finally:
-                source.chmod(found.st_mode & PERMISSION_BITS)
-                place.chmod(found.st_mode & PERMISSION_BITS)
+                source.chmod(stats.st_mode & PERMISSION_BITS)
+                target.chmod(stats.st_mode & PERMISSION_BITS)

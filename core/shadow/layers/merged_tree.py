@@ -83,12 +83,12 @@ class MergedTree(Struct, eq=False):
 
     @property
     def _cache(self) -> _TreeCache:
-        version, kept = self.state.version, self.layers.kept
-        known = self._still.look
-        if known is not None and known.version == version and known.kept is kept:
-            return known
-        stack = LayerStack(self.layers.list_uppers()) if kept.layers else NO_LAYERS
-        look = _TreeCache(version, kept, stack, AnyAncestor(self._is_pending_file))
+        version, kept_layers = self.state.version, self.layers.kept
+        tree_cache = self._still.look
+        if tree_cache is not None and tree_cache.version == version and tree_cache.kept is kept_layers:
+            return tree_cache
+        stack = LayerStack(self.layers.list_uppers()) if kept_layers.layers else NO_LAYERS
+        look = _TreeCache(version, kept_layers, stack, AnyAncestor(self._is_pending_file))
         if self._still.depth:
             self._still.look = look
         return look
@@ -169,8 +169,8 @@ class MergedTree(Struct, eq=False):
 
     def is_kept_directory(self, rel: str) -> bool:
         """True if a kept layer has a directory there, whatever the workspace has."""
-        found = self.stack.find(rel)
-        return isinstance(found, LayeredEntry) and found.is_directory
+        entry = self.stack.find(rel)
+        return isinstance(entry, LayeredEntry) and entry.is_directory
 
     def list_live_directories(self) -> frozenset[str]:
         """Return the directories that pending files and links need."""
@@ -181,10 +181,10 @@ class MergedTree(Struct, eq=False):
 
     def find_below_pending(self, rel: str) -> TreeNode | None:
         """Return what is at a path without the pending changes; None: nothing."""
-        found = self.stack.find(rel)
-        if found == HIDDEN:
+        entry = self.stack.find(rel)
+        if entry == HIDDEN:
             return None
-        return self.find_on_disk(rel) if found is None else _build_node(found.stats, found)
+        return self.find_on_disk(rel) if entry is None else _build_node(entry.stats, entry)
 
     def get_directory_mode(self, rel: str) -> int:
         """Return the mode of a directory that pending changes need: that of the one that is there, or a new one's."""
@@ -200,8 +200,8 @@ class MergedTree(Struct, eq=False):
     def is_bare_repository(self, rel: str) -> bool:
         """True if git takes a directory for a repository."""
         above = "" if rel == "." else f"{rel}/"
-        head, *others = (self.find_node(above + each) for each in ("HEAD", "objects", "refs"))
-        return head is not None and all(each is not None and each.kind == "directory" for each in others)
+        head, *others = (self.find_node(above + name) for name in ("HEAD", "objects", "refs"))
+        return head is not None and all(node is not None and node.kind == "directory" for node in others)
 
     def list_pending_files(self) -> list[str]:
         """Return all pending files and links."""
@@ -212,80 +212,84 @@ class MergedTree(Struct, eq=False):
         node = self.find_on_disk(rel)
         if node is None or node.kind != "directory":
             return []
-        found = [(each, self.find_on_disk(each)) for each, _ in walk_directory(self.workspace, rel) or ()]
-        return [(each, below) for each, below in found if below is not None]
+        children = [(child, self.find_on_disk(child)) for child, _ in walk_directory(self.workspace, rel) or ()]
+        return [(child, below) for child, below in children if below is not None]
 
     # directories
 
     def list_names(self, rel: str) -> dict[str, PathKind]:
         """Return the entries of a directory with their kinds; empty if it is no directory."""
-        found = self._list_with_removed(rel)
-        hidden = [each for each, path in self._filter_removed(rel, found) if not self._has_content(path)]
-        return {name: kind for name, kind in found.items() if name not in hidden} if hidden else found
+        kinds = self._list_with_removed(rel)
+        hidden_names = [name for name, path in self._filter_removed(rel, kinds) if not self._has_content(path)]
+        return {name: kind for name, kind in kinds.items() if name not in hidden_names} if hidden_names else kinds
 
     def _filter_removed(self, rel: str, names: Mapping[str, PathKind]) -> list[tuple[str, str]]:
         """Filter the entries for directories that commands removed; return their names and paths."""
-        prefix, gone = "" if rel == "." else f"{rel}/", self.layers.kept.gone
-        paths = ((each, prefix + each) for each, kind in names.items() if kind == "directory") if gone else ()
-        return [(each, path) for each, path in paths if path in gone]
+        prefix, removed_directories = "" if rel == "." else f"{rel}/", self.layers.kept.gone
+        paths = (
+            ((name, prefix + name) for name, kind in names.items() if kind == "directory")
+            if removed_directories
+            else ()
+        )
+        return [(name, path) for name, path in paths if path in removed_directories]
 
     def _has_content(self, rel: str) -> bool:
         """True if a removed directory has content again, itself or further down."""
-        known = self._cache.shows
-        waiting = [] if rel in known else [rel]
+        visibility = self._cache.shows
+        waiting = [] if rel in visibility else [rel]
         while waiting:
             path = waiting[-1]
             names = self._list_with_removed(path)
-            below = [each for _, each in self._filter_removed(path, names)]
-            unknown = [each for each in below if each not in known] if len(below) == len(names) else []
+            below = [child for _, child in self._filter_removed(path, names)]
+            unknown = [child for child in below if child not in visibility] if len(below) == len(names) else []
             if unknown:
                 waiting += unknown
                 continue
-            known[path] = len(below) < len(names) or any(known[each] for each in below)
+            visibility[path] = len(below) < len(names) or any(visibility[child] for child in below)
             waiting.pop()
-        return known[rel]
+        return visibility[rel]
 
     def _list_with_removed(self, rel: str) -> dict[str, PathKind]:
         """Return `list_names` with directories that were removed and are empty."""
-        found = self._list_below_pending(rel)
+        kinds = self._list_below_pending(rel)
         for name, entry in self._list_pending_in(rel).items():
             if entry is not None:
-                found[name] = entry.kind
-            elif found.get(name) != "directory":
-                found.pop(name, None)
-        return found
+                kinds[name] = entry.kind
+            elif kinds.get(name) != "directory":
+                kinds.pop(name, None)
+        return kinds
 
     def _list_below_pending(self, rel: str) -> dict[str, PathKind]:
         listing = self.stack.list_directory(rel)
-        found: dict[str, PathKind] = {}
+        kinds: dict[str, PathKind] = {}
         change = self.state.changes.get(rel)
         if change is not None and self.shown(change).kind != "absent":
-            return found
+            return kinds
         if not listing.closed:
             node = self.find_on_disk(rel)
             if node is not None and node.kind == "directory":
-                found = {each.name: each.kind for each in self.workspace.list_dir(rel)}
+                kinds = {disk_entry.name: disk_entry.kind for disk_entry in self.workspace.list_dir(rel)}
         for name, entry in listing.entries.items():
             if entry is None:
-                found.pop(name, None)
+                kinds.pop(name, None)
             else:
-                found[name] = classify_mode(entry.stats.st_mode)
-        return found
+                kinds[name] = classify_mode(entry.stats.st_mode)
+        return kinds
 
     def _list_pending_in(self, rel: str) -> Mapping[str, DirectoryEntry | None]:
         """Return what pending changes put into a directory, by name; None: they remove it."""
         prefix = "" if rel == "." else f"{rel}/"
-        found: dict[str, DirectoryEntry | None] = {}
+        directory_entries: dict[str, DirectoryEntry | None] = {}
         for path, change in self.state.changes.items():
             if not path.startswith(prefix):
                 continue
             name, slash, _ = path[len(prefix) :].partition("/")
             kind = change.pending.kind
             if slash and kind != "absent":
-                found[name] = DirectoryEntry(name=name, kind="directory")
-            elif not slash and (kind != "absent" or name not in found):
-                found[name] = None if kind == "absent" else DirectoryEntry(name=name, kind=kind)
-        return found
+                directory_entries[name] = DirectoryEntry(name=name, kind="directory")
+            elif not slash and (kind != "absent" or name not in directory_entries):
+                directory_entries[name] = None if kind == "absent" else DirectoryEntry(name=name, kind=kind)
+        return directory_entries
 
     # content
 
@@ -311,13 +315,13 @@ class MergedTree(Struct, eq=False):
 
     def read_state_below(self, rel: str) -> FileState:
         """Return the state without pending changes, its bytes stored. Raises `PathRefused`: no file, or too large."""
-        found = self.stack.find(rel)
-        if found == HIDDEN:
+        entry = self.stack.find(rel)
+        if entry == HIDDEN:
             return ABSENT
-        if found is None:
+        if entry is None:
             return self.read_disk_state(rel)
         try:
-            with open_parent(found.place) as (directory, name):
+            with open_parent(entry.place) as (directory, name):
                 return self.contents.store(*read_state_at(directory, name, rel))
         except OSError as error:
             raise PathRefused(f"{rel!r}: {error.strerror}.") from error
@@ -332,6 +336,6 @@ class MergedTree(Struct, eq=False):
             raise
 
 
-def _build_node(stats: os.stat_result, layered: LayeredEntry | None = None) -> TreeNode:
+def _build_node(stats: os.stat_result, layered_entry: LayeredEntry | None = None) -> TreeNode:
     mode = stats.st_mode & PERMISSION_BITS
-    return TreeNode(kind=classify_mode(stats.st_mode), mode=mode, size=stats.st_size, layered=layered)
+    return TreeNode(kind=classify_mode(stats.st_mode), mode=mode, size=stats.st_size, layered=layered_entry)

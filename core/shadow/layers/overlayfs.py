@@ -20,9 +20,9 @@ OPAQUE = "user.overlay.opaque"
 _NO_ATTRIBUTE = {errno.ENODATA, errno.EOPNOTSUPP, errno.EACCES, errno.ENOENT}
 
 
-def is_whiteout(found: os.stat_result) -> bool:
+def is_whiteout(stats: os.stat_result) -> bool:
     """True if a layer's entry says that the name does not exist."""
-    return stat.S_ISCHR(found.st_mode) and found.st_rdev == 0
+    return stat.S_ISCHR(stats.st_mode) and stats.st_rdev == 0
 
 
 def make_whiteout(path: Path) -> None:
@@ -50,9 +50,9 @@ def list_missing_parents(layer: Path, path: str) -> list[str]:
     return missing[::-1]
 
 
-def _is_directory(place: bytes) -> bool:
+def _is_directory(path: bytes) -> bool:
     try:
-        return stat.S_ISDIR(os.lstat(place).st_mode)
+        return stat.S_ISDIR(os.lstat(path).st_mode)
     except OSError:
         return False
 
@@ -87,7 +87,7 @@ def merge_down(upper: Path, lower: Path) -> None:
     lower one loses was hidden already, and what it gains hides the same from the same place.
     """
     with os.scandir(upper) as entries:
-        names = [each.name for each in entries]
+        names = [entry.name for entry in entries]
     for name in names:
         merge_entry(upper / name, lower / name)
 
@@ -95,17 +95,17 @@ def merge_down(upper: Path, lower: Path) -> None:
 def merge_entry(source: Path, target: Path) -> None:
     """Merge one entry, which has the same name in both; see `merge_down`."""
     waiting = [os.fsencode(source.name)]
-    merged: list[tuple[bytes, int]] = []
+    merged_directories: list[tuple[bytes, int]] = []
     with DirectoryCursor(source.parent) as sources, DirectoryCursor(target.parent) as targets:
         while waiting:
             path = waiting.pop()
             above, _, name = path.rpartition(b"/")
             if _move_whole(sources.open_at(above), targets.open_at(above), name):
                 continue
-            merged.append((path, _open_up(sources, targets, path)))
+            merged_directories.append((path, _open_up(sources, targets, path)))
             with os.scandir(sources.open_at(path)) as entries:
-                waiting += [path + b"/" + os.fsencode(each.name) for each in entries]
-        for path, mode in reversed(merged):
+                waiting += [path + b"/" + os.fsencode(entry.name) for entry in entries]
+        for path, mode in reversed(merged_directories):
             above, _, name = path.rpartition(b"/")
             os.chmod(name, mode, dir_fd=targets.open_at(above))
             os.rmdir(name, dir_fd=sources.open_at(above))
@@ -145,9 +145,9 @@ def _open_up(sources: DirectoryCursor, targets: DirectoryCursor, path: bytes) ->
     make_passable_at(targets.open_at(above), name)
     if is_opaque(sources.open_at(path)):
         with os.scandir(targets.open_at(path)) as entries:
-            below = [os.fsencode(each.name) for each in entries]
-        for each in below:
-            remove_at(targets.open_at(path), each)
+            below = [os.fsencode(entry.name) for entry in entries]
+        for child in below:
+            remove_at(targets.open_at(path), child)
         set_opaque(targets.open_at(path), True)
     return mode
 

@@ -82,60 +82,70 @@ class PendingLayer:
         """The directory in the layers' place that is in use, "" before the first one."""
         return self._held.name if self._held else self._read_record().name
 
-    def sync(self, shown: Mapping[str, FileState]) -> Path | None:
+    def sync(self, pending_states: Mapping[str, FileState]) -> Path | None:
         """Return the layer's directory, brought up to date with `shown` (visible states by path); None if there is
         nothing to show. Raises `StateError` if it can't be written."""
         if self._held is None:
-            if not shown and not self._layers.exists:
+            if not pending_states and not self._layers.exists:
                 return None
             self._held = self._read_record()
-        held = self._held
+        record = self._held
         with self._tree.cache_lookups():
-            nodes, directories = self._plan_nodes(shown)
-            renewed = self._plan_renewed(held, shown, nodes.keys() | directories.keys())
-            present = {path for path, file in renewed.items() if file.kind != "absent"}
-            above = collect_directories(present) | self._renewed_files.find_directories(renewed)
-            directories |= {each: self._tree.get_directory_mode(each) for each in above - directories.keys()}
-        times = {path: made for path, made in held.times.items() if shown.get(path) == held.seen.get(path)}
-        times = {path: made for path, made in times.items() if path in shown and path not in self._due}
-        wanted = PendingRecord(nodes=nodes, directories=directories, renewed=renewed, seen=dict(shown), times=times)
+            nodes, directories = self._plan_nodes(pending_states)
+            renewed_files = self._plan_renewed(record, pending_states, nodes.keys() | directories.keys())
+            present = {path for path, file in renewed_files.items() if file.kind != "absent"}
+            above = collect_directories(present) | self._renewed_files.find_directories(renewed_files)
+            directories |= {
+                directory: self._tree.get_directory_mode(directory) for directory in above - directories.keys()
+            }
+        times = {
+            path: timestamp
+            for path, timestamp in record.times.items()
+            if pending_states.get(path) == record.seen.get(path)
+        }
+        times = {
+            path: timestamp for path, timestamp in times.items() if path in pending_states and path not in self._due
+        }
+        new_record = PendingRecord(
+            nodes=nodes, directories=directories, renewed=renewed_files, seen=dict(pending_states), times=times
+        )
         if (
             self._due
-            or held != replace(wanted, name=held.name, boot=held.boot)
-            or (not held.name and (wanted.entries or directories))
+            or record != replace(new_record, name=record.name, boot=record.boot)
+            or (not record.name and (new_record.entries or directories))
         ):
-            self._bring_about(held, wanted)
-        return self._layers.place / self._held.name if self._held.name and (wanted.entries or directories) else None
+            self._bring_about(record, new_record)
+        return self._layers.place / self._held.name if self._held.name and (new_record.entries or directories) else None
 
-    def _bring_about(self, held: PendingRecord, wanted: PendingRecord) -> None:
+    def _bring_about(self, record: PendingRecord, new_record: PendingRecord) -> None:
         try:
-            self._held = self._replace(held, wanted)
+            self._held = self._replace(record, new_record)
             self._due.clear()
         except ContentLost:
-            self._held = held.forget_layer()
+            self._held = record.forget_layer()
             raise
         except OSError as error:
-            self._held = held.forget_layer()
+            self._held = record.forget_layer()
             raise StateError(
                 f"The pending changes can't be laid out in {self._layers.place}: {error.strerror}.",
                 hint="Make room, then try again.",
             ) from error
 
-    def list_replaced(self, shown: Mapping[str, FileState]) -> list[tuple[str, FileState]]:
+    def list_replaced(self, pending_states: Mapping[str, FileState]) -> list[tuple[str, FileState]]:
         """Return the files that commands saw otherwise than they are pending now, with what they saw."""
         if self._held is None and self._layers.exists:
             self._held = self._read_record()
-        seen = self._held.seen if self._held else {}
-        return [(path, state) for path, state in seen.items() if shown.get(path) != state]
+        seen_states = self._held.seen if self._held else {}
+        return [(path, state) for path, state in seen_states.items() if pending_states.get(path) != state]
 
     def note_seen(self, states: Mapping[str, FileState]) -> None:
         """Note what a command has made of files, and may have built from. Raises `StateError`."""
-        held = self._read_record() if self._held is None else self._held
+        record = self._read_record() if self._held is None else self._held
         times = {path: self._adopted_times[path] for path in states if path in self._adopted_times}
         self._adopted_times.clear()
-        if times or not states.items() <= held.seen.items():
-            older = {path: made for path, made in held.times.items() if path not in states}
-            self._held = replace(held, seen=held.seen | dict(states), times=older | times)
+        if times or not states.items() <= record.seen.items():
+            older = {path: timestamp for path, timestamp in record.times.items() if path not in states}
+            self._held = replace(record, seen=record.seen | dict(states), times=older | times)
             try:
                 replace_file(self._layers.place / _RECORD, msgspec.json.encode(self._held), durable=False)
             except OSError as error:
@@ -147,139 +157,143 @@ class PendingLayer:
 
     def adopt(self, path: str, state: FileState, source: Path) -> None:
         """Take a file of a command's layer over as the pending one at `path`: it keeps its times."""
-        place = self._reserve_place(path)
+        slot = self._reserve_place(path)
         with suppress(OSError):
-            remove_path(place)
-            source.rename(place)
-            self._ready[path] = (state, place)
-            self._adopted_times[path] = place.lstat().st_mtime_ns
+            remove_path(slot)
+            source.rename(slot)
+            self._ready[path] = (state, slot)
+            self._adopted_times[path] = slot.lstat().st_mtime_ns
 
     def _reserve_place(self, path: str) -> Path:
         """Return a place of its own for what is ready for a path; what was ready for it before is removed."""
-        if (known := self._ready.pop(path, None)) is not None:
-            remove_path(known[1])
+        if (ready_entry := self._ready.pop(path, None)) is not None:
+            remove_path(ready_entry[1])
         self._ready_count += 1
         return self._layers.place / f"ready-{self._ready_count}"
 
     # what it has to hold
 
-    def _plan_nodes(self, shown: Mapping[str, FileState]) -> tuple[dict[str, FileState], dict[str, int]]:
-        live = {path for path, state in shown.items() if state.kind != "absent"}
-        needed = collect_directories(live)
+    def _plan_nodes(self, pending_states: Mapping[str, FileState]) -> tuple[dict[str, FileState], dict[str, int]]:
+        live = {path for path, state in pending_states.items() if state.kind != "absent"}
+        needed_directories = collect_directories(live)
         is_in_live = AnyAncestor(live.__contains__)
-        gone = self._find_removed(needed, live)
-        is_in_gone = AnyAncestor(gone.__contains__)
-        nodes = {path: shown[path] for path in live - needed}  # where the user has a directory again, that is there
-        for path, state in shown.items():
-            if state.kind == "absent" and path not in needed and not is_in_live(path):
-                hidden = path
-                while is_in_gone(hidden):
-                    hidden = hidden.rpartition("/")[0]
-                directory = hidden.rpartition("/")[0]  # there has to be one for the path to be hidden in
+        removed_directories = self._find_removed(needed_directories, live)
+        is_in_gone = AnyAncestor(removed_directories.__contains__)
+        nodes = {
+            path: pending_states[path] for path in live - needed_directories
+        }  # where the user has a directory again, that is there
+        for path, state in pending_states.items():
+            if state.kind == "absent" and path not in needed_directories and not is_in_live(path):
+                hidden_path = path
+                while is_in_gone(hidden_path):
+                    hidden_path = hidden_path.rpartition("/")[0]
+                directory = hidden_path.rpartition("/")[0]  # there has to be one for the path to be hidden in
                 node = self._tree.find_below_pending(directory) if directory else None
                 is_there = not directory or (node is not None and node.kind == "directory")
-                if is_there and not self._tree.is_kept_directory(hidden):
-                    nodes[hidden] = state
-        nodes |= {each: FileState(kind="absent", mode=0) for each in gone if not is_in_gone(each)}
-        return nodes, {each: self._tree.get_directory_mode(each) for each in collect_directories(nodes)}
+                if is_there and not self._tree.is_kept_directory(hidden_path):
+                    nodes[hidden_path] = state
+        nodes |= {top: FileState(kind="absent", mode=0) for top in removed_directories if not is_in_gone(top)}
+        return nodes, {parent: self._tree.get_directory_mode(parent) for parent in collect_directories(nodes)}
 
     def _plan_renewed(
-        self, held: PendingRecord, shown: Mapping[str, FileState], taken: Collection[str]
+        self, record: PendingRecord, pending_states: Mapping[str, FileState], taken_paths: Collection[str]
     ) -> dict[str, RenewedFile]:
         """Plan the files of the project that get a new time, and copy those that have none yet."""
-        returned = {*held.seen, *held.lost, *self._due} - shown.keys()
-        if not returned and not held.renewed:
+        returned_paths = {*record.seen, *record.lost, *self._due} - pending_states.keys()
+        if not returned_paths and not record.renewed:
             return {}
         last = 1 << 63 if self._layers.open_layers or self._due else self._layers.find_last_use()
-        planned = self._renewed_files.plan(held.renewed, returned, shown.keys(), last)
-        for path, file in list(planned.items()):
-            is_new = file != held.renewed.get(path) or not held.name
-            if path in taken:
-                del planned[path]
+        renewed_files = self._renewed_files.plan(record.renewed, returned_paths, pending_states.keys(), last)
+        for path, file in list(renewed_files.items()):
+            is_new = file != record.renewed.get(path) or not record.name
+            if path in taken_paths:
+                del renewed_files[path]
             elif is_new and file.kind != "absent":
-                place = self._reserve_place(path)
-                remove_path(place)
-                if self._renewed_files.copy(path, file, place):
-                    self._ready[path] = (file, place)
+                slot = self._reserve_place(path)
+                remove_path(slot)
+                if self._renewed_files.copy(path, file, slot):
+                    self._ready[path] = (file, slot)
                 else:
-                    del planned[path]
-        return planned
+                    del renewed_files[path]
+        return renewed_files
 
-    def _find_removed(self, needed: set[str], live: set[str]) -> set[str]:
+    def _find_removed(self, needed_directories: set[str], live: set[str]) -> set[str]:
         """Return the removed directories: nothing in them is left, and nothing has taken their place."""
         is_in_live = AnyAncestor(live.__contains__)
-        found = set()
-        for each in self._layers.kept.gone:
-            if each in needed or each in live or is_in_live(each):
+        removed_directories = set()
+        for directory in self._layers.kept.gone:
+            if directory in needed_directories or directory in live or is_in_live(directory):
                 continue
-            below = self._tree.find_below_pending(each)
-            if below is not None and below.kind == "directory" and self._tree.find_node(each) is None:
-                found.add(each)
-        return found
+            below = self._tree.find_below_pending(directory)
+            if below is not None and below.kind == "directory" and self._tree.find_node(directory) is None:
+                removed_directories.add(directory)
+        return removed_directories
 
     # bringing it about
 
     def _read_record(self) -> PendingRecord:
         try:
-            held = decode_json((self._layers.place / _RECORD).read_bytes(), PendingRecord)
+            record = decode_json((self._layers.place / _RECORD).read_bytes(), PendingRecord)
         except (OSError, msgspec.MsgspecError):
             return PendingRecord()
-        is_there = held.name and held.boot == _read_boot_id() and (self._layers.place / held.name).is_dir()
-        return held if is_there else held.forget_layer()
+        is_there = record.name and record.boot == _read_boot_id() and (self._layers.place / record.name).is_dir()
+        return record if is_there else record.forget_layer()
 
-    def _replace(self, held: PendingRecord, wanted: PendingRecord) -> PendingRecord:
-        place = self._layers.place
-        replace_file(place / _RECORD, msgspec.json.encode(held.forget_layer()), durable=False)
-        due = self._due & wanted.nodes.keys()
-        if held.name and not self._layers.open_layers:
-            name = held.name
+    def _replace(self, record: PendingRecord, new_record: PendingRecord) -> PendingRecord:
+        directory = self._layers.place
+        replace_file(directory / _RECORD, msgspec.json.encode(record.forget_layer()), durable=False)
+        due = self._due & new_record.nodes.keys()
+        if record.name and not self._layers.open_layers:
+            name = record.name
         else:
             name = f"pending-{os.urandom(6).hex()}"
-            (place / name).mkdir(mode=0o755)
-            held = self._link_kept(held, name, wanted, due)
-        draft = _LayerDraft(place / name, held, self._contents, self._ready)
-        draft.write(wanted, due)
-        for _, left in self._ready.values():
-            remove_path(left)
+            (directory / name).mkdir(mode=0o755)
+            record = self._link_kept(record, name, new_record, due)
+        draft = _LayerDraft(directory / name, record, self._contents, self._ready)
+        draft.write(new_record, due)
+        for _, leftover in self._ready.values():
+            remove_path(leftover)
         self._ready.clear()
-        found = replace(wanted, name=name, boot=_read_boot_id())
-        replace_file(place / _RECORD, msgspec.json.encode(found), durable=False)
+        final_record = replace(new_record, name=name, boot=_read_boot_id())
+        replace_file(directory / _RECORD, msgspec.json.encode(final_record), durable=False)
         self._layers.forget_size(name)
         if not self._layers.open_layers:
-            for each in place.glob("pending-*"):
-                if each.name != name and each.is_dir():
-                    remove_tree(each)
-        return found
+            for path in directory.glob("pending-*"):
+                if path.name != name and path.is_dir():
+                    remove_tree(path)
+        return final_record
 
-    def _link_kept(self, held: PendingRecord, name: str, wanted: PendingRecord, due: Collection[str]) -> PendingRecord:
+    def _link_kept(
+        self, record: PendingRecord, name: str, new_record: PendingRecord, due: Collection[str]
+    ) -> PendingRecord:
         """Make a new layer with hard links of what the old one holds and is still wanted as it is."""
-        if not held.name:
+        if not record.name:
             return PendingRecord(name=name)
-        old, new = self._layers.place / held.name, self._layers.place / name
-        entries = wanted.entries
-        same = {path for path, node in held.entries.items() if entries.get(path) == node and path not in due}
+        old, new = self._layers.place / record.name, self._layers.place / name
+        entries = new_record.entries
+        same = {path for path, node in record.entries.items() if entries.get(path) == node and path not in due}
         directories = collect_directories(same)
-        for each in sorted(directories):
-            with open_parent(encode_place(new, each)) as (above, own):
-                os.mkdir(own, 0o700, dir_fd=above)
+        for directory in sorted(directories):
+            with open_parent(encode_place(new, directory)) as (above, os_name):
+                os.mkdir(os_name, 0o700, dir_fd=above)
         for path in same:
             os.link(get_place(old, path), get_place(new, path), follow_symlinks=False)
         return PendingRecord(
             name=name,
-            nodes={path: node for path, node in held.nodes.items() if path in same},
-            renewed={path: node for path, node in held.renewed.items() if path in same},
+            nodes={path: node for path, node in record.nodes.items() if path in same},
+            renewed={path: node for path, node in record.renewed.items() if path in same},
             directories=dict.fromkeys(directories, 0o700),
         )
 
 
-def copy_layers(source: LayerStore, kept: KeptLayers, target: LayerStore) -> None:
+def copy_layers(source: LayerStore, kept_layers: KeptLayers, target: LayerStore) -> None:
     """Copy kept layers of one session to another, by links where that is possible, so that gigabytes cost nothing.
     Raises OSError, `StateError`."""
-    if not source.exists or kept == KeptLayers():
+    if not source.exists or kept_layers == KeptLayers():
         return
-    for name in kept.layers:
+    for name in kept_layers.layers:
         link_tree(source.place / name, target.place / name)
-    target.write_record(kept)
+    target.write_record(kept_layers)
     copy_seen(source, target)
 
 
@@ -298,31 +312,31 @@ class _LayerDraft(Struct, eq=False):
     contents: Contents
     ready: Mapping[str, tuple[_Node, Path]]
 
-    def write(self, wanted: PendingRecord, due: Collection[str]) -> None:
+    def write(self, new_record: PendingRecord, due: Collection[str]) -> None:
         """Remove, then make, then set the modes; `due`: what is made again as it is. Raises OSError."""
-        entries, nodes, directories = self.held.entries, wanted.entries, wanted.directories
+        entries, nodes, directories = self.held.entries, new_record.entries, new_record.directories
         self._clear(nodes, directories)
-        for each in sorted(set(directories) - set(self.held.directories)):
-            with open_parent(encode_place(self.top, each)) as (above, name):
+        for directory in sorted(set(directories) - set(self.held.directories)):
+            with open_parent(encode_place(self.top, directory)) as (above, name):
                 os.mkdir(name, dir_fd=above)
         for path, state in nodes.items():
             if entries.get(path) != state or path in due:
                 with explain_lost_content(path):
-                    self._put(path, state, wanted.times.get(path))
-        for each, mode in directories.items():
-            if self.held.directories.get(each) != mode or mode & 0o700 != 0o700:
-                with open_parent(encode_place(self.top, each)) as (above, name):
+                    self._put(path, state, new_record.times.get(path))
+        for directory, mode in directories.items():
+            if self.held.directories.get(directory) != mode or mode & 0o700 != 0o700:
+                with open_parent(encode_place(self.top, directory)) as (above, name):
                     os.chmod(name, mode, dir_fd=above)
 
     def _clear(self, nodes: Mapping[str, _Node], directories: Mapping[str, int]) -> None:
         """Remove what is not wanted, or is of another kind."""
-        for each in [each for each, mode in self.held.directories.items() if mode & 0o700 != 0o700]:
-            make_passable(get_place(self.top, each))
+        for directory in [directory for directory, mode in self.held.directories.items() if mode & 0o700 != 0o700]:
+            make_passable(get_place(self.top, directory))
         for path, state in self.held.entries.items():
             if path not in nodes or nodes[path].kind != state.kind:
                 get_place(self.top, path).unlink()
-        for each in sorted(set(self.held.directories) - set(directories), reverse=True):
-            with open_parent(encode_place(self.top, each)) as (above, name):
+        for directory in sorted(set(self.held.directories) - set(directories), reverse=True):
+            with open_parent(encode_place(self.top, directory)) as (above, name):
                 os.rmdir(name, dir_fd=above)
 
     def _put(self, path: str, state: _Node, modified_ns: int | None) -> None:

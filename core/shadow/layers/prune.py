@@ -19,39 +19,43 @@ from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.overlayfs import encode_place, get_place, is_opaque, merge_entry
 
 
-def prune_kept(tree: MergedTree, touched: Iterable[str]) -> KeptLayers:
+def prune_kept(tree: MergedTree, touched_paths: Iterable[str]) -> KeptLayers:
     """Return the record without the tops, of those `touched`, that hold nothing; the lowest layer is cleared
     accordingly.
 
     While there are several layers nothing is done: what an upper one hides may be in a lower one.
     """
-    layers, kept = tree.layers, tree.layers.kept
-    if len(kept.layers) != 1 or layers.open_layers:
-        return kept
-    gone = {path: mode for path, mode in kept.gone.items() if tree.find_on_disk(path) is not None}
-    top_layer = layers.get_upper(kept.layers[0])
-    empty = {path for path in touched if path in kept.tops and _clear_if_empty(path, top_layer, tree, kept)}
+    layers, kept_layers = tree.layers, tree.layers.kept
+    if len(kept_layers.layers) != 1 or layers.open_layers:
+        return kept_layers
+    removed_directories = {path: mode for path, mode in kept_layers.gone.items() if tree.find_on_disk(path) is not None}
+    top_layer = layers.get_upper(kept_layers.layers[0])
+    empty = {
+        path
+        for path in touched_paths
+        if path in kept_layers.tops and _clear_if_empty(path, top_layer, tree, kept_layers)
+    }
     for path in empty:
         prune_directories(top_layer, path)
-    tops = {path: top for path, top in kept.tops.items() if path not in empty}
-    return replace(kept, tops=tops, bases=select_bases(tops, kept.bases), gone=gone)
+    tops = {path: top for path, top in kept_layers.tops.items() if path not in empty}
+    return replace(kept_layers, tops=tops, bases=select_bases(tops, kept_layers.bases), gone=removed_directories)
 
 
-def _clear_if_empty(path: str, layer: Path, tree: MergedTree, kept: KeptLayers) -> bool:
+def _clear_if_empty(path: str, layer: Path, tree: MergedTree, kept_layers: KeptLayers) -> bool:
     entries = list(tree.stack.walk(path))
-    for each, entry in entries:
-        if entry is None and tree.find_on_disk(each) is None:
+    for child, entry in entries:
+        if entry is None and tree.find_on_disk(child) is None:
             with suppress(OSError):
-                get_place(layer, each).unlink()
-    found = tree.stack.find(path)
-    if not isinstance(found, LayeredEntry):
-        return found is None
-    if kept.tops[path].kind != "directory" or len(entries) > 1:
+                get_place(layer, child).unlink()
+    top_entry = tree.stack.find(path)
+    if not isinstance(top_entry, LayeredEntry):
+        return top_entry is None
+    if kept_layers.tops[path].kind != "directory" or len(entries) > 1:
         return False
     disk = tree.find_on_disk(path)
-    mode = found.stats.st_mode & 0o777
+    mode = top_entry.stats.st_mode & 0o777
     if disk is not None and disk.kind == "directory":
-        return disk.mode == mode and not is_opaque(found.place)
+        return disk.mode == mode and not is_opaque(top_entry.place)
     return path in tree.list_live_directories() and mode == tree.workspace.directory_mode
 
 

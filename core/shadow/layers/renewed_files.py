@@ -49,54 +49,62 @@ class RenewedFiles(Struct, eq=False):
     tree: MergedTree
 
     def plan(
-        self, known: Mapping[str, RenewedFile], returned: Collection[str], shown: Collection[str], last_ns: int
+        self,
+        known_files: Mapping[str, RenewedFile],
+        returned_paths: Collection[str],
+        pending_paths: Collection[str],
+        last_ns: int,
     ) -> dict[str, RenewedFile]:
         """Return the files to renew, by path. `known`: those that are renewed; `returned`: paths that commands saw with
         other content until now; `shown`: what is pending; `last_ns`: until when commands may have seen that."""
-        is_covered = AnyAncestor(lambda path: path in shown)
-        planned: dict[str, RenewedFile] = {}
-        for path in {*returned, *(path for path, file in known.items() if not file.is_target)}:
-            if path in shown or is_covered(path) or self.tree.stack.find(path) is not None:
+        is_covered = AnyAncestor(lambda path: path in pending_paths)
+        planned_files: dict[str, RenewedFile] = {}
+        for path in {*returned_paths, *(path for path, file in known_files.items() if not file.is_target)}:
+            if path in pending_paths or is_covered(path) or self.tree.stack.find(path) is not None:
                 continue
-            file, before = self._identify(path), known.get(path)
+            file, before = self._identify(path), known_files.get(path)
             if file is None:
                 continue
-            if before is not None and path not in returned and before.is_same(file):
-                planned[path] = before
+            if before is not None and path not in returned_paths and before.is_same(file):
+                planned_files[path] = before
             elif file.modified <= (before.made if before else last_ns):
-                planned[path] = replace(file, made=time.time_ns())
-        links = [(path, file.made) for path, file in planned.items() if file.kind == "symlink"]
-        for target, made in self._find_targets(links):
-            file, before = self._identify(target), known.get(target)
-            is_own = target not in planned and target not in shown and self.tree.stack.find(target) is None
-            if is_own and file is not None and file.kind == "file" and file.modified <= made:
+                planned_files[path] = replace(file, made=time.time_ns())
+        links = [(path, file.made) for path, file in planned_files.items() if file.kind == "symlink"]
+        for target, timestamp in self._find_targets(links):
+            file, before = self._identify(target), known_files.get(target)
+            is_own = (
+                target not in planned_files and target not in pending_paths and self.tree.stack.find(target) is None
+            )
+            if is_own and file is not None and file.kind == "file" and file.modified <= timestamp:
                 is_known = before is not None and before.is_target and before.is_same(file)
-                planned[target] = before if before and is_known else replace(file, made=time.time_ns(), is_target=True)
-        return planned
+                planned_files[target] = (
+                    before if before and is_known else replace(file, made=time.time_ns(), is_target=True)
+                )
+        return planned_files
 
     def _find_targets(self, links: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int]]:
         """Yield the files that links lead to, each with the time of its link: build tools look through a link."""
-        for path, made in links:
+        for path, timestamp in links:
             with suppress(PathRefused):
-                yield self.tree.resolve_links(path), made
+                yield self.tree.resolve_links(path), timestamp
 
     def _identify(self, path: str) -> RenewedFile | None:
         """Return what the project has at a path; None: a directory, or what can't be copied."""
         try:
             with self.tree.workspace.open_parent(path) as (directory, name):
-                found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+                stats = os.stat(name, dir_fd=directory, follow_symlinks=False)
         except PathRefused:
             return None
         except OSError:
             return RenewedFile(kind="absent", modified=self._find_directory_time(path))
-        if found.st_size > MAX_EDITED_BYTES or not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
+        if stats.st_size > MAX_EDITED_BYTES or not (stat.S_ISREG(stats.st_mode) or stat.S_ISLNK(stats.st_mode)):
             return None
         return RenewedFile(
-            kind="symlink" if stat.S_ISLNK(found.st_mode) else "file",
-            inode=found.st_ino,
-            size=found.st_size,
-            modified=found.st_mtime_ns,
-            changed=found.st_ctime_ns,
+            kind="symlink" if stat.S_ISLNK(stats.st_mode) else "file",
+            inode=stats.st_ino,
+            size=stats.st_size,
+            modified=stats.st_mtime_ns,
+            changed=stats.st_ctime_ns,
         )
 
     def _find_directory_time(self, path: str) -> int:
@@ -115,7 +123,11 @@ class RenewedFiles(Struct, eq=False):
             return (now := self._identify(path)) is not None and now.is_same(file)
         return False
 
-    def find_directories(self, renewed: Mapping[str, RenewedFile]) -> set[str]:
+    def find_directories(self, renewed_files: Mapping[str, RenewedFile]) -> set[str]:
         """Return the directories that paths have left, as far as they are there."""
-        above = {each for path, file in renewed.items() if file.kind == "absent" for each in list_parents(path)}
-        return {each for each in above if (node := self.tree.find_node(each)) is not None and node.kind == "directory"}
+        above = {
+            parent for path, file in renewed_files.items() if file.kind == "absent" for parent in list_parents(path)
+        }
+        return {
+            parent for parent in above if (node := self.tree.find_node(parent)) is not None and node.kind == "directory"
+        }

@@ -127,10 +127,10 @@ class FileSwaps(Struct, eq=False):
                 move_to_free_name(temporary, target)
 
     def _exchange_back(self, write: PathWrite, temporary: NameInDirectory, target: NameInDirectory) -> None:
-        held = self._classify_temporary(write, temporary)
-        if held == "new":
+        kind = self._classify_temporary(write, temporary)
+        if kind == "new":
             os.unlink(temporary[1], dir_fd=temporary[0])
-        if held in {"new", "nothing"}:
+        if kind in {"new", "nothing"}:
             self.write_content(write, write.before)
         if exchange_names(temporary, target):
             if not _has_state(temporary, write.path, write.after):
@@ -181,16 +181,16 @@ def build_moved_on_error(write: PathWrite) -> ReviewConflict:
     )
 
 
-def _read_state(place: NameInDirectory, path: str) -> FileState:
+def _read_state(location: NameInDirectory, path: str) -> FileState:
     try:
-        return read_state_at(*place, path)[0]
+        return read_state_at(*location, path)[0]
     except FileNotFoundError:
         return ABSENT
 
 
-def _has_state(place: NameInDirectory, path: str, state: FileState) -> bool:
+def _has_state(location: NameInDirectory, path: str, state: FileState) -> bool:
     with suppress(PathRefused):
-        return _read_state(place, path) == state
+        return _read_state(location, path) == state
     return False
 
 

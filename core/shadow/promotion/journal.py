@@ -106,16 +106,16 @@ class Journal(Struct, eq=False):
             return []
         except OSError as error:
             raise StateError(f"The promotion journal {self.path} can't be read: {error.strerror}.") from error
-        found: dict[str, Transaction] = {}
+        transactions: dict[str, Transaction] = {}
         for line in lines:
             match _decode_record(line):
                 case IntentRecord() as intent:
-                    found[intent.id] = Transaction(intent, is_committed=False)
-                case CommitRecord(id=name) if name in found:
-                    found[name] = Transaction(found[name].intent, is_committed=True)
+                    transactions[intent.id] = Transaction(intent, is_committed=False)
+                case CommitRecord(id=name) if name in transactions:
+                    transactions[name] = Transaction(transactions[name].intent, is_committed=True)
                 case AbortRecord(id=name) | DoneRecord(id=name):
-                    found.pop(name, None)
-        return list(found.values())
+                    transactions.pop(name, None)
+        return list(transactions.values())
 
     @property
     def has_ended(self) -> bool:

@@ -71,9 +71,9 @@ class Promotion:
 
     def plan_write(self, path: str, before: FileState, after: FileState, pending: FileState | None) -> PathWrite:
         """Plan a write of a transaction, with the directories that it makes, takes along or replaces."""
-        gone, directories = self.layers.kept.gone, list[str]()
+        removed_directories, directories = self.layers.kept.gone, list[str]()
         if after.kind == "absent":
-            directories = [each for each in list_parents(path) if each in gone]
+            directories = [parent for parent in list_parents(path) if parent in removed_directories]
         elif before.kind == "absent":
             directories = self.workspace.list_missing_directories(path)
         return PathWrite(
@@ -83,16 +83,20 @@ class Promotion:
             temporary=make_temporary_name().decode(),
             pending=pending,
             directories=tuple(directories),
-            modes={each: gone[each] for each in directories if each in gone},
+            modes={
+                directory: removed_directories[directory]
+                for directory in directories
+                if directory in removed_directories
+            },
             emptied=self._list_emptied(path) if before.kind == "absent" != after.kind else (),
         )
 
     def _list_emptied(self, path: str) -> tuple[tuple[str, int], ...]:
-        found = self.workspace.stat(path) if not self.workspace.is_absent(path) else None
-        if found is None or found.kind != "directory":
+        path_stat = self.workspace.stat(path) if not self.workspace.is_absent(path) else None
+        if path_stat is None or path_stat.kind != "directory":
             return ()
-        below = [each for each, kind in walk_directory(self.workspace, path) or () if kind == "directory"]
-        return tuple((each, stats.mode) for each in below if (stats := self.workspace.stat(each)))
+        below = [directory for directory, kind in walk_directory(self.workspace, path) or () if kind == "directory"]
+        return tuple((directory, stats.mode) for directory in below if (stats := self.workspace.stat(directory)))
 
     def run(self, writes: Sequence[PathWrite], events: Iterable[AnyEvent]) -> None:
         """Do all writes, then emit the events; without writes nothing but the events is left to do.
@@ -112,7 +116,7 @@ class Promotion:
         try:
             for write in writes:
                 with explain_lost_content(write.path):
-                    self.blobs.require(each.blob for each in (write.before, write.after) if each.kind != "absent")
+                    self.blobs.require(state.blob for state in (write.before, write.after) if state.kind != "absent")
             states = [state for write in writes for state in (write.before, write.after) if state.kind != "absent"]
             self.blobs.sync({state.blob for state in states})
             self.journal.append(intent, durable=True)
@@ -150,7 +154,7 @@ class Promotion:
 
         `is_news` tells events that the log does not have yet. Return a sentence for each transaction.
         """
-        sentences = [self._recover(each, is_news) for each in self.journal.list_unfinished()]
+        sentences = [self._recover(transaction, is_news) for transaction in self.journal.list_unfinished()]
         if not self.journal.list_unfinished():
             with suppress(OSError):
                 self.journal.clear()
@@ -172,10 +176,10 @@ class Promotion:
 
     def _roll_forward(self, intent: IntentRecord) -> bool:
         """Do the rest of the writes if some are in place. True if all are then."""
-        done = [write for write in intent.writes if self._read_state(write) == write.after]
-        if not done:
+        finished_writes = [write for write in intent.writes if self._read_state(write) == write.after]
+        if not finished_writes:
             return False
-        rest = [write for write in intent.writes if write not in done]
+        rest = [write for write in intent.writes if write not in finished_writes]
         try:
             if not all(self._is_before(write) for write in rest):
                 return False
@@ -187,7 +191,7 @@ class Promotion:
             self._sync_directories(intent.writes)
         except (OSError, AgentTuiError):
             return False
-        return all(self._swaps.is_untouched(write) for write in done)
+        return all(self._swaps.is_untouched(write) for write in finished_writes)
 
     def _read_state(self, write: PathWrite) -> FileState | None:
         with suppress(PathRefused):
@@ -228,17 +232,17 @@ class Promotion:
 
     def _make_directories(self, write: PathWrite) -> None:
         self.workspace.make_directories(list(write.directories))
-        for each, mode in write.modes.items():
-            with self.workspace.open_parent(each) as (directory, name):
+        for path, mode in write.modes.items():
+            with self.workspace.open_parent(path) as (directory, name):
                 os.chmod(name, mode, dir_fd=directory)
 
     def _make_way(self, write: PathWrite) -> None:
         """Make the directories that were in the way before, and remove the empty ones that the file replaces."""
         if write.aside is not None and write.after.kind != "absent":
             self._make_directories(write)
-        for each, _ in sorted(write.emptied, reverse=True):
+        for path, _ in sorted(write.emptied, reverse=True):
             try:
-                with self.workspace.open_parent(each) as (directory, name):
+                with self.workspace.open_parent(path) as (directory, name):
                     os.rmdir(name, dir_fd=directory)
             except FileNotFoundError:
                 continue
@@ -260,26 +264,26 @@ class Promotion:
 
     def _roll_back(self, intent: IntentRecord) -> None:
         """Roll back every file that the transaction changed; a file changed by others since is left."""
-        whole = True
+        is_complete = True
         for write in reversed(intent.writes):
             try:
                 if self._read_state(write) == write.after != write.before:
                     self._swaps.restore(write)
                 self._restore_emptied(write)
             except (OSError, AgentTuiError):
-                whole = False  # the next start tries again; what is needed for that stays where it is
+                is_complete = False  # the next start tries again; what is needed for that stays where it is
                 continue
-            whole = self._discard([write]) and whole
+            is_complete = self._discard([write]) and is_complete
             if write.after.kind != "absent":
                 self.workspace.remove_directories(list(write.directories))
-        if whole:
+        if is_complete:
             with suppress(OSError):
                 self.journal.append(AbortRecord(id=intent.id), durable=True)
 
     def _restore_emptied(self, write: PathWrite) -> None:
         """Make the directories again that gave way, if nothing has taken their place."""
-        for each, mode in sorted(write.emptied):
-            with suppress(FileExistsError), self.workspace.open_parent(each) as (directory, name):
+        for path, mode in sorted(write.emptied):
+            with suppress(FileExistsError), self.workspace.open_parent(path) as (directory, name):
                 os.mkdir(name, 0o700, dir_fd=directory)
                 os.chmod(name, mode, dir_fd=directory)
 
@@ -288,18 +292,18 @@ class Promotion:
 
         False: some may still be there.
         """
-        whole, strayed = True, dict[str, PathWrite]()
+        is_complete, stray_writes = True, dict[str, PathWrite]()
         for write in writes:
             try:
-                if kept := self._swaps.discard(write):
-                    self._notices.append(_build_kept_notice(write, kept))
+                if backup_name := self._swaps.discard(write):
+                    self._notices.append(_build_kept_notice(write, backup_name))
             except (FileNotFoundError, NotADirectoryError):
-                strayed[write.temporary] = write
+                stray_writes[write.temporary] = write
             except OSError:
-                whole = False
-        if strayed and looks_around:
-            return self._discard(_find_strayed(self.workspace, strayed), looks_around=False) and whole
-        return whole and not strayed
+                is_complete = False
+        if stray_writes and looks_around:
+            return self._discard(_find_strayed(self.workspace, stray_writes), looks_around=False) and is_complete
+        return is_complete and not stray_writes
 
     def _finish(self, intent: IntentRecord) -> None:
         self._discard(intent.writes)
@@ -329,35 +333,35 @@ def _explain_write_error(path: str) -> Iterator[None]:
         ) from error
 
 
-def _build_kept_notice(write: PathWrite, kept: str) -> Notice:
+def _build_kept_notice(write: PathWrite, backup_name: str) -> Notice:
     return Notice(
         level="warning",
         message=f"{write.path} was written by another program while it was being changed here.",
-        hint=f"What that program wrote is kept as {kept}.",
+        hint=f"What that program wrote is kept as {backup_name}.",
     )
 
 
-def _find_strayed(workspace: Workspace, strayed: Mapping[str, PathWrite]) -> Iterator[PathWrite]:
+def _find_strayed(workspace: Workspace, stray_writes: Mapping[str, PathWrite]) -> Iterator[PathWrite]:
     """Yield the writes whose temporary names (the keys) are in another directory by now, with that as their `aside`."""
     for path, kind in walk_directory(workspace, ".") or ():
         directory, _, name = path.removeprefix("./").rpartition("/")
-        if kind != "directory" and name in strayed:
-            yield replace(strayed[name], aside=directory)
+        if kind != "directory" and name in stray_writes:
+            yield replace(stray_writes[name], aside=directory)
 
 
 def arrange_writes(writes: Sequence[PathWrite]) -> list[PathWrite]:
     """Sort removals first, and place temporary names outside of directories that come or go with the transaction."""
-    emptied = [write.path for write in writes if write.emptied]
-    removed = {write.path for write in writes if write.after.kind == "absent"}
-    in_order = sorted(writes, key=lambda each: (each.after.kind != "absent", each.path))
-    if not removed and not emptied:
+    emptied_paths = [write.path for write in writes if write.emptied]
+    removed_paths = {write.path for write in writes if write.after.kind == "absent"}
+    in_order = sorted(writes, key=lambda write: (write.after.kind != "absent", write.path))
+    if not removed_paths and not emptied_paths:
         return in_order
-    return [_place_aside(write, removed if write.after.kind != "absent" else emptied) for write in in_order]
+    return [_place_aside(write, removed_paths if write.after.kind != "absent" else emptied_paths) for write in in_order]
 
 
 def _place_aside(write: PathWrite, moving: Collection[str]) -> PathWrite:
     parents = list_parents(write.path)
-    top = next((each for each in parents if each in moving), None)
+    top = next((parent for parent in parents if parent in moving), None)
     if top is None:
         return write
     directories = write.directories if write.after.kind == "absent" else tuple(parents[parents.index(top) :])

@@ -47,22 +47,22 @@ class RenamePairs:
         if self.state.version == self._version:
             return
         self._version = self.state.version
-        if not any(each.pending.kind == "absent" or each.source for each in changes.values()):
+        if not any(change.pending.kind == "absent" or change.source for change in changes.values()):
             return
-        known = {
+        known_renames = {
             new: old for new, old in find_renames(changes).items() if self._is_still_rename(changes[new], changes[old])
         }
-        found = known | self._find_new(known)
-        moved = (self._revise(changes[path], old) for path, old in found.items())
-        apart = (self._separate(each) for path, each in changes.items() if path not in found)
-        for revised in [each for each in (*moved, *apart) if each is not None]:
-            self.emit(ChangeRevised(change=revised))
+        renames = known_renames | self._find_new(known_renames)
+        revised_changes = (self._revise(changes[path], old) for path, old in renames.items())
+        separated_changes = (self._separate(change) for path, change in changes.items() if path not in renames)
+        for change in [change for change in (*revised_changes, *separated_changes) if change is not None]:
+            self.emit(ChangeRevised(change=change))
 
     def is_involved(self, path: str) -> bool:
         """True if a path is, or was, one of two that go together."""
         change = self.state.changes.get(path)
         if change is None or change.pending.kind == "absent":
-            return any(path == each.renamed_from for each in self.state.changes.values())
+            return any(path == other.renamed_from for other in self.state.changes.values())
         return bool(change.renamed_from)
 
     def _is_still_rename(self, new: Change, old: Change) -> bool:
@@ -70,27 +70,37 @@ class RenamePairs:
             return False
         return old.base.blob == new.pending.blob or self._score(old.base, new.pending) >= MIN_SIMILARITY
 
-    def _find_new(self, known: dict[str, str]) -> dict[str, str]:
-        taken = {*known, *known.values()}
+    def _find_new(self, known_renames: dict[str, str]) -> dict[str, str]:
+        taken_paths = {*known_renames, *known_renames.values()}
         free = [
-            each
-            for each in self.state.changes.values()
-            if each.path not in taken and not (each.apart or each.conflict or each.competing_versions)
+            change
+            for change in self.state.changes.values()
+            if change.path not in taken_paths and not (change.apart or change.conflict or change.competing_versions)
         ]
-        gone = {each.path: each.base for each in free if each.pending.kind == "absent" and _is_candidate(each.base)}
-        new = {each.path: each.pending for each in free if each.base.kind == "absent" and _is_candidate(each.pending)}
-        if not gone or not new:
+        removed_states = {
+            change.path: change.base
+            for change in free
+            if change.pending.kind == "absent" and _is_candidate(change.base)
+        }
+        new = {
+            change.path: change.pending
+            for change in free
+            if change.base.kind == "absent" and _is_candidate(change.pending)
+        }
+        if not removed_states or not new:
             return {}
-        blobs = ({path: each.blob for path, each in states.items()} for states in (gone, new))
-        found = match_identical(*blobs)
-        found = {path: old for path, old in found.items() if are_apart(path, old)}
-        olds = {path: each.size for path, each in gone.items() if path not in found.values()}
-        news = {path: each.size for path, each in new.items() if path not in found}
+        blobs = ({path: state.blob for path, state in states.items()} for states in (removed_states, new))
+        renames = match_identical(*blobs)
+        renames = {path: old for path, old in renames.items() if are_apart(path, old)}
+        olds = {path: state.size for path, state in removed_states.items() if path not in renames.values()}
+        news = {path: state.size for path, state in new.items() if path not in renames}
         if olds and news:
-            found |= match_similar(
-                olds, news, lambda old, path: self._score(gone[old], new[path]) if are_apart(old, path) else 0.0
+            renames |= match_similar(
+                olds,
+                news,
+                lambda old, path: self._score(removed_states[old], new[path]) if are_apart(old, path) else 0.0,
             )
-        return found
+        return renames
 
     def _compare(self, old: FileState, new: FileState) -> float:
         """Return the share of two contents that is the same; 0 for those that are no texts of one encoding."""
@@ -118,26 +128,30 @@ class RenamePairs:
         old = self.state.changes.get(change.renamed_from)
         is_tied = old is not None and old.pending.kind == "absent" and bool(old.conflict or change.conflict)
         with suppress(ContentLost):
-            found = recount_hunks(self.contents, change, None)
-            return replace(found, renamed_from=change.renamed_from) if is_tied else found
+            new_change = recount_hunks(self.contents, change, None)
+            return replace(new_change, renamed_from=change.renamed_from) if is_tied else new_change
         return None
 
 
-def recount_hunks(contents: Contents, change: Change, moved: tuple[str, FileState] | None) -> Change:
+def recount_hunks(contents: Contents, change: Change, rename_source: tuple[str, FileState] | None) -> Change:
     """Return the change with its hunks counted as those of a rename, or (None) of a new file. Raises `ContentLost`."""
     sides = ChangeSides(base=change.base, pending=change.pending)
-    found = contents.build_change(change.path, sides, change.hunks, moved, change.origin)
-    todos = {each.todo for each in change.hunks}
-    hunks = tuple(replace(each, todo=next(iter(todos))) for each in found.hunks) if len(todos) == 1 else found.hunks
+    new_change = contents.build_change(change.path, sides, change.hunks, rename_source, change.origin)
+    todos = {hunk.todo for hunk in change.hunks}
+    hunks = (
+        tuple(replace(hunk, todo=next(iter(todos))) for hunk in new_change.hunks)
+        if len(todos) == 1
+        else new_change.hunks
+    )
     return replace(
-        found,
+        new_change,
         hunks=hunks,
         conflict=change.conflict,
         competing_versions=change.competing_versions,
         check=change.check,
         broken=change.broken,
-        protected=found.protected or change.protected,
-        risk=found.risk or change.risk,
+        protected=new_change.protected or change.protected,
+        risk=new_change.risk or change.risk,
     )
 
 

@@ -22,12 +22,12 @@ _PIECE_BYTES = 64  # bytes of a line that count as one
 
 def count_pieces(data: bytes) -> Counter[bytes]:
     """Count the bytes of a text by the pieces that they stand in; a CR before a LF does not count."""
-    found: Counter[bytes] = Counter()
+    piece_sizes: Counter[bytes] = Counter()
     for line in data.replace(b"\r\n", b"\n").splitlines(keepends=True):
         for start in range(0, len(line), _PIECE_BYTES):
             piece = line[start : start + _PIECE_BYTES]
-            found[piece] += len(piece)
-    return found
+            piece_sizes[piece] += len(piece)
+    return piece_sizes
 
 
 def compute_similarity(one: Mapping[bytes, int], other: Mapping[bytes, int]) -> float:
@@ -37,81 +37,81 @@ def compute_similarity(one: Mapping[bytes, int], other: Mapping[bytes, int]) -> 
     return sum(min(count, many[piece]) for piece, count in few.items() if piece in many) / longer if longer else 0.0
 
 
-def match_identical(gone: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
+def match_identical(removed_digests: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
     """Map each new path to the old one with the same content; both are given with their contents' digests.
 
     Of several copies those that end in the same names belong together, the others to none.
     """
     olds, news = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
-    for path in sorted(gone):
-        olds[gone[path]].append(path)
+    for path in sorted(removed_digests):
+        olds[removed_digests[path]].append(path)
     for path in sorted(new):
         news[new[path]].append(path)
-    found: dict[str, str] = {}
+    renames: dict[str, str] = {}
     for blob in news.keys() & olds.keys():
         if len(news[blob]) == len(olds[blob]) == 1:
-            found[news[blob][0]] = olds[blob][0]
+            renames[news[blob][0]] = olds[blob][0]
         elif len(news[blob]) * len(olds[blob]) <= MAX_PAIRS:
-            found |= _pick_best((_count_common_names(a, b), a, b) for a, b in product(news[blob], olds[blob]))
-    return found
+            renames |= _pick_best((_count_common_names(a, b), a, b) for a, b in product(news[blob], olds[blob]))
+    return renames
 
 
 def _count_common_names(one: str, other: str) -> int:
     count = 0
-    for mine, theirs in zip(reversed(one.split("/")), reversed(other.split("/")), strict=False):
-        if mine != theirs:
+    for part, other_part in zip(reversed(one.split("/")), reversed(other.split("/")), strict=False):
+        if part != other_part:
             break
         count += 1
     return count
 
 
-def _pick_best(scored: Iterable[tuple[float, str, str]]) -> dict[str, str]:
+def _pick_best(scored_pairs: Iterable[tuple[float, str, str]]) -> dict[str, str]:
     """Map each new path to its best old one, the best pairs first, each path once; a score of 0 is no pair."""
-    found: dict[str, str] = {}
-    taken: set[str] = set()
+    renames: dict[str, str] = {}
+    taken_paths: set[str] = set()
     for score, new, old in sorted(
-        scored, key=lambda each: (-each[0], -_count_common_names(each[1], each[2]), each[1], each[2])
+        scored_pairs, key=lambda pair: (-pair[0], -_count_common_names(pair[1], pair[2]), pair[1], pair[2])
     ):
-        if score > 0 and new not in found and old not in taken:
-            found[new] = old
-            taken.add(old)
-    return found
+        if score > 0 and new not in renames and old not in taken_paths:
+            renames[new] = old
+            taken_paths.add(old)
+    return renames
 
 
 def match_similar(
-    gone: Mapping[str, int], new: Mapping[str, int], score: Callable[[str, str], float]
+    removed_sizes: Mapping[str, int], new: Mapping[str, int], score: Callable[[str, str], float]
 ) -> dict[str, str]:
     """Map each new path to an old one with similar content; both are given with their sizes in bytes.
 
     `score` is called with an old and a new path when their sizes allow it.
     """
-    found: dict[str, str] = {}
+    renames: dict[str, str] = {}
     room = MAX_TOTAL_BYTES
-    for path, old in _pair_by_name(gone, new):
-        cost = min(gone[old], new[path])
-        if cost <= room and _can_be_similar(gone[old], new[path], MIN_SIMILARITY_BY_NAME):
+    for path, old in _pair_by_name(removed_sizes, new):
+        cost = min(removed_sizes[old], new[path])
+        if cost <= room and _can_be_similar(removed_sizes[old], new[path], MIN_SIMILARITY_BY_NAME):
             room -= cost
             if score(old, path) >= MIN_SIMILARITY_BY_NAME:
-                found[path] = old
-    olds = sorted(gone.keys() - set(found.values()))
-    news = sorted(new.keys() - found.keys())
+                renames[path] = old
+    olds = sorted(removed_sizes.keys() - set(renames.values()))
+    news = sorted(new.keys() - renames.keys())
     if len(olds) * len(news) > MAX_PAIRS:
-        return found
-    pairs = [(a, b) for a, b in product(news, olds) if _can_be_similar(gone[b], new[a], MIN_SIMILARITY)]
-    if sum(min(gone[old], new[path]) for path, old in pairs) > room:
-        return found
-    scored = ((score(old, path), path, old) for path, old in pairs)
-    return found | _pick_best(each for each in scored if each[0] >= MIN_SIMILARITY)
+        return renames
+    pairs = [(a, b) for a, b in product(news, olds) if _can_be_similar(removed_sizes[b], new[a], MIN_SIMILARITY)]
+    if sum(min(removed_sizes[old], new[path]) for path, old in pairs) > room:
+        return renames
+    scored_pairs = ((score(old, path), path, old) for path, old in pairs)
+    return renames | _pick_best(pair for pair in scored_pairs if pair[0] >= MIN_SIMILARITY)
 
 
-def _can_be_similar(one: int, other: int, least: float) -> bool:
-    return max(one, other) <= MAX_COMPARED_BYTES and min(one, other) >= least * max(one, other)
+def _can_be_similar(one: int, other: int, threshold: float) -> bool:
+    return max(one, other) <= MAX_COMPARED_BYTES and min(one, other) >= threshold * max(one, other)
 
 
-def _pair_by_name(gone: Iterable[str], new: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _pair_by_name(removed_paths: Iterable[str], new: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield new and old paths that alone on their side end in the same names: by several names first, so that the files
     of a directory that moved belong together whatever they are called."""
-    news, olds = set(new), set(gone)
+    news, olds = set(new), set(removed_paths)
     for count in range(_TAIL, 0, -1):
         ends = _index_unique_ends(news, count), _index_unique_ends(olds, count)
         for end in sorted(ends[0].keys() & ends[1].keys()):
@@ -122,9 +122,9 @@ def _pair_by_name(gone: Iterable[str], new: Iterable[str]) -> Iterator[tuple[str
 
 def _index_unique_ends(paths: Iterable[str], count: int) -> dict[str, str]:
     """Index the paths that alone have their last `count` names, by these."""
-    found: dict[str, list[str]] = {}
+    paths_by_end: dict[str, list[str]] = {}
     for path in paths:
         parts = path.split("/")
         if len(parts) >= count:
-            found.setdefault("/".join(parts[-count:]), []).append(path)
-    return {end: those[0] for end, those in found.items() if len(those) == 1}
+            paths_by_end.setdefault("/".join(parts[-count:]), []).append(path)
+    return {end: those[0] for end, those in paths_by_end.items() if len(those) == 1}

@@ -23,39 +23,41 @@ def mark_clashes(change: Change, contents: Contents, disk: FileState | None = No
     in_pending = [_find_pending_ranges(change, version, contents) for version in change.competing_versions]
     if in_base is None or None in in_pending:
         return _clear_clashes(change)
-    places = [place for each in in_pending if each for place in each]
+    places = [line_range for ranges in in_pending if ranges for line_range in ranges]
     hunks = tuple(
         replace(
-            each,
-            clashes=not each.moves
+            hunk,
+            clashes=not hunk.moves
             and (
-                _is_touching(each.old_start, each.old_lines, in_base)
-                or _is_touching(each.new_start, each.new_lines, places)
+                _is_touching(hunk.old_start, hunk.old_lines, in_base)
+                or _is_touching(hunk.new_start, hunk.new_lines, places)
             ),
         )
-        for each in change.hunks
+        for hunk in change.hunks
     )
-    found = replace(change, hunks=hunks)
-    return found if any(each.clashes for each in hunks) and found.clean_hunks else _clear_clashes(change)
+    marked_change = replace(change, hunks=hunks)
+    return (
+        marked_change if any(hunk.clashes for hunk in hunks) and marked_change.clean_hunks else _clear_clashes(change)
+    )
 
 
 def _clear_clashes(change: Change) -> Change:
-    return replace(change, hunks=tuple(replace(each, clashes=False) for each in change.hunks))
+    return replace(change, hunks=tuple(replace(hunk, clashes=False) for hunk in change.hunks))
 
 
 def _find_base_ranges(change: Change, disk: FileState, contents: Contents) -> list[LineRange] | None:
     """Return the ranges of the base where the disk and the pending state clash; None if they are no texts."""
-    found = contents.split_chunks(change.base, disk, change.pending)
-    return None if found is None else [(each.start, each.end) for each in found if each.clashes]
+    chunks = contents.split_chunks(change.base, disk, change.pending)
+    return None if chunks is None else [(chunk.start, chunk.end) for chunk in chunks if chunk.clashes]
 
 
 def _find_pending_ranges(change: Change, version: CompetingVersion, contents: Contents) -> list[LineRange] | None:
     """Return the ranges of the pending file where a competing version differs; None if they are no texts."""
-    found = contents.split_chunks(version.base, change.pending, version.theirs)
-    if found is None:
+    chunks = contents.split_chunks(version.base, change.pending, version.theirs)
+    if chunks is None:
         return None
-    ends = list(accumulate((len(each.mine) for each in found), initial=0))
-    return [(start, end) for each, (start, end) in zip(found, pairwise(ends), strict=True) if each.clashes]
+    ends = list(accumulate((len(chunk.mine) for chunk in chunks), initial=0))
+    return [(start, end) for chunk, (start, end) in zip(chunks, pairwise(ends), strict=True) if chunk.clashes]
 
 
 def _is_touching(first: int, count: int, places: list[LineRange]) -> bool:

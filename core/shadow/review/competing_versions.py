@@ -16,8 +16,8 @@ def describe_clash(change: Change) -> str:
     """Describe the conflict of a change with its competing versions, "" = it has none."""
     if not change.competing_versions:
         return ""
-    named = list(dict.fromkeys(each.name for each in change.competing_versions))
-    return f"{' and '.join(named)} changed the same place in another way."
+    names = list(dict.fromkeys(competing_version.name for competing_version in change.competing_versions))
+    return f"{' and '.join(names)} changed the same place in another way."
 
 
 def describe_other_conflict(change: Change) -> str:
@@ -25,10 +25,11 @@ def describe_other_conflict(change: Change) -> str:
     return "" if change.conflict == describe_clash(change) else change.conflict
 
 
-def has_conflict_with(change: Change | None, by: str) -> bool:
+def has_conflict_with(change: Change | None, subagent_id: str) -> bool:
     """True if what `by` made of a path is unresolved: beside what is pending, or over a file that has changed."""
     return change is not None and (
-        bool(describe_other_conflict(change)) or any(each.by == by for each in change.competing_versions)
+        bool(describe_other_conflict(change))
+        or any(competing_version.by == subagent_id for competing_version in change.competing_versions)
     )
 
 
@@ -42,28 +43,32 @@ def include_competing_versions(
     if change.base != change.pending:
         return _keep_beside(change, competing_versions, contents)
     first, rest = competing_versions[0], competing_versions[1:]
-    if (merged := contents.merge(first.base, change.base, first.theirs)) is not None:
-        sides = ChangeSides(base=change.base, pending=merged)
+    if (merged_state := contents.merge(first.base, change.base, first.theirs)) is not None:
+        sides = ChangeSides(base=change.base, pending=merged_state)
         return include_competing_versions(
             contents.build_change(change.path, sides, origin=change.origin), rest, contents
         )
     sides = ChangeSides(base=first.base, pending=first.theirs)
-    found = contents.build_change(change.path, sides, origin=change.origin)
-    return replace(found, conflict=BASE_CHANGED, competing_versions=rest)
+    rebuilt_change = contents.build_change(change.path, sides, origin=change.origin)
+    return replace(rebuilt_change, conflict=BASE_CHANGED, competing_versions=rest)
 
 
 def _keep_beside(change: Change, competing_versions: tuple[CompetingVersion, ...], contents: Contents) -> Change:
     """Keep the competing versions beside ours; those that fit by now are merged into it."""
-    pending, left = reconcile(change.pending, competing_versions, contents)
+    pending, remaining_versions = reconcile(change.pending, competing_versions, contents)
     if pending != change.pending:
         sides = ChangeSides(base=change.base, pending=pending)
-        found = contents.build_change(change.path, sides, change.hunks, change.rename_source, change.origin)
+        updated_change = contents.build_change(change.path, sides, change.hunks, change.rename_source, change.origin)
         todos = "" if len(competing_versions) > 1 else competing_versions[0].todo
-        hunks = assign_todo(found.hunks, change.hunks, todos)
-        change = replace(found, hunks=hunks, conflict=change.conflict, apart=change.apart)
-    found = replace(change, competing_versions=left)
-    found = replace(found, conflict=change.conflict or describe_clash(found))
-    return mark_clashes(found, contents) if left and found.conflict == describe_clash(found) else found
+        hunks = assign_todo(updated_change.hunks, change.hunks, todos)
+        change = replace(updated_change, hunks=hunks, conflict=change.conflict, apart=change.apart)
+    updated_change = replace(change, competing_versions=remaining_versions)
+    updated_change = replace(updated_change, conflict=change.conflict or describe_clash(updated_change))
+    return (
+        mark_clashes(updated_change, contents)
+        if remaining_versions and updated_change.conflict == describe_clash(updated_change)
+        else updated_change
+    )
 
 
 def reconcile(
@@ -73,11 +78,11 @@ def reconcile(
 
     Of the latter, the parts that fit are merged as well.
     """
-    left = []
-    for each in competing_versions:
-        merged = contents.merge(each.base, pending, each.theirs)
-        if merged is None:
-            left.append(each)
-            merged = contents.merge(each.base, pending, each.theirs, prefer_ours=True)
-        pending = merged or pending
-    return pending, tuple(left)
+    remaining_versions = []
+    for competing_version in competing_versions:
+        merged_state = contents.merge(competing_version.base, pending, competing_version.theirs)
+        if merged_state is None:
+            remaining_versions.append(competing_version)
+            merged_state = contents.merge(competing_version.base, pending, competing_version.theirs, prefer_ours=True)
+        pending = merged_state or pending
+    return pending, tuple(remaining_versions)

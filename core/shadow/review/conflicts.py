@@ -51,21 +51,21 @@ class Conflicts(ReviewPart):
         if change is None or not change.conflict:
             return None
         try:
-            change, mine, competing = self._select_sides(change)
+            change, our_state, competing = self._select_sides(change)
         except PathRefused as error:
             return ConflictSides(
                 path=path, base=change.base, mine=change.base, theirs=change.pending, problem=error.message
             )
-        chunks = self.contents.split_chunks(change.base, mine, change.pending)
+        chunks = self.contents.split_chunks(change.base, our_state, change.pending)
         if chunks is None:
-            base, ours, theirs = map(self._describe_state, (change.base, mine, change.pending))
-            clashes = [ConflictRegion(start=1, base=base, mine=ours, theirs=theirs)]
+            base, our_lines, their_lines = map(self._describe_state, (change.base, our_state, change.pending))
+            clashes = [ConflictRegion(start=1, base=base, mine=our_lines, theirs=their_lines)]
         else:
-            clashes = list(self._list_clashes(change, mine, chunks))
+            clashes = list(self._list_clashes(change, our_state, chunks))
         return ConflictSides(
             path=path,
             base=change.base,
-            mine=mine,
+            mine=our_state,
             theirs=change.pending,
             clashes=tuple(clashes),
             whole=chunks is None,
@@ -77,14 +77,14 @@ class Conflicts(ReviewPart):
     def _name_pending(self, path: str, clashes: Sequence[ConflictRegion]) -> str:
         """Name the todos for which the pending side of these clashes was made, else the subagent; "" = neither."""
         change = self.state.changes[path]
-        meant = {
+        todos = {
             hunk.todo
             for hunk in change.hunks
-            for each in clashes
-            if hunk.new_start <= each.start + len(each.mine) and each.start <= hunk.new_start + hunk.new_lines
+            for clash in clashes
+            if hunk.new_start <= clash.start + len(clash.mine) and clash.start <= hunk.new_start + hunk.new_lines
         }
-        by = change.origin.subagent if change.origin is not None else ""
-        return ", ".join(sorted(filter(None, meant))) or (f"“{by}”" if by else "")
+        subagent = change.origin.subagent if change.origin is not None else ""
+        return ", ".join(sorted(filter(None, todos))) or (f"“{subagent}”" if subagent else "")
 
     def _select_sides(self, change: Change) -> tuple[Change, FileState, CompetingVersion | None]:
         """Return the change to be resolved and the side called mine: what is pending, and the first competing version
@@ -94,50 +94,60 @@ class Conflicts(ReviewPart):
         first = change.competing_versions[0]
         return replace(change, base=first.base, pending=first.theirs), change.pending, first
 
-    def resolve(self, path: str, choices: Sequence[ConflictChoice], mine: str = "", theirs: str = "") -> Change | None:
+    def resolve(
+        self, path: str, choices: Sequence[ConflictChoice], our_blob: str = "", their_blob: str = ""
+    ) -> Change | None:
         """Make one pending change of the three sides; see `ConflictResolve`. None: nothing is pending any more.
 
         `mine`, `theirs`: the blobs that were shown. Raises `CommandRejected` if they have changed since.
         """
-        known = self.state.changes.get(path)
-        if known is None or not known.conflict:
+        previous_change = self.state.changes.get(path)
+        if previous_change is None or not previous_change.conflict:
             raise CommandRejected(f"{path} is in no conflict.", code="no_conflict")
-        change, own, competing = self._select_sides(known)
-        if (mine and mine != own.blob) or (theirs and theirs != change.pending.blob):
+        change, our_state, competing = self._select_sides(previous_change)
+        if (our_blob and our_blob != our_state.blob) or (their_blob and their_blob != change.pending.blob):
             raise CommandRejected(
                 f"{path} has moved on since these sides were shown.",
                 hint="Look at the conflict again.",
                 code="conflict_moved_on",
             )
-        pending = self._apply_choices(change, own, choices)
+        pending = self._apply_choices(change, our_state, choices)
         base, competing_versions = (
-            (known.base, known.competing_versions[1:]) if competing else (own, known.competing_versions)
+            (previous_change.base, previous_change.competing_versions[1:])
+            if competing
+            else (our_state, previous_change.competing_versions)
         )
         pending, competing_versions = reconcile(pending, competing_versions, self.contents)
-        found = self.contents.build_change(path, ChangeSides(base=base, pending=pending), known.hunks)
+        resolved_change = self.contents.build_change(
+            path, ChangeSides(base=base, pending=pending), previous_change.hunks
+        )
         todo = competing.todo if competing else ""
-        found = replace(found, hunks=assign_todo(found.hunks, known.hunks, todo), origin=known.origin)
-        found = include_competing_versions(found, competing_versions, self.contents)
+        resolved_change = replace(
+            resolved_change,
+            hunks=assign_todo(resolved_change.hunks, previous_change.hunks, todo),
+            origin=previous_change.origin,
+        )
+        resolved_change = include_competing_versions(resolved_change, competing_versions, self.contents)
         record = VerdictRecord(
             id=new_id("verdict"),
             path=path,
             verdict="accept",
             hunks=(),
-            base_before=known.base,
-            base_after=found.base,
-            pending_before=known.pending,
-            pending_after=found.pending,
-            settled=known,
+            base_before=previous_change.base,
+            base_after=resolved_change.base,
+            pending_before=previous_change.pending,
+            pending_after=resolved_change.pending,
+            settled=previous_change,
         )
-        for event in (*build_pending_events(found, known=True), VerdictGiven(verdict=record)):
+        for event in (*build_pending_events(resolved_change, is_revision=True), VerdictGiven(verdict=record)):
             self.emit(event)
         return self.state.changes.get(path)
 
-    def _apply_choices(self, change: Change, own: FileState, choices: Sequence[ConflictChoice]) -> FileState:
-        chunks = self.contents.split_chunks(change.base, own, change.pending)
+    def _apply_choices(self, change: Change, our_state: FileState, choices: Sequence[ConflictChoice]) -> FileState:
+        chunks = self.contents.split_chunks(change.base, our_state, change.pending)
         if chunks is None:
             _require_choices(choices, 1)
-            states = {"mine": own, "theirs": change.pending}
+            states = {"mine": our_state, "theirs": change.pending}
             if choices[0].take not in states:
                 raise CommandRejected(
                     f"{change.path} can only be taken whole.",
@@ -145,31 +155,34 @@ class Conflicts(ReviewPart):
                     code="not_mergeable",
                 )
             return states[choices[0].take]
-        _require_choices(choices, sum(each.clashes for each in chunks))
+        _require_choices(choices, sum(chunk.clashes for chunk in chunks))
         waiting = iter(choices)
-        (encoding,) = find_shown_encodings(self.contents.read(own))
+        (encoding,) = find_shown_encodings(self.contents.read(our_state))
         lines = [
             line
-            for each in chunks
-            for line in (_apply_choice(each, next(waiting), encoding) if each.clashes else each.mine)
+            for chunk in chunks
+            for line in (_apply_choice(chunk, next(waiting), encoding) if chunk.clashes else chunk.mine)
         ]
-        mode = own.mode if own.mode != change.base.mode else change.pending.mode
+        mode = our_state.mode if our_state.mode != change.base.mode else change.pending.mode
         return self.contents.store_file(b"".join(_terminate_lines(lines, encoding)), mode)
 
-    def _list_clashes(self, change: Change, mine: FileState, chunks: list[MergeChunk]) -> Iterator[ConflictRegion]:
-        (encoding,), base = find_shown_encodings(self.contents.read(mine)), split_lines(self.contents.read(change.base))
+    def _list_clashes(self, change: Change, our_state: FileState, chunks: list[MergeChunk]) -> Iterator[ConflictRegion]:
+        (encoding,), base = (
+            find_shown_encodings(self.contents.read(our_state)),
+            split_lines(self.contents.read(change.base)),
+        )
         line, above = 1, list[bytes]()
-        for each in chunks:
-            if each.clashes:
+        for chunk in chunks:
+            if chunk.clashes:
                 yield ConflictRegion(
                     start=line,
-                    base=_decode_lines(base[each.start : each.end], encoding),
-                    mine=_decode_lines(each.mine, encoding),
-                    theirs=_decode_lines(each.theirs, encoding),
+                    base=_decode_lines(base[chunk.start : chunk.end], encoding),
+                    mine=_decode_lines(chunk.mine, encoding),
+                    theirs=_decode_lines(chunk.theirs, encoding),
                     before=_decode_lines(above, encoding),
                 )
-            line += len(each.mine)
-            above = [*above, *each.mine][-CONTEXT_LINES:]
+            line += len(chunk.mine)
+            above = [*above, *chunk.mine][-CONTEXT_LINES:]
 
     def _describe_state(self, state: FileState) -> tuple[str, ...]:
         if state.kind == "absent":
@@ -183,7 +196,9 @@ class Conflicts(ReviewPart):
 
 
 def _decode_lines(lines: Sequence[bytes], encoding: Encoding) -> tuple[str, ...]:
-    texts = tuple(decode_line(line, encoding, is_first=not at)[0] for at, line in enumerate(lines[:MAX_SIDE_LINES]))
+    texts = tuple(
+        decode_line(line, encoding, is_first=not index)[0] for index, line in enumerate(lines[:MAX_SIDE_LINES])
+    )
     return texts if len(lines) <= MAX_SIDE_LINES else (*texts, f"… {len(lines) - MAX_SIDE_LINES:,} more lines")
 
 

@@ -56,9 +56,9 @@ class HunkEdits(ReviewPart):
     def split(self, path: str, hunk_id: str, line: int = 0) -> Change:
         """Make several hunks of one; see `HunkSplit`. A rename becomes a new file and a deletion. Raises
         `CommandRejected` if it can't be divided there."""
-        (_, hunk), divided = self.find_hunk(path, hunk_id), self.divide(path, hunk_id, line)
-        self.emit(ChangeRevised(change=divided))
-        later = (each for each in divided.hunks if hunk.moves or each.old_start >= hunk.old_start)
+        (_, hunk), change = self.find_hunk(path, hunk_id), self.divide(path, hunk_id, line)
+        self.emit(ChangeRevised(change=change))
+        later = (part for part in change.hunks if hunk.moves or part.old_start >= hunk.old_start)
         self._carry_comment_over(path, hunk_id, next(later))
         return self.state.changes[path]
 
@@ -99,36 +99,44 @@ class HunkEdits(ReviewPart):
         old, new = self.contents.read_change(change)
         before = _slice_side(new, hunk)
         if (notebook := find_notebook(new)) is not None:
-            whole = split_lines(replace_source(notebook, _find_cell(notebook, hunk), text.replace("\r\n", "\n")))
-            end = hunk.new_start - 1 + hunk.new_lines + len(whole) - len(split_lines(new))
-            lines = whole[hunk.new_start - 1 : end]
+            file_lines = split_lines(replace_source(notebook, _find_cell(notebook, hunk), text.replace("\r\n", "\n")))
+            end = hunk.new_start - 1 + hunk.new_lines + len(file_lines) - len(split_lines(new))
+            lines = file_lines[hunk.new_start - 1 : end]
         else:
             at_end = hunk is change.hunks[-1] and hunk.new_start - 1 + hunk.new_lines == len(split_lines(new))
             lines = _encode_lines(text, new or old, before, at_end=at_end)
-            whole = split_lines(new)
-            whole[hunk.new_start - 1 : hunk.new_start - 1 + hunk.new_lines] = lines
+            file_lines = split_lines(new)
+            file_lines[hunk.new_start - 1 : hunk.new_start - 1 + hunk.new_lines] = lines
         if lines == before:
             return change
-        edited = self._apply_edit(change, hunk, whole, lines)
-        known = {each.id: each.yours for each in change.hunks if each is not hunk}
-        hunks = tuple(replace(each, yours=known.get(each.id, True)) for each in edited.hunks)
-        made = change.origin or Origin()
-        origin = replace(made, tool="you", over=made.over if made.tool == "you" else made.tool)
+        edited_change = self._apply_edit(change, hunk, file_lines, lines)
+        yours_by_id = {other_hunk.id: other_hunk.yours for other_hunk in change.hunks if other_hunk is not hunk}
+        hunks = tuple(
+            replace(edited_hunk, yours=yours_by_id.get(edited_hunk.id, True)) for edited_hunk in edited_change.hunks
+        )
+        previous_origin = change.origin or Origin()
+        origin = replace(
+            previous_origin,
+            tool="you",
+            over=previous_origin.over if previous_origin.tool == "you" else previous_origin.tool,
+        )
         conflict = describe_other_conflict(change)
-        edited = replace(edited, hunks=hunks, origin=origin, check=None, conflict=conflict, competing_versions=())
-        edited = include_competing_versions(edited, change.competing_versions, self.contents)
-        for event in build_pending_events(edited, known=True):
+        edited_change = replace(
+            edited_change, hunks=hunks, origin=origin, check=None, conflict=conflict, competing_versions=()
+        )
+        edited_change = include_competing_versions(edited_change, change.competing_versions, self.contents)
+        for event in build_pending_events(edited_change, is_revision=True):
             self.emit(event)
-        self._emit_edited(edited, hunk, lines)
-        return edited
+        self._emit_edited(edited_change, hunk, lines)
+        return edited_change
 
-    def _apply_edit(self, change: Change, hunk: Hunk, whole: list[bytes], lines: list[bytes]) -> Change:
+    def _apply_edit(self, change: Change, hunk: Hunk, file_lines: list[bytes], lines: list[bytes]) -> Change:
         """Return the change with these pending lines: the other hunks as they are, wherever that is exact."""
-        old, new = self.contents.read(change.counted_state), b"".join(whole)
+        old, new = self.contents.read(change.counted_state), b"".join(file_lines)
         mode = change.base.mode if change.pending.kind == "absent" else change.pending.mode
         sides = ChangeSides(base=change.base, pending=self.contents.store_file(new, mode))
         before = _slice_side(old, hunk, is_old=True)
-        is_exact = is_divisible(old, new) and split_lines(new) == whole and find_notebook(new) is None
+        is_exact = is_divisible(old, new) and split_lines(new) == file_lines and find_notebook(new) is None
         if is_exact and (every := replace_hunk(change.hunks, hunk, find_regions(before, lines), before, lines)):
             return narrow_change(change, sides, every)
         return replace(
@@ -137,19 +145,21 @@ class HunkEdits(ReviewPart):
 
     def _emit_edited(self, change: Change, hunk: Hunk, lines: Sequence[bytes]) -> None:
         reach = (hunk.new_start, hunk.new_start + max(len(lines), 1))
-        mine = tuple(each for each in change.hunks if reach[0] <= each.new_start <= reach[1])
-        if mine:
-            self._carry_comment_over(change.path, hunk.id, mine[0])
-        excerpt = build_excerpt(change, mine, *self.contents.read_change(change))
+        edited_hunks = tuple(
+            edited_hunk for edited_hunk in change.hunks if reach[0] <= edited_hunk.new_start <= reach[1]
+        )
+        if edited_hunks:
+            self._carry_comment_over(change.path, hunk.id, edited_hunks[0])
+        excerpt = build_excerpt(change, edited_hunks, *self.contents.read_change(change))
         self.emit(
             HunkEdited(id=new_id("edit"), path=change.path, start=hunk.new_start, lines=len(lines), excerpt=excerpt)
         )
 
     def _carry_comment_over(self, path: str, hunk_id: str, heir: Hunk) -> None:
-        said = self.state.comments.get((path, hunk_id))
-        if said is not None and heir.id != hunk_id:
+        comment = self.state.comments.get((path, hunk_id))
+        if comment is not None and heir.id != hunk_id:
             self.comment(path, hunk_id, "")
-            self.comment(path, heir.id, said.text)
+            self.comment(path, heir.id, comment.text)
 
     def comment(self, path: str, hunk_id: str, text: str) -> None:
         """Keep a comment on a hunk; an empty text removes it, also where the hunk is gone by now."""
@@ -186,7 +196,7 @@ class HunkEdits(ReviewPart):
 
 def _find_cell(notebook: Notebook, hunk: Hunk) -> Cell:
     """Return the one cell that a hunk leaves. Raises `CommandRejected`."""
-    cells = find_touched([each.span for each in notebook.cells], hunk.new_start, hunk.new_lines)
+    cells = find_touched([cell.span for cell in notebook.cells], hunk.new_start, hunk.new_lines)
     if len(cells) != 1:
         hint = "Accept or reject it, or say what should be different." if hunk.new_lines else ""
         raise CommandRejected("This hunk is not one cell of the notebook.", hint=hint, code="not_text")
@@ -201,8 +211,8 @@ def _divide_hunk(old: Sequence[bytes], new: Sequence[bytes], line: int, encoding
             hint=f"Name one from 2 to {longer}." if longer > 1 else "",
             code="not_divisible",
         )
-    if not line and len(found := find_pieces(old, new)) > 1:
-        return found
+    if not line and len(pieces := find_pieces(old, new)) > 1:
+        return pieces
     return halve_hunk(old, new, line - 1 if line else (longer + 1) // 2, encoding)
 
 
@@ -216,9 +226,9 @@ def _require_text(change: Change, hunk: Hunk) -> None:
             f"{change.path} is renamed; that has no text.", hint="Edit one of its other hunks.", code="not_text"
         )
     if not _is_text(change) or change.operation == "mode":
-        what = "a change of mode" if change.operation == "mode" else "a symbolic link"
-        what = "a binary file" if change.binary else what
-        raise CommandRejected(f"{change.path} is {what}; it can't be edited here.", code="not_text")
+        description = "a change of mode" if change.operation == "mode" else "a symbolic link"
+        description = "a binary file" if change.binary else description
+        raise CommandRejected(f"{change.path} is {description}; it can't be edited here.", code="not_text")
 
 
 def _slice_side(data: bytes, hunk: Hunk, *, is_old: bool = False) -> list[bytes]:
@@ -235,30 +245,30 @@ def _encode_lines(text: str, file: bytes, before: Sequence[bytes], *, at_end: bo
     """Encode the lines of `text` for this file: those that were there as they were, others in the file's encoding and
     with the line ending of their neighbours. Only the last line of a file (`at_end`) may be without one."""
     (encoding,) = find_shown_encodings(file)
-    wanted = [f"{line}\n" for line in text.replace("\r\n", "\n").split("\n")]
-    wanted[-1] = wanted[-1][:-1]
-    wanted = wanted if wanted[-1] else wanted[:-1]
-    if wanted and not wanted[-1].endswith("\n") and not at_end:
-        wanted[-1] += "\n"
-    shown = [_decode_shown(line, encoding) for line in before]
-    kept = _match_kept_lines(shown, wanted)
+    new_lines = [f"{line}\n" for line in text.replace("\r\n", "\n").split("\n")]
+    new_lines[-1] = new_lines[-1][:-1]
+    new_lines = new_lines if new_lines[-1] else new_lines[:-1]
+    if new_lines and not new_lines[-1].endswith("\n") and not at_end:
+        new_lines[-1] += "\n"
+    decoded_lines = [_decode_shown(line, encoding) for line in before]
+    matches = _match_kept_lines(decoded_lines, new_lines)
     ending = find_newline(before or split_lines(file), encoding)
-    found = [
-        before[kept[index]] if index in kept else encode_line(line, ending, encoding)
-        for index, line in enumerate(wanted)
+    encoded_lines = [
+        before[matches[index]] if index in matches else encode_line(line, ending, encoding)
+        for index, line in enumerate(new_lines)
     ]
     if encoding == "utf-8" and is_in_unknown_encoding(file) and not text.isascii():
-        _refuse_new_signs(text, shown)
+        _refuse_new_signs(text, decoded_lines)
     mark = _BOM.encode(encoding) if encoding.startswith("utf") else b""
-    if found and before and has_bom(before[0]) and not found[0].startswith(mark):
-        found[0] = mark + found[0]
-    return found
+    if encoded_lines and before and has_bom(before[0]) and not encoded_lines[0].startswith(mark):
+        encoded_lines[0] = mark + encoded_lines[0]
+    return encoded_lines
 
 
-def _refuse_new_signs(text: str, shown: Sequence[str]) -> None:
+def _refuse_new_signs(text: str, decoded_lines: Sequence[str]) -> None:
     """Raise for a character beyond ASCII that the lines have not had: it would be in another encoding than they are."""
-    known = "".join(shown)
-    if sign := next((sign for sign in text if not sign.isascii() and sign not in known), ""):
+    known_signs = "".join(decoded_lines)
+    if sign := next((sign for sign in text if not sign.isascii() and sign not in known_signs), ""):
         raise CommandRejected(
             f"{sign} can't be written: the file is in no UTF-8, and in which encoding it is can't be told.",
             hint="Convert the file first.",
@@ -268,10 +278,10 @@ def _refuse_new_signs(text: str, shown: Sequence[str]) -> None:
 
 def _match_kept_lines(before: Sequence[str], after: Sequence[str]) -> dict[int, int]:
     """Map each line of `after` to the line of `before` that it equals."""
-    kept: dict[int, int] = {}
+    matches: dict[int, int] = {}
     a = b = 0
     old, new = ([line.encode("utf-8", "surrogatepass") for line in side] for side in (before, after))
     for a0, a1, b0, b1 in (*find_pieces(old, new), (len(old), len(old), len(new), len(new))):
-        kept.update(zip(range(b, b0), range(a, a0), strict=True))
+        matches.update(zip(range(b, b0), range(a, a0), strict=True))
         a, b = a1, b1
-    return kept
+    return matches

@@ -27,7 +27,7 @@ class PendingScripts:
     """The pending files of code of a tree, by what a text may say of them; all in small letters."""
 
     def __init__(self, tree: MergedTree, changes: Iterable[Change]) -> None:
-        self.paths = [each.path for each in changes if each.pending.kind != "absent"]
+        self.paths = [change.path for change in changes if change.pending.kind != "absent"]
         self._tree = tree
         self._by_name = dict[str, list[str]]()
         self._by_directory = dict[str, list[str]]()
@@ -35,15 +35,15 @@ class PendingScripts:
         self._by_tail = dict[str, list[str]]()
         self._odd = dict[str, list[str]]()  # names that no token is
         self._by_folded = dict[str, list[str]]()
-        for each in changes:
-            if self._is_script(each):
-                self._add(each.path)
+        for change in changes:
+            if self._is_script(change):
+                self._add(change.path)
         self._all = "\n".join(self._by_folded)
 
     def _add(self, path: str) -> None:
-        folded = path.lower()
-        directory, _, name = folded.rpartition("/")
-        self._by_folded.setdefault(folded, []).append(path)
+        folded_path = path.lower()
+        directory, _, name = folded_path.rpartition("/")
+        self._by_folded.setdefault(folded_path, []).append(path)
         self._by_name.setdefault(name, []).append(path)
         self._by_directory.setdefault(directory, []).append(path)
         parts = directory.split("/")
@@ -66,27 +66,29 @@ class PendingScripts:
         """Return the first parts of the directories of scripts below a directory."""
         if base not in self._firsts:
             above = f"{base}/" if base else ""
-            below = (each.removeprefix(above) for each in self._by_directory if each.startswith(above))
-            self._firsts[base] = {each.partition("/")[0] for each in below}
+            below = (directory.removeprefix(above) for directory in self._by_directory if directory.startswith(above))
+            self._firsts[base] = {tail.partition("/")[0] for tail in below}
         return self._firsts[base]
 
     def list_directories(self) -> list[str]:
         """Return the directories at and above pending paths, the nearest ones to the top first."""
-        return sorted({above for path in self.paths for above in list_parents(path)}, key=lambda each: each.count("/"))
+        return sorted(
+            {above for path in self.paths for above in list_parents(path)}, key=lambda directory: directory.count("/")
+        )
 
     def match(self, source: str, words: RedWords, *, is_code: bool = False) -> Iterator[str]:
         """Yield the scripts whose paths end as the words of a red file do, or that lie right in a directory of them.
 
         `is_code`: the file is no script of a shell, so that scripts of a shell alone are taken for what it runs.
         """
-        named = self._list_named(source, words)
-        yield from filter(_is_shell, named) if is_code else named
+        scripts = self._list_named(source, words)
+        yield from filter(_is_shell, scripts) if is_code else scripts
 
     def _list_named(self, source: str, words: RedWords) -> Iterator[str]:
-        beside = posixpath.dirname(source).lower()
+        source_directory = posixpath.dirname(source).lower()
         for name in words.names.keys() & self._by_name.keys():
             for path in self._by_name[name]:
-                if any(_fits(path.lower(), end, beside, words) for end in words.names[name]):
+                if any(_fits(path.lower(), end, source_directory, words) for end in words.names[name]):
                     yield path
         if words.globs is not None and self._all:
             for match in words.globs.finditer(self._all):
@@ -94,14 +96,14 @@ class PendingScripts:
         for name, paths in self._odd.items():
             if words.undone and name in words.undone:
                 yield from paths
-        yield from self._list_in_places(beside, words)
+        yield from self._list_in_places(source_directory, words)
 
-    def _list_in_places(self, beside: str, words: RedWords) -> Iterator[str]:
-        for base in {beside, ""}:
+    def _list_in_places(self, source_directory: str, words: RedWords) -> Iterator[str]:
+        for base in {source_directory, ""}:
             for first in words.places.keys() & self._list_firsts(base):
-                for place in words.places[first]:
-                    for path in self._by_directory.get(posixpath.join(base, place), ()):
-                        if _is_shell(path) or (place in words.run_places and not _COMPILED.search(path)):
+                for subdirectory in words.places[first]:
+                    for path in self._by_directory.get(posixpath.join(base, subdirectory), ()):
+                        if _is_shell(path) or (subdirectory in words.run_places and not _COMPILED.search(path)):
                             yield path
         for tail in words.tails & self._by_tail.keys():
             yield from filter(_is_shell, self._by_tail[tail])
@@ -117,14 +119,14 @@ def _is_code(path: str) -> bool | None:
     return is_code or None
 
 
-def _fits(path: str, end: str, beside: str, words: RedWords) -> bool:
+def _fits(path: str, end: str, source_directory: str, words: RedWords) -> bool:
     bare = end.lstrip("/")
     if not f"/{path}".endswith(f"/{bare}"):
         return end != bare and "/" in path and bare.endswith(f"/{path}")  # a whole path, as it is on another machine
     directory, _, name = path.rpartition("/")
     if "/" in bare or not is_common(name):
         return True
-    return directory in ("", beside) or directory.rpartition("/")[2] in words.parts
+    return directory in ("", source_directory) or directory.rpartition("/")[2] in words.parts
 
 
 def _is_shell(path: str) -> bool:

@@ -71,79 +71,84 @@ class Proposals(ReviewPart):
         *,
         origin: Origin | None,
         mode: int | None,
-        layered: FileState | None = None,
+        layer_state: FileState | None = None,
     ) -> ShadowEdit:
         """Put `data` (None: nothing) at a path. `layered`: the state in a kept layer; None: there is none."""
         change = self._find_or_start(path)
-        found = self.get_visible_state(change) if layered is None or path in self.state.changes else layered
-        if data is None and found.kind == "absent":
+        visible_state = (
+            self.get_visible_state(change) if layer_state is None or path in self.state.changes else layer_state
+        )
+        if data is None and visible_state.kind == "absent":
             raise PathRefused(f"{path!r} does not exist.", code="not_found")
-        wanted = ABSENT
+        target_state = ABSENT
         if data is not None:
-            kept = found.mode if found.kind == "file" else self.workspace.new_file_mode
-            wanted = self.contents.store_file(data, (kept if mode is None else mode) & 0o777)
-        before = None if found.kind == "absent" else self.contents.read(found)
-        if wanted == found and not change.conflict:
+            current_mode = visible_state.mode if visible_state.kind == "file" else self.workspace.new_file_mode
+            target_state = self.contents.store_file(data, (current_mode if mode is None else mode) & 0o777)
+        before = None if visible_state.kind == "absent" else self.contents.read(visible_state)
+        if target_state == visible_state and not change.conflict:
             return ShadowEdit(change=change, before=before, after=data)
-        proposed = self._propose(change, wanted, origin)
-        if (proposed.base, proposed.pending) == (found, wanted) and proposed.source is None:
-            hunks = proposed.hunks  # nothing else is pending: the review's comparison is that of the edit
+        proposed_change = self._propose(change, target_state, origin)
+        if (proposed_change.base, proposed_change.pending) == (
+            visible_state,
+            target_state,
+        ) and proposed_change.source is None:
+            hunks = proposed_change.hunks  # nothing else is pending: the review's comparison is that of the edit
         else:
             hunks = compare_texts(before or b"", data or b"")
-        return ShadowEdit(change=proposed, before=before, after=data, hunks=hunks)
+        return ShadowEdit(change=proposed_change, before=before, after=data, hunks=hunks)
 
-    def record_effect(self, left: PathEffect) -> Change | None:
+    def record_effect(self, effect: PathEffect) -> Change | None:
         """Record the effect of a command; return the pending change, None if nothing of it is pending."""
-        change = self._find_or_start(left.path)
+        change = self._find_or_start(effect.path)
         now = change.pending
-        if left.wanted in (left.then, now) and not change.conflict:
-            return self.state.changes.get(left.path)
-        wanted, doubt = left.wanted, left.doubt
-        if now != left.then and not doubt:
-            merged = self.contents.merge(left.then, now, wanted)
-            doubt = "" if merged else "it was changed while the command ran; the command's version is shown."
-            wanted = merged or wanted
+        if effect.wanted in (effect.then, now) and not change.conflict:
+            return self.state.changes.get(effect.path)
+        target_state, doubt = effect.wanted, effect.doubt
+        if now != effect.then and not doubt:
+            merged_state = self.contents.merge(effect.then, now, target_state)
+            doubt = "" if merged_state else "it was changed while the command ran; the command's version is shown."
+            target_state = merged_state or target_state
         if not doubt:
-            self._propose(change, wanted, left.origin, left.renamed_from)
+            self._propose(change, target_state, effect.origin, effect.renamed_from)
         else:
             # What it was made from is not known: an empty base differs from all that the user may have written.
-            base = self.contents.store_file(b"", 0o644) if left.doubt else change.base
-            self._emit_change(change, ChangeSides(base=base, pending=wanted), left.origin, conflict=doubt)
-        return self.state.changes.get(left.path)
+            base = self.contents.store_file(b"", 0o644) if effect.doubt else change.base
+            self._emit_change(change, ChangeSides(base=base, pending=target_state), effect.origin, conflict=doubt)
+        return self.state.changes.get(effect.path)
 
-    def merge_effect(self, left: PathEffect) -> Change | None:
+    def merge_effect(self, effect: PathEffect) -> Change | None:
         """Merge the effect of another agent into what is pending; return that, None if nothing of it is pending.
 
         Where both clash, ours stays pending with the parts of theirs that fit, and theirs is kept as a competing
         version.
         """
-        change = self._find_or_start(left.path)
+        change = self._find_or_start(effect.path)
         now = change.pending
-        if left.wanted in (left.then, now):
-            return self.state.changes.get(left.path)
-        merged = self.contents.merge(left.then, now, left.wanted)
-        if merged is not None and not describe_other_conflict(change):
-            self._propose(change, merged, left.origin, left.renamed_from)
-        elif left.path not in self.state.changes:
-            sides = ChangeSides(base=left.then, pending=left.wanted)
-            self._emit_change(change, sides, left.origin, conflict=BASE_CHANGED)
+        if effect.wanted in (effect.then, now):
+            return self.state.changes.get(effect.path)
+        merged_state = self.contents.merge(effect.then, now, effect.wanted)
+        if merged_state is not None and not describe_other_conflict(change):
+            self._propose(change, merged_state, effect.origin, effect.renamed_from)
+        elif effect.path not in self.state.changes:
+            sides = ChangeSides(base=effect.then, pending=effect.wanted)
+            self._emit_change(change, sides, effect.origin, conflict=BASE_CHANGED)
         else:
             version = CompetingVersion(
-                base=left.then,
-                theirs=left.wanted,
-                by=left.origin.call,
-                todo=left.origin.todo,
-                title=left.origin.subagent,
+                base=effect.then,
+                theirs=effect.wanted,
+                by=effect.origin.call,
+                todo=effect.origin.todo,
+                title=effect.origin.subagent,
             )
-            fitting = self.contents.merge(left.then, now, left.wanted, prefer_ours=True) or now
+            fitting = self.contents.merge(effect.then, now, effect.wanted, prefer_ours=True) or now
             conflict = describe_other_conflict(change)
             change = replace(change, competing_versions=(*change.competing_versions, version))
             sides = ChangeSides(base=change.base, pending=fitting)
             hunks = self.contents.build_change(change.path, sides, change.hunks, change.rename_source).hunks
             # Those that are new were made for this todo.
-            found = replace(change, hunks=assign_todo(hunks, change.hunks, left.origin.todo))
-            self._emit_change(found, sides, change.origin, conflict=conflict, renamed_from=change.renamed_from)
-        return self.state.changes.get(left.path)
+            updated_change = replace(change, hunks=assign_todo(hunks, change.hunks, effect.origin.todo))
+            self._emit_change(updated_change, sides, change.origin, conflict=conflict, renamed_from=change.renamed_from)
+        return self.state.changes.get(effect.path)
 
     def _find_or_start(self, path: str) -> Change:
         change = self.state.changes.get(path)
@@ -152,9 +157,11 @@ class Proposals(ReviewPart):
         disk = self.read_disk(path)
         return Change(path=path, operation="edit", base=disk, pending=disk)
 
-    def _propose(self, change: Change, wanted: FileState, origin: Origin | None, renamed_from: str = "") -> Change:
+    def _propose(
+        self, change: Change, target_state: FileState, origin: Origin | None, renamed_from: str = ""
+    ) -> Change:
         """Record what the agent wants a path to become, over the disk's present state."""
-        sides, conflict = ChangeSides(base=change.base, pending=wanted), ""
+        sides, conflict = ChangeSides(base=change.base, pending=target_state), ""
         try:
             disk = self.read_disk(change.path)
         except PathRefused as error:
@@ -163,34 +170,36 @@ class Proposals(ReviewPart):
             if disk == change.base or change.conflict:
                 # In a conflict the agent has been shown the user's file: what it writes now is meant for that.
                 sides = replace(sides, base=disk)
-            elif both := self._merge_with_disk(change, disk, wanted):
+            elif both := self._merge_with_disk(change, disk, target_state):
                 sides = ChangeSides(base=disk, pending=both)
             else:
                 conflict = describe_moved_on(change, disk)
         return self._emit_change(change, sides, origin, conflict=conflict, renamed_from=renamed_from)
 
-    def _merge_with_disk(self, change: Change, disk: FileState, wanted: FileState) -> FileState | None:
-        merged = self.contents.merge(change.base, disk, change.pending)
-        return self.contents.merge(change.pending, merged, wanted) if merged else None
+    def _merge_with_disk(self, change: Change, disk: FileState, target_state: FileState) -> FileState | None:
+        merged_state = self.contents.merge(change.base, disk, change.pending)
+        return self.contents.merge(change.pending, merged_state, target_state) if merged_state else None
 
     def _emit_change(
         self, change: Change, sides: ChangeSides, origin: Origin | None, *, conflict: str = "", renamed_from: str = ""
     ) -> Change:
         source = self._find_rename_source(renamed_from) if renamed_from else None
-        found = self.contents.build_change(change.path, sides, change.hunks, source or change.rename_source, origin)
-        hunks = assign_todo(found.hunks, change.hunks, origin.todo if origin else "")
-        found = replace(found, hunks=hunks, conflict=conflict, apart=change.apart)
+        new_change = self.contents.build_change(
+            change.path, sides, change.hunks, source or change.rename_source, origin
+        )
+        hunks = assign_todo(new_change.hunks, change.hunks, origin.todo if origin else "")
+        new_change = replace(new_change, hunks=hunks, conflict=conflict, apart=change.apart)
         if conflict and sides.base == change.base != ABSENT:
             with suppress(PathRefused):
-                found = mark_clashes(found, self.contents, self.read_disk(found.path))
-        found = include_competing_versions(found, change.competing_versions, self.contents)
-        for event in build_pending_events(found, known=change.path in self.state.changes):
+                new_change = mark_clashes(new_change, self.contents, self.read_disk(new_change.path))
+        new_change = include_competing_versions(new_change, change.competing_versions, self.contents)
+        for event in build_pending_events(new_change, is_revision=change.path in self.state.changes):
             self.emit(event)
-        return found
+        return new_change
 
     def _find_rename_source(self, old: str) -> tuple[str, FileState] | None:
         """Return the old path and its state for a rename from there; None if it is not a deleted file."""
-        gone = self.state.changes.get(old)
-        if gone is None or gone.conflict or gone.pending.kind != "absent" or gone.base.kind != "file":
+        deletion = self.state.changes.get(old)
+        if deletion is None or deletion.conflict or deletion.pending.kind != "absent" or deletion.base.kind != "file":
             return None
-        return old, gone.base
+        return old, deletion.base

@@ -59,45 +59,45 @@ class RedReferences(Struct, eq=False):
     _bases: dict[tuple[str, int], list[str]] = field(default_factory=dict)
     _manifests: dict[tuple[object, ...], list[tuple[str, str]]] = field(default_factory=dict)
 
-    def find(self, changes: Iterable[Change], executed: Iterable[str]) -> dict[str, str]:
+    def find(self, changes: Iterable[Change], executed_paths: Iterable[str]) -> dict[str, str]:
         """Return the paths that are named, each with a text that completes the sentence "it …". `executed`: more
         places of the project whose files git runs."""
         for looked_up in (self._names, self._kinds, self._bases, self._manifests):
             looked_up.clear()
-        self._pending = {each.path: each for each in changes}
+        self._pending = {change.path: change for change in changes}
         scripts = PendingScripts(self.tree, self._pending.values())
-        waiting = [(path, 0) for path in dict.fromkeys(self._list_red_files(executed))][:_MAX_FILES]
-        found, seen = dict[str, str](), {path for path, _ in waiting}
+        waiting = [(path, 0) for path in dict.fromkeys(self._list_red_files(executed_paths))][:_MAX_FILES]
+        risks, visited_paths = dict[str, str](), {path for path, _ in waiting}
         for path, depth in waiting:  # grows meanwhile
             words = self._read_file(path, depth)
             verb = "is told to the agent by" if _is_prose(path) else "is run by"
-            matched = scripts.match(path, words, is_code=_is_code(path) and depth > 0)
-            named = dict.fromkeys((*self._resolve(path, words), *matched), f"{verb} {path}")
-            called = self._list_called(path, words, scripts)
-            for name, risk in (*named.items(), *called.items()):
-                if name in found or name == path or is_git_internal(name):
+            matching_scripts = scripts.match(path, words, is_code=_is_code(path) and depth > 0)
+            named_risks = dict.fromkeys((*self._resolve(path, words), *matching_scripts), f"{verb} {path}")
+            called_risks = self._list_called(path, words, scripts)
+            for name, risk in (*named_risks.items(), *called_risks.items()):
+                if name in risks or name == path or is_git_internal(name):
                     continue
-                found[name] = risk
-                is_followed = name not in called or not _is_code(name)
-                if name not in seen and depth < _MAX_DEPTH and len(waiting) < _MAX_FILES and is_followed:
-                    seen.add(name)
+                risks[name] = risk
+                is_followed = name not in called_risks or not _is_code(name)
+                if name not in visited_paths and depth < _MAX_DEPTH and len(waiting) < _MAX_FILES and is_followed:
+                    visited_paths.add(name)
                     waiting.append((name, depth + 1))
-        return found
+        return risks
 
     # the red files
 
-    def _list_red_files(self, executed: Iterable[str]) -> Iterator[str]:
+    def _list_red_files(self, executed_paths: Iterable[str]) -> Iterator[str]:
         """Yield the red files beside and above what is pending; first those of the top, which run most often."""
-        directories = {".": None} | {each: None for path in self._pending for each in list_parents(path)}
-        left = _MAX_LISTED
-        run_directories = {_HOOKS, *executed}  # all that lies in these is run
+        directories = {".": None} | {parent: None for path in self._pending for parent in list_parents(path)}
+        budget = _MAX_LISTED
+        run_directories = {_HOOKS, *executed_paths}  # all that lies in these is run
         waiting = list(dict.fromkeys([".", *sorted(run_directories), *directories]))
         for directory in waiting:  # grows meanwhile
             names = self._list_names(directory)
             if not names and directory not in directories:
                 yield directory
-            left -= len(names)
-            if left < 0:
+            budget -= len(names)
+            if budget < 0:
                 break
             is_red = directory in run_directories
             for name, kind in names.items():
@@ -126,19 +126,19 @@ class RedReferences(Struct, eq=False):
         if node is None or node.kind != "file":
             return RedWords()
         key = (self._build_key(path, node), min(depth, _MAX_IMPORTS + 1))
-        if (known := self._read.get((path,))) is None or known[0] != key:
-            known = self._read[path,] = (key, self._read_words(path, node, depth))
-        return known[1]
+        if (cached_entry := self._read.get((path,))) is None or cached_entry[0] != key:
+            cached_entry = self._read[path,] = (key, self._read_words(path, node, depth))
+        return cached_entry[1]
 
     def _build_key(self, path: str, node: TreeNode) -> ReadKey:
         if node.pending is not None:
             return (node.pending.blob,)
-        place = node.layered.place if node.layered is not None else None
-        changed = 0
-        if place is None:
+        location = node.layered.place if node.layered is not None else None
+        change_time = 0
+        if location is None:
             with suppress(OSError):
-                changed = (self.tree.workspace.root / path).lstat().st_ctime_ns
-        return place, node.size, changed
+                change_time = (self.tree.workspace.root / path).lstat().st_ctime_ns
+        return location, node.size, change_time
 
     def _read_words(self, path: str, node: TreeNode, depth: int) -> RedWords:
         """Read what a file names; nothing of one that is only called, such as a makefile, or that runs nothing."""
@@ -150,7 +150,7 @@ class RedReferences(Struct, eq=False):
             return RedWords()
         name, text = fold_name(path.rpartition("/")[2]), data.decode("utf-8", "replace")
         if _is_prose(path):
-            return RedWords(exact=sort_words((Mark.FILE, each) for each in find_references(text)))
+            return RedWords(exact=sort_words((Mark.FILE, reference) for reference in find_references(text)))
         is_named = not _acts(path)
         if name in PARTLY_ACTING:
             text = "\n".join(list_acting_parts(name, data).values())
@@ -171,8 +171,8 @@ class RedReferences(Struct, eq=False):
         for base in (*bases, "src"):
             names = self._list_names(base or ".")
             for first in (words.exact.keys() & names.keys()) | (words.exact.keys() & {".."}):
-                for marked in words.exact[first]:
-                    mark, _, word = marked.partition(" ")
+                for marked_word in words.exact[first]:
+                    mark, _, word = marked_word.partition(" ")
                     if base in bases or mark in {Mark.MODULE, Mark.RUN_MODULE}:
                         yield from self._complete(base, mark, word)
         for pattern in words.data_globs:
@@ -183,63 +183,73 @@ class RedReferences(Struct, eq=False):
         """Return the directories from which a red file may name others: its own, the top, and those that it names."""
         key = (source, id(words))
         if key not in self._bases:
-            beside = posixpath.dirname(source)
-            near, places = list(dict.fromkeys((beside, "", posixpath.dirname(beside)))), dict[str, None]()
-            for base in near:
+            source_directory = posixpath.dirname(source)
+            nearby_directories, places = (
+                list(dict.fromkeys((source_directory, "", posixpath.dirname(source_directory)))),
+                dict[str, None](),
+            )
+            for base in nearby_directories:
                 names = self._list_names(base or ".")
                 for first in words.places.keys() & names.keys():
                     if names[first] == "directory":
-                        places |= dict.fromkeys(posixpath.normpath(f"{base}/{each}") for each in words.places[first])
-            self._bases[key] = [*near, *sorted({each.lstrip("/") for each in places}.difference(near))[:_MAX_PLACES]]
+                        places |= dict.fromkeys(
+                            posixpath.normpath(f"{base}/{subdirectory}") for subdirectory in words.places[first]
+                        )
+            self._bases[key] = [
+                *nearby_directories,
+                *sorted({directory.lstrip("/") for directory in places}.difference(nearby_directories))[:_MAX_PLACES],
+            ]
         return self._bases[key]
 
     def _complete(self, base: str, mark: str, word: str) -> Iterator[str]:
         for ending in ENDINGS[mark] if "/" in word or mark != Mark.SCRIPT else ("",):
-            place = posixpath.normpath(posixpath.join(base, word + ending))
-            if place.startswith("..") or (place == "." and mark != Mark.PROGRAM):
+            path = posixpath.normpath(posixpath.join(base, word + ending))
+            if path.startswith("..") or (path == "." and mark != Mark.PROGRAM):
                 continue
-            kind = self._find_kind(place)
-            if kind in {"file", "symlink"} and self._is_meant(place, mark):
-                yield place
-                yield from self._follow(place) if kind == "symlink" else ()
+            kind = self._find_kind(path)
+            if kind in {"file", "symlink"} and self._is_meant(path, mark):
+                yield path
+                yield from self._follow(path) if kind == "symlink" else ()
                 break
             if kind == "directory" and mark == Mark.PLACE:
-                yield place
+                yield path
             elif kind == "directory" and mark == Mark.PROGRAM:
-                yield from self._list_programs(place)
+                yield from self._list_programs(path)
         if mark in {Mark.MODULE, Mark.RUN_MODULE}:
-            above = (f"{each}/__init__.py" for each in list_parents(posixpath.join(base, word)) if each != ".")
-            yield from (each for each in above if mark == Mark.MODULE and self._find_kind(each) == "file")
+            above = (f"{parent}/__init__.py" for parent in list_parents(posixpath.join(base, word)) if parent != ".")
+            yield from (
+                init_file for init_file in above if mark == Mark.MODULE and self._find_kind(init_file) == "file"
+            )
 
-    def _find_kind(self, place: str) -> PathKind | None:
-        if place == ".":
+    def _find_kind(self, path: str) -> PathKind | None:
+        if path == ".":
             return "directory"
-        if place not in self._kinds:
-            directory, _, name = place.rpartition("/")
+        if path not in self._kinds:
+            directory, _, name = path.rpartition("/")
             is_there = not directory or self._find_kind(directory) is not None
-            self._kinds[place] = self._list_names(directory or ".").get(name) if is_there else None
-        return self._kinds[place]
+            self._kinds[path] = self._list_names(directory or ".").get(name) if is_there else None
+        return self._kinds[path]
 
     def _follow(self, link: str) -> Iterator[str]:
         with suppress(PathRefused):
             yield self.tree.resolve_links(link)
 
-    def _is_meant(self, place: str, mark: str) -> bool:
-        if mark != Mark.SCRIPT or CODE.search(place) or BINARY.search(place):
+    def _is_meant(self, path: str, mark: str) -> bool:
+        if mark != Mark.SCRIPT or CODE.search(path) or BINARY.search(path):
             return True
-        node = self.tree.find_node(place)
+        node = self.tree.find_node(path)
         return node is not None and bool(node.mode & 0o111)
 
-    def _list_programs(self, place: str) -> Iterator[str]:
+    def _list_programs(self, directory: str) -> Iterator[str]:
         """Yield what Node runs of a directory."""
-        names = self._list_names(place)
-        above = "" if place == "." else f"{place}/"
+        names = self._list_names(directory)
+        above = "" if directory == "." else f"{directory}/"
         yield from (f"{above}{name}" for name in names if name.startswith("index.") and CODE.search(name))
         if "package.json" in names:
             entries = read_scripts(self._read_data(f"{above}package.json"), None)
             for entry in ("main", "exports", "module", "bin"):
                 for word in entries.get(entry, "").split():
-                    yield from self._complete(place, Mark.FILE, word)
+                    yield from self._complete(directory, Mark.FILE, word)
 
     def _read_data(self, path: str) -> bytes:
         node = self.tree.find_node(path)
@@ -262,18 +272,22 @@ class RedReferences(Struct, eq=False):
     def _list_called(self, source: str, words: RedWords, scripts: PendingScripts) -> dict[str, str]:
         """Return what the scripts run that a red file calls over a runner, and manifests in which these changed."""
         risks, waiting = dict[str, str](), [(call, source, words) for call in words.calls]
-        for call, caller, at in waiting:  # grows meanwhile
-            for manifest, table in self._list_manifests(call, caller, at, scripts):
-                selected = select_scripts(read_scripts(self._read_data(manifest), table), call.names)
-                if not selected or manifest == source:
+        for call, caller, caller_words in waiting:  # grows meanwhile
+            for manifest, table in self._list_manifests(call, caller, caller_words, scripts):
+                selected_scripts = select_scripts(read_scripts(self._read_data(manifest), table), call.names)
+                if not selected_scripts or manifest == source:
                     continue
-                below = self._read_scripts(manifest, selected)
-                if changed := [] if _runs_on_server(source) else self._list_changed(manifest, table, selected, call):
-                    risks.setdefault(manifest, f"is run by {source} ({', '.join(changed)})")
+                below = self._read_scripts(manifest, selected_scripts)
+                if (
+                    changed_scripts := []
+                    if _runs_on_server(source)
+                    else self._list_changed(manifest, table, selected_scripts, call)
+                ):
+                    risks.setdefault(manifest, f"is run by {source} ({', '.join(changed_scripts)})")
                 for name in (*self._resolve(manifest, below), *scripts.match(manifest, below)):
                     risks.setdefault(name, f"is run by {manifest}, which {source} calls")
                 if len(waiting) < _MAX_CALLS and caller == source:
-                    waiting += [(each, manifest, below) for each in below.calls]
+                    waiting += [(runner_call, manifest, below) for runner_call in below.calls]
         return risks
 
     def _list_manifests(
@@ -283,25 +297,30 @@ class RedReferences(Struct, eq=False):
         if key not in self._manifests:
             places = [*self._list_bases(source, words)]
             if call.directory:
-                places = [posixpath.normpath(posixpath.join(each, call.directory)) for each in places[:2]]
-            if call.is_anywhere or not any(self._list_names(each or ".") for each in places):
+                places = [posixpath.normpath(posixpath.join(base, call.directory)) for base in places[:2]]
+            if call.is_anywhere or not any(self._list_names(base or ".") for base in places):
                 places += scripts.list_directories()[:_MAX_PLACES]
             self._manifests[key] = [
-                (posixpath.join("" if place == "." else place, name), table)
+                (posixpath.join("" if base == "." else base, name), table)
                 for name, table in call.manifests
-                for place in dict.fromkeys(places)
-                if name in self._list_names(place or ".")
+                for base in dict.fromkeys(places)
+                if name in self._list_names(base or ".")
             ]
         return self._manifests[key]
 
     def _read_scripts(self, manifest: str, scripts: Mapping[str, str]) -> RedWords:
         key = (manifest, *scripts)
         texts = tuple(scripts.values())
-        if (known := self._read.get(key)) is None or known[0] != texts:
-            known = self._read[key] = (texts, read_words(manifest, "\n".join(texts), imports=False, is_bare=True))
-        return known[1]
+        if (cached_entry := self._read.get(key)) is None or cached_entry[0] != texts:
+            cached_entry = self._read[key] = (
+                texts,
+                read_words(manifest, "\n".join(texts), imports=False, is_bare=True),
+            )
+        return cached_entry[1]
 
-    def _list_changed(self, manifest: str, table: str, selected: Mapping[str, str], call: RunnerCall) -> list[str]:
+    def _list_changed(
+        self, manifest: str, table: str, selected_scripts: Mapping[str, str], call: RunnerCall
+    ) -> list[str]:
         """Return the called scripts of a pending manifest that are others than in its base."""
         if (change := self._pending.get(manifest)) is None:
             return []
@@ -310,7 +329,7 @@ class RedReferences(Struct, eq=False):
         except ContentLost:
             return []
         before = select_scripts(read_scripts(base, table), call.names)
-        return [name for name, text in selected.items() if before.get(name) != text]
+        return [name for name, text in selected_scripts.items() if before.get(name) != text]
 
 
 @lru_cache(maxsize=16_384)

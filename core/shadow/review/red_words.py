@@ -173,7 +173,7 @@ def _list_exact(path: str, text: str) -> Iterator[tuple[Mark, str]]:
     yield from ((Mark.RUN_MODULE, word.replace(".", "/")) for word in _MODULES.findall(text))
     yield from ((Mark.SCRIPT, word) for word in dict.fromkeys(_WORD.findall(text)))
     for name in re.findall(r"^[ \t]*use[ \t_]+(flake|nix|devenv)\b", text, re.MULTILINE):
-        yield from ((Mark.FILE, f"./{each}") for each in _FLAKES[name])
+        yield from ((Mark.FILE, f"./{file_name}") for file_name in _FLAKES[name])
     if path.endswith(".rs"):
         for name in _RUST.findall(text):
             yield from ((Mark.FILE, f"./{name}.rs"), (Mark.FILE, f"./{name}/mod.rs"))
@@ -185,8 +185,8 @@ def _list_exact(path: str, text: str) -> Iterator[tuple[Mark, str]]:
 def _list_imports(path: str, text: str) -> Iterator[tuple[Mark, str]]:
     """List the modules that a text in Python imports, or one that it hands to Python."""
     if path.endswith("pyproject.toml"):
-        for place, backend in product(re.findall(r"'([^']*)'", text), re.findall(r"\] ([\w.]+)", text)):
-            yield Mark.MODULE, posixpath.join(place, backend.replace(".", "/"))
+        for directory, backend in product(re.findall(r"'([^']*)'", text), re.findall(r"\] ([\w.]+)", text)):
+            yield Mark.MODULE, posixpath.join(directory, backend.replace(".", "/"))
         return
     if not path.endswith((".py", ".pyw", ".pth")) and "python" not in text[:80]:
         text = "\n".join(_INLINE_PYTHON.findall(text))
@@ -247,14 +247,14 @@ class _Tokens:
                     self.names.setdefault(name, {})[("/" if token.startswith(("/", _ANY)) else "") + path] = None
                 self._add_place(above if is_glob else path, is_tail=is_tail, is_key=bool(colon), runs_all=runs_all)
 
-    def _add_place(self, place: str, *, is_tail: bool, is_key: bool, runs_all: bool) -> None:
-        self.parts.update(place.split("/"))
-        if place and not is_key:
+    def _add_place(self, path: str, *, is_tail: bool, is_key: bool, runs_all: bool) -> None:
+        self.parts.update(path.split("/"))
+        if path and not is_key:
             if is_tail:
-                self.tails.add(place)
+                self.tails.add(path)
             else:
-                self.places.setdefault(place.partition("/")[0], {})[place] = None
-            self.run_places.update((place,) if runs_all else ())
+                self.places.setdefault(path.partition("/")[0], {})[path] = None
+            self.run_places.update((path,) if runs_all else ())
 
     def _add_glob(self, above: str, name: str, *, runs_all: bool) -> None:
         """Add a pattern for ends of paths, but for one that would take in what is only checked, such as all tests."""
@@ -264,9 +264,12 @@ class _Tokens:
         if "**" in name or len(self.globs) > _MAX_GLOBS or not name.strip("*?") or not (above or stem):
             return
         if CODE.search(name) is None and above:  # it ends with a wildcard, which any data could match
-            any_name = "".join({"*": "[^/.\n]*"}.get(each) or re.escape(each) for each in name) + r"(?:\.(?:ba|z)?sh)?"
+            any_name = (
+                "".join({"*": "[^/.\n]*"}.get(character) or re.escape(character) for character in name)
+                + r"(?:\.(?:ba|z)?sh)?"
+            )
         elif SHELL.search(name) or (CODE.search(name) and runs_all):
-            any_name = "".join(_WILDCARDS.get(each) or re.escape(each) for each in name)
+            any_name = "".join(_WILDCARDS.get(character) or re.escape(character) for character in name)
         else:
             return
         self.globs[rf"^(?:.*/)?{re.escape(above + '/') if above else ''}{any_name}$"] = None
@@ -317,7 +320,7 @@ def _expand_braces(word: str) -> str:
 
 def _expand(match: re.Match[str]) -> str:
     inner = ["*"] if re.fullmatch(r"\w+\.\.\w+", match[2]) else match[2].split(",")[:64]
-    return " ".join(f"{match[1]}{each.strip()}{match[3]}" for each in inner)
+    return " ".join(f"{match[1]}{alternative.strip()}{match[3]}" for alternative in inner)
 
 
 def _list_ends(token: str) -> Iterator[tuple[str, bool]]:

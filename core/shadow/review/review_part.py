@@ -34,7 +34,9 @@ class ReviewPart(Struct, eq=False):
         except PathRefused as error:
             if error.code == "not_a_file":
                 below = walk_directory(self.workspace, path)
-                if below is not None and all(kind == "directory" or self._is_deletion(each) for each, kind in below):
+                if below is not None and all(
+                    kind == "directory" or self._is_deletion(descendant) for descendant, kind in below
+                ):
                     return ABSENT
             if error.code == "path_escapes" and any(map(self._is_deletion, list_parents(path))):
                 return ABSENT

@@ -71,30 +71,33 @@ class Risks:
             self.emit(ChangeRevised(change=replace(change, protected=is_protected, risk=risk)))
 
     def _refresh_surroundings(self) -> None:
-        known = {
+        previous_risks = {
             path: risk for path, risk in self.tree.contents.risks_by_path.items() if not risk.startswith(WRITE_DENIED)
         }
-        waiting = [each for each in self._state.changes.values() if not each.protected or each.path in known]
+        waiting = [
+            change for change in self._state.changes.values() if not change.protected or change.path in previous_risks
+        ]
         aliases, by_git = self._find_aliases(), self._find_read_by_git()
         by_git = self._references.find(self._state.changes.values(), by_git) | by_git
         is_bare = cache(lambda path: not is_git_internal(path) and self.tree.is_bare_repository(path))
-        found = {
-            each.path: self._find_risk(each, aliases, by_git, is_bare) or known.get(each.path, "") for each in waiting
+        risks = {
+            change.path: self._find_risk(change, aliases, by_git, is_bare) or previous_risks.get(change.path, "")
+            for change in waiting
         }
-        self._add_renames(found)
-        self.tree.contents.risks_by_path = {path: risk for path, risk in found.items() if risk}
-        for each in waiting:
-            if found[each.path] and not each.protected:
-                self.emit(ChangeRevised(change=replace(each, protected=True, risk=found[each.path])))
+        self._add_renames(risks)
+        self.tree.contents.risks_by_path = {path: risk for path, risk in risks.items() if risk}
+        for change in waiting:
+            if risks[change.path] and not change.protected:
+                self.emit(ChangeRevised(change=replace(change, protected=True, risk=risks[change.path])))
 
-    def _add_renames(self, found: dict[str, str]) -> None:
+    def _add_renames(self, risks: dict[str, str]) -> None:
         """Protect a rename if one of its paths is protected."""
         changes = self._state.changes
         for pair in find_renames(changes).items():
             for one, other in (pair, pair[::-1]):
-                red = found.get(other) or (changes[other].protected and (changes[other].risk or "is protected"))
-                if red and not found.get(one, "red"):
-                    found[one] = f"{red} (it is one rename with {other})"
+                red = risks.get(other) or (changes[other].protected and (changes[other].risk or "is protected"))
+                if red and not risks.get(one, "red"):
+                    risks[one] = f"{red} (it is one rename with {other})"
 
     def _find_risk(
         self,
@@ -106,13 +109,13 @@ class Risks:
         path = change.path
         if change.pending.kind == "symlink" and (risk := self._find_link_risk(path, change.pending)):
             return risk
-        if risk := next((risk for at, risk in by_git.items() if _is_inside(path, at)), ""):
+        if risk := next((risk for git_path, risk in by_git.items() if _is_inside(path, git_path)), ""):
             return risk
         if _is_inside(path, self._settings):
             return "says what this program does, in all of your projects: your settings lead here"
-        for place, link in aliases:
-            if _is_inside(path, place):
-                alias = f"{link}/{path}" if place == "." else link + path[len(place) :]
+        for target, link in aliases:
+            if _is_inside(path, target):
+                alias = f"{link}/{path}" if target == "." else link + path[len(target) :]
                 if (lever := find_file_risk(alias)) and lever.is_protected:
                     return f"{lever.risk} (it is {alias} as well)"
         inside = next(filter(is_bare, list_parents(path)), "")
@@ -126,18 +129,18 @@ class Risks:
         target = self.tree.contents.read(state).decode("utf-8", "surrogateescape")
         try:
             if not target.startswith("/"):
-                where = self.tree.resolve_links(f"{path.rpartition('/')[0] or '.'}/{target}")
+                destination = self.tree.resolve_links(f"{path.rpartition('/')[0] or '.'}/{target}")
             elif f"{target}/".startswith(f"{self._root}/"):
-                where = self.tree.resolve_links(target.removeprefix(f"{self._root}/").strip("/") or ".")
+                destination = self.tree.resolve_links(target.removeprefix(f"{self._root}/").strip("/") or ".")
             else:
                 return _LEADS_OUT
         except PathRefused:
             return _LEADS_OUT
-        return "leads into git's own directory" if is_git_internal(where) else ""
+        return "leads into git's own directory" if is_git_internal(destination) else ""
 
     def _find_aliases(self) -> list[tuple[str, str]]:
         """Return links whose name is protected, and where they lead to; also those reached through another."""
-        found: dict[tuple[str, str], None] = {}
+        aliases: dict[tuple[str, str], None] = {}
         links = list(dict.fromkeys(self._list_links()))
         waiting = [(link, link) for link in links]  # where it lies, and by which name it is looked at
         for link, name in waiting:  # grows meanwhile
@@ -145,17 +148,17 @@ class Risks:
             if not (lever is not None and lever.is_protected) and not may_hold_protected(name):
                 continue
             try:
-                place = self.tree.resolve_links(link)
+                target = self.tree.resolve_links(link)
             except PathRefused:
                 continue
-            if place == link or (place, name) in found:
+            if target == link or (target, name) in aliases:
                 continue
-            found[place, name] = None
-            below = (path for path, is_link in self._list_entries(place) if is_link)
-            inside = dict.fromkeys((*below, *(each for each in links if _is_inside(each, place))))
-            if place != "." and len(waiting) < len(links) + _MAX_LINKS:
-                waiting += [(each, name + each.removeprefix(place)) for each in inside]
-        return list(found)
+            aliases[target, name] = None
+            below = (path for path, is_link in self._list_entries(target) if is_link)
+            inside = dict.fromkeys((*below, *(other_link for other_link in links if _is_inside(other_link, target))))
+            if target != "." and len(waiting) < len(links) + _MAX_LINKS:
+                waiting += [(inner_link, name + inner_link.removeprefix(target)) for inner_link in inside]
+        return list(aliases)
 
     def _list_links(self) -> Iterator[str]:
         """Yield pending links, and those in the directories of pending paths and in protected ones of the top."""
@@ -177,10 +180,10 @@ class Risks:
                 self.tree.workspace.open_parent(f"{directory}/x") as (descriptor, _),
                 os.scandir(descriptor) as entries,
             ):
-                for each in entries:
-                    if each.is_symlink() or each.is_dir(follow_symlinks=False):
-                        name = from_os_name(os.fsencode(each.name))
-                        yield name if directory == "." else f"{directory}/{name}", each.is_symlink()
+                for entry in entries:
+                    if entry.is_symlink() or entry.is_dir(follow_symlinks=False):
+                        name = from_os_name(os.fsencode(entry.name))
+                        yield name if directory == "." else f"{directory}/{name}", entry.is_symlink()
         except OSError:
             return
 
@@ -196,12 +199,12 @@ class Risks:
     def _read_marks(self) -> dict[str, int]:
         """Read when these places were changed (ns since 1970; 0: there is nothing)."""
         marks = dict.fromkeys((*_READ_BY_GIT, *list_deciding_files(self._root), *self._by_git), 0)
-        for each in marks:
+        for path in marks:
             with suppress(OSError):
-                marks[each] = (self._root / each).lstat().st_ctime_ns
+                marks[path] = (self._root / path).lstat().st_ctime_ns
         return marks
 
 
-def _is_inside(path: str, place: str) -> bool:
+def _is_inside(path: str, base: str) -> bool:
     """True if a path is a place or lies below it; "." = the project, "" = no place."""
-    return place in (".", path) or path.startswith(f"{place}/")
+    return base in (".", path) or path.startswith(f"{base}/")

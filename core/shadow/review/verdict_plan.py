@@ -23,21 +23,21 @@ class PlannedVerdict(Struct, frozen=True):
 
 def find_hunks(change: Change, ids: Iterable[str]) -> tuple[Hunk, ...]:
     """Return the hunks that a verdict is on (none named: all). Raises `CommandRejected` if one is not pending."""
-    wanted = set(ids)
-    found = tuple(hunk for hunk in change.hunks if not wanted or hunk.id in wanted)
-    if missing := wanted - {hunk.id for hunk in found}:
+    hunk_ids = set(ids)
+    hunks = tuple(hunk for hunk in change.hunks if not hunk_ids or hunk.id in hunk_ids)
+    if missing := hunk_ids - {hunk.id for hunk in hunks}:
         raise CommandRejected(
             f"{change.path} has no pending hunk {', '.join(sorted(missing))}.",
             hint="The change has moved on; look at it again.",
             code="hunk_unknown",
         )
-    return found
+    return hunks
 
 
 def include_rename(change: Change, ids: tuple[str, ...], verdict: Verdict) -> tuple[str, ...]:
     """Return the hunk ids with the rename: a hunk of a renamed file is only accepted together with the rename, and the
     rename only rejected together with all hunks."""
-    moves = next((each.id for each in change.hunks if each.moves), "")
+    moves = next((hunk.id for hunk in change.hunks if hunk.moves), "")
     if not moves or (verdict == "reject" and moves not in ids):
         return ids
     return (*ids, moves) if verdict == "accept" else ()
@@ -45,24 +45,26 @@ def include_rename(change: Change, ids: tuple[str, ...], verdict: Verdict) -> tu
 
 def is_apart_from_rename(change: Change, ids: tuple[str, ...]) -> bool:
     """True if a verdict on these hunks leaves the other path of a rename alone."""
-    rest = [each for each in change.hunks if each.id not in ids]
-    return bool(rest) and (change.source is None or any(each.moves for each in rest))
+    rest = [hunk for hunk in change.hunks if hunk.id not in ids]
+    return bool(rest) and (change.source is None or any(hunk.moves for hunk in rest))
 
 
-def link_rename_verdicts(changes: Mapping[str, Change], planned: Iterable[PlannedVerdict]) -> list[PlannedVerdict]:
+def link_rename_verdicts(
+    changes: Mapping[str, Change], planned_verdicts: Iterable[PlannedVerdict]
+) -> list[PlannedVerdict]:
     """Return the same verdicts in the same order; those on both paths of a rename name each other."""
-    found = {each.change.path: each for each in planned}
+    verdicts_by_path = {planned_verdict.change.path: planned_verdict for planned_verdict in planned_verdicts}
     for new, old in find_renames(changes).items():
-        one, other = found.get(new), found.get(old)
+        one, other = verdicts_by_path.get(new), verdicts_by_path.get(old)
         if one and other and not other.left and (not one.left or one.left.base.kind != "absent"):
             record = replace(one.record, moved_with=other.record.id, renamed_from=old)
-            found[new] = replace(one, record=record)
-            found[old] = replace(other, record=replace(other.record, moved_with=record.id))
-    return list(found.values())
+            verdicts_by_path[new] = replace(one, record=record)
+            verdicts_by_path[old] = replace(other, record=replace(other.record, moved_with=record.id))
+    return list(verdicts_by_path.values())
 
 
-def build_pending_events(change: Change, *, known: bool) -> list[AnyEvent]:
+def build_pending_events(change: Change, *, is_revision: bool) -> list[AnyEvent]:
     """Return the events after which a change is pending; `known`: something was pending there already."""
     if change.base == change.pending:
-        return [ChangeResolved(path=change.path)] if known else []
-    return [ChangeRevised(change=change) if known else ChangeProposed(change=change)]
+        return [ChangeResolved(path=change.path)] if is_revision else []
+    return [ChangeRevised(change=change) if is_revision else ChangeProposed(change=change)]

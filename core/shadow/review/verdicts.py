@@ -56,24 +56,24 @@ class Verdicts(ReviewPart, eq=False):
                 self.emit(ev.ChangeRevised(change=mark_clashes(replace(change, conflict=clash), self.contents)))
             return self.state.changes[path]
         with explain_lost_content(path):
-            merged = self.contents.merge(change.base, disk, change.pending)
-        if merged is None:
+            merged_state = self.contents.merge(change.base, disk, change.pending)
+        if merged_state is None:
             return self._mark_conflict(change, describe_moved_on(change, disk), disk)
-        if merged == disk and not change.competing_versions:
+        if merged_state == disk and not change.competing_versions:
             self.emit(ev.ChangeResolved(path=path))
             return None
-        sides = ChangeSides(base=disk, pending=merged)
-        found = self.contents.build_change(path, sides, change.hunks, change.rename_source, change.origin)
-        found = include_competing_versions(found, change.competing_versions, self.contents)
-        self.promotion.run((), build_pending_events(found, known=True))
+        sides = ChangeSides(base=disk, pending=merged_state)
+        rebased_change = self.contents.build_change(path, sides, change.hunks, change.rename_source, change.origin)
+        rebased_change = include_competing_versions(rebased_change, change.competing_versions, self.contents)
+        self.promotion.run((), build_pending_events(rebased_change, is_revision=True))
         return self.state.changes.get(path)
 
     def _mark_conflict(self, change: Change, reason: str, disk: FileState | None = None) -> Change:
-        found = replace(change, conflict=reason)
+        conflicted_change = replace(change, conflict=reason)
         if disk is not None:
-            found = mark_clashes(found, self.contents, disk)
-        if found.hunks != change.hunks:
-            self.emit(ev.ChangeRevised(change=replace(found, conflict=change.conflict)))
+            conflicted_change = mark_clashes(conflicted_change, self.contents, disk)
+        if conflicted_change.hunks != change.hunks:
+            self.emit(ev.ChangeRevised(change=replace(conflicted_change, conflict=change.conflict)))
         if reason != change.conflict:
             self.emit(ev.ChangeConflicted(path=change.path, reason=reason))
         return self.state.changes[change.path]
@@ -86,65 +86,82 @@ class Verdicts(ReviewPart, eq=False):
             raise CommandRejected(f"Nothing is pending for {path}.", code="not_pending")
         find_hunks(change, ids)
         ids = include_rename(change, ids, verdict) if ids else ids
-        apart = path if ids and is_apart_from_rename(change, ids) else ""
-        found = group_changes(self.state.changes, [change], apart=apart, accepts=verdict == "accept")
+        partial_path = path if ids and is_apart_from_rename(change, ids) else ""
+        grouped_changes = group_changes(
+            self.state.changes, [change], partial_path=partial_path, accepts=verdict == "accept"
+        )
         if verdict == "accept":
-            found = self._require_unmoved(found, path, frozenset(ids))
+            grouped_changes = self._require_unmoved(grouped_changes, path, frozenset(ids))
         return self._carry_out(
-            self._plan_verdict(each, find_hunks(each, ids if each.path == path else ()), verdict, reason)
-            for each in found
+            self._plan_verdict(
+                grouped_change, find_hunks(grouped_change, ids if grouped_change.path == path else ()), verdict, reason
+            )
+            for grouped_change in grouped_changes
         )
 
     def accept_files(self, paths: Sequence[str]) -> list[VerdictRecord]:
         """Accept all of some pending files; see `Shadow.accept_files`."""
-        found = group_changes(self.state.changes, [self.state.changes[path] for path in paths], accepts=True)
+        grouped_changes = group_changes(self.state.changes, [self.state.changes[path] for path in paths], accepts=True)
         return self._carry_out(
-            self._plan_verdict(change, change.hunks, "accept", "") for change in self._require_unmoved(found)
+            self._plan_verdict(change, change.hunks, "accept", "") for change in self._require_unmoved(grouped_changes)
         )
 
     def _carry_out(self, verdicts: Iterable[PlannedVerdict]) -> list[VerdictRecord]:
-        planned = link_rename_verdicts(self.state.changes, verdicts)
-        accepted = [each.record.path for each in planned if each.record.verdict == "accept"]
-        self.write_rules.refuse(accepted)
-        refuse_lost_repositories(self.write_rules.tree, accepted, are_files=True)
+        planned_verdicts = link_rename_verdicts(self.state.changes, verdicts)
+        accepted_paths = [
+            planned_verdict.record.path
+            for planned_verdict in planned_verdicts
+            if planned_verdict.record.verdict == "accept"
+        ]
+        self.write_rules.refuse(accepted_paths)
+        refuse_lost_repositories(self.write_rules.tree, accepted_paths, are_files=True)
         writes, events = list[PathWrite](), list[ev.AnyEvent]()
-        for each in planned:  # of the events, the verdict itself comes last: that order survives an interruption
-            path, record = each.record.path, each.record
+        for (
+            planned_verdict
+        ) in planned_verdicts:  # of the events, the verdict itself comes last: that order survives an interruption
+            path, record = planned_verdict.record.path, planned_verdict.record
             before, after = record.base_before, record.base_after
             if record.verdict == "accept":
-                writes.append(self.promotion.plan_write(path, before, after, each.change.pending))
+                writes.append(self.promotion.plan_write(path, before, after, planned_verdict.change.pending))
                 events.append(ev.FileWritten(path=path, state=after, before=before))
-            events.append(ev.ChangeRevised(change=each.left) if each.left else ev.ChangeResolved(path=path))
+            events.append(
+                ev.ChangeRevised(change=planned_verdict.left) if planned_verdict.left else ev.ChangeResolved(path=path)
+            )
             events.append(ev.VerdictGiven(verdict=record))
         self._promote(writes, [*events, *build_hard_link_notices(self.workspace, writes)])
-        return [each.record for each in planned]
+        return [planned_verdict.record for planned_verdict in planned_verdicts]
 
     def _require_unmoved(self, changes: list[Change], path: str = "", ids: Set[str] = frozenset()) -> list[Change]:
         """Return the changes after a check of the disk. Raises `ReviewConflict` if one of them can't be promoted.
 
         Of `path` only the hunks `ids` are meant: it may be in conflict where they are not.
         """
-        found = [self.check_disk(change.path) for change in changes]
-        conflicts = [each for each in found if each and each.conflict]
+        checked_changes = [self.check_disk(change.path) for change in changes]
+        conflicts = [checked_change for checked_change in checked_changes if checked_change and checked_change.conflict]
         if ids:
             conflicts = [
-                each for each in conflicts if each.path != path or not ids <= {hunk.id for hunk in each.clean_hunks}
+                checked_change
+                for checked_change in conflicts
+                if checked_change.path != path or not ids <= {hunk.id for hunk in checked_change.clean_hunks}
             ]
         if conflicts:
-            has_clean = any(each.clean_hunks for each in conflicts)
+            has_clean = any(checked_change.clean_hunks for checked_change in conflicts)
             rest = " Hunks that are not in conflict can be accepted by themselves." if has_clean else ""
             raise ReviewConflict(
-                " ".join(f"{each.path}: {each.conflict}" for each in conflicts) + " Nothing was written.",
+                " ".join(f"{checked_change.path}: {checked_change.conflict}" for checked_change in conflicts)
+                + " Nothing was written.",
                 hint=f"Settle it in the review (base, yours, the agent's), or reject the change.{rest}",
             )
-        return [each for each in found if each]
+        return [checked_change for checked_change in checked_changes if checked_change]
 
-    def _plan_verdict(self, change: Change, chosen: tuple[Hunk, ...], verdict: Verdict, reason: str) -> PlannedVerdict:
+    def _plan_verdict(
+        self, change: Change, selected_hunks: tuple[Hunk, ...], verdict: Verdict, reason: str
+    ) -> PlannedVerdict:
         final = change.pending if verdict == "accept" else change.base
-        sides, left = ChangeSides(base=final, pending=final), tuple[Hunk, ...]()
-        if len(chosen) < len(change.hunks):
-            left = remove_hunks(change.hunks, {hunk.id for hunk in chosen}, verdict)
-            sides = self._divide_sides(change, chosen, verdict)
+        sides, remaining_hunks = ChangeSides(base=final, pending=final), tuple[Hunk, ...]()
+        if len(selected_hunks) < len(change.hunks):
+            remaining_hunks = remove_hunks(change.hunks, {hunk.id for hunk in selected_hunks}, verdict)
+            sides = self._divide_sides(change, selected_hunks, verdict)
         before, after = change.base, sides.base
         if verdict == "accept" and change.conflict:
             before, after = self._rebase_on_disk(change, sides.base)
@@ -153,42 +170,46 @@ class Verdicts(ReviewPart, eq=False):
             id=new_id("verdict"),
             path=change.path,
             verdict=verdict,
-            hunks=chosen,
+            hunks=selected_hunks,
             base_before=before,
             base_after=after,
             pending_before=change.pending,
             pending_after=sides.pending,
             reason=reason,
-            excerpt=self._build_excerpt(change, chosen),
+            excerpt=self._build_excerpt(change, selected_hunks),
             directories=self._list_directories(change.path) if creates else (),
-            competing_versions=() if left else change.competing_versions,
+            competing_versions=() if remaining_hunks else change.competing_versions,
             origin=change.origin,
             beside=before != change.base,
             source=change.source,
             renamed_from=change.renamed_from if change.source else "",
             check=change.check,
         )
-        found = narrow_change(change, sides, left) if left else None
-        if found and change.origin and not any(each.yours for each in left):  # none is the user's: the tool's alone
-            found = replace(found, origin=change.origin.strip_user_edit())
-        if found and found.competing_versions:
-            found = include_competing_versions(replace(found, conflict=""), found.competing_versions, self.contents)
-            found = found if found.base != found.pending else None
-        return PlannedVerdict(change, record, found)
+        remaining_change = narrow_change(change, sides, remaining_hunks) if remaining_hunks else None
+        if (
+            remaining_change and change.origin and not any(remaining_hunk.yours for remaining_hunk in remaining_hunks)
+        ):  # none is the user's: the tool's alone
+            remaining_change = replace(remaining_change, origin=change.origin.strip_user_edit())
+        if remaining_change and remaining_change.competing_versions:
+            remaining_change = include_competing_versions(
+                replace(remaining_change, conflict=""), remaining_change.competing_versions, self.contents
+            )
+            remaining_change = remaining_change if remaining_change.base != remaining_change.pending else None
+        return PlannedVerdict(change, record, remaining_change)
 
     def _rebase_on_disk(self, change: Change, base: FileState) -> tuple[FileState, FileState]:
         """Return the file on disk, and that file with what moves the change's base to `base`."""
         disk = self.read_disk(change.path)
-        merged = self.contents.merge(change.base, disk, base)
-        if merged is None:
+        merged_state = self.contents.merge(change.base, disk, base)
+        if merged_state is None:
             raise ReviewConflict(
                 f"{change.path}: {change.conflict} Nothing was written.", hint="Settle it in the review."
             )
-        return disk, merged
+        return disk, merged_state
 
-    def _build_excerpt(self, change: Change, chosen: tuple[Hunk, ...]) -> str:
+    def _build_excerpt(self, change: Change, selected_hunks: tuple[Hunk, ...]) -> str:
         try:
-            return build_excerpt(change, chosen, *self.contents.read_change(change))
+            return build_excerpt(change, selected_hunks, *self.contents.read_change(change))
         except ContentLost:
             with suppress(AgentTuiError):
                 self.read_disk(change.path)  # stores the base anew, if the project still has it
@@ -198,21 +219,28 @@ class Verdicts(ReviewPart, eq=False):
         """Return the directories that accepting a new file will make, and those above it that were made for others:
         whichever of these files goes last takes them with it."""
         above = set(list_parents(path))
-        made = {each for record in self.state.verdicts for each in record.directories if each in above}
-        return tuple(sorted(made.union(self.workspace.list_missing_directories(path))))
+        created_directories = {
+            directory for record in self.state.verdicts for directory in record.directories if directory in above
+        }
+        return tuple(sorted(created_directories.union(self.workspace.list_missing_directories(path))))
 
-    def _divide_sides(self, change: Change, chosen: tuple[Hunk, ...], verdict: Verdict) -> ChangeSides:
+    def _divide_sides(self, change: Change, selected_hunks: tuple[Hunk, ...], verdict: Verdict) -> ChangeSides:
         """Return both sides after a verdict on a part of the hunks."""
         with explain_lost_content(change.path):
             old, new = self.contents.read_change(change)
-        was, becomes = change.counted_state, change.pending  # one that is absent has no mode: the other's holds then
+        counted_state, becomes = (
+            change.counted_state,
+            change.pending,
+        )  # one that is absent has no mode: the other's holds then
         if verdict == "accept":
-            mode = was.mode if was.kind == "file" else becomes.mode
-            base = self.contents.store_file(select_hunks(old, new, chosen), mode)
+            mode = counted_state.mode if counted_state.kind == "file" else becomes.mode
+            base = self.contents.store_file(select_hunks(old, new, selected_hunks), mode)
             return ChangeSides(base=base, pending=change.pending)
-        kept = [hunk for hunk in change.hunks if hunk not in chosen]  # where they stand in the pending bytes as yet
-        mode = becomes.mode if becomes.kind == "file" else was.mode
-        pending = self.contents.store_file(select_hunks(old, new, kept), mode)
+        remaining_hunks = [
+            hunk for hunk in change.hunks if hunk not in selected_hunks
+        ]  # where they stand in the pending bytes as yet
+        mode = becomes.mode if becomes.kind == "file" else counted_state.mode
+        pending = self.contents.store_file(select_hunks(old, new, remaining_hunks), mode)
         return ChangeSides(base=change.base, pending=pending)
 
     def _promote(self, writes: list[PathWrite], events: list[ev.AnyEvent]) -> None:
@@ -232,8 +260,8 @@ class Verdicts(ReviewPart, eq=False):
             with explain_lost_content(record.path):
                 self._reopen(record, record.settled)
             return record
-        both = [each for each in self.state.verdicts if each.id in {record.id, record.moved_with}]
-        both.sort(key=lambda each: not each.renamed_from)  # nothing is lost if only the new path has come back
+        both = [verdict for verdict in self.state.verdicts if verdict.id in {record.id, record.moved_with}]
+        both.sort(key=lambda verdict: not verdict.renamed_from)  # nothing is lost if only the new path has come back
         try:
             self._undo_all(both)
         except PathRefused as error:
@@ -247,9 +275,9 @@ class Verdicts(ReviewPart, eq=False):
         events: list[ev.AnyEvent] = []
         for record in records:
             with explain_lost_content(record.path):
-                write, more = self._plan_undo(record)
+                write, undo_events = self._plan_undo(record)
             writes += [write] if write else []
-            events += more
+            events += undo_events
         self._promote(writes, events)
 
     def _plan_undo(self, record: VerdictRecord) -> tuple[PathWrite | None, list[ev.AnyEvent]]:
@@ -259,8 +287,8 @@ class Verdicts(ReviewPart, eq=False):
         disk = self.read_disk(record.path)
         now = ChangeSides(base=disk, pending=change.pending if change else disk)
         sides = self._revert_sides(record, now)
-        moved = (record.renamed_from, record.source) if record.source is not None else None
-        moved = (change.rename_source if change else None) or moved
+        rename_source = (record.renamed_from, record.source) if record.source is not None else None
+        rename_source = (change.rename_source if change else None) or rename_source
         as_before = replace(record.origin, call="") if record.origin else None  # no new edit of that call
         origin = change.origin if change else as_before
         if (
@@ -269,21 +297,27 @@ class Verdicts(ReviewPart, eq=False):
             and now == ChangeSides(base=record.base_after, pending=record.pending_after)
         ):
             rest = change.hunks if change else ()
-            known = change or self.contents.build_change(record.path, sides)
-            known = replace(known, renamed_from=moved[0], source=moved[1]) if moved else known
-            found = narrow_change(known, sides, reinsert_hunks(rest, record.hunks, record.verdict))
-            checked = change.check if change and record.verdict == "accept" else None  # of the same text
-            origin = (record.origin if change else origin) or known.origin
-            found = replace(found, origin=origin, check=checked or record.check)
+            current_change = change or self.contents.build_change(record.path, sides)
+            current_change = (
+                replace(current_change, renamed_from=rename_source[0], source=rename_source[1])
+                if rename_source
+                else current_change
+            )
+            reopened_change = narrow_change(current_change, sides, reinsert_hunks(rest, record.hunks, record.verdict))
+            check = change.check if change and record.verdict == "accept" else None  # of the same text
+            origin = (record.origin if change else origin) or current_change.origin
+            reopened_change = replace(reopened_change, origin=origin, check=check or record.check)
         else:
             hunks = (*(change.hunks if change else ()), *record.hunks)
-            found = self.contents.build_change(record.path, sides, hunks, moved, origin)
-        found = include_competing_versions(
-            found, (*(change.competing_versions if change else ()), *record.competing_versions), self.contents
+            reopened_change = self.contents.build_change(record.path, sides, hunks, rename_source, origin)
+        reopened_change = include_competing_versions(
+            reopened_change, (*(change.competing_versions if change else ()), *record.competing_versions), self.contents
         )
-        if record.renamed_from and found.operation == "create":  # what an earlier version of the program has recorded
-            found = replace(found, operation="rename", renamed_from=record.renamed_from)
-        events: list[ev.AnyEvent] = [*build_pending_events(found, known=change is not None)]
+        if (
+            record.renamed_from and reopened_change.operation == "create"
+        ):  # what an earlier version of the program has recorded
+            reopened_change = replace(reopened_change, operation="rename", renamed_from=record.renamed_from)
+        events: list[ev.AnyEvent] = [*build_pending_events(reopened_change, is_revision=change is not None)]
         events.append(ev.VerdictUndone(id=record.id, path=record.path))
         if sides.base == disk:
             return None, events
@@ -308,21 +342,21 @@ class Verdicts(ReviewPart, eq=False):
         for record in reversed(self.state.verdicts):
             if verdict_id in {"", record.id}:
                 return record
-        what = f"Verdict {verdict_id} does not stand." if verdict_id else "There is no verdict to undo."
-        raise CommandRejected(what, code="verdict_unknown")
+        message = f"Verdict {verdict_id} does not stand." if verdict_id else "There is no verdict to undo."
+        raise CommandRejected(message, code="verdict_unknown")
 
     def _revert_sides(self, record: VerdictRecord, now: ChangeSides) -> ChangeSides:
         """Return both sides without what the verdict did to one of them; later changes are kept."""
         if record.verdict == "accept":
-            found = self.contents.merge(record.base_after, now.base, record.base_before)
+            reverted_state = self.contents.merge(record.base_after, now.base, record.base_before)
         else:
-            found = self.contents.merge(record.pending_after, now.pending, record.pending_before)
-        if found is None:
+            reverted_state = self.contents.merge(record.pending_after, now.pending, record.pending_before)
+        if reverted_state is None:
             raise ReviewConflict(
                 f"{record.path} has been changed in the same place since that verdict; it can't be undone.",
                 hint="Nothing was written.",
             )
-        return replace(now, base=found) if record.verdict == "accept" else replace(now, pending=found)
+        return replace(now, base=reverted_state) if record.verdict == "accept" else replace(now, pending=reverted_state)
 
 
 def describe_moved_on(change: Change, disk: FileState) -> str:

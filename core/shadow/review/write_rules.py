@@ -38,27 +38,27 @@ class WriteRules(Struct, eq=False):
         rules = select_rules(self.load_rules(), "Write", "deny")
         if not rules:
             return {}
-        aliases, found = self._find_aliases(), dict[str, str]()
+        aliases, denials = self._find_aliases(), dict[str, str]()
         for path in paths:
             names = (
                 path,
-                *(link + path[len(place) :] for link, place in aliases if f"{path}/".startswith(f"{place}/")),
+                *(link + path[len(target) :] for link, target in aliases if f"{path}/".startswith(f"{target}/")),
             )
             hits = ((rule, name) for name in names for rule in rules if rule.matches(name))
             if hit := next(hits, None):
                 rule, name = hit
-                where = f" of {rule.source}" if rule.source else ""
+                source_suffix = f" of {rule.source}" if rule.source else ""
                 alias = "" if name == path else f" (it is {name} as well)"
-                found[path] = f"{WRITE_DENIED}: the rule deny {rule}{where} says so{alias}"
-        return found
+                denials[path] = f"{WRITE_DENIED}: the rule deny {rule}{source_suffix} says so{alias}"
+        return denials
 
     def refuse(self, paths: Iterable[str]) -> None:
         """Raise `ReviewConflict` if a rule denies one of the paths."""
         if denials := self.find_denials(paths):
             first = next(iter(denials))
-            more = f" So are {format_paths(list(denials)[1:])}." if len(denials) > 1 else ""
+            suffix = f" So are {format_paths(list(denials)[1:])}." if len(denials) > 1 else ""
             raise ReviewConflict(
-                f"{first} {denials[first]}. Nothing was written.{more}",
+                f"{first} {denials[first]}. Nothing was written.{suffix}",
                 hint="Reject it, or take the rule out of your configuration; until then it stays pending.",
                 code="write_denied",
             )
@@ -68,9 +68,9 @@ class WriteRules(Struct, eq=False):
         aliases = []
         for link in dict.fromkeys(self.list_links()):
             try:
-                place = self.tree.resolve_links(link)
+                target = self.tree.resolve_links(link)
             except PathRefused:
                 continue
-            if place not in (link, "."):
-                aliases.append((link, place))
+            if target not in (link, "."):
+                aliases.append((link, target))
         return aliases

@@ -41,10 +41,10 @@ class DiskSurvey(Struct, frozen=True):
         if not (self.is_whole and after.is_whole):
             return None
         before, now = self.files, after.files
-        edited = [path for path, signature in now.items() if path in before and before[path] != signature]
+        edited_paths = [path for path, signature in now.items() if path in before and before[path] != signature]
         return DiskChanges(
             created=tuple(sorted(now.keys() - before.keys() - {GIT_STATE})),
-            edited=tuple(sorted(set(edited) - {GIT_STATE})),
+            edited=tuple(sorted(set(edited_paths) - {GIT_STATE})),
             deleted=tuple(sorted(before.keys() - now.keys() - {GIT_STATE})),
             has_git_changed=before.get(GIT_STATE) != now.get(GIT_STATE),
         )
@@ -55,15 +55,15 @@ def survey_disk(root: Path, match_in: IgnoreMatcher) -> DiskSurvey:
 
     What can't be read counts as absent.
     """
-    found: dict[str, Signature] = {}
-    waiting, seen = ["."], 0
+    signatures: dict[str, Signature] = {}
+    waiting, entry_count = ["."], 0
     while waiting:
         directory = waiting.pop()
         is_ignored = match_in(directory)
         for entry in _list_entries(root / directory):
-            seen += 1
-            if seen > MAX_ENTRIES:
-                return DiskSurvey(found, is_whole=False)
+            entry_count += 1
+            if entry_count > MAX_ENTRIES:
+                return DiskSurvey(signatures, is_whole=False)
             path = entry.name if directory == "." else f"{directory}/{entry.name}"
             is_directory = entry.is_dir(follow_symlinks=False)
             if is_ignored(entry.name, is_directory):
@@ -71,9 +71,9 @@ def survey_disk(root: Path, match_in: IgnoreMatcher) -> DiskSurvey:
             if is_directory:
                 waiting.append(path)
             elif (signature := _read_signature(root / path)) is not None:
-                found[path] = signature
-    found[GIT_STATE] = _survey_git(root / ".git")
-    return DiskSurvey(found, is_whole=True)
+                signatures[path] = signature
+    signatures[GIT_STATE] = _survey_git(root / ".git")
+    return DiskSurvey(signatures, is_whole=True)
 
 
 def _list_entries(directory: Path) -> list[os.DirEntry[str]]:
@@ -86,10 +86,10 @@ def _list_entries(directory: Path) -> list[os.DirEntry[str]]:
 
 def _read_signature(path: Path) -> Signature | None:
     try:
-        found = path.lstat()
+        stats = path.lstat()
     except OSError:
         return None
-    return (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+    return (stats.st_mode, stats.st_size, stats.st_mtime_ns, stats.st_ctime_ns, stats.st_ino)
 
 
 def _survey_git(directory: Path) -> Signature:
@@ -99,7 +99,7 @@ def _survey_git(directory: Path) -> Signature:
         total += _read_signature(directory / name) or (0,)
     waiting = [directory / "refs"]
     while waiting and len(total) < MAX_ENTRIES:
-        for entry in sorted(_list_entries(waiting.pop()), key=lambda each: each.name):
+        for entry in sorted(_list_entries(waiting.pop()), key=lambda child: child.name):
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(Path(entry.path))
             else:

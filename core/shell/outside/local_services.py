@@ -46,20 +46,20 @@ def explain_unreachable(service: str, tier: Tier, environment: Mapping[str, str]
 
 def find_socket(service: str, environment: Mapping[str, str]) -> Path | None:
     """Return the socket of a name on the user's machine; None: there is none."""
-    named = ""
+    socket_path = ""
     if service == "docker":
         host = environment.get("DOCKER_HOST", "unix:///var/run/docker.sock")
-        named = host.removeprefix("unix://") if host.startswith("unix://") else ""
+        socket_path = host.removeprefix("unix://") if host.startswith("unix://") else ""
     elif service == "ssh-agent":
-        named = environment.get("SSH_AUTH_SOCK", "")
+        socket_path = environment.get("SSH_AUTH_SOCK", "")
     elif service == "x11" and (display := _DISPLAY.fullmatch(environment.get("DISPLAY", ""))):
-        named = f"/tmp/.X11-unix/X{display['number']}"
-    place = Path(named)
+        socket_path = f"/tmp/.X11-unix/X{display['number']}"
+    path = Path(socket_path)
     try:
-        is_socket = bool(named) and place.is_absolute() and stat.S_ISSOCK(place.stat().st_mode)
+        is_socket = bool(socket_path) and path.is_absolute() and stat.S_ISSOCK(path.stat().st_mode)
     except OSError:
         return None
-    return place if is_socket else None
+    return path if is_socket else None
 
 
 def build_service(service: str) -> BoxService:
@@ -77,8 +77,8 @@ def build_service(service: str) -> BoxService:
 
 def parse_head(head: bytes) -> str:
     """Return the service that the head of a connection names; "" = it is no such head."""
-    found = _HEAD.fullmatch(head)
-    name = found["name"].decode() if found is not None else ""
+    match = _HEAD.fullmatch(head)
+    name = match["name"].decode() if match is not None else ""
     return name if is_service(name) else ""
 
 
@@ -87,32 +87,32 @@ async def serve_service(
 ) -> int | None:
     """Connect a client in a box to a service, until one of them ends. Returns how many bytes came back; None: nobody
     answered there."""
-    theirs = await _dial(service)
-    if theirs is None:
+    streams = await _dial(service)
+    if streams is None:
         record("service.failed", {"service": service})
         return None
-    their_reader, their_writer = theirs
+    their_reader, their_writer = streams
     try:
-        sent, received = await relay_streams(reader, writer, their_reader, their_writer)
+        sent_bytes, received_bytes = await relay_streams(reader, writer, their_reader, their_writer)
     finally:
         await close_writer(their_writer)
-    record("service.passed", {"service": service, "sent": sent, "received": received})
-    return received
+    record("service.passed", {"service": service, "sent": sent_bytes, "received": received_bytes})
+    return received_bytes
 
 
 async def _dial(service: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
-    port, place = find_port(service), find_socket(service, os.environ)
+    port, socket_path = find_port(service), find_socket(service, os.environ)
     tries = [asyncio.open_connection(host, port) for host in _LOOPBACK] if port else []
-    if place is not None:
-        tries = [asyncio.open_unix_connection(str(place))]
-    found: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
-    for each in tries:
-        if found is not None:
-            each.close()
+    if socket_path is not None:
+        tries = [asyncio.open_unix_connection(str(socket_path))]
+    streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+    for attempt in tries:
+        if streams is not None:
+            attempt.close()
             continue
         try:
             async with asyncio.timeout(_DIAL_SECONDS):
-                found = await each
+                streams = await attempt
         except (OSError, TimeoutError):
             continue
-    return found
+    return streams

@@ -44,9 +44,9 @@ _MIN_SECRET: Final = 8
 
 def build_machine_environment(source: Mapping[str, str]) -> dict[str, str]:
     """Return the user's environment without the keys of model APIs, for a program at whose terminal nobody sits."""
-    keys = {each.key_variable for each in KNOWN.values()}
-    passed = (name for name in source if name not in keys and not name.startswith(_OWN))
-    return {name: source[name] for name in passed if not holds_secret(source[name])} | FIXED
+    keys = {preset.key_variable for preset in KNOWN.values()}
+    names = (name for name in source if name not in keys and not name.startswith(_OWN))
+    return {name: source[name] for name in names if not holds_secret(source[name])} | FIXED
 
 
 def build_requested_environment(*, is_attended: bool) -> dict[str, str]:
@@ -70,7 +70,7 @@ async def run_on_machine(
     Cancelling ends it with all that it started; what it did stays, and is recorded.
     """
     root = host.workspace.root
-    place = _find_directory(root, directory)
+    working_directory = _find_directory(root, directory)
     match_in = host.shadow.ignore.match_in
     output = CommandOutput(host.directory, request.origin.call)
 
@@ -82,7 +82,9 @@ async def run_on_machine(
     before = await asyncio.to_thread(survey_disk, root, match_in)
     limit = request.time_limit or 0
     try:
-        result = await run_unboxed(request.command, cwd=place, env=environment, time_limit=limit, on_output=veil.feed)
+        result = await run_unboxed(
+            request.command, cwd=working_directory, env=environment, time_limit=limit, on_output=veil.feed
+        )
     except asyncio.CancelledError:
         host.emit(_build_effects(request, None, STOPPED))
         raise
@@ -109,9 +111,9 @@ def _build_result(result: CommandResult, output: CommandOutput) -> CommandResult
 
 def _find_directory(root: Path, directory: str) -> Path:
     """Return the directory on the disk. Raises `ToolFailed` if it is not there, or leads out of the project."""
-    place = (root / directory).resolve()
-    if place.is_dir() and place.is_relative_to(root.resolve()):
-        return place
+    path = (root / directory).resolve()
+    if path.is_dir() and path.is_relative_to(root.resolve()):
+        return path
     raise ToolFailed(
         f"{directory!r} is no directory of the project on the disk, so nothing was run there.",
         hint="What waits for the review is not on the disk yet. Change to a directory that is, or accept it first.",
@@ -122,24 +124,28 @@ async def _find_secrets(
     host: CommandHost, command: str, directory: str, environment: Mapping[str, str]
 ) -> tuple[str, ...]:
     """Return the values to be masked in the output: those of secret files, and of variables with a secret's name."""
-    kept = await asyncio.to_thread(host.withheld)
+    withheld_paths = await asyncio.to_thread(host.withheld)
     await asyncio.to_thread(register_command_credentials, host.workspace.root, directory, command)
-    values = await asyncio.to_thread(find_secret_values, host.workspace.root, (*kept.covered, *kept.masked))
-    named = {value for name, value in environment.items() if _SECRET_NAME.search(name) and len(value) >= _MIN_SECRET}
-    return tuple(sorted({*values, *named, *list_masked_values()}, key=lambda value: (-len(value), value)))
+    values = await asyncio.to_thread(
+        find_secret_values, host.workspace.root, (*withheld_paths.covered, *withheld_paths.masked)
+    )
+    variable_secrets = {
+        value for name, value in environment.items() if _SECRET_NAME.search(name) and len(value) >= _MIN_SECRET
+    }
+    return tuple(sorted({*values, *variable_secrets, *list_masked_values()}, key=lambda value: (-len(value), value)))
 
 
 def _build_effects(request: CommandRequest, changes: DiskChanges | None, note: str = "") -> EffectsRecorded:
     """Build the record of what a command did on the disk. `changes` None: that is not known."""
-    found = changes or DiskChanges()
-    told = note or (UNKNOWN if changes is None else NO_CHANGE if changes == DiskChanges() else "")
+    disk_changes = changes or DiskChanges()
+    notice = note or (UNKNOWN if changes is None else NO_CHANGE if changes == DiskChanges() else "")
     return EffectsRecorded(
         call=request.origin.call,
         command=request.command,
-        created=found.created,
-        edited=found.edited,
-        deleted=found.deleted,
-        notes=tuple(filter(None, (GIT_CHANGED if found.has_git_changed else "", told))),
+        created=disk_changes.created,
+        edited=disk_changes.edited,
+        deleted=disk_changes.deleted,
+        notes=tuple(filter(None, (GIT_CHANGED if disk_changes.has_git_changed else "", notice))),
         on_machine=True,
     )
 

@@ -103,8 +103,8 @@ class ServerProcess:
         host = self._host
         box = await host.box.find()
         if box is None or not box.tier.can_run_unasked:
-            why = "nothing on this machine holds a server well enough to run it."
-            raise ToolFailed(why, hint="agent-tui doctor tells why.")
+            reason = "nothing on this machine holds a server well enough to run it."
+            raise ToolFailed(reason, hint="agent-tui doctor tells why.")
         request = await host.build_passing_request(
             f"exec {shlex.join(command)}",
             lowers=host.shadow.prepare_lowers(),
@@ -157,10 +157,14 @@ class ServerProcess:
     def is_outdated(self) -> bool:
         """True if there are changes now that it can't see. What was accepted and is on the disk since is as it was."""
         now = get_seen_state(self._host)
-        if now.kept != self.seen.kept or any(self.seen.pending.get(path) != then for path, then in now.pending.items()):
+        if now.kept != self.seen.kept or any(
+            self.seen.pending.get(path) != file_state for path, file_state in now.pending.items()
+        ):
             return True
-        accepted = {path: then for path, then in self.seen.pending.items() if path not in now.pending}
-        return any(not self._is_on_disk(path, then) for path, then in accepted.items())
+        accepted_states = {
+            path: file_state for path, file_state in self.seen.pending.items() if path not in now.pending
+        }
+        return any(not self._is_on_disk(path, file_state) for path, file_state in accepted_states.items())
 
     def _is_on_disk(self, path: str, state: FileState) -> bool:
         with suppress(PathRefused):
@@ -229,21 +233,21 @@ def find_program_places(command: tuple[str, ...], root: Path) -> tuple[Path, ...
 
     The user said yes to this command line, so what it names may be read, and nothing beside it.
     """
-    found = []
+    program_paths = []
     for word in command:
-        place = Path(word)
-        if not place.is_absolute() or place.is_relative_to(root) or not place.exists():
+        path = Path(word)
+        if not path.is_absolute() or path.is_relative_to(root) or not path.exists():
             continue
-        top = _find_package_top(place)
+        top = _find_package_top(path)
         if top not in (Path("/"), Path.home(), *Path.home().parents):
-            found.append(top)
-    return tuple(dict.fromkeys(found))
+            program_paths.append(top)
+    return tuple(dict.fromkeys(program_paths))
 
 
-def _find_package_top(place: Path) -> Path:
-    for above in place.parents:
+def _find_package_top(path: Path) -> Path:
+    for above in path.parents:
         if above.name == "node_modules":
             return above
         if (above / "pyvenv.cfg").is_file():
             return above
-    return place
+    return path

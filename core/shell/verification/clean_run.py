@@ -68,12 +68,12 @@ class CleanRun:
         layer = layers.create({})
         try:
             lowers = await asyncio.to_thread(self._lay_out, layer.upper.with_name("text"))
-            ended = await self._wait(box, await self._build_request(layer, lowers, time_limit), layer)
+            box_result = await self._wait(box, await self._build_request(layer, lowers, time_limit), layer)
         finally:
             self._veil.finish()
             self._output.close()
             layers.close(layer.id, keep=False)
-        return self._build_result(ended)
+        return self._build_result(box_result)
 
     def _lay_out(self, directory: Path) -> tuple[Path, ...]:
         """Lay the text out as one layer, with nothing that commands kept below it."""
@@ -111,25 +111,25 @@ class CleanRun:
         running = await box.start(request, self._veil.feed)
         watch = asyncio.create_task(guard.watch(running))
         try:
-            ended = await running.wait()
-            return replace(ended, exit_code=None, end_reason="disk_full") if guard.reason else ended
+            box_result = await running.wait()
+            return replace(box_result, exit_code=None, end_reason="disk_full") if guard.reason else box_result
         except asyncio.CancelledError:
             await asyncio.shield(asyncio.ensure_future(running.stop()))
             raise
         finally:
             watch.cancel()
 
-    def _build_result(self, ended: BoxResult) -> CommandResult:
-        hidden = [SECRETS_HIDDEN] if self._veil.masked_count else []
+    def _build_result(self, box_result: BoxResult) -> CommandResult:
+        secret_notes = [SECRETS_HIDDEN] if self._veil.masked_count else []
         return CommandResult(
-            exit_code=ended.exit_code,
+            exit_code=box_result.exit_code,
             output=self._output.render_text(),
-            duration_ms=ended.duration_ms,
-            timed_out=ended.end_reason == "timed_out",
+            duration_ms=box_result.duration_ms,
+            timed_out=box_result.end_reason == "timed_out",
             truncated=self._output.is_clipped,
-            ended=ended.end_reason,
+            ended=box_result.end_reason,
             effects=DISCARDED,
-            notes=(*ended.notes, *self._withheld.notes, *hidden),
+            notes=(*box_result.notes, *self._withheld.notes, *secret_notes),
             spilled_path=self._output.spilled_path,
         )
 

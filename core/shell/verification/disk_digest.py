@@ -45,7 +45,7 @@ class DiskDigest(Struct, eq=False):
     def compute(self) -> str:
         """Return the digest of the files that are there now, "" if the project is too large; slow, for a thread."""
         match_in = IgnoreRules(self.workspace).open_snapshot()
-        digest, seen, read = hashlib.sha256(), dict[bytes, tuple[_Signature, str]](), 0
+        digest, entries, read = hashlib.sha256(), dict[bytes, tuple[_Signature, str]](), 0
         try:
             for count, (path, stats, is_ignored) in enumerate(self._walk(match_in)):
                 if count >= self.max_entries:
@@ -53,18 +53,18 @@ class DiskDigest(Struct, eq=False):
                 signature = (stats.st_ino, stats.st_size, stats.st_mtime_ns, stats.st_ctime_ns)
                 if is_ignored or not stat.S_ISREG(stats.st_mode):
                     content = repr(signature) if stat.S_ISREG(stats.st_mode) else self._read_link(path)
-                elif (known := self._known.get(path)) is not None and known[0] == signature:
-                    content = known[1]
+                elif (cached_entry := self._known.get(path)) is not None and cached_entry[0] == signature:
+                    content = cached_entry[1]
                 else:
                     read += stats.st_size
                     if read > self.max_bytes:
                         raise _TooLarge
                     content = self._hash_file(path)
-                seen[path] = (signature, content)
+                entries[path] = (signature, content)
                 digest.update(repr((path, stat.S_IMODE(stats.st_mode), content)).encode())
         except _TooLarge:
             return ""
-        self._known = seen
+        self._known = entries
         return digest.hexdigest()
 
     def _walk(

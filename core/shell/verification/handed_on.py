@@ -48,10 +48,10 @@ def find_changed_judges(
     """Return the changed files that decide what a check does, in their order. `is_of_tests`: it runs tests, so that a
     file that it names is one."""
     paths = list(changes)
-    named = {*find_steering(paths, command, is_of_tests=is_of_tests), *_find_handed_on(paths, command, texts)}
+    named_paths = {*find_steering(paths, command, is_of_tests=is_of_tests), *_find_handed_on(paths, command, texts)}
     inner = {path for path in paths if path.endswith(".rs") and _has_other_tests(changes[path], texts)}
     inner |= {path for path in paths if changes[path].operation == "create" and _has_twin(path, texts)}
-    return tuple(path for path in paths if path in named | inner)
+    return tuple(path for path in paths if path in named_paths | inner)
 
 
 def _has_twin(path: str, texts: PendingTexts) -> bool:
@@ -70,8 +70,8 @@ def _find_handed_on(paths: Iterable[str], command: str, texts: PendingTexts) -> 
     words = set(re.split(r"[\s/]+", command))
     names = dict.fromkeys(name for runner, names in _SCRIPTS.items() if runner in words for name in names)
     scripts = (_read(texts, name)[:_MAX_BYTES] for name in names)
-    started = {path for text in scripts for path in _list_programs(text.decode("utf-8", "replace"))}
-    return (path for path in paths if any(path == one or path.endswith(f"/{one}") for one in started))
+    program_paths = {path for text in scripts for path in _list_programs(text.decode("utf-8", "replace"))}
+    return (path for path in paths if any(path == one or path.endswith(f"/{one}") for one in program_paths))
 
 
 def _list_programs(text: str) -> Iterable[str]:

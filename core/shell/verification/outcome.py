@@ -47,19 +47,21 @@ class CleanOutcome(NamedTuple):
 
 def judge_run(command: str, kind: CheckKind, result: CommandResult, missing: Sequence[str] = ()) -> CleanOutcome:
     """Judge a clean run. `missing`: what commands of the session left in ignored files, which was not there."""
-    shown = f"`{' '.join(command.split())}`"
+    command_text = f"`{' '.join(command.split())}`"
     if result.exit_code is None:
-        why = result.ended.replace("_", " ")
-        return CleanOutcome("unclear", f"{shown} could not be checked clean: it did not come to an end ({why}).")
+        reason = result.ended.replace("_", " ")
+        return CleanOutcome(
+            "unclear", f"{command_text} could not be checked clean: it did not come to an end ({reason})."
+        )
     counts = find_run_counts(result.output, result.exit_code)
     if result.exit_code:
-        return _judge_failure(shown, result.exit_code, missing)._replace(counts=counts)
+        return _judge_failure(command_text, result.exit_code, missing)._replace(counts=counts)
     if counts is not None and counts.failed:
-        return CleanOutcome("failed", f"{shown} ended with 0, and counted {counts.format()}.", counts)
+        return CleanOutcome("failed", f"{command_text} ended with 0, and counted {counts.format()}.", counts)
     if counts is not None and not counts.passed:
-        return CleanOutcome("unclear", f"{shown} ran no test that passed: zero tests prove nothing.", counts)
+        return CleanOutcome("unclear", f"{command_text} ran no test that passed: zero tests prove nothing.", counts)
     if counts is None and kind == "tests" and has_run_nothing(command, result.output):
-        return CleanOutcome("unclear", f"{shown} did not say that any test ran: zero tests prove nothing.")
+        return CleanOutcome("unclear", f"{command_text} did not say that any test ran: zero tests prove nothing.")
     return CleanOutcome("passed", counts=counts)
 
 
@@ -69,16 +71,18 @@ def has_run_nothing(command: str, output: str) -> bool:
     return bool(_COUNTING.search(command) or _NOTHING_RAN.search(output)) or is_silent(command, output)
 
 
-def _judge_failure(shown: str, code: int, missing: Sequence[str]) -> CleanOutcome:
+def _judge_failure(command_text: str, code: int, missing: Sequence[str]) -> CleanOutcome:
     if missing:
-        more = f" and {len(missing) - MAX_NAMED} more" if len(missing) > MAX_NAMED else ""
-        names = f"{', '.join(missing[:MAX_NAMED])}{more}"
-        about = f"it ended with {code} without what the session's commands left in ignored files ({names})"
-        return CleanOutcome("unclear", f"{shown} could not be checked clean: {about}.")
+        suffix = f" and {len(missing) - MAX_NAMED} more" if len(missing) > MAX_NAMED else ""
+        names = f"{', '.join(missing[:MAX_NAMED])}{suffix}"
+        detail = f"it ended with {code} without what the session's commands left in ignored files ({names})"
+        return CleanOutcome("unclear", f"{command_text} could not be checked clean: {detail}.")
     if code in _NOT_FOUND:
-        about = f"a program that it needs can't be started outside of the session (exit code {code})"
-        return CleanOutcome("unclear", f"{shown} could not be checked clean: {about}.")
-    return CleanOutcome("failed", f"{shown} failed when it was run again, alone in a clean layer (exit code {code}).")
+        detail = f"a program that it needs can't be started outside of the session (exit code {code})"
+        return CleanOutcome("unclear", f"{command_text} could not be checked clean: {detail}.")
+    return CleanOutcome(
+        "failed", f"{command_text} failed when it was run again, alone in a clean layer (exit code {code})."
+    )
 
 
 def build_verification(
@@ -86,21 +90,21 @@ def build_verification(
 ) -> Verification:
     """Return what the clean run of a check over `text` proves of it."""
     missing = list_missing(host.state.review)
-    judged = judge_run(command, check.kind, result, missing)
-    passed, failed, skipped = judged.counts or (None, None, None)
+    clean_outcome = judge_run(command, check.kind, result, missing)
+    passed_count, failed_count, skipped_count = clean_outcome.counts or (None, None, None)
     return Verification(
         command=command,
-        outcome=judged.outcome,
+        outcome=clean_outcome.outcome,
         kind=check.kind,
         exit_code=result.exit_code,
         duration_ms=result.duration_ms,
-        problem=judged.problem,
+        problem=clean_outcome.problem,
         text={path: change.pending for path, change in text.items()},
         paths=check.paths,
         changed_here=find_changed_judges(text, command, host.shadow, is_of_tests=check.kind == "tests"),
-        passed=passed,
-        failed=failed,
-        skipped=skipped,
+        passed=passed_count,
+        failed=failed_count,
+        skipped=skipped_count,
         output=result.output[-MAX_OUTPUT:],
     )
 
@@ -111,15 +115,15 @@ def verify_todo_run(
     """Record what the clean run of a todo's `verify` command proves, of the todo and of what is pending."""
     text = list_whole_text(host.state.changes)
     check = parse_check(todo.verify, host.checks(), str(host.workspace.root))
-    known = check if check is not None else CheckResult(exit_code=0)
-    found = build_verification(todo.verify, known, text=text, result=result, host=host)
+    check_result = check if check is not None else CheckResult(exit_code=0)
+    verification = build_verification(todo.verify, check_result, text=text, result=result, host=host)
     if check is not None:
-        is_failure = found.outcome == "unclear" and bool(result.exit_code)
-        emit(VerificationRecorded(result=replace(found, outcome="failed") if is_failure else found))
+        is_failure = verification.outcome == "unclear" and bool(result.exit_code)
+        emit(VerificationRecorded(result=replace(verification, outcome="failed") if is_failure else verification))
     run = record_todo_run(todo, plan=plan, result=result)
-    verified = replace(run, problem=found.problem, changed_here=found.changed_here)
-    emit(verified)
-    return verified
+    event = replace(run, problem=verification.problem, changed_here=verification.changed_here)
+    emit(event)
+    return event
 
 
 def record_todo_run(todo: Todo, *, plan: str, result: CommandResult, is_unboxed: bool = False) -> TodoVerified:
@@ -137,4 +141,4 @@ def record_todo_run(todo: Todo, *, plan: str, result: CommandResult, is_unboxed:
 
 def list_missing(review: ReviewState) -> list[str]:
     """List what commands of the session left in ignored files, which a clean layer has not."""
-    return [each.root for each in review.bulks if each.kind != "git" and not each.is_cache]
+    return [bulk.root for bulk in review.bulks if bulk.kind != "git" and not bulk.is_cache]

@@ -160,8 +160,8 @@ def _check_reader(words: list[str]) -> None:
     if not words or words[0] not in _READERS:
         raise ValueError("hands its output to another program")
     operands = [word for word in words[1:] if not word.startswith("-") and not word.isdigit()]
-    most = {"grep": 1, "tee": len(operands)}.get(words[0], 0)
-    if len(operands) > most or (words[0] == "grep" and any(_PATTERN_FILE.match(word) for word in words[1:])):
+    max_operands = {"grep": 1, "tee": len(operands)}.get(words[0], 0)
+    if len(operands) > max_operands or (words[0] == "grep" and any(_PATTERN_FILE.match(word) for word in words[1:])):
         raise ValueError("shows another file beside its output")
 
 
@@ -226,7 +226,9 @@ def _strip_launchers(words: list[str]) -> list[str]:
         elif words[0] == "timeout" and len(words) > 2 and _DURATION.fullmatch(words[1]):
             words = words[2:]
         elif (
-            name := next((each for each in _RUN_OPTIONS if words[: each.count(" ") + 1] == each.split()), None)
+            name := next(
+                (launcher for launcher in _RUN_OPTIONS if words[: launcher.count(" ") + 1] == launcher.split()), None
+            )
         ) is not None:
             words = _drop_options(words[name.count(" ") + 1 :], name)
         elif _PYTHON.fullmatch(words[0]):

@@ -68,26 +68,26 @@ _INTERPRETER: Final = re.compile(
 def find_steering(paths: Iterable[str], command: str, *, is_of_tests: bool = False) -> tuple[str, ...]:
     """Return those of the paths that decide what a check does, in their order: by their names, or since `command` runs
     them, or reads them as a setting. `is_of_tests`: the command runs tests, so that any file that it names is one."""
-    started = list_started(command.split())
+    started_paths = list_started(command.split())
     if is_of_tests and command.split()[:1] not in (["test"], ["["]):  # a condition of the shell runs no file
-        started |= {word.strip("'\"").partition("::")[0].removeprefix("./") for word in command.split()}
-    return tuple(path for path in paths if _is_steering(path) or _is_named(path, started))
+        started_paths |= {word.strip("'\"").partition("::")[0].removeprefix("./") for word in command.split()}
+    return tuple(path for path in paths if _is_steering(path) or _is_named(path, started_paths))
 
 
 def _is_named(path: str, names: set[str]) -> bool:
     """True if one of the names is a path, or the end of it: the command may have changed the directory."""
     parts = path.split("/")
-    return any("/".join(parts[place:]) in names for place in range(len(parts)))
+    return any("/".join(parts[index:]) in names for index in range(len(parts)))
 
 
 def list_started(words: list[str]) -> set[str]:
     """Return the paths that a command starts or that are the value of an option: not those that it only looks at."""
-    found = set[str]()
+    paths = set[str]()
     for before, word in zip(["", *words], words, strict=False):
         value = word.strip("'\"").rpartition("=")[2]
         if not before or before in _SETTING_OPTIONS or "=" in word or _INTERPRETER.fullmatch(before):
-            found |= {value.removeprefix("./"), f"{value.replace('.', '/')}.py"}
-    return found
+            paths |= {value.removeprefix("./"), f"{value.replace('.', '/')}.py"}
+    return paths
 
 
 def _is_steering(path: str) -> bool:
@@ -104,15 +104,15 @@ def _is_steering(path: str) -> bool:
 
 @cache
 def _build_name_pattern() -> re.Pattern[str]:
-    return re.compile("|".join(translate(each) for each in (*_TEST_FILES, *_SETTINGS)))
+    return re.compile("|".join(translate(pattern) for pattern in (*_TEST_FILES, *_SETTINGS)))
 
 
 def _shadows_import(parts: list[str]) -> bool:
     """True for a module, or a part of a package, that is found in place of one that the runner imports."""
     if not parts[-1].endswith(_MODULE_ENDINGS):
         return False
-    for place, part in enumerate(parts):
-        if "/".join(parts[:place]) not in _IMPORT_ROOTS:
+    for index, part in enumerate(parts):
+        if "/".join(parts[:index]) not in _IMPORT_ROOTS:
             return False
         module = part.partition(".")[0]
         is_runner = module in _RUNNER_MODULES or module.startswith("pytest_") or module in sys.stdlib_module_names

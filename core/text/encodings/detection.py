@@ -99,12 +99,12 @@ def name_encoding(codec: str) -> str:
     return _NAMES.get(codec, codec)
 
 
-def find_encoding(data: bytes, declared: str = "") -> TextEncoding | None:
+def find_encoding(data: bytes, declared_encoding: str = "") -> TextEncoding | None:
     """Return the encoding of a text that is no UTF-8; None: it is UTF-8, or it can't be told. `declared`: what the
     project says of the file."""
     if data.isascii() or len(data) > _LARGEST:
         return None
-    return _find_legacy_encoding(data, declared) if _is_no_unicode(data) else None
+    return _find_legacy_encoding(data, declared_encoding) if _is_no_unicode(data) else None
 
 
 def is_in_unknown_encoding(data: bytes) -> bool:
@@ -122,9 +122,9 @@ def _is_no_unicode(data: bytes) -> bool:
 
 
 @lru_cache(maxsize=8)
-def _find_legacy_encoding(data: bytes, declared: str) -> TextEncoding | None:
-    named = _DECLARED.search(data[:_DECLARING])
-    for name in (*(part.decode() for part in (named.groups() if named else ()) if part), declared):
+def _find_legacy_encoding(data: bytes, declared_encoding: str) -> TextEncoding | None:
+    match = _DECLARED.search(data[:_DECLARING])
+    for name in (*(part.decode() for part in (match.groups() if match else ()) if part), declared_encoding):
         if name and (codec := _find_codec(name)) and is_read_whole(data, codec):
             return TextEncoding(codec)
     sample = b"\n".join(_take_sample(data))
@@ -138,9 +138,9 @@ def _find_legacy_encoding(data: bytes, declared: str) -> TextEncoding | None:
     rivals = [score for score, codec in scores if data.decode(codec) != text]
     if rivals and max(rivals) > scores[0][0] - _MARGIN:
         return None
-    near = {codec for score, codec in scores if score > scores[0][0] - _MARGIN}
-    alike = [codec for codec in _CODECS if codec in near and data.decode(codec) == text]
-    return TextEncoding(alike[0], tuple(alike[1:]))
+    near_codecs = {codec for score, codec in scores if score > scores[0][0] - _MARGIN}
+    equivalent_codecs = [codec for codec in _CODECS if codec in near_codecs and data.decode(codec) == text]
+    return TextEncoding(equivalent_codecs[0], tuple(equivalent_codecs[1:]))
 
 
 def _is_typography(data: bytes) -> bool:
@@ -168,11 +168,11 @@ def is_read_whole(data: bytes, codec: str) -> bool:
 
 
 def _take_sample(data: bytes) -> Iterator[bytes]:
-    left = _SAMPLE
+    remaining = _SAMPLE
     for line in data.split(b"\n"):
-        if left > 0 and not line.isascii():
+        if remaining > 0 and not line.isascii():
             yield line[:_SAMPLE]
-            left -= len(line)
+            remaining -= len(line)
 
 
 def _is_enough(text: str, codec: str) -> bool:
@@ -204,10 +204,14 @@ def _is_common(pair: str, language: str) -> bool:
 def _list_pairs(text: str) -> Sequence[str]:
     """List the pairs of letters with one beyond ASCII; what is no letter is the edge of a word. A sign that no text
     has amid its letters is a pair, too."""
-    edged = "".join(
+    padded_text = "".join(
         sign if sign.isalpha() or (not sign.isascii() and sign not in _QUOTES) else "_" for sign in f" {text} "
     )
-    return [edged[at : at + 2] for at in range(len(edged) - 1) if not edged[at : at + 2].isascii()]
+    return [
+        padded_text[index : index + 2]
+        for index in range(len(padded_text) - 1)
+        if not padded_text[index : index + 2].isascii()
+    ]
 
 
 @cache

@@ -38,8 +38,8 @@ def extract_call_name(name: str) -> str:
     it is a name already, or none can be told."""
     if _NAME.fullmatch(name):
         return name
-    addressed = _ADDRESSED.search(name)
-    bare = _BEHIND_NAME.sub("", addressed[1] if addressed else name.strip()).strip(_QUOTES)
+    match = _ADDRESSED.search(name)
+    bare = _BEHIND_NAME.sub("", match[1] if match else name.strip()).strip(_QUOTES)
     bare = _NUMBER.sub("", _SPACE.sub("", bare))
     return bare if _NAME.fullmatch(bare) else name
 
@@ -94,18 +94,18 @@ def _read_single(text: str) -> tuple[str, dict[str, Any] | str] | None:
     decoder, values = json.JSONDecoder(), {}
     before = _BEFORE.match(text)
     text = escape_controls(text[before.end() :] if before else text)
-    at = 0
-    while at < len(text):
+    offset = 0
+    while offset < len(text):
         try:
-            value, end = parse_json_part(decoder, text, at)
+            value, end = parse_json_part(decoder, text, offset)
         except ValueError:
             return None
         if not isinstance(value, dict | str):
             return None
-        values[json.dumps(value, sort_keys=True)] = text[at:end], value
+        values[json.dumps(value, sort_keys=True)] = text[offset:end], value
         behind = _BEHIND.match(text, end)
-        at = behind.end() if behind else end
-    full = [each for each in values.values() if each[1]] or list(values.values())
+        offset = behind.end() if behind else end
+    full = [pair for pair in values.values() if pair[1]] or list(values.values())
     return full[0] if len(full) == 1 else None
 
 
@@ -115,5 +115,5 @@ def escape_controls(text: str) -> str:
     return _STRING.sub(lambda string: _CONTROL.sub(_escape, string[0]), text)
 
 
-def _escape(found: re.Match[str]) -> str:
-    return found[1] or json.dumps(found[2])[1:-1]
+def _escape(match: re.Match[str]) -> str:
+    return match[1] or json.dumps(match[2])[1:-1]

@@ -76,11 +76,11 @@ class AcpAgent:
 
     async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
         """Answer a request. Raises `AcpError`, `AgentTuiError`."""
-        if (found := self._methods.get(method)) is None:
+        if (entry := self._methods.get(method)) is None:
             raise AcpError(f"there is no method {method!r}", number=METHOD_NOT_FOUND)
         if not self._is_initialized and method != "initialize":
             raise AcpError("initialize has to come first", number=INVALID_REQUEST)
-        kind, handle = found
+        kind, handle = entry
         return await handle(_convert(params, kind))
 
     def notice(self, method: str, params: Mapping[str, Any]) -> None:
@@ -94,8 +94,8 @@ class AcpAgent:
             await session.close()
         await self._engines.close()
 
-    async def _initialize(self, said: a.InitializeRequest) -> a.InitializeResponse:
-        self._capabilities, self._is_initialized = said.client_capabilities, True
+    async def _initialize(self, request: a.InitializeRequest) -> a.InitializeResponse:
+        self._capabilities, self._is_initialized = request.client_capabilities, True
         return a.InitializeResponse(
             protocol_version=a.PROTOCOL_VERSION,
             agent_capabilities=a.AgentCapabilities(
@@ -105,15 +105,15 @@ class AcpAgent:
                 session_capabilities=a.SessionCapabilities(list={}, delete={}, resume={}, close={}),
                 auth=a.AgentAuthCapabilities(logout={}),
             ),
-            auth_methods=list_methods(has_terminal=said.client_capabilities.auth.terminal),
+            auth_methods=list_methods(has_terminal=request.client_capabilities.auth.terminal),
             agent_info=a.Implementation(name="agent-tui", title="agent-tui", version=__version__),
         )
 
-    async def _authenticate(self, said: a.AuthenticateRequest) -> dict[str, Any]:
+    async def _authenticate(self, request: a.AuthenticateRequest) -> dict[str, Any]:
         if not self._sessions:
             await self._engines.close()  # what was set up meanwhile is read anew
         if self._terms.options.model is None:
-            await check_login(said.method_id)
+            await check_login(request.method_id)
         return {}
 
     async def _log_out(self, _: Struct) -> dict[str, Any]:
@@ -128,31 +128,31 @@ class AcpAgent:
         if isinstance(answer, q.ModelsAnswer) and not answer.default:
             raise build_refusal(answer.reason)
 
-    async def _open(self, said: a.NewSessionRequest) -> a.NewSessionResponse:
-        directory, servers = check_directory(said.cwd), parse_client_servers(said.mcp_servers)
+    async def _open(self, request: a.NewSessionRequest) -> a.NewSessionResponse:
+        directory, servers = check_directory(request.cwd), parse_client_servers(request.mcp_servers)
         await self._check_model(self._engines.get(directory))
         options = self._terms.options
         command = cmd.SessionOpen(mode=options.mode or "agent", effort=options.effort or "")
-        client, opened = await self._engines.open(directory, command)
-        give_servers(client, opened.session, servers)
-        session = await self._follow(client, opened, replay=False)
-        described = session.describe()
-        return a.NewSessionResponse(
-            session_id=session.id, modes=described.modes, config_options=described.config_options
-        )
+        client, ack = await self._engines.open(directory, command)
+        give_servers(client, ack.session, servers)
+        session = await self._follow(client, ack, replay=False)
+        response = session.describe()
+        return a.NewSessionResponse(session_id=session.id, modes=response.modes, config_options=response.config_options)
 
-    async def _load(self, said: a.LoadSessionRequest) -> a.LoadSessionResponse:
-        return await self._go_on(said.session_id, said.mcp_servers, replay=True)
+    async def _load(self, request: a.LoadSessionRequest) -> a.LoadSessionResponse:
+        return await self._go_on(request.session_id, request.mcp_servers, replay=True)
 
-    async def _resume(self, said: a.ResumeSessionRequest) -> a.LoadSessionResponse:
-        return await self._go_on(said.session_id, said.mcp_servers, replay=False)
+    async def _resume(self, request: a.ResumeSessionRequest) -> a.LoadSessionResponse:
+        return await self._go_on(request.session_id, request.mcp_servers, replay=False)
 
-    async def _go_on(self, name: str, given: tuple[dict[str, Any], ...], *, replay: bool) -> a.LoadSessionResponse:
-        servers = parse_client_servers(given)
+    async def _go_on(
+        self, name: str, server_entries: tuple[dict[str, Any], ...], *, replay: bool
+    ) -> a.LoadSessionResponse:
+        servers = parse_client_servers(server_entries)
         client = await self._find_client(name)
         give_servers(client, name, servers)
-        opened = require_ack(await client.submit(cmd.SessionResume(session=name)))
-        return (await self._follow(client, opened, replay=replay)).describe()
+        ack = require_ack(await client.submit(cmd.SessionResume(session=name)))
+        return (await self._follow(client, ack, replay=replay)).describe()
 
     async def _find_client(self, name: str) -> Client:
         try:
@@ -161,8 +161,8 @@ class AcpAgent:
             number = NOT_FOUND if problem.code == "session_unknown" else INVALID_PARAMS
             raise AcpError(problem.format_with_hint(), number=number) from None
 
-    async def _follow(self, client: Client, opened: cmd.Ack, *, replay: bool) -> FollowedSession:
-        if (before := self._sessions.pop(opened.session, None)) is not None:
+    async def _follow(self, client: Client, ack: cmd.Ack, *, replay: bool) -> FollowedSession:
+        if (before := self._sessions.pop(ack.session, None)) is not None:
             await before.close()
         terms = ClientTerms(
             peer=self.peer,
@@ -172,25 +172,25 @@ class AcpAgent:
             can_accept=self._terms.can_accept,
             drain=self._drain,
         )
-        session = self._sessions[opened.session] = FollowedSession(client, opened.session, terms)
+        session = self._sessions[ack.session] = FollowedSession(client, ack.session, terms)
         if session.id not in self._holds:
             self._holds[session.id] = ExitStack()
             self._holds[session.id].enter_context(self._engines.hold(session.id))
-        await session.follow(opened.seq, replay=replay)
+        await session.follow(ack.seq, replay=replay)
         session.announce_soon()
         return session
 
-    async def _list(self, said: a.ListSessionsRequest) -> a.ListSessionsResponse:
-        return await list_page(Path(said.cwd) if said.cwd else None, said.cursor or "")
+    async def _list(self, request: a.ListSessionsRequest) -> a.ListSessionsResponse:
+        return await list_page(Path(request.cwd) if request.cwd else None, request.cursor or "")
 
-    async def _close(self, said: a.CloseSessionRequest) -> dict[str, Any]:
-        await self._leave(self._find(said.session_id), discard=False)
+    async def _close(self, request: a.CloseSessionRequest) -> dict[str, Any]:
+        await self._leave(self._find(request.session_id), discard=False)
         return {}
 
-    async def _delete(self, said: a.DeleteSessionRequest) -> dict[str, Any]:
-        if said.session_id not in self._sessions:
-            await self._go_on(said.session_id, (), replay=False)
-        await self._leave(self._find(said.session_id), discard=True)
+    async def _delete(self, request: a.DeleteSessionRequest) -> dict[str, Any]:
+        if request.session_id not in self._sessions:
+            await self._go_on(request.session_id, (), replay=False)
+        await self._leave(self._find(request.session_id), discard=True)
         return {}
 
     async def _leave(self, session: FollowedSession, *, discard: bool) -> None:
@@ -200,32 +200,32 @@ class AcpAgent:
         await session.leave(discard=discard)
 
     def _find(self, name: str) -> FollowedSession:
-        if (found := self._sessions.get(name)) is None:
+        if (session := self._sessions.get(name)) is None:
             raise AcpError(f"no session {name!r} is open; load it first", number=NOT_FOUND)
-        return found
+        return session
 
-    async def _set_mode(self, said: a.SetSessionModeRequest) -> dict[str, Any]:
-        session = self._find(said.session_id)
-        await session.submit(build_change(session.id, "mode", said.mode_id))
+    async def _set_mode(self, request: a.SetSessionModeRequest) -> dict[str, Any]:
+        session = self._find(request.session_id)
+        await session.submit(build_change(session.id, "mode", request.mode_id))
         await session.keep_choices()
         await session.settle()
         return {}
 
-    async def _set_option(self, said: a.SetSessionConfigOptionRequest) -> a.SetSessionConfigOptionResponse:
-        session, value = self._find(said.session_id), str(said.value)
-        if said.config_id == "review":
+    async def _set_option(self, request: a.SetSessionConfigOptionRequest) -> a.SetSessionConfigOptionResponse:
+        session, value = self._find(request.session_id), str(request.value)
+        if request.config_id == "review":
             await session.keep_choices(value)
             session.notify(ConfigOptionUpdate(config_options=session.list_options()))
         else:
-            await session.submit(build_change(session.id, said.config_id, value))
+            await session.submit(build_change(session.id, request.config_id, value))
             await session.keep_choices()
             await session.settle()
         return a.SetSessionConfigOptionResponse(config_options=session.list_options())
 
-    async def _prompt(self, said: a.PromptRequest) -> a.PromptResponse:
-        session = self._find(said.session_id)
+    async def _prompt(self, request: a.PromptRequest) -> a.PromptResponse:
+        session = self._find(request.session_id)
         try:
-            return a.PromptResponse(stop_reason=await run_prompt(session, said.prompt))
+            return a.PromptResponse(stop_reason=await run_prompt(session, request.prompt))
         finally:
             if session.state.current_turn is not None:
                 session.cancel()  # nobody waits for this turn any more

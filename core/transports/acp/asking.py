@@ -68,9 +68,9 @@ class ClientAsker(Struct, eq=False):
         request = RequestPermissionRequest(session_id=self.session, tool_call=call, options=tuple(options))
         take_late = on_late or (lambda _: self.tell(TOO_LATE.format(call.title or "that")))
 
-        def hear_late(said: Any) -> None:
-            if chosen := _read_choice(said, options):
-                take_late(chosen)
+        def hear_late(response: Any) -> None:
+            if choice := _read_choice(response, options):
+                take_late(choice)
 
         try:
             return _read_choice(
@@ -83,87 +83,89 @@ class ClientAsker(Struct, eq=False):
     async def approve(self, request: ev.ApprovalRequested, call: ShownCall | None) -> cmd.ApprovalAnswer:
         """Return the answer to an approval. Raises `CancelledError`."""
         options = [
-            PermissionOption(option_id=each, name=_OPTIONS[each][0], kind=_OPTIONS[each][1]) for each in request.options
+            PermissionOption(option_id=option, name=_OPTIONS[option][0], kind=_OPTIONS[option][1])
+            for option in request.options
         ]
-        chosen = await self.choose(_build_approval(request, call), options)
-        if not chosen:
+        choice = await self.choose(_build_approval(request, call), options)
+        if not choice:
             return cmd.ApprovalAnswer(
                 session=self.session, id=request.id, decision="reject_once", note=NOBODY, by="program"
             )
-        decision = convert(chosen, ev.ApprovalDecision)
+        decision = convert(choice, ev.ApprovalDecision)
         return cmd.ApprovalAnswer(session=self.session, id=request.id, decision=decision)
 
-    async def ask(self, asked: ev.QuestionAsked, call: ShownCall | None) -> cmd.QuestionReply:
+    async def ask(self, event: ev.QuestionAsked, call: ShownCall | None) -> cmd.QuestionReply:
         """Return the answer to a question. Raises `CancelledError`."""
         elicitation = self.capabilities.elicitation
         if elicitation is not None and elicitation.form is not None:
-            answers = await self._ask_by_form(asked)
+            answers = await self._ask_by_form(event)
         else:
-            answers = await self._ask_one_by_one(asked, call)
+            answers = await self._ask_one_by_one(event, call)
         if answers is None:
-            return cmd.QuestionReply(session=self.session, id=asked.id, by="program")
-        return cmd.QuestionReply(session=self.session, id=asked.id, answers=answers)
+            return cmd.QuestionReply(session=self.session, id=event.id, by="program")
+        return cmd.QuestionReply(session=self.session, id=event.id, answers=answers)
 
-    async def _ask_by_form(self, asked: ev.QuestionAsked) -> tuple[QuestionAnswer, ...] | None:
+    async def _ask_by_form(self, event: ev.QuestionAsked) -> tuple[QuestionAnswer, ...] | None:
         request = CreateElicitationRequest(
-            message=asked.title or "\n\n".join(each.text for each in asked.questions),
+            message=event.title or "\n\n".join(question.text for question in event.questions),
             session_id=self.session,
-            tool_call_id=asked.call or None,
-            requested_schema=ElicitationSchema(properties=dict(_iterate_properties(asked.questions))),
+            tool_call_id=event.call or None,
+            requested_schema=ElicitationSchema(properties=dict(_iterate_properties(event.questions))),
         )
         try:
-            said = await self.peer.request(
+            response = await self.peer.request(
                 "elicitation/create", request, seconds=self.seconds, on_late=partial(self._tell_late, request.message)
             )
-            answer = convert(said, CreateElicitationResponse)
+            answer = convert(response, CreateElicitationResponse)
         except (AcpError, PeerGone, TimeoutError, msgspec.ValidationError):
             return None
         if answer.action == "decline":
             return ()
-        return _read_form(asked.questions, answer.content or {}) if answer.action == "accept" else None
+        return _read_form(event.questions, answer.content or {}) if answer.action == "accept" else None
 
-    def _tell_late(self, what: str, said: Any) -> None:
-        if isinstance(said, dict) and said.get("action") == "accept":
-            self.tell(TOO_LATE.format(what))
+    def _tell_late(self, message: str, response: Any) -> None:
+        if isinstance(response, dict) and response.get("action") == "accept":
+            self.tell(TOO_LATE.format(message))
 
     async def _ask_one_by_one(
-        self, asked: ev.QuestionAsked, call: ShownCall | None
+        self, event: ev.QuestionAsked, call: ShownCall | None
     ) -> tuple[QuestionAnswer, ...] | None:
         answers = list[QuestionAnswer]()
-        for question in asked.questions:
+        for question in event.questions:
             options = [
-                PermissionOption(option_id=each.id, name=each.label, kind="allow_once") for each in question.options
+                PermissionOption(option_id=option.id, name=option.label, kind="allow_once")
+                for option in question.options
             ]
             options.append(PermissionOption(option_id=_OWN, name="None of these", kind="reject_once"))
-            shown = ToolCallUpdate(
-                tool_call_id=asked.call or asked.id,
+            tool_call_update = ToolCallUpdate(
+                tool_call_id=event.call or event.id,
                 kind="other",
                 status="pending",
                 title=question.text,
                 name=call.name if call is not None else None,
-                content=(build_text("\n\n".join(filter(None, (asked.title, question.text)))),),
+                content=(build_text("\n\n".join(filter(None, (event.title, question.text)))),),
                 raw_input=call.raw_input if call is not None else {"question": question.text},
             )
-            if not (chosen := await self.choose(shown, options)):
+            if not (choice := await self.choose(tool_call_update, options)):
                 return None
-            if chosen != _OWN:
-                answers.append(QuestionAnswer(question=question.id, options=(chosen,)))
+            if choice != _OWN:
+                answers.append(QuestionAnswer(question=question.id, options=(choice,)))
         return tuple(answers)
 
 
-def _read_choice(said: Any, options: Sequence[PermissionOption]) -> str:
+def _read_choice(response: Any, options: Sequence[PermissionOption]) -> str:
     """Return the id of the option that an answer chose, "" = none of them."""
     try:
-        outcome = convert(said, RequestPermissionResponse).outcome
+        outcome = convert(response, RequestPermissionResponse).outcome
     except msgspec.ValidationError:
         return ""
-    chosen = outcome.option_id if isinstance(outcome, SelectedPermissionOutcome) else ""
-    return chosen if chosen in {each.option_id for each in options} else ""
+    option_id = outcome.option_id if isinstance(outcome, SelectedPermissionOutcome) else ""
+    return option_id if option_id in {option.option_id for option in options} else ""
 
 
 def _build_approval(request: ev.ApprovalRequested, call: ShownCall | None) -> ToolCallUpdate:
     """Build the complete state of what is to be approved: what will run, where, why it is asked, and what it gets."""
-    about = (
+    details = (
         ("Directory", request.directory if request.directory != "." else ""),
         ("Why", request.reason),
         ("Contained by", request.containment),
@@ -173,7 +175,7 @@ def _build_approval(request: ev.ApprovalRequested, call: ShownCall | None) -> To
         ("Variables", ", ".join(request.environment)),
     )
     mark = "$ " if request.kind in {"command", "machine"} else ""
-    text = "\n".join((f"{mark}{request.subject}", *(f"{name}: {said}" for name, said in about if said)))
+    text = "\n".join((f"{mark}{request.subject}", *(f"{name}: {detail}" for name, detail in details if detail)))
     raw = call.raw_input if call is not None else {"subject": request.subject}
     return ToolCallUpdate(
         tool_call_id=request.call or request.id,
@@ -195,26 +197,26 @@ def _build_title(request: ev.ApprovalRequested) -> str:
 def _iterate_properties(questions: Iterable[Question]) -> Iterable[tuple[str, dict[str, Any]]]:
     """Yield the properties of a form: the options of each question, and a place for the user's own words."""
     for question in questions:
-        named = {"title": question.header or question.text, "description": question.text}
-        options = [EnumOption(value=each.id, title=each.label).to_schema() for each in question.options]
+        labels = {"title": question.header or question.text, "description": question.text}
+        options = [EnumOption(value=option.id, title=option.label).to_schema() for option in question.options]
         if options and question.allow_multiple:
-            yield question.id, {"type": "array", **named, "items": {"anyOf": options}}
+            yield question.id, {"type": "array", **labels, "items": {"anyOf": options}}
         elif options:
-            recommended = next((each.id for each in question.options if each.recommended), None)
-            default = {"default": recommended} if recommended is not None else {}
-            yield question.id, {"type": "string", **named, "oneOf": options, **default}
-        own = named if not options else {"title": "In your own words", "description": question.text}
-        yield f"{question.id}{_OWN}", {"type": "string", **own}
+            recommended_id = next((option.id for option in question.options if option.recommended), None)
+            default = {"default": recommended_id} if recommended_id is not None else {}
+            yield question.id, {"type": "string", **labels, "oneOf": options, **default}
+        text_labels = labels if not options else {"title": "In your own words", "description": question.text}
+        yield f"{question.id}{_OWN}", {"type": "string", **text_labels}
 
 
 def _read_form(questions: Iterable[Question], content: Mapping[str, Any]) -> tuple[QuestionAnswer, ...]:
     """Return the answers in a form that was filled in; what was left empty is no answer."""
-    found = list[QuestionAnswer]()
+    answers = list[QuestionAnswer]()
     for question in questions:
-        said, own = content.get(question.id), content.get(f"{question.id}{_OWN}")
-        chosen = said if isinstance(said, list) else [said]
-        known = [each.id for each in question.options if each.id in chosen]
-        text = own.strip() if isinstance(own, str) else ""
-        if known or text:
-            found.append(QuestionAnswer(question=question.id, options=tuple(known), text=text))
-    return tuple(found)
+        value, own_words = content.get(question.id), content.get(f"{question.id}{_OWN}")
+        choices = value if isinstance(value, list) else [value]
+        option_ids = [option.id for option in question.options if option.id in choices]
+        text = own_words.strip() if isinstance(own_words, str) else ""
+        if option_ids or text:
+            answers.append(QuestionAnswer(question=question.id, options=tuple(option_ids), text=text))
+    return tuple(answers)

@@ -21,11 +21,11 @@ _KEYS: Final = "OPENAI_API_KEY, ANTHROPIC_API_KEY or the variable that your conf
 def list_methods(*, has_terminal: bool) -> tuple[AuthMethodAgent | AuthMethodTerminal, ...]:
     """List the ways to log in. `has_terminal`: the client can start our command in one."""
     text = f"Set {_KEYS} where your editor starts agent-tui, or run agent-tui acp {SETUP} in a terminal."
-    known = AuthMethodAgent(id="environment", name="A key that is set up already", description=text)
+    environment_method = AuthMethodAgent(id="environment", name="A key that is set up already", description=text)
     if not has_terminal:
-        return (known,)
+        return (environment_method,)
     text = "Choose a provider and paste a key, in a terminal."
-    return (AuthMethodTerminal(id="setup", name="Set up a model", description=text, args=(SETUP,)), known)
+    return (AuthMethodTerminal(id="setup", name="Set up a model", description=text, args=(SETUP,)), environment_method)
 
 
 async def check_login(method: str) -> None:
@@ -34,9 +34,9 @@ async def check_login(method: str) -> None:
         raise AcpError(f"there is no way {method!r} to log in", number=INVALID_PARAMS)
     from core.providers.catalog.discovery import discover_models
 
-    found = await discover_models(await asyncio.to_thread(load_settings), probe=False)
-    if not found.default:
-        raise build_refusal(found.reason)
+    answer = await discover_models(await asyncio.to_thread(load_settings), probe=False)
+    if not answer.default:
+        raise build_refusal(answer.reason)
 
 
 def build_refusal(reason: str) -> AcpError:
@@ -62,5 +62,5 @@ async def forget_keys() -> None:
     """Forget the keys that were pasted; those of the environment are not ours."""
     from core.providers.connection.keys import forget_stored_key
 
-    for each in await list_providers():
-        await asyncio.to_thread(forget_stored_key, each.id, base_url=each.base_url)
+    for provider in await list_providers():
+        await asyncio.to_thread(forget_stored_key, provider.id, base_url=provider.base_url)

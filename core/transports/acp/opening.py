@@ -43,39 +43,42 @@ def check_directory(cwd: str) -> Path:
     return path
 
 
-def parse_client_servers(given: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+def parse_client_servers(server_entries: tuple[dict[str, Any], ...]) -> dict[str, Any]:
     """Return `mcpServers` by name, as a configuration file has them. Raises `AcpError`: an entry is no server, or two
     have one name."""
-    found = dict[str, Any]()
-    for each in given:
-        name, entry = _parse_server(each)
-        if name in found:
+    servers = dict[str, Any]()
+    for server_entry in server_entries:
+        name, entry = _parse_server(server_entry)
+        if name in servers:
             raise AcpError(f"two MCP servers are called {name!r}", number=INVALID_PARAMS)
-        found[name] = entry
-    return found
+        servers[name] = entry
+    return servers
 
 
-def _parse_server(given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    kind = given.get("type", "stdio")
+def _parse_server(server_entry: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    kind = server_entry.get("type", "stdio")
     try:
         if kind == "stdio":
-            local = convert(given, McpServerStdio)
-            env = {each.name: each.value for each in local.env}
+            local = convert(server_entry, McpServerStdio)
+            env = {env_variable.name: env_variable.value for env_variable in local.env}
             return _clean_name(local.name), {"command": local.command, "args": [*local.args], "env": env}
         if kind in _REMOTE:
-            remote: McpServerHttp | McpServerSse = convert(given, McpServerHttp | McpServerSse)
-            headers = {each.name: each.value for each in remote.headers}
+            remote: McpServerHttp | McpServerSse = convert(server_entry, McpServerHttp | McpServerSse)
+            headers = {header.name: header.value for header in remote.headers}
             return _clean_name(remote.name), {"type": kind, "url": remote.url, "headers": headers}
     except msgspec.ValidationError as problem:
         raise AcpError(f"mcpServers: {problem}", number=INVALID_PARAMS) from None
     raise AcpError(f"an MCP server can't be reached by {kind!r}; mcpCapabilities says how", number=INVALID_PARAMS)
 
 
-def _clean_name(given: str) -> str:
+def _clean_name(raw_name: str) -> str:
     """Return a name that tools can be called by: editors allow more letters than models do."""
-    name = "".join(each if each.isascii() and (each.isalnum() or each in "_.-") else "-" for each in given)[:64]
+    name = "".join(
+        character if character.isascii() and (character.isalnum() or character in "_.-") else "-"
+        for character in raw_name
+    )[:64]
     if not name.strip("_.-"):
-        raise AcpError(f"{given!r} can't be the name of an MCP server", number=INVALID_PARAMS)
+        raise AcpError(f"{raw_name!r} can't be the name of an MCP server", number=INVALID_PARAMS)
     return name.lstrip("_.-")
 
 
@@ -91,21 +94,21 @@ async def list_page(directory: Path | None, cursor: str) -> ListSessionsResponse
     """Return a page of sessions, the one written last first. `cursor` "" = the first page. Raises `AcpError`."""
     if cursor and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 10):
         raise AcpError(f"{cursor!r} is no cursor of this list", number=INVALID_PARAMS)
-    found = await asyncio.to_thread(_list_all, directory)
+    sessions = await asyncio.to_thread(_list_all, directory)
     start = int(cursor or 0)
-    page = tuple(_build_row(workspace, info) for workspace, info in found[start : start + PAGE])
+    page = tuple(_build_row(workspace, info) for workspace, info in sessions[start : start + PAGE])
     end = start + PAGE
-    return ListSessionsResponse(sessions=page, next_cursor=str(end) if end < len(found) else None)
+    return ListSessionsResponse(sessions=page, next_cursor=str(end) if end < len(sessions) else None)
 
 
 def _list_all(directory: Path | None) -> list[tuple[Path, SessionInfo]]:
     workspaces = [directory] if directory is not None else list_workspaces()
-    found = [
+    sessions = [
         (workspace, info)
         for workspace in workspaces
         for info in list_sessions(SessionStore(workspace), limit=MAX_LISTED)
     ]
-    return sorted(found, key=lambda each: -each[1].updated)
+    return sorted(sessions, key=lambda pair: -pair[1].updated)
 
 
 def _build_row(workspace: Path, info: SessionInfo) -> ListedSession:

@@ -92,8 +92,8 @@ class UpdatePrinter:
                 yield SessionInfoUpdate(title=title, updated_at=format_time(envelope.at))
             case ev.ContextMeasured(used=used, window=window) if window:
                 cost = self._state.model_choices.sum_usage().cost
-                told = Cost(amount=round(cost, 6), currency="USD") if cost is not None else None
-                yield UsageUpdate(used=used, size=window, cost=told)
+                total_cost = Cost(amount=round(cost, 6), currency="USD") if cost is not None else None
+                yield UsageUpdate(used=used, size=window, cost=total_cost)
             case ev.ContextCompacted() if self._has_compaction:
                 yield CompactionUpdate(compaction_id=f"compaction-{envelope.seq}", status="completed")
             case ev.StepRetried(message=message, delay_ms=delay):
@@ -114,8 +114,8 @@ class UpdatePrinter:
             self._held.append(f"{title} {hint}".strip())
 
     def _release_notices(self) -> Iterator[SessionUpdate]:
-        held, self._held = self._held, []
-        yield from map(_think, held)
+        notices, self._held = self._held, []
+        yield from map(_think, notices)
 
     def _say(self, document: str, text: str) -> SessionUpdate:
         is_thought = self._kinds.get(document) == "reasoning"
@@ -145,19 +145,19 @@ class UpdatePrinter:
                 yield from self._print_result(document)
 
     def _print_result(self, document: d.AnyDocument) -> Iterator[SessionUpdate]:
-        found = describe_result(document)
-        if found is None or (call := self.calls.get(found[0])) is None:
+        result = describe_result(document)
+        if result is None or (call := self.calls.get(result[0])) is None:
             return
-        call.text = found[1]
-        yield ToolCallChanged(tool_call_id=call.id, content=call.list_content() or None, raw_output=found[2])
+        call.text = result[1]
+        yield ToolCallChanged(tool_call_id=call.id, content=call.list_content() or None, raw_output=result[2])
 
     def _print_question(self, event: ev.QuestionAsked | ev.QuestionAnswered) -> Iterator[SessionUpdate]:
         """Show an answer at the call that asked."""
         if isinstance(event, ev.QuestionAsked):
             self._questions[event.id] = event
-        elif (asked := self._questions.pop(event.id, None)) is not None and asked.call in self.calls:
-            call = self.calls[asked.call]
-            call.text = describe_answers(asked, event)
+        elif (question := self._questions.pop(event.id, None)) is not None and question.call in self.calls:
+            call = self.calls[question.call]
+            call.text = describe_answers(question, event)
             yield ToolCallChanged(tool_call_id=call.id, content=call.list_content())
 
     def _print_call(self, event: ev.AnyEvent) -> Iterator[SessionUpdate]:
@@ -179,10 +179,10 @@ class UpdatePrinter:
                 running.tail = (running.tail + text)[-MAX_TAIL:]
                 yield ToolCallChanged(tool_call_id=name, content=running.list_content())
             case ev.ToolFinished(call=name, status=status) if name in self.calls:
-                told = event.summary if status != "completed" else ""
-                ended = self.calls[name]
-                ended.text = ended.text or told
-                content = ended.list_content() or None
+                summary = event.summary if status != "completed" else ""
+                finished_call = self.calls[name]
+                finished_call.text = finished_call.text or summary
+                content = finished_call.list_content() or None
                 yield ToolCallChanged(tool_call_id=name, status=_STATUS.get(status, "failed"), content=content)
             case _:
                 pass
@@ -190,15 +190,15 @@ class UpdatePrinter:
 
 def build_plan(todos: tuple[d.Todo, ...]) -> PlanShown:
     """Build the plan of a list of todos; those that were cancelled are not in it."""
-    kept = [(each, _PLAN_STATUS[each.status]) for each in todos if each.status in _PLAN_STATUS]
-    entries = (PlanEntry(content=each.content, priority="medium", status=status) for each, status in kept)
+    todo_statuses = [(todo, _PLAN_STATUS[todo.status]) for todo in todos if todo.status in _PLAN_STATUS]
+    entries = (PlanEntry(content=todo.content, priority="medium", status=status) for todo, status in todo_statuses)
     return PlanShown(entries=tuple(entries))
 
 
 def format_time(at_ms: int) -> str:
     """Return a time in ms since the epoch as ISO 8601."""
-    at = datetime.datetime.fromtimestamp(at_ms / 1000, tz=datetime.UTC)
-    return at.isoformat(timespec="seconds").replace("+00:00", "Z")
+    timestamp = datetime.datetime.fromtimestamp(at_ms / 1000, tz=datetime.UTC)
+    return timestamp.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _think(text: str) -> SessionUpdate:

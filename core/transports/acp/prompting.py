@@ -67,11 +67,17 @@ def _find_stop_reason(turn: TurnState) -> StopReason:
     if turn.reason == "limit":
         return "max_tokens" if "max_tokens" in turn.message else "max_turn_requests"
     if turn.reason == "failed":
-        said = [each for each in turn.list_finished_documents() if isinstance(each, ErrorDocument)]
-        codes = {each.metadata.error_code for each in said}
+        error_documents = [
+            document for document in turn.list_finished_documents() if isinstance(document, ErrorDocument)
+        ]
+        codes = {error_document.metadata.error_code for error_document in error_documents}
         if "MODEL_REFUSED" in codes:
             return "refusal"
-        message = turn.message or next((each.content for each in said if each.content), "") or "the turn failed"
+        message = (
+            turn.message
+            or next((error_document.content for error_document in error_documents if error_document.content), "")
+            or "the turn failed"
+        )
         raise AcpError(message, number=AUTH_REQUIRED if codes & _NO_MODEL else INTERNAL_ERROR)
     return "end_turn"
 
@@ -97,31 +103,33 @@ async def _run_own_command(session: FollowedSession, text: str) -> bool:
 
 async def _ask_for_trust(session: FollowedSession) -> None:
     """Ask about the project's own instructions while that is open; without a yes they are not read."""
-    stated = session.state.trust
-    if stated is None or stated.state != "asked" or not (held := (*stated.changed, *stated.holds, *stated.hooks)):
+    trust = session.state.trust
+    if trust is None or trust.state != "asked" or not (withheld_names := (*trust.changed, *trust.holds, *trust.hooks)):
         return
     call = ToolCallUpdate(
         tool_call_id=f"trust-{session.state.seq}",
         kind="other",
         status="pending",
-        title=f"Trust {stated.directory}?",
-        content=(build_text(f"Until you do, these are not read and nothing of them runs:\n{chr(10).join(held)}"),),
+        title=f"Trust {trust.directory}?",
+        content=(
+            build_text(f"Until you do, these are not read and nothing of them runs:\n{chr(10).join(withheld_names)}"),
+        ),
         locations=(ToolCallLocation(path=str(session.root)),),
-        raw_input={"directory": stated.directory, "holds": [*stated.holds], "hooks": [*stated.hooks]},
+        raw_input={"directory": trust.directory, "holds": [*trust.holds], "hooks": [*trust.hooks]},
     )
     options = (
         PermissionOption(option_id="trust", name="Trust this project", kind="allow_always"),
         PermissionOption(option_id="no", name="Not now", kind="reject_once"),
     )
-    if chosen := await _choose(session, call, options):
-        await session.submit(cmd.TrustSet(session=session.id, trusted=chosen == "trust"))
+    if choice := await _choose(session, call, options):
+        await session.submit(cmd.TrustSet(session=session.id, trusted=choice == "trust"))
         await session.settle()
 
 
-def _find_new_plan(session: FollowedSession, known: set[str]) -> str:
+def _find_new_plan(session: FollowedSession, known_paths: set[str]) -> str:
     """Return the path of a plan that was made in this turn and waits to be built, "" = there is none."""
     path = session.state.current_plan_path
-    return path if session.state.mode == "plan" and path not in known and path in session.state.plans else ""
+    return path if session.state.mode == "plan" and path not in known_paths and path in session.state.plans else ""
 
 
 async def _ask_to_build(session: FollowedSession, path: str) -> bool:
@@ -155,7 +163,7 @@ async def _choose(session: FollowedSession, call: ToolCallUpdate, options: tuple
             raw_input=call.raw_input,
         )
     )
-    chosen = await session.choose(call, options)
-    is_yes = any(each.option_id == chosen and each.kind.startswith("allow") for each in options)
+    choice = await session.choose(call, options)
+    is_yes = any(option.option_id == choice and option.kind.startswith("allow") for option in options)
     session.notify(ToolCallChanged(tool_call_id=call.tool_call_id, status="completed" if is_yes else "failed"))
-    return chosen
+    return choice

@@ -46,44 +46,44 @@ class PromptParts(Struct):
 
 def convert_prompt(blocks: tuple[ContentBlock, ...], root: Path) -> PromptParts:
     """Return what blocks say. Raises `AcpError` for what can't be understood."""
-    found = PromptParts()
+    parts = PromptParts()
     for block in blocks:
         match block:
             case TextContent():
-                found.add(block.text)
+                parts.add(block.text)
             case ImageContent():
-                found.files.append((_name(block.uri or "picture"), _decode(block.data, "a picture")))
+                parts.files.append((_name(block.uri or "picture"), _decode(block.data, "a picture")))
             case ResourceLink():
-                found.add(_mention(block.uri, root))
+                parts.add(_mention(block.uri, root))
             case EmbeddedResource():
-                _add_embedded(found, block.resource, root)
+                _add_embedded(parts, block.resource, root)
             case AudioContent():
                 raise AcpError("sound is not understood; promptCapabilities says so", number=INVALID_PARAMS)
-    found.text = found.text.strip() if not found.pasted else found.text.rstrip()
-    return found
+    parts.text = parts.text.strip() if not parts.pasted else parts.text.rstrip()
+    return parts
 
 
-def _add_embedded(found: PromptParts, resource: ResourceContents, root: Path) -> None:
+def _add_embedded(parts: PromptParts, resource: ResourceContents, root: Path) -> None:
     if resource.blob is not None:
         kind = resource.mime_type or ""
         if not kind.startswith(_ATTACHED):
             raise AcpError(
                 f"{resource.uri}: {kind or 'bytes'} can't be read; send text, a picture or a PDF", number=INVALID_PARAMS
             )
-        found.files.append((_name(resource.uri), _decode(resource.blob, resource.uri)))
+        parts.files.append((_name(resource.uri), _decode(resource.blob, resource.uri)))
         return
     text = resource.text or ""
     mark = "```"
     while mark in text:
         mark += "`"
-    found.add(f"\n\n{mark}{_show(resource.uri, root)}\n{text.rstrip()}\n{mark}\n", is_pasted=True)
+    parts.add(f"\n\n{mark}{_show(resource.uri, root)}\n{text.rstrip()}\n{mark}\n", is_pasted=True)
 
 
-def _decode(data: str, what: str) -> bytes:
+def _decode(data: str, subject: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
-        raise AcpError(f"{what}: its data is not base64", number=INVALID_PARAMS) from None
+        raise AcpError(f"{subject}: its data is not base64", number=INVALID_PARAMS) from None
 
 
 def _name(uri: str) -> str:
@@ -97,17 +97,17 @@ def _show(uri: str, root: Path) -> str:
         return uri
     path = Path(unquote(split.path))
     try:
-        shown = path.relative_to(root).as_posix()
+        label = path.relative_to(root).as_posix()
     except ValueError:
-        shown = str(path)
-    return shown + (f"#{split.fragment}" if split.fragment else "")
+        label = str(path)
+    return label + (f"#{split.fragment}" if split.fragment else "")
 
 
 def _mention(uri: str, root: Path) -> str:
     """Return what mentions a place; one outside of the project is only named."""
-    shown = _show(uri, root)
-    if shown.startswith("/") or (not (is_web := uri.startswith(("http://", "https://"))) and "://" in shown):
-        return shown
-    path, mark, lines = shown.partition("#")
-    quoted = f'"{path}"' if not is_web and any(each in path for each in " ,;()[]{}|'") else path
-    return f"@{quoted}{mark}{lines.replace(':', '-')}"
+    label = _show(uri, root)
+    if label.startswith("/") or (not (is_web := uri.startswith(("http://", "https://"))) and "://" in label):
+        return label
+    path, mark, lines = label.partition("#")
+    quoted_path = f'"{path}"' if not is_web and any(character in path for character in " ,;()[]{}|'") else path
+    return f"@{quoted_path}{mark}{lines.replace(':', '-')}"

@@ -32,13 +32,13 @@ _NOT_DONE: Final = "That could not be done: nothing was written, and it still wa
 async def review_turn(session: FollowedSession, turn: str) -> None:
     """Review what a turn changed, as the session is set. Ends early when the prompt is cancelled."""
     await session.settle()
-    changed = [each for each in list_changes(session.state.changes) if each.origin and each.origin.turn == turn]
-    if session.review == "auto-accept" and changed:
+    changes = [change for change in list_changes(session.state.changes) if change.origin and change.origin.turn == turn]
+    if session.review == "auto-accept" and changes:
         await session.submit(cmd.HunkResolve(session=session.id, path="", verdict="accept"))
         await session.settle()
     elif session.review in {"end", "each"}:
-        await review_changes(session, changed, by_hunk=session.review == "each")
-    if changed:
+        await review_changes(session, changes, by_hunk=session.review == "each")
+    if changes:
         _tell_rest(session)
 
 
@@ -56,7 +56,7 @@ async def review_all(session: FollowedSession) -> None:
 async def resolve_named(session: FollowedSession, path: str, verdict: Verdict) -> None:
     """Give one verdict on everything that waits, or on one path of it, and tell what became of it."""
     await session.settle()
-    before, bulks = dict(session.state.changes), {each.root for each in session.state.review.bulks}
+    before, bulks = dict(session.state.changes), {bulk.root for bulk in session.state.review.bulks}
     if not before and not bulks:
         session.say("Nothing waits for a review.")
         return
@@ -69,9 +69,9 @@ async def resolve_named(session: FollowedSession, path: str, verdict: Verdict) -
     except AcpError as problem:
         session.say(f"That could not be done: {problem.message}")
     else:
-        rows = [each for each in list_changes(before) if each.path not in session.state.changes]
-        names = [format_change_path(each) for each in rows]
-        names += sorted(bulks - {each.root for each in session.state.review.bulks})
+        rows = [change for change in list_changes(before) if change.path not in session.state.changes]
+        names = [format_change_path(row) for row in rows]
+        names += sorted(bulks - {bulk.root for bulk in session.state.review.bulks})
         session.say(f"{verdict.capitalize()}ed: {', '.join(names)}." if names else _NOT_DONE)
     _tell_rest(session)
 
@@ -84,7 +84,7 @@ async def review_changes(session: FollowedSession, changes: Sequence[Change], *,
         if by_hunk and len(change.hunks) > 1 and not change.binary:
             await _review_hunks(session, change)
         elif await _review_one(session, change, has_more=number + 1 < len(changes)) == ACCEPT_REST:
-            await _accept_rest(session, tuple(each.path for each in changes[number + 1 :]))
+            await _accept_rest(session, tuple(other_change.path for other_change in changes[number + 1 :]))
             return
 
 
@@ -101,7 +101,7 @@ async def _review_hunks(session: FollowedSession, change: Change) -> None:
     total = len(change.hunks)
     for number, hunk in enumerate(change.hunks, 1):
         current = session.state.changes.get(change.path)
-        if session.is_cancelled() or current is None or hunk.id not in {each.id for each in current.hunks}:
+        if session.is_cancelled() or current is None or hunk.id not in {other_hunk.id for other_hunk in current.hunks}:
             continue  # decided on with another
         await _review_one(session, current, hunk=hunk.id, part=f" ({number}/{total})")
 
@@ -110,15 +110,15 @@ async def _review_one(
     session: FollowedSession, change: Change, *, hunk: str = "", part: str = "", has_more: bool = False
 ) -> str:
     """Ask about a change or a hunk of it, and carry out the verdict. Returns the choice, "" = there was none."""
-    asked = await _build_request(session, change, hunk, part)
+    request = await _build_request(session, change, hunk, part)
     session.notify(
         ToolCallStarted(
-            tool_call_id=asked.tool_call_id,
-            title=asked.title or change.path,
+            tool_call_id=request.tool_call_id,
+            title=request.title or change.path,
             kind="edit",
-            content=asked.content or (),
-            locations=asked.locations or (),
-            raw_input=asked.raw_input,
+            content=request.content or (),
+            locations=request.locations or (),
+            raw_input=request.raw_input,
         )
     )
     options = [
@@ -127,41 +127,41 @@ async def _review_one(
     ]
     if has_more and not change.protected:
         options.append(PermissionOption(option_id=ACCEPT_REST, name="Accept this and the rest", kind="allow_always"))
-    shown = _ShownChange(change, hunk, asked)
-    chosen = await session.choose(asked, options, take_late=partial(_take_late, session, shown))
-    await _carry_out(session, shown, chosen)
-    return chosen
+    shown_change = _ShownChange(change, hunk, request)
+    choice = await session.choose(request, options, take_late=partial(_take_late, session, shown_change))
+    await _carry_out(session, shown_change, choice)
+    return choice
 
 
-async def _take_late(session: FollowedSession, shown: _ShownChange, chosen: str) -> None:
+async def _take_late(session: FollowedSession, shown_change: _ShownChange, choice: str) -> None:
     """Carry out a verdict that came when nobody waited for it any more, and say what became of it."""
-    said = await _carry_out(session, shown, chosen)
-    session.say(f"{format_change_path(shown.change)}: your answer came late. {said}")
+    report = await _carry_out(session, shown_change, choice)
+    session.say(f"{format_change_path(shown_change.change)}: your answer came late. {report}")
 
 
-async def _carry_out(session: FollowedSession, shown: _ShownChange, chosen: str) -> str:
+async def _carry_out(session: FollowedSession, shown_change: _ShownChange, choice: str) -> str:
     """Give the verdict that was chosen, as far as what was shown is what waits; tell at its call what became of it, and
     return that."""
-    said = await _give_verdict(session, shown, chosen) if chosen else ""
-    is_accepted = chosen in {ACCEPT, ACCEPT_REST} and not said
-    said = said or _SAID[ACCEPT if chosen == ACCEPT_REST else chosen]
+    report = await _give_verdict(session, shown_change, choice) if choice else ""
+    is_accepted = choice in {ACCEPT, ACCEPT_REST} and not report
+    report = report or _SAID[ACCEPT if choice == ACCEPT_REST else choice]
     session.notify(
         ToolCallChanged(
-            tool_call_id=shown.call.tool_call_id,
+            tool_call_id=shown_change.call.tool_call_id,
             status="completed" if is_accepted else "failed",
-            content=(*(shown.call.content or ()), build_text(said)),
+            content=(*(shown_change.call.content or ()), build_text(report)),
         )
     )
-    return said
+    return report
 
 
-async def _give_verdict(session: FollowedSession, shown: _ShownChange, chosen: str) -> str:
+async def _give_verdict(session: FollowedSession, shown_change: _ShownChange, choice: str) -> str:
     """Give a verdict. Returns why it was not carried out, "" = it was."""
     await session.settle()
-    if difference := shown.find_difference(session.state.changes.get(shown.change.path)):
+    if difference := shown_change.find_difference(session.state.changes.get(shown_change.change.path)):
         return difference
-    verdict: Verdict = "reject" if chosen == REJECT else "accept"
-    hunks, path = (shown.hunk,) if shown.hunk else (), shown.change.path
+    verdict: Verdict = "reject" if choice == REJECT else "accept"
+    hunks, path = (shown_change.hunk,) if shown_change.hunk else (), shown_change.change.path
     try:
         await session.submit(
             cmd.HunkResolve(session=session.id, path=path, hunks=hunks, verdict=verdict, confirmed=True)
@@ -170,7 +170,7 @@ async def _give_verdict(session: FollowedSession, shown: _ShownChange, chosen: s
         return f"That could not be done: {problem.message}"
     await session.settle()
     still = session.state.changes.get(path)
-    is_left = still is not None and (not shown.hunk or shown.hunk in {each.id for each in still.hunks})
+    is_left = still is not None and (not shown_change.hunk or shown_change.hunk in {hunk.id for hunk in still.hunks})
     return _NOT_DONE if is_left else ""
 
 
@@ -183,7 +183,7 @@ class _ShownChange(Struct, frozen=True):
 
     def find_difference(self, current: Change | None) -> str:
         """Return why a verdict on what was shown can't be given on what waits now, "" = it can."""
-        waiting = {each.id for each in current.hunks} if current is not None else set[str]()
+        waiting = {hunk.id for hunk in current.hunks} if current is not None else set[str]()
         if current is None or (self.hunk and self.hunk not in waiting):
             return _ELSEWHERE
         is_same = bool(self.hunk) or (current.pending, current.base) == (self.change.pending, self.change.base)
@@ -200,8 +200,8 @@ async def _build_request(session: FollowedSession, change: Change, hunk: str, pa
         change.broken,
     )
     content: list[ToolCallContent] = [diff] if diff is not None else []
-    content.append(build_text("\n".join(each for each in notes if each)))
-    start = next((each.new_start for each in change.hunks if not hunk or each.id == hunk), 0)
+    content.append(build_text("\n".join(note for note in notes if note)))
+    start = next((candidate.new_start for candidate in change.hunks if not hunk or candidate.id == hunk), 0)
     counts = f"+{change.added} -{change.removed}"
     return ToolCallUpdate(
         tool_call_id=f"review-{session.state.seq}-{hunk or change.path}",
@@ -217,10 +217,10 @@ async def _build_request(session: FollowedSession, change: Change, hunk: str, pa
 def _tell_rest(session: FollowedSession) -> None:
     """Tell what still waits, and where it can be decided on."""
     waiting = list_changes(session.state.changes)
-    whole = [each.root for each in session.state.review.bulks if each.needs_verdict]
-    if waiting or whole:
-        names = ", ".join([*map(format_change_path, waiting[:5]), *whole[:5]])
-        more = f" and {len(waiting) - 5} more" if len(waiting) > 5 else ""
-        clash = " Some are in conflict with your files." if any(each.conflict for each in waiting) else ""
-        text = f"\n\nWaits for your review: {names}{more}.{clash} /review asks about it, agent-tui review shows it."
+    bulk_roots = [bulk.root for bulk in session.state.review.bulks if bulk.needs_verdict]
+    if waiting or bulk_roots:
+        names = ", ".join([*map(format_change_path, waiting[:5]), *bulk_roots[:5]])
+        suffix = f" and {len(waiting) - 5} more" if len(waiting) > 5 else ""
+        clash = " Some are in conflict with your files." if any(change.conflict for change in waiting) else ""
+        text = f"\n\nWaits for your review: {names}{suffix}.{clash} /review asks about it, agent-tui review shows it."
         session.notify(AgentMessageChunk(content=TextContent(text=text)))

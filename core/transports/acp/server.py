@@ -44,7 +44,9 @@ async def _serve(terms: AgentTerms, channel: int, models: ModelAccess | None) ->
             hint="Let your editor start it: docs/acp.md.",
         ) from None
     writer = streams.writer
-    engines = Engines(terms.options, lambda at, options: share_engine(Engine(at, options=options, models=models)))
+    engines = Engines(
+        terms.options, lambda directory, options: share_engine(Engine(directory, options=options, models=models))
+    )
     agent = AcpAgent(engines, terms, writer.drain)
     peer = agent.peer = Connection(lambda data: None if writer.transport.is_closing() else writer.write(data), agent)
     listening = asyncio.create_task(_listen(streams.reader, peer), name="lines")

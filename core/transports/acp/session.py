@@ -84,11 +84,11 @@ class FollowedSession:
         self.attached = AttachedLabels(self.submit, self.settle)
         self._terms = terms
         self._asker = ClientAsker(terms.peer, terms.capabilities, session, terms.seconds, self.say)
-        shown = terms.capabilities.session
+        session_capabilities = terms.capabilities.session
         self.printer = UpdatePrinter(
             self.state,
-            has_notices=shown is not None and shown.notices is not None,
-            has_compaction=shown is not None and shown.compaction is not None,
+            has_notices=session_capabilities is not None and session_capabilities.notices is not None,
+            has_compaction=session_capabilities is not None and session_capabilities.compaction is not None,
         )
         self._offers = OfferedModels()
         self._tasks = TaskOwner()
@@ -112,9 +112,9 @@ class FollowedSession:
         """True if the client cancelled the prompt."""
         return self._is_cancelled
 
-    async def follow(self, until: int, *, replay: bool = False) -> None:
+    async def follow(self, target_seq: int, *, replay: bool = False) -> None:
         """Follow the session from its event `until` on; `replay`: tell everything before, too."""
-        self._following = self._tasks.start(self._take_in(until, replay=replay), name=f"events of {self.id}")
+        self._following = self._tasks.start(self._take_in(target_seq, replay=replay), name=f"events of {self.id}")
         await self.wait_until(lambda: self._is_live)
         self._offers = await load_offers(self.client, self.id)
         self.review = recall_review(self.state, self.review, can_accept=self._terms.can_accept)
@@ -141,8 +141,8 @@ class FollowedSession:
             raise AcpError(f"{reply.message} {reply.hint}".strip(), number=INTERNAL_ERROR, data={"code": reply.code})
         return reply
 
-    async def _take_in(self, until: int, *, replay: bool) -> None:
-        held = list[ev.Envelope]()
+    async def _take_in(self, target_seq: int, *, replay: bool) -> None:
+        envelopes = list[ev.Envelope]()
         try:
             async for envelope in self.client.events(self.id):
                 apply_event(self.state, envelope, SHARED_STEPS)
@@ -150,9 +150,9 @@ class FollowedSession:
                 if self._is_live:
                     await self._show(envelope)
                 elif replay:
-                    held.append(envelope)
-                if not self._is_live and self.state.seq >= until:
-                    await self._replay(held)
+                    envelopes.append(envelope)
+                if not self._is_live and self.state.seq >= target_seq:
+                    await self._replay(envelopes)
                     self._is_live = True
                 self._wake()
                 await self._terms.drain()
@@ -167,16 +167,16 @@ class FollowedSession:
 
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []
-        for each in waiters:
-            if not each.done():
-                each.set_result(None)
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
-    async def _replay(self, held: Sequence[ev.Envelope]) -> None:
+    async def _replay(self, envelopes: Sequence[ev.Envelope]) -> None:
         """Tell what the conversation is now, and what of it waits for a verdict."""
-        told = {turn.id for turn in self.state.turns}
+        turn_ids = {turn.id for turn in self.state.turns}
         self.printer.is_replaying = True
-        for envelope in held:
-            is_told = not envelope.turn or envelope.turn in told
+        for envelope in envelopes:
+            is_told = not envelope.turn or envelope.turn in turn_ids
             if is_told and not isinstance(envelope.event, _LEFT_OUT):
                 for update in self.printer.print(envelope):
                     self.notify(update)
@@ -219,20 +219,20 @@ class FollowedSession:
     async def load_diff(self, path: str, *, hunk: str = "") -> ShownDiff | None:
         """Load the diff of a change, or of one hunk of it by its id; None: it has no lines to show."""
         answer = await self.client.query(q.DiffQuery(session=self.id, path=path, context=-1, width=0))
-        found = answer.diff if isinstance(answer, q.DiffAnswer) else None
-        if found is None:
+        diff = answer.diff if isinstance(answer, q.DiffAnswer) else None
+        if diff is None:
             return None
-        index = next((at for at, each in enumerate(found.change.hunks) if each.id == hunk), None)
-        return build_diff(found, self.root, hunk=index)
+        index = next((position for position, candidate in enumerate(diff.change.hunks) if candidate.id == hunk), None)
+        return build_diff(diff, self.root, hunk=index)
 
     async def _approve(self, request: ev.ApprovalRequested) -> None:
         answer = await self._asker.approve(request, self.printer.calls.get(request.call))
         self._asking.pop(request.id, None)
         await self.client.submit(answer)  # refused if it was answered elsewhere meanwhile
 
-    async def _ask(self, asked: ev.QuestionAsked) -> None:
-        answer = await self._asker.ask(asked, self.printer.calls.get(asked.call))
-        self._asking.pop(asked.id, None)
+    async def _ask(self, event: ev.QuestionAsked) -> None:
+        answer = await self._asker.ask(event, self.printer.calls.get(event.call))
+        self._asking.pop(event.id, None)
         await self.client.submit(answer)
 
     async def choose(
@@ -256,13 +256,13 @@ class FollowedSession:
             task.cancel()
         return "" if task.cancelled() else task.result()
 
-    def _start_late(self, take_late: Callable[[str], Awaitable[None]], chosen: str) -> None:
+    def _start_late(self, take_late: Callable[[str], Awaitable[None]], choice: str) -> None:
         if self._is_left:
             self.say("The session was closed before that answer: nothing was done. Load it again, then /review.")
             return
 
         async def work() -> None:
-            await take_late(chosen)
+            await take_late(choice)
 
         self._tasks.spawn(work(), name="late answer")
 
@@ -301,9 +301,13 @@ class FollowedSession:
 
     async def _announce_commands(self) -> None:
         answer = await self.client.query(q.CommandsQuery(session=self.id))
-        found = answer.commands if isinstance(answer, q.CommandsAnswer) else ()
+        prompt_commands = answer.commands if isinstance(answer, q.CommandsAnswer) else ()
         rows = {name: (text, hint) for name, (text, hint) in OWN_COMMANDS.items()}
-        rows |= {each.name: (each.description, each.hint) for each in found if each.name not in rows}
+        rows |= {
+            prompt_command.name: (prompt_command.description, prompt_command.hint)
+            for prompt_command in prompt_commands
+            if prompt_command.name not in rows
+        }
         commands = tuple(
             AvailableCommand(name=name, description=text, input=UnstructuredCommandInput(hint=hint) if hint else None)
             for name, (text, hint) in rows.items()

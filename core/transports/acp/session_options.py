@@ -48,9 +48,9 @@ async def load_offers(client: Client, session: str) -> OfferedModels:
     """Load what can be chosen. What can't be listed is left out."""
     models = await client.query(q.ModelsQuery(session=session, discover=False))
     routes = await client.query(q.RoutesQuery(session=session))
-    ids = tuple(each.id for each in models.models) if isinstance(models, q.ModelsAnswer) else ()
+    ids = tuple(model.id for model in models.models) if isinstance(models, q.ModelsAnswer) else ()
     rows = routes.rows if isinstance(routes, q.RoutesAnswer) else ()
-    efforts = next((each.efforts for each in rows if each.job == "chat" and not each.mode), ())
+    efforts = next((row.efforts for row in rows if row.job == "chat" and not row.mode), ())
     return OfferedModels(ids, efforts)
 
 
@@ -68,15 +68,17 @@ def build_options(
     models.pop("", None)
     effort = state.model_choices.effort or DEFAULT
     efforts = dict.fromkeys((DEFAULT, *offers.efforts, effort))
-    reviews = [each for each in _REVIEWS if each != "auto-accept" or can_accept]
-    found = [_build_option("mode", "Mode", "mode", state.mode, [(m.value, *texts) for m, texts in _MODES.items()])]
+    reviews = [policy for policy in _REVIEWS if policy != "auto-accept" or can_accept]
+    options = [_build_option("mode", "Mode", "mode", state.mode, [(m.value, *texts) for m, texts in _MODES.items()])]
     if models:
-        found.append(_build_option("model", "Model", "model", state.model, [(each, each, "") for each in models]))
-    found.append(
+        options.append(_build_option("model", "Model", "model", state.model, [(model, model, "") for model in models]))
+    options.append(
         _build_option("thought_level", "Effort", "thought_level", effort, [(e, e.capitalize(), "") for e in efforts])
     )
-    found.append(_build_option("review", "Review", "_review", review, [(each, *_REVIEWS[each]) for each in reviews]))
-    return tuple(found)
+    options.append(
+        _build_option("review", "Review", "_review", review, [(policy, *_REVIEWS[policy]) for policy in reviews])
+    )
+    return tuple(options)
 
 
 def _build_option(
@@ -109,8 +111,8 @@ def recall_review(state: SessionState, otherwise: ReviewPolicy, *, can_accept: b
 
 def parse_review(value: str, *, can_accept: bool) -> ReviewPolicy:
     """Parse a policy of review. Raises `AcpError` for none, and for one that the user did not allow."""
-    for each in _REVIEWS:
-        if each == value and (can_accept or value != "auto-accept"):
-            return each
+    for policy in _REVIEWS:
+        if policy == value and (can_accept or value != "auto-accept"):
+            return policy
     hint = "; start agent-tui acp --auto-accept to allow it" if value == "auto-accept" else ""
     raise AcpError(f"edits can't be reviewed by {value!r}{hint}", number=INVALID_PARAMS)

@@ -67,10 +67,10 @@ class ShownCall(Struct, kw_only=True):
 
     def list_locations(self, root: Path) -> tuple[ToolCallLocation, ...]:
         """Return the places that it is about, with the files that it changed."""
-        known = {each.path for each in self.locations}
+        known_paths = {location.path for location in self.locations}
         return (
             *self.locations,
-            *(ToolCallLocation(path=p) for p in (str(root / q) for q in self.diffs) if p not in known),
+            *(ToolCallLocation(path=p) for p in (str(root / q) for q in self.diffs) if p not in known_paths),
         )
 
 
@@ -82,16 +82,16 @@ def build_text(text: str) -> ShownContent:
     return ShownContent(content=TextContent(text=text))
 
 
-def build_call(asked: ev.ToolRequested, root: Path) -> ShownCall:
+def build_call(event: ev.ToolRequested, root: Path) -> ShownCall:
     """Build what is shown of a call that was requested."""
-    arguments = _parse_arguments(asked.arguments)
-    title = " ".join((asked.summary or _find_text(arguments, ("command", "query", "pattern", "url"))).split())
-    title = f"{asked.tool}: {title}" if title and _find_kind(asked.tool) != "execute" else title
+    arguments = _parse_arguments(event.arguments)
+    title = " ".join((event.summary or _find_text(arguments, ("command", "query", "pattern", "url"))).split())
+    title = f"{event.tool}: {title}" if title and _find_kind(event.tool) != "execute" else title
     return ShownCall(
-        id=asked.call,
-        name=asked.tool,
-        kind=_find_kind(asked.tool),
-        title=title[:MAX_TITLE] or asked.tool,
+        id=event.call,
+        name=event.tool,
+        kind=_find_kind(event.tool),
+        title=title[:MAX_TITLE] or event.tool,
         raw_input=arguments,
         locations=tuple(_iterate_locations(arguments, root)),
     )
@@ -109,13 +109,13 @@ def _parse_arguments(text: str) -> Any:
 
 
 def _find_text(arguments: Any, names: tuple[str, ...]) -> str:
-    found = (arguments.get(each) for each in names) if isinstance(arguments, dict) else ()
-    return next((each for each in found if isinstance(each, str) and each), "")
+    values = (arguments.get(name) for name in names) if isinstance(arguments, dict) else ()
+    return next((value for value in values if isinstance(value, str) and value), "")
 
 
 def _iterate_locations(arguments: Any, root: Path) -> Iterator[ToolCallLocation]:
     if path := _find_text(arguments, _PATHS):
-        line = next((arguments[each] for each in _LINES if isinstance(arguments.get(each), int)), 0)
+        line = next((arguments[name] for name in _LINES if isinstance(arguments.get(name), int)), 0)
         yield ToolCallLocation(path=str(root / path), line=line if line > 0 else None)
 
 
@@ -123,46 +123,48 @@ def describe_result(document: d.AnyDocument) -> tuple[str, str, Any] | None:
     """Return call, text and raw output of a document that shows a call; None: it shows none."""
     match document:
         case d.TerminalCommandDocument(metadata=ran):
-            ended = "" if ran.exit_code is None else f"\n[exit code {ran.exit_code}]"
+            exit_note = "" if ran.exit_code is None else f"\n[exit code {ran.exit_code}]"
             effects = f"\n[{ran.effects}]" if ran.effects else ""
             raw = {"exitCode": ran.exit_code, "output": ran.output[-MAX_TEXT:]}
-            return ran.tool_call_id, f"$ {ran.command}\n{ran.output}{ended}{effects}", raw
+            return ran.tool_call_id, f"$ {ran.command}\n{ran.output}{exit_note}{effects}", raw
         case d.ToolCallDocument(metadata=called):
             data = called.result.data if called.result is not None else None
             text = data if isinstance(data, str) else msgspec.json.encode(data).decode() if data is not None else ""
             return called.tool_call_id, text[:MAX_TEXT], {"summary": called.summary}
         case d.FileEditDocument(metadata=edit):
-            said = {"status": edit.status, "added": edit.added, "removed": edit.removed}
-            return edit.tool_call_id, document.content or "" if edit.status == "error" else "", said
+            raw_output = {"status": edit.status, "added": edit.added, "removed": edit.removed}
+            return edit.tool_call_id, document.content or "" if edit.status == "error" else "", raw_output
         case _:
             return None
 
 
-def describe_answers(asked: ev.QuestionAsked, answered: ev.QuestionAnswered) -> str:
+def describe_answers(question_event: ev.QuestionAsked, answer_event: ev.QuestionAnswered) -> str:
     """Return questions with what was answered to each."""
-    said = {each.question: each for each in answered.answers}
+    answers_by_question = {question_answer.question: question_answer for question_answer in answer_event.answers}
     lines = list[str]()
-    for question in asked.questions:
-        answer = said.get(question.id)
-        chosen = [each.label for each in question.options if answer is not None and each.id in answer.options]
+    for question in question_event.questions:
+        answer = answers_by_question.get(question.id)
+        labels = [option.label for option in question.options if answer is not None and option.id in answer.options]
         words = [answer.text] if answer is not None and answer.text else []
-        none = "Nobody answered." if answered.by == "program" else "Not answered."
-        lines += [question.text, f"→ {', '.join(chosen + words) or none}"]
+        none = "Nobody answered." if answer_event.by == "program" else "Not answered."
+        lines += [question.text, f"→ {', '.join(labels + words) or none}"]
     return "\n".join(lines)
 
 
-def build_diff(found: ChangeDiff, root: Path, *, hunk: int | None = None) -> ShownDiff | None:
+def build_diff(change_diff: ChangeDiff, root: Path, *, hunk: int | None = None) -> ShownDiff | None:
     """Build the diff of a change, of one `hunk` (an index) with the others left out, or of all of it. None: it has no
     lines to show (binary, too long, a link)."""
-    change = found.change
-    if change.binary or found.truncated or any(each.kind == "gap" for each in found.lines):
+    change = change_diff.change
+    if change.binary or change_diff.truncated or any(line.kind == "gap" for line in change_diff.lines):
         return None
-    old = [each.text for each in found.lines if each.kind != "added"]
-    taken = (each for each in found.lines if _is_in_new(each.kind, is_chosen=hunk is None or each.hunk == hunk))
+    old = [line.text for line in change_diff.lines if line.kind != "added"]
+    new_lines = (
+        line for line in change_diff.lines if _is_in_new(line.kind, is_chosen=hunk is None or line.hunk == hunk)
+    )
     return ShownDiff(
         path=str(root / change.path),
         old_text=None if change.operation == "create" and not change.renamed_from else _join(old),
-        new_text=_join([each.text for each in taken]),
+        new_text=_join([line.text for line in new_lines]),
     )
 
 
@@ -171,4 +173,4 @@ def _is_in_new(kind: str, *, is_chosen: bool) -> bool:
 
 
 def _join(lines: list[str]) -> str:
-    return "".join(f"{each}\n" for each in lines)
+    return "".join(f"{line}\n" for line in lines)

@@ -107,10 +107,10 @@ class EngineHost:
         """Close detached sessions that no client has open and nothing has happened in for a while."""
         while self._detached:
             await pause(min(LOOK_INTERVAL, max(self._idle_seconds / 4, SHORTEST_LOOK)))
-            for session, seen in list(self._detached.items()):
+            for session, last_activity in list(self._detached.items()):
                 if self.count_clients(session) or self._is_busy(session):
                     self._detached[session] = monotonic()
-                elif monotonic() - seen >= self._idle_seconds:
+                elif monotonic() - last_activity >= self._idle_seconds:
                     self._detached.pop(session)
                     await self.engine.submit(cmd.SessionClose(session=session))
                     await self.forget(session)
@@ -144,8 +144,8 @@ def is_at_work(state: SessionState) -> bool:
 
 
 def _goes_on_at_hangup(settings: SettingsAnswer) -> bool:
-    wanted = settings.detach_on_hangup
-    return wanted == "always" or (wanted == "ssh" and bool(os.environ.get("SSH_CONNECTION")))
+    policy = settings.detach_on_hangup
+    return policy == "always" or (policy == "ssh" and bool(os.environ.get("SSH_CONNECTION")))
 
 
 class Seat:
@@ -202,17 +202,17 @@ class Seat:
 
     async def events(self, session: str, *, after: int = 0, brief: bool = False) -> AsyncGenerator[Envelope]:
         """Yield events, and first how many clients there are, until the session is closed or this client leaves it."""
-        told = 1
-        if (count := self._host.count_clients(session)) > told:
-            told = count
+        last_count = 1
+        if (count := self._host.count_clients(session)) > last_count:
+            last_count = count
             yield Envelope(seq=after, session=session, at=now_ms(), event=ClientsChanged(count=count))
         async for envelope in self._host.engine.events(session, after=after, brief=brief):
             if session in self._left:
                 return
             if isinstance(envelope.event, ClientsChanged):
-                if envelope.event.count == told:
+                if envelope.event.count == last_count:
                     continue
-                told = envelope.event.count
+                last_count = envelope.event.count
             yield envelope
 
     async def close(self) -> None:

@@ -33,8 +33,8 @@ async def join_session(session: str) -> LineClient | None:
 async def resume_session(directory: Path, session: str, options: EngineOptions) -> Client:
     """Return a client that has a session open: of the engine that runs it, else of one that is made for it. Raises
     `CommandRejected`."""
-    if (joined := await join_session(session)) is not None:
-        return joined
+    if (client := await join_session(session)) is not None:
+        return client
     engine = Engine(directory, options=options)
     try:
         require_ack(await engine.submit(cmd.SessionResume(session=session)))

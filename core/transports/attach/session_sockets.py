@@ -66,8 +66,8 @@ class SessionSockets:
     async def stop(self, session: str) -> None:
         """Listen no longer for a session; whoever came by its socket stays."""
         self.problems.pop(session, None)
-        if (found := self._listening.pop(session, None)) is not None:
-            server, path = found
+        if (listener := self._listening.pop(session, None)) is not None:
+            server, path = listener
             server.close()
             with suppress(OSError):
                 path.unlink()

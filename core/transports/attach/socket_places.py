@@ -50,12 +50,12 @@ def choose_socket_path(session: str) -> Path:
 
 def _explain_unsafe(directory: Path) -> str:
     """Explain why a directory is not this user's alone; "" = it is."""
-    found = directory.lstat()
-    if not stat.S_ISDIR(found.st_mode):
+    stats = directory.lstat()
+    if not stat.S_ISDIR(stats.st_mode):
         return f"{directory} is no directory"
-    if found.st_uid != os.geteuid():
+    if stats.st_uid != os.geteuid():
         return f"{directory} belongs to another user"
-    return f"{directory} is open to others" if stat.S_IMODE(found.st_mode) & 0o077 else ""
+    return f"{directory} is open to others" if stat.S_IMODE(stats.st_mode) & 0o077 else ""
 
 
 def sweep_sockets(directory: Path) -> None:
@@ -70,14 +70,16 @@ def find_socket(session: str) -> Path | None:
     """Return the socket at which a session is reached; None: no engine listens for it."""
     if not is_session_id(session):
         return None
-    found = (path for directory in list_socket_dirs() for path in _list_sockets(directory) if path.name == session)
-    return next(filter(is_answered, found), None)
+    sockets = (path for directory in list_socket_dirs() for path in _list_sockets(directory) if path.name == session)
+    return next(filter(is_answered, sockets), None)
 
 
 def list_reachable() -> list[str]:
     """Return the ids of the sessions at whose sockets an engine answers, newest first."""
-    found = {path.name for directory in list_socket_dirs() for path in _list_sockets(directory) if is_answered(path)}
-    return sorted(found, reverse=True)
+    session_ids = {
+        path.name for directory in list_socket_dirs() for path in _list_sockets(directory) if is_answered(path)
+    }
+    return sorted(session_ids, reverse=True)
 
 
 def _list_sockets(directory: Path) -> Iterator[Path]:
@@ -90,8 +92,8 @@ def _list_sockets(directory: Path) -> Iterator[Path]:
         return
     for path in paths:
         with suppress(OSError):
-            found = path.lstat()
-            if stat.S_ISSOCK(found.st_mode) and found.st_uid == os.geteuid() and is_session_id(path.name):
+            stats = path.lstat()
+            if stat.S_ISSOCK(stats.st_mode) and stats.st_uid == os.geteuid() and is_session_id(path.name):
                 yield path
 
 

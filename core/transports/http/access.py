@@ -51,14 +51,14 @@ class Tokens(Struct, frozen=True, kw_only=True):
     drive: str
     approve: str
 
-    def find_grant(self, presented: str) -> Grant:
+    def find_grant(self, token: str) -> Grant:
         """Return what a token grants. It takes as long for a wrong one as for any of them."""
-        given = hashlib.sha256(presented.encode("utf-8", "surrogatepass")).digest()
-        found = Grant.NONE
-        for grant, known in ((Grant.READ, self.read), (Grant.DRIVE, self.drive), (Grant.APPROVE, self.approve)):
-            if hmac.compare_digest(given, hashlib.sha256(known.encode()).digest()):
-                found = grant
-        return found
+        token_digest = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+        best_grant = Grant.NONE
+        for grant, secret in ((Grant.READ, self.read), (Grant.DRIVE, self.drive), (Grant.APPROVE, self.approve)):
+            if hmac.compare_digest(token_digest, hashlib.sha256(secret.encode()).digest()):
+                best_grant = grant
+        return best_grant
 
 
 class AccessRules(Struct, kw_only=True, eq=False):
@@ -95,8 +95,10 @@ class AccessRules(Struct, kw_only=True, eq=False):
     def check_origin(self, scope: Mapping[str, Any], headers: Headers) -> None:
         """Raises `HttpRefused` for a request that a page of another origin sends."""
         origin = headers.get(b"origin", b"").decode("latin-1").lower()
-        own = f"{WEB_PROTOCOLS.get(scope.get('scheme', 'http'), 'http')}://{headers[b'host'].decode('latin-1').lower()}"
-        if origin in self.origins or (origin and origin == own):
+        own_origin = (
+            f"{WEB_PROTOCOLS.get(scope.get('scheme', 'http'), 'http')}://{headers[b'host'].decode('latin-1').lower()}"
+        )
+        if origin in self.origins or (origin and origin == own_origin):
             return
         if origin:
             raise HttpRefused(
@@ -117,7 +119,8 @@ class AccessRules(Struct, kw_only=True, eq=False):
         if scope["type"] == "websocket":
             return bool(self.ticketed) and path.startswith(self.ticketed)
         return scope["method"] in {"GET", "HEAD"} and any(
-            path == each or (each.endswith("/") and each != "/" and path.startswith(each)) for each in self.public
+            path == prefix or (prefix.endswith("/") and prefix != "/" and path.startswith(prefix))
+            for prefix in self.public
         )
 
     def _check_token(self, scope: Mapping[str, Any], headers: Headers) -> Grant:
@@ -145,13 +148,15 @@ class AccessRules(Struct, kw_only=True, eq=False):
 
 def read_headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     """Return the headers of a request by their names in lower case. Of one that stands twice, both: no rule fits it."""
-    found: dict[bytes, bytes] = {}
+    headers: dict[bytes, bytes] = {}
     for name, value in pairs:
         key = name.lower()
-        found[key] = (
-            f"{found[key].decode('latin-1')}, {value.decode('latin-1')}".encode("latin-1") if key in found else value
+        headers[key] = (
+            f"{headers[key].decode('latin-1')}, {value.decode('latin-1')}".encode("latin-1")
+            if key in headers
+            else value
         )
-    return found
+    return headers
 
 
 def find_token(scope: Mapping[str, Any], headers: Headers) -> str:
@@ -160,7 +165,7 @@ def find_token(scope: Mapping[str, Any], headers: Headers) -> str:
     if kind.lower() == "bearer":
         return token.strip()
     if scope["type"] == "websocket":
-        for each in scope.get("subprotocols", ()):
-            if each.startswith(TOKEN_PROTOCOL):
-                return str(each).removeprefix(TOKEN_PROTOCOL)
+        for subprotocol in scope.get("subprotocols", ()):
+            if subprotocol.startswith(TOKEN_PROTOCOL):
+                return str(subprotocol).removeprefix(TOKEN_PROTOCOL)
     return ""

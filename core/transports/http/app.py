@@ -33,9 +33,9 @@ PAGE_PATHS: Final[tuple[str, ...]] = ("/", "/terminal", "/static/")
 
 def build_routes(service: HttpService, handlers: Sequence[Any] = HANDLERS) -> Litestar:
     """Return the routes alone: without the guard before them, nobody is granted anything."""
-    served = (*handlers, *(WEB_HANDLERS if service.terminals is not None else ()))
+    served_handlers = (*handlers, *(WEB_HANDLERS if service.terminals is not None else ()))
     return Litestar(
-        [*served, build_route(served)],
+        [*served_handlers, build_route(served_handlers)],
         dependencies={"service": Provide(lambda: service, sync_to_thread=False)},
         exception_handlers=dict(ANSWERS),
         guards=[check_grant],

@@ -56,8 +56,8 @@ class GuardedProtocol(H11Protocol):
 
     def _watch_reader(self) -> None:
         self._stop_stuck()
-        held = self.transport.get_write_buffer_size()
-        self._stuck = self.loop.call_later(self.reader_limit, self._check_reader, held)
+        buffer_size = self.transport.get_write_buffer_size()
+        self._stuck = self.loop.call_later(self.reader_limit, self._check_reader, buffer_size)
 
     def _check_reader(self, before: int) -> None:
         """Drop a reader that took too little meanwhile."""

@@ -170,10 +170,10 @@ def _list_headers(scope: Scope, rules: AccessRules) -> list[tuple[bytes, bytes]]
     headers = read_headers(scope["headers"])
     if not rules.is_foreign_origin(headers):
         return list(_SAFE_HEADERS)
-    shared = (b"cross-origin-resource-policy", b"cross-origin")
-    told = [(b"access-control-allow-origin", headers[b"origin"]), (b"vary", b"origin"), shared]
-    told.append((b"access-control-expose-headers", b"x-conversation-id, retry-after"))
-    return [*(each for each in _SAFE_HEADERS if each[0] != shared[0]), *told]
+    resource_policy = (b"cross-origin-resource-policy", b"cross-origin")
+    cors_headers = [(b"access-control-allow-origin", headers[b"origin"]), (b"vary", b"origin"), resource_policy]
+    cors_headers.append((b"access-control-expose-headers", b"x-conversation-id, retry-after"))
+    return [*(header for header in _SAFE_HEADERS if header[0] != resource_policy[0]), *cors_headers]
 
 
 def _is_preflight(scope: Scope, headers: Mapping[bytes, bytes]) -> bool:
@@ -187,13 +187,13 @@ def _build_too_large(limit: int) -> HttpRefused:
 async def _refuse(scope: Scope, send: Send, problem: HttpRefused, rules: AccessRules) -> None:
     """Answer a request that is not let in, and end its connection: what is left of its body is not read. A page may
     read why, but nothing at a name that was made to lead here."""
-    told = _SAFE_HEADERS if problem.status == HOST_REFUSED else _list_headers(scope, rules)
+    common_headers = _SAFE_HEADERS if problem.status == HOST_REFUSED else _list_headers(scope, rules)
     body = encode_problem(problem.code, problem.message, problem.hint)
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),
-        *told,
+        *common_headers,
     ]
     if problem.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))

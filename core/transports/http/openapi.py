@@ -47,7 +47,11 @@ _EVENTS: Final = {"text/event-stream": {"schema": {"type": "string"}}}
 
 def build_document(handlers: Sequence[Any]) -> dict[str, Any]:
     """Return the description of routes, and of the one that serves it."""
-    handlers = [each for each in (*handlers, build_route(handlers)) if not isinstance(each, WebsocketRouteHandler)]
+    handlers = [
+        route_handler
+        for route_handler in (*handlers, build_route(handlers))
+        if not isinstance(route_handler, WebsocketRouteHandler)
+    ]
     config = OpenAPIConfig(
         title="agent-tui",
         version=__version__,
@@ -57,22 +61,22 @@ def build_document(handlers: Sequence[Any]) -> dict[str, Any]:
     )
     nothing = Provide(lambda: None, sync_to_thread=False)
     routes = Litestar(handlers, dependencies={"service": nothing}, openapi_config=config, logging_config=None)
-    found: dict[str, Any] = msgspec.to_builtins(routes.openapi_schema.to_schema(), str_keys=True)
+    document: dict[str, Any] = msgspec.to_builtins(routes.openapi_schema.to_schema(), str_keys=True)
     records = _Records(handlers)
-    public = {each.fn.__name__ for each in handlers if each.opt.get("needs") is Grant.NONE}
-    for handler, operation in _list_operations(found):
+    public = {route_handler.fn.__name__ for route_handler in handlers if route_handler.opt.get("needs") is Grant.NONE}
+    for handler, operation in _list_operations(document):
         _describe_answers(handler, operation, records)
         if handler in public:
             operation["security"] = []
         if (body := records.find(handler, "body")) is not None:
             operation["requestBody"]["content"] = {"application/json": {"schema": body}}
-    found["components"] = {
+    document["components"] = {
         "schemas": {**records.schemas, "Problem": _PROBLEM},
         "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
     }
-    found["security"] = [{"token": []}]
-    found["servers"] = [{"url": "/"}]
-    return found
+    document["security"] = [{"token": []}]
+    document["servers"] = [{"url": "/"}]
+    return document
 
 
 class _Records:
@@ -80,23 +84,23 @@ class _Records:
 
     def __init__(self, handlers: Sequence[Any]) -> None:
         kinds = {key: kind for handler in handlers for key, kind in _find_records(handler).items()}
-        described, self.schemas = msgspec.json.schema_components(kinds.values(), ref_template=_REFERENCE)
-        self._found = dict(zip(kinds, described, strict=True))
-        close_records(self.schemas, required=False, closed=False)
+        record_schemas, self.schemas = msgspec.json.schema_components(kinds.values(), ref_template=_REFERENCE)
+        self._found = dict(zip(kinds, record_schemas, strict=True))
+        close_records(self.schemas, is_required=False, is_closed=False)
 
-    def find(self, handler: str, what: str) -> dict[str, Any] | None:
+    def find(self, handler: str, part: str) -> dict[str, Any] | None:
         """Return the schema of the body of a route, or of its answer; None: it has none."""
-        return self._found.get((handler, what))
+        return self._found.get((handler, part))
 
 
 def _find_records(handler: Any) -> dict[tuple[str, str], Any]:
     name, hints = handler.fn.__name__, get_type_hints(handler.fn)
-    found = {(name, "body"): hints["data"]} if "data" in hints else {}
-    told = [each.data_container for each in (handler.responses or {}).values()]
-    answer = told[0] if told else hints.get("return")
-    if told or (isinstance(answer, type) and issubclass(answer, msgspec.Struct)):
-        found[(name, "answer")] = answer
-    return found
+    records = {(name, "body"): hints["data"]} if "data" in hints else {}
+    containers = [response.data_container for response in (handler.responses or {}).values()]
+    answer = containers[0] if containers else hints.get("return")
+    if containers or (isinstance(answer, type) and issubclass(answer, msgspec.Struct)):
+        records[(name, "answer")] = answer
+    return records
 
 
 def _list_operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -108,7 +112,7 @@ def _list_operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, 
 
 def _describe_answers(handler: str, operation: dict[str, Any], records: _Records) -> None:
     answers = operation["responses"]
-    for status in [each for each in answers if each >= "400"]:
+    for status in [status_code for status_code in answers if status_code >= "400"]:
         del answers[status]
     for answer in answers.values():
         schema = records.find(handler, "answer")

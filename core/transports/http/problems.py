@@ -63,8 +63,8 @@ def answer_http(_: Request[Any, Any, Any], problem: HTTPException) -> Response[b
 
 
 def _describe(problem: HTTPException) -> str:
-    told = problem.extra if isinstance(problem.extra, list) else []
-    fields = [f"{each.get('key') or 'body'}: {each.get('message')}" for each in told if isinstance(each, dict)]
+    errors = problem.extra if isinstance(problem.extra, list) else []
+    fields = [f"{error.get('key') or 'body'}: {error.get('message')}" for error in errors if isinstance(error, dict)]
     cause = problem.__cause__ or problem.__context__
     if not fields and problem.status_code == 400 and cause is not None:
         return str(cause)

@@ -59,19 +59,19 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def open_socket(place: ServerPlace) -> socket.socket:
+def open_socket(server_place: ServerPlace) -> socket.socket:
     """Return the listening socket. Raises `ConfigError`."""
     try:
-        if place.socket_path is not None:
-            return _open_unix_socket(place.socket_path)
-        family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
-        listening = socket.create_server((place.host, place.port), family=family, backlog=BACKLOG)
+        if server_place.socket_path is not None:
+            return _open_unix_socket(server_place.socket_path)
+        family = socket.AF_INET6 if ":" in server_place.host else socket.AF_INET
+        listening = socket.create_server((server_place.host, server_place.port), family=family, backlog=BACKLOG)
         # asyncio sets it for sockets that name their protocol alone; without it an answer waits 40 ms for an ACK
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listening
     except (OSError, OverflowError) as problem:
-        where = place.socket_path or f"{place.host}:{place.port}"
-        raise ConfigError(f"nothing can listen at {where}: {problem}.", code="address_refused") from problem
+        address = server_place.socket_path or f"{server_place.host}:{server_place.port}"
+        raise ConfigError(f"nothing can listen at {address}: {problem}.", code="address_refused") from problem
 
 
 def _open_unix_socket(path: Path) -> socket.socket:
@@ -98,7 +98,7 @@ def _is_answered(path: Path) -> bool:
 
 
 def build_rules(
-    place: ServerPlace,
+    server_place: ServerPlace,
     port: int,
     tokens: Tokens,
     *,
@@ -107,16 +107,18 @@ def build_rules(
     has_page: bool = False,
 ) -> AccessRules:
     """Return the rules of a server that listens at a port. `has_page`: it serves the page, which needs no token."""
-    named = {each.lower() for each in hosts}
-    if place.socket_path is not None:
-        named |= {"localhost"}
+    host_names = {host.lower() for host in hosts}
+    if server_place.socket_path is not None:
+        host_names |= {"localhost"}
     else:
-        own = ["127.0.0.1", "localhost", "[::1]"] if is_loopback(place.host) else [_bracket(place.host)]
-        named |= {f"{each}:{port}" for each in own}
-        if port == (443 if place.certificate is not None else 80):
-            named |= set(own)
-    allowed = frozenset(each.rstrip("/").lower() for each in origins)
-    rules = AccessRules(tokens=tokens, hosts=frozenset(named), origins=allowed)
+        own_hosts = (
+            ["127.0.0.1", "localhost", "[::1]"] if is_loopback(server_place.host) else [_bracket(server_place.host)]
+        )
+        host_names |= {f"{host}:{port}" for host in own_hosts}
+        if port == (443 if server_place.certificate is not None else 80):
+            host_names |= set(own_hosts)
+    allowed_origins = frozenset(origin.rstrip("/").lower() for origin in origins)
+    rules = AccessRules(tokens=tokens, hosts=frozenset(host_names), origins=allowed_origins)
     return replace(rules, public=PAGE_PATHS, ticketed=TERMINALS) if has_page else rules
 
 
@@ -124,10 +126,10 @@ def _bracket(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def build_url(place: ServerPlace, port: int) -> str:
+def build_url(server_place: ServerPlace, port: int) -> str:
     """Return where the server is, as one opens it."""
-    scheme = "https" if place.certificate is not None else "http"
-    return f"{scheme}://{_bracket(place.host)}:{port}/"
+    scheme = "https" if server_place.certificate is not None else "http"
+    return f"{scheme}://{_bracket(server_place.host)}:{port}/"
 
 
 class HttpServer:
@@ -139,13 +141,13 @@ class HttpServer:
         application: Application,
         *,
         engines: Engines,
-        place: ServerPlace,
+        server_place: ServerPlace,
         on_ready: Callable[[], None],
     ) -> None:
-        self._listening, self._engines, self._place = listening, engines, place
-        served: Any = application
+        self._listening, self._engines, self._place = listening, engines, server_place
+        app: Any = application
         config = uvicorn.Config(
-            served,
+            app,
             http=GuardedProtocol,
             ws="websockets-sansio",
             ws_max_size=MAX_FRAME,
@@ -159,8 +161,8 @@ class HttpServer:
             timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=CLOSE_LIMIT,
             h11_max_incomplete_event_size=MAX_HEADERS,
-            ssl_certfile=place.certificate,
-            ssl_keyfile=place.key,
+            ssl_certfile=server_place.certificate,
+            ssl_keyfile=server_place.key,
         )
         self._server = _Server(config, on_ready)
 
@@ -189,13 +191,13 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Have signals end the serving. uvicorn raises them again when it has ended, before the engines are closed."""
         loop = asyncio.get_running_loop()
-        for each in STOP_SIGNALS:
-            loop.add_signal_handler(each, self.handle_exit, each, None)
+        for stop_signal in STOP_SIGNALS:
+            loop.add_signal_handler(stop_signal, self.handle_exit, stop_signal, None)
         try:
             yield
         finally:
-            for each in STOP_SIGNALS:
-                loop.remove_signal_handler(each)
+            for stop_signal in STOP_SIGNALS:
+                loop.remove_signal_handler(stop_signal)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

@@ -49,16 +49,16 @@ class HttpService(Struct, frozen=True, eq=False):
         if not path:
             return self.directory
         try:
-            found = Path(path).resolve(strict=True) if Path(path).is_absolute() and "\0" not in path else None
+            directory = Path(path).resolve(strict=True) if Path(path).is_absolute() and "\0" not in path else None
         except (OSError, RuntimeError):
-            found = None
-        if found is None or not found.is_dir() or not found.is_relative_to(self.directory):
+            directory = None
+        if directory is None or not directory.is_dir() or not directory.is_relative_to(self.directory):
             raise CommandRejected(
                 f"{path[:300]!r} is no directory that is served.",
                 hint=f"It has to be {self.directory}, or lie in it.",
                 code="workspace_refused",
             )
-        return found
+        return directory
 
     async def find(self, session: str) -> Client:
         """Return the engine of a session, which is resumed where it is not open. Raises `CommandRejected`."""
@@ -101,9 +101,9 @@ def require_model_grant(scope: Any, model: str) -> None:
         raise HttpRefused(403, "grant_missing", message, hint="Name a model as PROVIDER/NAME, or an agent as acp/NAME.")
 
 
-def require_grant(scope: Any, needed: Grant) -> None:
+def require_grant(scope: Any, grant: Grant) -> None:
     """Raise `HttpRefused` unless a request was granted that much."""
-    if get_grant(scope) < needed:
-        word = needed.name.lower()
+    if get_grant(scope) < grant:
+        word = grant.name.lower()
         hint = f"Send the `{word}` token of the server."
         raise HttpRefused(403, "grant_missing", f"this needs a token that may {word}.", hint=hint)

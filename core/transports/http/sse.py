@@ -30,24 +30,24 @@ _HEADERS: Final = {"Content-Type": EVENT_STREAM, "Cache-Control": "no-store", "X
 
 def encode_event(name: str, data: bytes, *, seq: int | None = None) -> bytes:
     """Return one event; `data` is JSON, which has no line ends. `seq`: the place to come back to, None = none."""
-    place = b"" if seq is None else b"id: %d\n" % seq
-    return b"%sevent: %s\ndata: %s\n\n" % (place, name.encode(), data)
+    id_line = b"" if seq is None else b"id: %d\n" % seq
+    return b"%sevent: %s\ndata: %s\n\n" % (id_line, name.encode(), data)
 
 
 class EventStream(Stream):
     """The answer that sends events as they come. litestar leaves the generator of a reader that is gone to the
     collector of garbage; this one is closed."""
 
-    def to_asgi_response(self, app: Any, request: Any, **said: Any) -> ASGIResponse:
+    def to_asgi_response(self, app: Any, request: Any, **kwargs: Any) -> ASGIResponse:
         """Return what sends it."""
         names = ("cookies", "encoded_headers")
         iterator: Any = self.iterator
         return _ClosingResponse(
             iterator=iterator,
-            headers={**(said.get("headers") or {}), **self.headers},
+            headers={**(kwargs.get("headers") or {}), **self.headers},
             media_type=EVENT_STREAM,
             status_code=200,
-            **{name: said[name] for name in names if said.get(name) is not None},
+            **{name: kwargs[name] for name in names if kwargs.get(name) is not None},
         )
 
 
@@ -63,9 +63,9 @@ class _ClosingResponse(ASGIStreamingResponse):
 class StreamCounter:
     """Counts the streams of a server."""
 
-    def __init__(self, most: int = MAX_STREAMS) -> None:
+    def __init__(self, limit: int = MAX_STREAMS) -> None:
         self.count = 0
-        self._most = most
+        self._most = limit
         self._empty = asyncio.Event()
 
     def build_stream(self, pieces: AsyncGenerator[bytes], headers: dict[str, str] | None = None) -> EventStream:
@@ -97,14 +97,14 @@ async def add_pings(pieces: AsyncGenerator[bytes], seconds: float = PING_SECONDS
     try:
         while True:
             waiting = waiting or asyncio.ensure_future(_take(pieces))
-            done, _ = await asyncio.wait({waiting}, timeout=seconds)
-            if not done:
+            finished_futures, _ = await asyncio.wait({waiting}, timeout=seconds)
+            if not finished_futures:
                 yield _PING
                 continue
-            found, waiting = waiting.result(), None
-            if not found:
+            piece, waiting = waiting.result(), None
+            if not piece:
                 return
-            yield found
+            yield piece
     finally:
         if waiting is not None:
             waiting.cancel()

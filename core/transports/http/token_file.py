@@ -46,18 +46,18 @@ def make_tokens() -> Tokens:
 def load_tokens(path: Path) -> Tokens:
     """Return the tokens of a file that the user keeps, new ones if there is none. Raises `ConfigError`."""
     try:
-        found = path.lstat()
+        file_stat = path.lstat()
     except FileNotFoundError:
         return make_tokens()
-    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & _OTHERS:
+    if not stat.S_ISREG(file_stat.st_mode) or file_stat.st_uid != os.geteuid() or file_stat.st_mode & _OTHERS:
         raise ConfigError(f"{path} can be read by others.", hint=f"chmod 600 {path}", code="token_file_open")
     try:
-        kept = decode_json(path.read_bytes(), ServedFile)
+        served_file = decode_json(path.read_bytes(), ServedFile)
     except (msgspec.DecodeError, OSError) as problem:
         raise ConfigError(f"{path} holds no tokens: {problem}.", hint="Remove it; new ones are made.") from problem
-    tokens = Tokens(read=kept.read, drive=kept.drive, approve=kept.approve)
-    said = {tokens.read, tokens.drive, tokens.approve}
-    if len(said) < 3 or any(len(each) < SHORTEST_TOKEN for each in said):
+    tokens = Tokens(read=served_file.read, drive=served_file.drive, approve=served_file.approve)
+    distinct_tokens = {tokens.read, tokens.drive, tokens.approve}
+    if len(distinct_tokens) < 3 or any(len(token) < SHORTEST_TOKEN for token in distinct_tokens):
         hint = f"Three different ones of {SHORTEST_TOKEN} characters are needed; remove the file and new ones are made."
         raise ConfigError(f"the tokens in {path} are too weak.", hint=hint, code="tokens_weak")
     return tokens
@@ -65,11 +65,11 @@ def load_tokens(path: Path) -> Tokens:
 
 def save_tokens(path: Path, tokens: Tokens, *, url: str = "", socket: str = "") -> None:
     """Write the file, 0600. Raises `ConfigError`."""
-    held = ServedFile(
+    served_file = ServedFile(
         read=tokens.read, drive=tokens.drive, approve=tokens.approve, url=url, socket=socket, pid=os.getpid()
     )
     try:
         make_private_directory(path.parent)
-        replace_file(path, msgspec.json.format(msgspec.json.encode(held), indent=2) + b"\n")
+        replace_file(path, msgspec.json.format(msgspec.json.encode(served_file), indent=2) + b"\n")
     except OSError as problem:
         raise ConfigError(f"the tokens can't be written to {path}: {problem.strerror}.") from problem

@@ -38,11 +38,11 @@ class CallingModel(Struct, eq=False):
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
         """Answer with the calls, or with the end of the turn once they have results."""
-        wanted, self.wanted = self.wanted, ()
-        for index, call in enumerate(wanted):
+        wanted_calls, self.wanted = self.wanted, ()
+        for index, call in enumerate(wanted_calls):
             arguments = msgspec.json.encode(call.arguments).decode()
             yield ToolCallDelta(index, id=new_id("call"), name=call.tool, arguments=arguments)
-        if wanted:
+        if wanted_calls:
             self.results.clear()
             yield StreamEnd("tool_calls")
             return

@@ -66,63 +66,63 @@ class OutwardTool(Struct, frozen=True, kw_only=True):
     def build_schema(self) -> dict[str, Any]:
         """Build the JSON Schema of its arguments, without references, which some clients do not follow."""
         (_, schemas) = msgspec.json.schema_components([self.arguments])
-        found: dict[str, Any] = schemas[self.arguments.__name__]
-        found.pop("title", None)
-        return {"properties": {}, **found, "additionalProperties": False}
+        schema: dict[str, Any] = schemas[self.arguments.__name__]
+        schema.pop("title", None)
+        return {"properties": {}, **schema, "additionalProperties": False}
 
-    async def call(self, agent: OutsideAgent, given: dict[str, Any]) -> tuple[str | dict[str, Any], bool]:
+    async def call(self, agent: OutsideAgent, raw_arguments: dict[str, Any]) -> tuple[str | dict[str, Any], bool]:
         """Check the arguments and call it. Raises `ToolInputInvalid`, `CommandRejected`."""
         try:
-            checked = convert(given, self.arguments)
+            arguments = convert(raw_arguments, self.arguments)
         except msgspec.ValidationError as problem:
             raise ToolInputInvalid(f"{self.name}: {problem}.") from problem
-        return await self.run(agent, checked)
+        return await self.run(agent, arguments)
 
 
-async def _search(agent: OutsideAgent, wanted: CodebaseSearchArguments) -> tuple[str, bool]:
-    return await agent.call([WantedCall("codebase_search", msgspec.to_builtins(wanted))])
+async def _search(agent: OutsideAgent, arguments: CodebaseSearchArguments) -> tuple[str, bool]:
+    return await agent.call([WantedCall("codebase_search", msgspec.to_builtins(arguments))])
 
 
-async def _find_symbols(agent: OutsideAgent, wanted: FindSymbolsArguments) -> tuple[dict[str, Any], bool]:
-    answer = await agent.search_symbols(wanted.name, wanted.limit)
-    found = [
+async def _find_symbols(agent: OutsideAgent, arguments: FindSymbolsArguments) -> tuple[dict[str, Any], bool]:
+    answer = await agent.search_symbols(arguments.name, arguments.limit)
+    symbols = [
         {"name": hit.symbol, "kind": hit.kind, "path": hit.path, "startLine": hit.start, "endLine": hit.end}
         for hit in answer.hits
     ]
-    return {"symbols": found, "index": answer.status.state}, False
+    return {"symbols": symbols, "index": answer.status.state}, False
 
 
-async def _find_definition(agent: OutsideAgent, wanted: SymbolPlaceArguments) -> tuple[str, bool]:
-    return await agent.call([WantedCall("find_definition", msgspec.to_builtins(wanted))])
+async def _find_definition(agent: OutsideAgent, arguments: SymbolPlaceArguments) -> tuple[str, bool]:
+    return await agent.call([WantedCall("find_definition", msgspec.to_builtins(arguments))])
 
 
-async def _find_references(agent: OutsideAgent, wanted: SymbolPlaceArguments) -> tuple[str, bool]:
-    return await agent.call([WantedCall("find_references", msgspec.to_builtins(wanted))])
+async def _find_references(agent: OutsideAgent, arguments: SymbolPlaceArguments) -> tuple[str, bool]:
+    return await agent.call([WantedCall("find_references", msgspec.to_builtins(arguments))])
 
 
-async def _propose(agent: OutsideAgent, wanted: ProposeEditArguments) -> tuple[str, bool]:
-    said = [name for name in EDITS if getattr(wanted, name) not in ("", None, False)]
-    if len(said) != 1:
-        raise ToolInputInvalid(f"propose_edit takes one of {', '.join(EDITS)}, and was given {len(said)}.")
-    if bool(wanted.path) == (said == ["patch"]):
+async def _propose(agent: OutsideAgent, arguments: ProposeEditArguments) -> tuple[str, bool]:
+    edit_kinds = [name for name in EDITS if getattr(arguments, name) not in ("", None, False)]
+    if len(edit_kinds) != 1:
+        raise ToolInputInvalid(f"propose_edit takes one of {', '.join(EDITS)}, and was given {len(edit_kinds)}.")
+    if bool(arguments.path) == (edit_kinds == ["patch"]):
         raise ToolInputInvalid("propose_edit takes a path with all but patch, which names its files itself.")
-    return await agent.call(_list_edit_calls(wanted, said[0]))
+    return await agent.call(_list_edit_calls(arguments, edit_kinds[0]))
 
 
-def _list_edit_calls(wanted: ProposeEditArguments, kind: str) -> list[WantedCall]:
+def _list_edit_calls(arguments: ProposeEditArguments, kind: str) -> list[WantedCall]:
     """List the calls of an edit. A file that is replaced as a whole is read first: it may be another one by now."""
     match kind:
         case "patch":
-            return [WantedCall("apply_patch", {"input": wanted.patch})]
+            return [WantedCall("apply_patch", {"input": arguments.patch})]
         case "content":
-            read = WantedCall("read_file", {"target_file": wanted.path})
-            return [read, WantedCall("write", {"file_path": wanted.path, "contents": wanted.content})]
+            read = WantedCall("read_file", {"target_file": arguments.path})
+            return [read, WantedCall("write", {"file_path": arguments.path, "contents": arguments.content})]
         case "delete":
-            return [WantedCall("delete_file", {"target_file": wanted.path})]
+            return [WantedCall("delete_file", {"target_file": arguments.path})]
         case _:
-            replaced = {"old_string": wanted.old_string, "new_string": wanted.new_string}
-            more = {"file_path": wanted.path, "replace_all": wanted.replace_all}
-            return [WantedCall("search_replace", {**more, **replaced})]
+            replacement = {"old_string": arguments.old_string, "new_string": arguments.new_string}
+            options = {"file_path": arguments.path, "replace_all": arguments.replace_all}
+            return [WantedCall("search_replace", {**options, **replacement})]
 
 
 async def _tell_review(agent: OutsideAgent, _: ReviewStateArguments) -> tuple[dict[str, Any], bool]:
@@ -143,11 +143,11 @@ def describe_review(state: SessionState) -> dict[str, Any]:
         }
         for change in list_changes(state.changes)
     ]
-    given = [
-        {"path": each.path, "verdict": each.verdict, "reason": each.reason}
-        for each in (*state.reported_verdicts.values(), *state.unreported_verdicts.values())
+    verdicts = [
+        {"path": record.path, "verdict": record.verdict, "reason": record.reason}
+        for record in (*state.reported_verdicts.values(), *state.unreported_verdicts.values())
     ]
-    return {"session": state.session_id, "pending": waiting, "verdicts": given}
+    return {"session": state.session_id, "pending": waiting, "verdicts": verdicts}
 
 
 def _describe_check(change: Change) -> dict[str, Any] | None:

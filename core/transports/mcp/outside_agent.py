@@ -95,8 +95,8 @@ class OutsideAgent:
         if self._view is not None:
             return self._view
         if self._session:
-            resumed = await self._engine.submit(cmd.SessionResume(session=self._session))
-            if isinstance(resumed, cmd.Reject):
+            reply = await self._engine.submit(cmd.SessionResume(session=self._session))
+            if isinstance(reply, cmd.Reject):
                 self._session = ""  # the user has it open: it is theirs now
         if not self._session:
             self._session = require_ack(await self._engine.submit(cmd.SessionOpen(mode="agent"))).session
@@ -107,10 +107,12 @@ class OutsideAgent:
         return self._view
 
     async def _run(self, view: SessionView, calls: Sequence[WantedCall]) -> tuple[str, bool]:
-        limits = {OTHER_TOOLS: ToolSettings(enabled=False), **{each.tool: ToolSettings() for each in calls}}
+        limits = {OTHER_TOOLS: ToolSettings(enabled=False), **{call.tool: ToolSettings() for call in calls}}
         turns, self._model.wanted = len(view.state.turns), calls
-        said = f"{self.client}: {', '.join(each.tool for each in calls)}"
-        require_ack(await self._engine.submit(cmd.TurnSubmit(session=self._session, text=said, available_tools=limits)))
+        prompt = f"{self.client}: {', '.join(call.tool for call in calls)}"
+        require_ack(
+            await self._engine.submit(cmd.TurnSubmit(session=self._session, text=prompt, available_tools=limits))
+        )
         await view.wait_until(lambda: len(view.state.turns) > turns and bool(view.state.turns[-1].reason))
         turn = view.state.turns[-1]
         if not self._model.results:
@@ -145,5 +147,5 @@ def _read_log(log: Path) -> SessionState:
 
 def _is_empty(state: SessionState) -> bool:
     """True if nothing waits in a session and nothing was decided."""
-    decided = state.unreported_verdicts or state.reported_verdicts or state.undone_verdicts
-    return not (state.changes or state.review.bulks or decided)
+    verdicts = state.unreported_verdicts or state.reported_verdicts or state.undone_verdicts
+    return not (state.changes or state.review.bulks or verdicts)

@@ -61,19 +61,19 @@ def _build_list() -> ListToolsResult:
     return ListToolsResult(
         tools=[
             Tool(
-                name=each.name,
-                title=each.title,
-                description=each.description,
-                input_schema=each.build_schema(),
+                name=outward_tool.name,
+                title=outward_tool.title,
+                description=outward_tool.description,
+                input_schema=outward_tool.build_schema(),
                 annotations=ToolAnnotations(
-                    title=each.title,
-                    read_only_hint=each.is_reading,
+                    title=outward_tool.title,
+                    read_only_hint=outward_tool.is_reading,
                     destructive_hint=False,
-                    idempotent_hint=each.is_reading,
+                    idempotent_hint=outward_tool.is_reading,
                     open_world_hint=False,
                 ),
             )
-            for each in TOOLS
+            for outward_tool in TOOLS
         ]
     )
 
@@ -82,15 +82,17 @@ async def _answer(agent: OutsideAgent, name: str, arguments: dict[str, Any]) -> 
     """Carry a call out; what is wrong with it is its result, so that the caller can do better."""
     from mcp_types import CallToolResult, TextContent
 
-    tool = next((each for each in TOOLS if each.name == name), None)
-    found: str | dict[str, Any]
+    tool = next((outward_tool for outward_tool in TOOLS if outward_tool.name == name), None)
+    result: str | dict[str, Any]
     try:
         if tool is None:
-            names = ", ".join(each.name for each in TOOLS)
+            names = ", ".join(outward_tool.name for outward_tool in TOOLS)
             raise ToolInputInvalid(f"There is no tool {name[:100]!r}; there are {names}.")
-        found, failed = await tool.call(agent, arguments)
+        result, is_error = await tool.call(agent, arguments)
     except AgentTuiError as problem:
-        found, failed = problem.format_with_hint(), True
-    text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, indent=2)
-    shown = None if isinstance(found, str) else found
-    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=shown, is_error=failed)
+        result, is_error = problem.format_with_hint(), True
+    text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, indent=2)
+    structured_content = None if isinstance(result, str) else result
+    return CallToolResult(
+        content=[TextContent(type="text", text=text)], structured_content=structured_content, is_error=is_error
+    )

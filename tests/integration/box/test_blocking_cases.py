@@ -111,8 +111,8 @@ async def test_s4_levers_that_a_command_makes_are_in_the_layer_alone_and_git_out
     )
     assert ran.output.endswith("made\n")
     assert ran.upper is not None
-    made = {path.name for path in ran.upper.iterdir()}
-    assert {".git", ".cursor", ".vscode", "AGENTS.md"} <= made
+    names = {path.name for path in ran.upper.iterdir()}
+    assert {".git", ".cursor", ".vscode", "AGENTS.md"} <= names
     assert [path.name for path in boxed.workspace.iterdir()] == ["a.txt"]
     git = ["git", "-c", "safe.directory=*", "status"]
     outside = subprocess.run(git, cwd=boxed.workspace, capture_output=True, check=False)  # noqa: ASYNC221
@@ -148,17 +148,17 @@ def sockets_of(boxed: Boxed) -> Iterator[dict[str, socket.socket]]:
     if os.geteuid() == 0:
         places.append(Path(f"/opt/box-test-{os.getpid()}.sock"))
     with ExitStack() as stack:
-        found = {}
+        sockets = {}
         for address in (*map(str, places), f"\0box-test-{os.getpid()}"):
             listening = stack.enter_context(socket.socket(socket.AF_UNIX))
             listening.bind(address)
             listening.listen()
             listening.setblocking(False)
-            found[address] = listening
+            sockets[address] = listening
         for place in places:
             place.chmod(0o777)
             stack.callback(place.unlink)
-        yield found
+        yield sockets
 
 
 async def test_s6_what_listens_on_the_machine_hears_of_no_command(boxed: Boxed):
@@ -172,7 +172,7 @@ async def test_s6_what_listens_on_the_machine_hears_of_no_command(boxed: Boxed):
         tries += f"attempt('tcp', lambda: socket.create_connection({port.getsockname()!r}, 1))\n"
         boxed.write("work/project/probe.py", PROBE + tries)
         ran = await boxed.run("python3 probe.py", readable=(boxed.root / "work" / "beside",))
-        reached = [place for place, each in listening.items() if was_reached(each)]
+        reached = [place for place, server_socket in listening.items() if was_reached(server_socket)]
         assert not was_reached(port)
     assert reached == []
     assert "WENT THROUGH" not in ran.output
@@ -239,8 +239,8 @@ async def test_s8_a_program_that_is_killed_takes_all_of_its_command_with_it(boxe
     assert app.stdout is not None
     assert await app.stdout.readline() == b"ready\n"
     below = psutil.Process(app.pid).children(recursive=True)
-    assert any(LONG in each.cmdline() for each in below)
-    watched = {each.pid: os.pidfd_open(each.pid) for each in below}
+    assert any(LONG in process.cmdline() for process in below)
+    watched = {process.pid: os.pidfd_open(process.pid) for process in below}
     app.send_signal(signal.SIGKILL)
     await app.wait()
     assert await asyncio.to_thread(living, watched, 1) == []
@@ -284,18 +284,18 @@ tty; stty sane < /dev/tty; echo tried
 
 async def test_s10_a_program_that_has_a_terminal_shows_nothing_of_what_a_command_sends_it(boxed: Boxed):
     spec = msgspec.json.encode(boxed.spec(TO_THE_TERMINAL), enc_hook=str)
-    told = boxed.write("state/spec.json", spec), boxed.write("state/output", "")
-    words = boxed.program(SHOWING, str(boxed.tier), str(boxed.state), *map(str, told))
+    paths = boxed.write("state/spec.json", spec), boxed.write("state/output", "")
+    words = boxed.program(SHOWING, str(boxed.tier), str(boxed.state), *map(str, paths))
     pid, terminal = pty.fork()
     if pid == 0:
         os.fchown(0, boxed.uid, -1)
         os.chdir("/")
         os.execve(words[0], words, boxed.program_env())
-    shown = await asyncio.to_thread(all_of, terminal)
+    terminal_output = await asyncio.to_thread(all_of, terminal)
     _, status = await asyncio.to_thread(os.waitpid, pid, 0)
-    assert os.waitstatus_to_exitcode(status) == 0, shown.decode()
-    assert shown == b"the terminal itself works"
-    output = told[1].read_text()
+    assert os.waitstatus_to_exitcode(status) == 0, terminal_output.decode()
+    assert terminal_output == b"the terminal itself works"
+    output = paths[1].read_text()
     assert "not a tty" in output
     assert output.endswith("tried\n")
 

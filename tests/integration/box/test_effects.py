@@ -71,13 +71,13 @@ async def test_s3_removing_everything_leaves_the_project_and_shows_as_deletions(
 async def test_s3_git_reset_and_clean_leave_the_project(boxed: Boxed):
     small_project(boxed)
     git = "git -c user.name=T -c user.email=t@example.invalid -c init.defaultBranch=main"
-    made = await boxed.run(
+    setup = await boxed.run(
         f"{git} init -q . && {git} add -A && {git} commit -qm one && echo junk > junk && git status -s"
     )
-    assert (made.code, made.output) == (0, "?? junk\n")
-    assert made.upper is not None
+    assert (setup.code, setup.output) == (0, "?? junk\n")
+    assert setup.upper is not None
     ran = await boxed.run(
-        "echo changed > a.txt && git reset -q --hard && git clean -qfdx && cat a.txt && ls", lowers=(made.upper,)
+        "echo changed > a.txt && git reset -q --hard && git clean -qfdx && cat a.txt && ls", lowers=(setup.upper,)
     )
     assert (ran.code, ran.output) == (0, "one\na.txt\nrun.sh\nsrc\n")
     assert ran.upper is not None

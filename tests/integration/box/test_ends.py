@@ -18,12 +18,12 @@ from tests.support.box_cases import MARK, ROOT, Boxed
 
 def marked(mark: str) -> list[int]:
     """Living processes of this machine whose command line holds a mark."""
-    found = []
+    pids = []
     for process in psutil.process_iter(["cmdline", "status"]):
         line = " ".join(process.info["cmdline"] or ())
         if mark in line and process.info["status"] != psutil.STATUS_ZOMBIE and process.pid != os.getpid():
-            found.append(process.pid)
-    return found
+            pids.append(process.pid)
+    return pids
 
 
 def descriptors() -> int:
@@ -33,7 +33,7 @@ def descriptors() -> int:
 async def gone(processes: list[psutil.Process], limit: float) -> bool:
     """Whether they end within a time. A zombie has ended, whoever should have reaped it."""
     _, left = await asyncio.to_thread(psutil.wait_procs, processes, limit)
-    return all(each.status() == psutil.STATUS_ZOMBIE for each in left)
+    return all(process.status() == psutil.STATUS_ZOMBIE for process in left)
 
 
 class Heard:

@@ -51,10 +51,10 @@ async def test_s2_what_this_tier_can_not_prevent_is_told(locked: Boxed):
     )
     assert quiet.exit.notes == ()
     at = locked.workspace
-    told = await locked.run(
+    noisy_run = await locked.run(
         f"chmod 600 {at}/a {at}/b; touch -d 2001-01-01 {at}/sub/c; chmod 700 {at}/sub; echo x > {at}/e"
     )
-    assert told.exit.notes == (
+    assert noisy_run.exit.notes == (
         "Modes or times of your own files changed while it ran, which this tier can't prevent: a, b, sub and 1 more",
     )
     assert (at / "e").read_text() == "whole\n"
@@ -110,8 +110,8 @@ async def test_n10_nothing_that_outlives_the_box_and_no_process_outside_can_be_r
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="about root")
 async def test_n10_root_is_not_offered_this_tier(tmp_path: Path):
-    found = await try_tier(Tier.LANDLOCK, tmp_path)
-    assert (found.ok, found.cure) == (False, remedies.NOT_AS_ROOT)
+    trial = await try_tier(Tier.LANDLOCK, tmp_path)
+    assert (trial.ok, trial.cure) == (False, remedies.NOT_AS_ROOT)
 
 
 async def test_s11_root_has_nothing_of_root_left(locked: Boxed):
@@ -162,7 +162,9 @@ async def test_p20_what_is_hidden_or_withheld_is_not_in_the_copy(locked: Boxed):
 async def test_s8_survivors_are_ended_with_the_command(locked: Boxed):
     ran = await locked.run(f"(setsid sh -c 'sleep {MARK}9' &) ; (setsid setsid sleep {MARK}9 &); sleep 0.1; echo done")
     assert (ran.code, ran.output) == (0, "done\n")
-    assert not [each for each in psutil.process_iter(["cmdline"]) if f"{MARK}9" in (each.info["cmdline"] or ())]
+    assert not [
+        process for process in psutil.process_iter(["cmdline"]) if f"{MARK}9" in (process.info["cmdline"] or ())
+    ]
 
 
 async def test_what_is_too_large_to_copy_is_read_in_place(tmp_path: Path):

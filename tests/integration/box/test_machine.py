@@ -97,8 +97,8 @@ async def test_n8_no_socket_is_reached_however_and_whenever_it_was_bound(own: Bo
             assert listening.stdout.readline() == "late\n"
             running.send(b"\n")
             assert (await running.wait()).exit_code == 0
-            said = listening.communicate("\n")[0]
-    assert said == "nothing\n"
+            listener_output = listening.communicate("\n")[0]
+    assert listener_output == "nothing\n"
     assert "".join(heard).count("refused:") == 12
 
 

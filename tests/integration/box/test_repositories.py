@@ -26,8 +26,8 @@ def git(boxed: Boxed, at: Path, *arguments: str) -> None:
 
 
 def make_repository(boxed: Boxed, name: str = "work/repository") -> Path:
-    for each, text in (("a.txt", "one\n"), ("part/b.txt", "two\n"), ("other/c.txt", "three\n")):
-        boxed.write(f"{name}/{each}", text)
+    for path, text in (("a.txt", "one\n"), ("part/b.txt", "two\n"), ("other/c.txt", "three\n")):
+        boxed.write(f"{name}/{path}", text)
     root = boxed.root / name
     git(boxed, root, "init", "-q", "-b", "trunk")
     git(boxed, root, "add", ".")
@@ -57,18 +57,18 @@ def make_part(boxed: Boxed) -> Path:
 
 
 def read_all(boxed: Boxed) -> dict[str, bytes]:
-    return {str(each): each.read_bytes() for each in sorted((boxed.root / "work").rglob("*")) if each.is_file()}
+    return {str(path): path.read_bytes() for path in sorted((boxed.root / "work").rglob("*")) if path.is_file()}
 
 
 async def run_in(boxed: Boxed, workspace: Path, command: str, **more: Any) -> Ran:
-    found = find_repository_view(workspace)
+    view = find_repository_view(workspace)
     return await boxed.run(
         command,
         workspace=workspace,
-        repository=found.directory,
-        readable=found.list_readable(),
+        repository=view.directory,
+        readable=view.list_readable(),
         git_settings=SETTINGS,
-        env={**boxed.env(), **found.get_environment()},
+        env={**boxed.env(), **view.get_environment()},
         **more,
     )
 
@@ -90,7 +90,7 @@ async def test_p19_git_answers_wherever_the_repository_lies(boxed: Boxed, make):
         assert f" M {name}" in ran.output, ran.output
         assert "first of all" in ran.output
         assert "1 file changed, 1 insertion(+)" in ran.output
-        assert not any("not kept" in each for each in ran.exit.notes)
+        assert not any("not kept" in note for note in ran.exit.notes)
     assert read_all(boxed) == before
 
 
@@ -113,7 +113,7 @@ async def test_p19_a_commit_in_a_repository_outside_is_made_dropped_and_said(box
     assert read_all(boxed) == before
     if ran.upper is not None:
         assert (ran.upper / "new").read_text() == "more\n"
-        assert not [each for each in ran.upper.parent.iterdir() if each.name.endswith(".repository")]
+        assert not [path for path in ran.upper.parent.iterdir() if path.name.endswith(".repository")]
 
 
 async def test_s1_what_lies_above_a_part_of_a_repository_is_read_and_never_changed(boxed: Boxed):
@@ -129,7 +129,7 @@ async def test_s1_what_lies_above_a_part_of_a_repository_is_read_and_never_chang
     assert SECRET not in ran.output
     assert read_all(boxed) == before
     if ran.upper is not None:
-        assert [each.name for each in ran.upper.iterdir()] == ["new"]
+        assert [path.name for path in ran.upper.iterdir()] == ["new"]
 
 
 async def test_a_commit_has_the_name_that_the_user_gave_to_git(boxed: Boxed):

@@ -68,8 +68,8 @@ async def test_r3_no_file_gets_larger_than_there_is_room_for(terminal, tmp_path)
     )
     assert "File too large" in result.output or "File size limit exceeded" in result.output
     assert result.ended == "exited"
-    found = terminal.host.shadow.stat("big")
-    assert found is None or found.size <= 60 << 20
+    entry = terminal.host.shadow.stat("big")
+    assert entry is None or entry.size <= 60 << 20
     await ran(terminal, "for n in 1 2; do head -c 35000000 /dev/zero > more$n; done")
     with pytest.raises(AgentTuiError, match="is the limit"):
         await ran(terminal, "true")

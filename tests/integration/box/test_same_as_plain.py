@@ -60,11 +60,11 @@ async def accept_everything(engine: Engine, session: str) -> None:
     state = engine.state(session)
     for path in sorted(state.changes):
         if path in state.changes:
-            each = cmd.HunkResolve(session=session, path=path, verdict="accept", confirmed=True)
-            await submit(engine, each)
+            command = cmd.HunkResolve(session=session, path=path, verdict="accept", confirmed=True)
+            await submit(engine, command)
     for bulk in state.review.bulks:
-        each = cmd.BulkResolve(session=session, root=bulk.root, verdict="accept", confirmed=True)
-        await submit(engine, each)
+        command = cmd.BulkResolve(session=session, root=bulk.root, verdict="accept", confirmed=True)
+        await submit(engine, command)
     assert (dict(state.changes), state.review.bulks) == ({}, ())
 
 
@@ -86,8 +86,10 @@ async def test_s2_s3_what_is_accepted_is_what_the_command_would_have_done(sample
             is_git_changed = any(path.startswith(".git/") and before.get(path) != entry for path, entry in now.items())
             assert not is_git_changed or ".git" in {bulk.root for bulk in state.review.bulks}, name
             await accept_everything(engine, session)
-            found, wanted = with_what_git_tells(project), with_what_git_tells(plain)
-            assert {path for path in {*found, *wanted} if found.get(path) != wanted.get(path)} == set(), name
+            project_tree, plain_tree = with_what_git_tells(project), with_what_git_tells(plain)
+            assert {
+                path for path in {*project_tree, *plain_tree} if project_tree.get(path) != plain_tree.get(path)
+            } == set(), name
     assert {path.partition("/")[0] for path in now} == {".git"}
 
 
@@ -97,8 +99,8 @@ async def test_s2_a_formatter_over_500_files_is_500_edits_and_accepted_at_once(t
         marks = untouched(project)
         await ran(engine, session, "python3 formatter.py")
         assert untouched(project) == marks
-        wanted = {f"pkg/m{number}.py": "edit" for number in range(500)}
-        assert shown(engine.state(session).changes) == wanted
+        expected_changes = {f"pkg/m{number}.py": "edit" for number in range(500)}
+        assert shown(engine.state(session).changes) == expected_changes
         await submit(engine, cmd.HunkResolve(session=session, path="", verdict="accept"))
         assert dict(engine.state(session).changes) == {}
         assert (project / "pkg" / "m7.py").read_text() == "x = 7\ndef f(a, b):\n  return a\n"

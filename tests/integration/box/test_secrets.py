@@ -32,8 +32,8 @@ async def test_withheld_files_cannot_be_read_or_replaced(boxed: Boxed):
 def kept_from(boxed: Boxed) -> dict[str, tuple[str, ...]]:
     """What a session would withhold from a command."""
     workspace = Workspace(boxed.workspace)
-    kept = WithheldFinder(workspace, IgnoreRules(workspace)).find_paths()
-    return {"withheld": kept.covered, "masked": kept.masked, "hidden": (boxed.state, *kept.outside)}
+    paths = WithheldFinder(workspace, IgnoreRules(workspace)).find_paths()
+    return {"withheld": paths.covered, "masked": paths.masked, "hidden": (boxed.state, *paths.outside)}
 
 
 @pytest.mark.parametrize("keeps", [True, False], ids=["kept", "dropped"])

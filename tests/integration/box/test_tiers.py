@@ -37,20 +37,20 @@ def on_a_machine_that(wrapper: list[str], prelude: str = "") -> tuple[str, dict[
 
 
 def test_s18_no_tier_is_lost_that_the_baseline_has():
-    lost = {each.tier: each.reason for each in found().reasons if each.tier in recorded() and not each.ok}
+    lost = {trial.tier: trial.reason for trial in found().reasons if trial.tier in recorded() and not trial.ok}
     assert lost == {}
 
 
 def test_s18_every_tier_that_is_offered_held_all_six_attempts():
     assert offered()
-    for each in found().reasons:
-        assert not each.ok or tuple(item.name for item in each.items) == self_test.ITEMS
+    for trial in found().reasons:
+        assert not trial.ok or tuple(item.name for item in trial.items) == self_test.ITEMS
 
 
 def test_what_a_tier_is_known_not_to_do_names_tests_that_exist():
     text = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
-    named = {name for table in NOT_PROMISED.values() for name in table}
-    assert {name for name in named if f"def {name}(" not in text} == set()
+    test_names = {name for table in NOT_PROMISED.values() for name in table}
+    assert {name for name in test_names if f"def {name}(" not in text} == set()
 
 
 async def test_s18_what_was_found_is_kept_and_found_again_when_the_machine_changes(tmp_path, monkeypatch):
@@ -73,7 +73,7 @@ async def test_s18_a_tier_that_was_only_too_slow_is_tried_again_at_the_next_star
         busy.setattr(self_test, "SECONDS", -0.9)
         busy.setattr(self_test, "run_self_test", forever)
         report = await find_tier(tmp_path)
-    assert [each.too_slow for each in report.reasons if "not done within" in each.reason] != []
+    assert [trial.too_slow for trial in report.reasons if "not done within" in trial.reason] != []
     assert report.tier is Tier.NONE
     assert load_cached_report(tmp_path) is None
     assert (await find_tier(tmp_path)).tier is not Tier.NONE
@@ -90,7 +90,7 @@ async def test_a_damaged_cache_is_no_answer(tmp_path):
 async def test_s12_a_tier_that_was_asked_for_is_not_replaced_by_another(tmp_path, monkeypatch):
     monkeypatch.setattr(bwrap, "CANDIDATES", ())
     monkeypatch.setattr(bwrap.find_bwrap, "__defaults__", ((),))
-    box, report = await open_box(tmp_path, wanted=Tier.BWRAP_COPY)
+    box, report = await open_box(tmp_path, tier=Tier.BWRAP_COPY)
     assert (box, report.tier) == (None, Tier.NONE)
     assert report.reasons[0].cure == remedies.NO_BWRAP
 
@@ -114,29 +114,29 @@ def test_s12_where_user_namespaces_are_off_landlock_is_left_and_the_switch_is_na
     if Tier.NAMESPACES not in offered():
         pytest.skip("there are none to switch off")
     off = 'echo 0 > /proc/sys/user/max_user_namespaces; exec "$@"'
-    tier, told = on_a_machine_that(["unshare", "--user", "--map-root-user", "sh", "-c", off, "sh"])
+    tier, outcomes = on_a_machine_that(["unshare", "--user", "--map-root-user", "sh", "-c", off, "sh"])
     assert tier == (Tier.LANDLOCK if Tier.LANDLOCK in offered() else Tier.NONE)
-    for each in ("T1", *(name for name in ("T2b", "T2c") if Tier(name) in offered())):
-        assert told[each][1:] == ("ENOSPC", remedies.NAMESPACES_OFF)
+    for tier_name in ("T1", *(name for name in ("T2b", "T2c") if Tier(name) in offered())):
+        assert outcomes[tier_name][1:] == ("ENOSPC", remedies.NAMESPACES_OFF)
 
 
 def test_s12_where_a_filter_forbids_namespaces_landlock_is_left_and_the_container_is_named():
     if Tier.NAMESPACES not in offered():
         pytest.skip("there are none to forbid")
-    tier, told = on_a_machine_that([], FILTERED)
+    tier, outcomes = on_a_machine_that([], FILTERED)
     assert tier == (Tier.LANDLOCK if Tier.LANDLOCK in offered() else Tier.NONE)
-    for each in ("T1", *(name for name in ("T2b", "T2c") if Tier(name) in offered())):
-        assert told[each][1:] == ("EPERM", remedies.CONTAINER)
+    for tier_name in ("T1", *(name for name in ("T2b", "T2c") if Tier(name) in offered())):
+        assert outcomes[tier_name][1:] == ("EPERM", remedies.CONTAINER)
 
 
 def test_s12_where_proc_is_masked_landlock_is_left_and_the_mask_is_named():
     if Tier.NAMESPACES not in offered() or os.geteuid() != 0:
         pytest.skip("takes root and mounts")
     mask = 'mount -t tmpfs tmpfs /proc/bus && exec "$@"'
-    tier, told = on_a_machine_that(["unshare", "--mount", "sh", "-c", mask, "sh"])
+    tier, outcomes = on_a_machine_that(["unshare", "--mount", "sh", "-c", mask, "sh"])
     assert tier == (Tier.LANDLOCK if Tier.LANDLOCK in offered() else Tier.NONE)
-    for each in ("T1", *(name for name in ("T2b", "T2c") if Tier(name) in offered())):
-        assert told[each][1:] == ("EPERM", remedies.PROC_MASKED)
+    for tier_name in ("T1", *(name for name in ("T2b", "T2c") if Tier(name) in offered())):
+        assert outcomes[tier_name][1:] == ("EPERM", remedies.PROC_MASKED)
 
 
 def test_s13_bubblewrap_is_only_taken_from_where_the_system_has_it(tmp_path):
@@ -151,9 +151,9 @@ def test_n20_of_two_bubblewraps_the_one_that_has_the_option_is_taken(tmp_path):
     if os.geteuid() != 0:
         pytest.skip("only root's are taken")
     places = []
-    for name, told in (("old", "--bind"), ("new", "--bind --overlay-src")):
+    for name, help_text in (("old", "--bind"), ("new", "--bind --overlay-src")):
         places.append(tmp_path / name)
-        places[-1].write_text(f"#!/bin/sh\necho {told}\n")
+        places[-1].write_text(f"#!/bin/sh\necho {help_text}\n")
         places[-1].chmod(0o755)
     candidates = [str(place) for place in places]
     assert bwrap.find_bwrap(candidates) == places[0]

@@ -250,9 +250,9 @@ async def test_a_service_of_the_machine_is_at_its_port_and_its_socket_for_every_
 
 
 async def test_deleting_what_a_lower_layer_made_is_a_whiteout(boxed: Boxed):
-    made = await boxed.run("mkdir -p build && echo x > build/out")
-    assert made.upper is not None
-    ran = await boxed.run("rm -r build; ls -A", lowers=(made.upper,))
+    setup = await boxed.run("mkdir -p build && echo x > build/out")
+    assert setup.upper is not None
+    ran = await boxed.run("rm -r build; ls -A", lowers=(setup.upper,))
     assert (ran.code, ran.output) == (0, "")
     assert ran.upper is not None
     assert is_whiteout(ran.upper / "build")

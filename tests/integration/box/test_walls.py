@@ -43,11 +43,11 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 @contextmanager
 def shared_memory() -> Iterator[None]:
     """A segment that everybody of this machine may read."""
-    made = subprocess.run(["ipcmk", "-M", "64", "-p", "0666"], capture_output=True, text=True, check=True)
+    result = subprocess.run(["ipcmk", "-M", "64", "-p", "0666"], capture_output=True, text=True, check=True)
     try:
         yield
     finally:
-        subprocess.run(["ipcrm", "-m", made.stdout.split()[-1]], check=True)
+        subprocess.run(["ipcrm", "-m", result.stdout.split()[-1]], check=True)
 
 
 async def test_s5_nothing_leaves_for_the_network_and_loopback_works_inside(boxed: Boxed):
@@ -96,7 +96,7 @@ async def test_s6_no_socket_of_the_host_can_be_connected_to(boxed: Boxed):
         probe += f"attempt('abstract', lambda: socket.socket(1, 1).connect({abstract!r}))\n"
         boxed.write("work/project/probe.py", probe)
         ran = await boxed.run("python3 probe.py", readable=(places[0],))
-        reached = [was_reached(each) for each in (outside, at_home, within, nameless, elsewhere)]
+        reached = [was_reached(server_socket) for server_socket in (outside, at_home, within, nameless, elsewhere)]
         if os.geteuid() == 0:
             visible.unlink()
     assert reached == [False] * 5
@@ -151,9 +151,9 @@ def test_s10_nothing_reaches_the_users_terminal():
         os.execve(
             sys.executable, [sys.executable, "-c", program], {**os.environ, "PYTHONPATH": f"{ROOT}:{_packages()}"}
         )
-    shown = all_of(terminal)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, shown.decode()
-    assert shown == b""
+    terminal_output = all_of(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, terminal_output.decode()
+    assert terminal_output == b""
 
 
 def _packages() -> str:
@@ -288,8 +288,8 @@ async def test_n11_of_toolchains_what_runs_is_there_and_credentials_are_not(boxe
 
 async def test_k3_other_peoples_homes_do_not_exist(boxed: Boxed):
     ran = await boxed.run("ls -A /home; ls -A /root; true")
-    shown = {line for line in ran.output.splitlines() if not line.startswith("ls: cannot access")}
-    assert shown <= {name.partition("/")[0] for name in TOOLCHAINS}
+    lines = {line for line in ran.output.splitlines() if not line.startswith("ls: cannot access")}
+    assert lines <= {name.partition("/")[0] for name in TOOLCHAINS}
 
 
 async def test_k6_no_key_of_the_kernel_no_shared_memory_and_no_core_dump_gets_out(boxed: Boxed):

@@ -13,15 +13,15 @@ from tests.support.git_traps import Ground
 
 @pytest.fixture
 def ground(tmp_path, monkeypatch):
-    made = Ground(tmp_path)
-    monkeypatch.setenv("HOME", str(made.home))
-    return made
+    new_ground = Ground(tmp_path)
+    monkeypatch.setenv("HOME", str(new_ground.home))
+    return new_ground
 
 
 def gits_own(ground: Ground, root) -> str:
     asked = ("status", "--porcelain=v1", "--branch", "--ignore-submodules=all", "--no-renames")
     branch, *files = ground.git(*asked, at=root).splitlines()
-    lines = [f"  {each}" for each in files] or ["no changes"]
+    lines = [f"  {file}" for file in files] or ["no changes"]
     return "\n".join([f"branch: {branch.removeprefix('## ')}", *lines])
 
 
@@ -166,9 +166,9 @@ ORDINARY = (
 @pytest.mark.parametrize("ordinary", ORDINARY, ids=lambda made: made.__name__)
 def test_n2_a_status_is_what_git_says(ground, ordinary):
     root = ordinary(ground)
-    told = describe_git_status(root)
-    assert told.startswith("branch: ")
-    assert told == gits_own(ground, root)
+    status = describe_git_status(root)
+    assert status.startswith("branch: ")
+    assert status == gits_own(ground, root)
 
 
 def test_n2_a_file_that_a_filter_of_the_user_stores_otherwise_counts_as_changed_once_it_is_touched(ground):
@@ -195,12 +195,12 @@ def test_n2_what_is_no_file_where_git_looks_does_not_hold_it_up(ground):
 
 
 def test_n2_nothing_of_a_look_stays_behind(ground, monkeypatch):
-    made = ground.place / "temporary"
-    made.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(made))
+    directory = ground.place / "temporary"
+    directory.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(directory))
     before = sorted((ground.root / ".git").rglob("*"))
     assert describe_git_status(ground.root)
-    assert list(made.iterdir()) == []
+    assert list(directory.iterdir()) == []
     assert sorted((ground.root / ".git").rglob("*")) == before
 
 
@@ -208,12 +208,12 @@ def test_a_part_of_a_repository_is_told_of_the_whole(ground):
     part = ground.root / "deep"
     part.mkdir()
     (part / "new").touch()
-    told = describe_git_status(part).splitlines()
-    assert told[0].startswith(
+    lines = describe_git_status(part).splitlines()
+    assert lines[0].startswith(
         f"repository: {ground.root}, of which deep/ is this workspace; commands can read the rest"
     )
-    assert told[1] == "branch: trunk"
-    assert set(told[2:]) == {"   M ../a.txt", "  ?? ./"}
+    assert lines[1] == "branch: trunk"
+    assert set(lines[2:]) == {"   M ../a.txt", "  ?? ./"}
 
 
 def test_a_part_of_a_linked_worktree_is_told_of_it(ground):

@@ -55,5 +55,5 @@ async def test_p19_other_changes_of_a_command_that_commits_are_kept(tmp_path, ac
         become_worktree(case, tmp_path)
         await case.turn()
         assert set(case.state.changes) == {"a.py", "new/b.py", "other"}
-        said = [each.message for each in case.events if isinstance(each, ev.Notice)]
-        assert any("not kept" in each for each in said) == ("commit" in acts)
+        messages = [event.message for event in case.events if isinstance(event, ev.Notice)]
+        assert any("not kept" in message for message in messages) == ("commit" in acts)

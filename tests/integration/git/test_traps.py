@@ -14,17 +14,17 @@ from tests.support.git_traps import ELSEWHERE, TRAPS, Ground
 
 @pytest.fixture
 def ground(tmp_path, monkeypatch):
-    made = Ground(tmp_path)
-    monkeypatch.setenv("HOME", str(made.home))
+    new_ground = Ground(tmp_path)
+    monkeypatch.setenv("HOME", str(new_ground.home))
     for name in ("XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM"):
         monkeypatch.delenv(name, raising=False)
-    return made
+    return new_ground
 
 
 def look(ground: Ground) -> str:
     later = ground.root.stat().st_mtime + 100
-    for each in ("a.txt", "b.txt"):
-        os.utime(ground.root / each, (later, later))
+    for name in ("a.txt", "b.txt"):
+        os.utime(ground.root / name, (later, later))
     return describe_git_status(ground.root)
 
 
@@ -45,7 +45,7 @@ def test_n2_nor_does_it_in_a_linked_worktree_or_below_the_repository(ground, tra
     (ground.place / "linked" / ".gitattributes").write_text("*.txt filter=evil diff=evil\n")
     places = (ground.place / "linked", ground.root / "below")
     text = "".join(map(describe_git_status, places))
-    text += "".join(find_repository_view(each).settings for each in (*places, ground.root))
+    text += "".join(find_repository_view(path).settings for path in (*places, ground.root))
     assert not ground.fired.exists()
     assert ELSEWHERE not in text
 
@@ -64,7 +64,7 @@ def test_n2_nor_in_a_module_or_a_repository_inside(ground, name):
 def test_n2_the_traps_bite_who_asks_without_care(ground, trap):
     quiet = {"alternates", "bare_repository", "linked_references"}
     trap(ground)
-    shown = subprocess.run(
+    result = subprocess.run(
         "touch -d '+1 min' a.txt b.txt; git status; git diff; git log -1 -p; cd inner || cd sub && git status",
         cwd=ground.root,
         env={"HOME": str(ground.home), "PATH": os.environ["PATH"], "GIT_EDITOR": "true"},
@@ -72,5 +72,5 @@ def test_n2_the_traps_bite_who_asks_without_care(ground, trap):
         capture_output=True,
         check=False,
     )
-    text = os.fsdecode(shown.stdout + shown.stderr)
+    text = os.fsdecode(result.stdout + result.stderr)
     assert ground.fired.exists() or ELSEWHERE in text or trap.__name__ in quiet

@@ -110,12 +110,12 @@ GPTS: Final = (
 
 def claude_of(model: str) -> Claude | None:
     """None: a model that no rule is known of."""
-    return next((each for each in CLAUDES if re.match(each.pattern, model)), None)
+    return next((claude for claude in CLAUDES if re.match(claude.pattern, model)), None)
 
 
 def gpt_of(model: str) -> Gpt | None:
     """None: a model that no rule is known of, such as one of another maker."""
-    return next((each for each in GPTS if re.match(each.pattern, model)), None)
+    return next((gpt for gpt in GPTS if re.match(gpt.pattern, model)), None)
 
 
 def listed(model: str) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def listed(model: str) -> dict[str, Any]:
     claude = claude_of(model)
     if claude is None:
         return {"id": model, "object": "model", "created": 1, "owned_by": "somebody"}
-    line = next((each for each in ("haiku", "sonnet", "opus", "fable", "mythos") if each in model), None)
+    line = next((family for family in ("haiku", "sonnet", "opus", "fable", "mythos") if family in model), None)
     return {
         "id": model,
         "type": "model",

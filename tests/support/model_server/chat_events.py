@@ -13,7 +13,7 @@ _REASONS: Final = {"refused": "content_filter", "failed": "error"}
 
 def chat_events(step: Step, exchange: Exchange) -> Iterator[Event]:
     if step.chunks:
-        yield from (("text", "", each) for each in step.chunks)
+        yield from (("text", "", chunk) for chunk in step.chunks)
     else:
         yield "before", "", _chunk(exchange, {"role": "assistant", "content": ""})
         yield from _content(step, exchange)
@@ -30,11 +30,11 @@ def _content(step: Step, exchange: Exchange) -> Iterator[Event]:
     for part in step.in_order():
         match part:
             case Think(text=text):
-                said = ({"reasoning_content": each} for each in pieces(text, step.piece))
-                yield from (("text", "", _chunk(exchange, each)) for each in said)
+                deltas = ({"reasoning_content": piece} for piece in pieces(text, step.piece))
+                yield from (("text", "", _chunk(exchange, delta)) for delta in deltas)
             case Say(text=text, refusal=refusal):
                 name = "refusal" if refusal else "content"
-                yield from (("text", "", _chunk(exchange, {name: each})) for each in pieces(text, step.piece))
+                yield from (("text", "", _chunk(exchange, {name: piece})) for piece in pieces(text, step.piece))
             case Call():
                 yield from _call(part, index, step, exchange)
                 index += 1
@@ -52,8 +52,8 @@ def _call(call: Call, index: int, step: Step, exchange: Exchange) -> Iterator[Ev
     if call.id is None:
         del opened["id"]
     yield "tool", "", _chunk(exchange, {"tool_calls": [opened]})
-    for each in pieces(call.text(), step.piece):
-        yield "tool", "", _chunk(exchange, {"tool_calls": [{"index": index, "function": {"arguments": each}}]})
+    for piece in pieces(call.text(), step.piece):
+        yield "tool", "", _chunk(exchange, {"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
 
 
 def _chunk(exchange: Exchange, delta: dict[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ class GivenMessages:
     extra: dict[str, Item] = field(default_factory=dict)
 
 
-def refused_chat(body: Mapping[str, Any], given: GivenMessages) -> Iterator[Refusal]:
+def refused_chat(body: Mapping[str, Any], history: GivenMessages) -> Iterator[Refusal]:
     from openai.types.chat.completion_create_params import (
         CompletionCreateParamsNonStreaming,
         CompletionCreateParamsStreaming,
@@ -35,21 +35,21 @@ def refused_chat(body: Mapping[str, Any], given: GivenMessages) -> Iterator[Refu
     gpt = gpt_of(body.get("model", ""))
     faults = faults_of(params, body)
     if gpt is None:  # other hosts know more fields, and only OpenAI's own are typed
-        faults = [each for each in faults if each[1] != "extra_forbidden" and not _around_extra(each, faults)]
+        faults = [fault for fault in faults if fault[1] != "extra_forbidden" and not _around_extra(fault, faults)]
     for fault in faults:
         yield typed_refusal(fault)
         return
     yield from _options(body, gpt)
-    tools = [each for each in body.get("tools", ()) if each["type"] == "function"]
-    yield from refused_tools({f"tools[{place}].function": each["function"] for place, each in enumerate(tools)})
+    tools = [tool for tool in body.get("tools", ()) if tool["type"] == "function"]
+    yield from refused_tools({f"tools[{place}].function": tool["function"] for place, tool in enumerate(tools)})
     yield from _calls(body["messages"])
-    yield from _owed(body, given)
+    yield from _owed(body, history)
 
 
 def _around_extra(fault: Any, faults: Sequence[Any]) -> bool:
     """Whether a union failed only because a field within it is unknown."""
     place = fault[0]
-    return any(each[1] == "extra_forbidden" and each[0][: len(place)] == place and each != fault for each in faults)
+    return any(other[1] == "extra_forbidden" and other[0][: len(place)] == place and other != fault for other in faults)
 
 
 def _options(body: Mapping[str, Any], gpt: Gpt | None) -> Iterator[Refusal]:
@@ -63,15 +63,15 @@ def _options(body: Mapping[str, Any], gpt: Gpt | None) -> Iterator[Refusal]:
     if gpt.sampling:
         return
     if "max_tokens" in body:
-        told = (
+        detail = (
             "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
         )
-        yield Refusal(message=told, param="max_tokens", code="unsupported_parameter")
+        yield Refusal(message=detail, param="max_tokens", code="unsupported_parameter")
     if (heat := body.get("temperature")) not in (None, 1):
-        told = (
+        detail = (
             f"Unsupported value: 'temperature' does not support {heat} with this model. Only the default (1) value is"
         )
-        yield Refusal(message=f"{told} supported.", param="temperature", code="unsupported_value")
+        yield Refusal(message=f"{detail} supported.", param="temperature", code="unsupported_value")
     yield from (unsupported(name) for name in ("stop", "top_p") if name in body)
 
 
@@ -80,9 +80,9 @@ def _calls(messages: Sequence[Item]) -> Iterator[Refusal]:
     for place, message in enumerate([*messages, {"role": ""}]):
         if message["role"] == "tool":
             if message["tool_call_id"] not in waiting:
-                told = "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
-                yield Refusal(message=f"Invalid parameter: {told}", param=f"messages.[{place}].role")
-            waiting = [each for each in waiting if each != message["tool_call_id"]]
+                detail = "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
+                yield Refusal(message=f"Invalid parameter: {detail}", param=f"messages.[{place}].role")
+            waiting = [call_id for call_id in waiting if call_id != message["tool_call_id"]]
             continue
         if waiting:
             yield Refusal(
@@ -90,23 +90,23 @@ def _calls(messages: Sequence[Item]) -> Iterator[Refusal]:
                 f"'tool_call_id'. The following tool_call_ids did not have response messages: {', '.join(waiting)}",
                 param="messages",
             )
-        waiting = [each["id"] for each in message.get("tool_calls") or ()]
+        waiting = [call["id"] for call in message.get("tool_calls") or ()]
         if message["role"] == "assistant" and not waiting and message.get("content") is None:
-            told = f"Invalid value for 'content': expected a string, got null. (messages[{place}])"
-            yield Refusal(message=told, param=f"messages.[{place}].content")
+            detail = f"Invalid value for 'content': expected a string, got null. (messages[{place}])"
+            yield Refusal(message=detail, param=f"messages.[{place}].content")
 
 
-def _owed(body: Mapping[str, Any], given: GivenMessages) -> Iterator[Refusal]:
+def _owed(body: Mapping[str, Any], history: GivenMessages) -> Iterator[Refusal]:
     """What a host gave with a call and misses."""
     for message in body["messages"]:
         for call in message.get("tool_calls") or ():
-            thought = given.reasoning.get(call["id"])
+            thought = history.reasoning.get(call["id"])
             if thought and NEED_THOUGHTS.match(body["model"]) and message.get("reasoning_content") != thought:
-                told = "The `reasoning_content` in the thinking mode must be passed back to the API."
-                yield Refusal(message=told)
-            extra = given.extra.get(call["id"])
+                detail = "The `reasoning_content` in the thinking mode must be passed back to the API."
+                yield Refusal(message=detail)
+            extra = history.extra.get(call["id"])
             if extra and any(call.get(name) != value for name, value in extra.items()):
-                told = (
+                detail = (
                     "Function call is missing a thought_signature in functionCall parts. This is required for tools to"
                 )
-                yield Refusal(message=f"{told} work correctly.", code="INVALID_ARGUMENT")
+                yield Refusal(message=f"{detail} work correctly.", code="INVALID_ARGUMENT")

@@ -34,5 +34,5 @@ class Exchange:
 
     def call_id(self, call: Call, prefix: str, index: int) -> str:
         """Empty if the call is to come without one."""
-        made = f"{prefix}_{self.number}_{index}" if self.unique else f"{prefix}_{index}"
-        return "" if call.id is None else call.id or made
+        default_id = f"{prefix}_{self.number}_{index}" if self.unique else f"{prefix}_{index}"
+        return "" if call.id is None else call.id or default_id

@@ -19,7 +19,7 @@ _REASONS: Final = {
 
 def messages_events(step: Step, exchange: Exchange) -> Iterator[Event]:
     if step.chunks:
-        yield from (("text", each["type"], each) for each in step.chunks)
+        yield from (("text", chunk["type"], chunk) for chunk in step.chunks)
         return
     usage = messages_usage(exchange.usage)
     head: Item = {"id": f"msg_{exchange.number}", "type": "message", "role": "assistant", "model": exchange.model}
@@ -30,13 +30,13 @@ def messages_events(step: Step, exchange: Exchange) -> Iterator[Event]:
     yield "before", *_event("ping")
     for index, (place, start, deltas) in enumerate(_blocks(step, exchange)):
         yield place, *_event("content_block_start", index=index, content_block=start)
-        for each in deltas:
-            yield place, *_event("content_block_delta", index=index, delta=each)
+        for delta in deltas:
+            yield place, *_event("content_block_delta", index=index, delta=delta)
         yield place, *_event("content_block_stop", index=index)
-    told = {"output_tokens": usage["output_tokens"]}
+    output_usage = {"output_tokens": usage["output_tokens"]}
     if thought := exchange.usage.get("reasoning"):
-        told["output_tokens_details"] = {"thinking_tokens": thought}
-    yield "", *_event("message_delta", delta=_stop(step), usage=told)
+        output_usage["output_tokens_details"] = {"thinking_tokens": thought}
+    yield "", *_event("message_delta", delta=_stop(step), usage=output_usage)
     if step.done_mark:
         yield "", *_event("message_stop")
 
@@ -46,7 +46,7 @@ def _event(kind: str, **data: Any) -> tuple[str, dict[str, Any]]:
 
 
 def _stop(step: Step) -> Item:
-    refused = any(isinstance(each, Say) and each.refusal for each in step.in_order())
+    refused = any(isinstance(part, Say) and part.refusal for part in step.in_order())
     usual = "tool_use" if step.has_calls() else "refusal" if refused else "end_turn"
     reason = _REASONS.get(step.finish, step.finish) or usual
     details = {"type": "refusal", "category": "cyber", "explanation": step.refusal or None}
@@ -66,13 +66,15 @@ def _blocks(step: Step, exchange: Exchange) -> Iterator[tuple[Place, Item, list[
             case Think(text=full):
                 text = full if exchange.shows_thinking else ""
                 signature = step.signature or exchange.seal(whole, text)
-                deltas: list[Item] = [{"type": "thinking_delta", "thinking": each} for each in pieces(text, step.piece)]
+                deltas: list[Item] = [
+                    {"type": "thinking_delta", "thinking": piece} for piece in pieces(text, step.piece)
+                ]
                 deltas.append({"type": "signature_delta", "signature": signature})
                 yield "text", {"type": "thinking", "thinking": "", "signature": ""}, deltas
                 whole.append({"type": "thinking", "thinking": text, "signature": signature})
             case Say(text=text):
-                said = [{"type": "text_delta", "text": each} for each in pieces(text, step.piece)]
-                yield "text", {"type": "text", "text": ""}, said
+                text_deltas = [{"type": "text_delta", "text": piece} for piece in pieces(text, step.piece)]
+                yield "text", {"type": "text", "text": ""}, text_deltas
                 whole.append({"type": "text", "text": text})
             case Call():
                 call, deltas = _call(part, step, exchange, whole)
@@ -82,9 +84,9 @@ def _blocks(step: Step, exchange: Exchange) -> Iterator[tuple[Place, Item, list[
 
 def _call(call: Call, step: Step, exchange: Exchange, before: Sequence[Item]) -> tuple[Item, list[Item]]:
     written: list[Item] = [
-        {"type": "input_json_delta", "partial_json": each} for each in pieces(call.text(), step.piece)
+        {"type": "input_json_delta", "partial_json": piece} for piece in pieces(call.text(), step.piece)
     ]
-    index = sum(each["type"] == "tool_use" for each in before)
+    index = sum(block["type"] == "tool_use" for block in before)
     start = {"type": "tool_use", "id": exchange.call_id(call, "toolu", index), "name": call.name, "input": {}}
     if call.id is None:
         del start["id"]

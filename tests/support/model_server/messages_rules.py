@@ -42,14 +42,14 @@ def refused_messages(body: Mapping[str, Any], unread: list[str]) -> Iterator[Ref
 
 
 def _refusals(*messages: str) -> Iterator[Refusal]:
-    yield from (Refusal(message=each) for each in messages)
+    yield from (Refusal(message=message) for message in messages)
 
 
 def _options(body: Mapping[str, Any], claude: Claude) -> Iterator[Refusal]:
     model, limit = body["model"], claude.max_tokens
     if body["max_tokens"] > limit:
-        told = f"which is the maximum allowed number of output tokens for {model}"
-        yield from _refusals(f"max_tokens: {body['max_tokens']} > {limit}, {told}")
+        detail = f"which is the maximum allowed number of output tokens for {model}"
+        yield from _refusals(f"max_tokens: {body['max_tokens']} > {limit}, {detail}")
     for name in _SAMPLING:
         if name in body and not claude.sampling:
             yield from _refusals(f"`{name}` is deprecated for this model.")
@@ -60,8 +60,8 @@ def _options(body: Mapping[str, Any], claude: Claude) -> Iterator[Refusal]:
         supported = ", ".join(sorted(claude.efforts))
         yield from _refusals(f"This model does not support effort level '{effort}'. Supported levels: {supported}.")
     if body["messages"] and body["messages"][-1]["role"] == "assistant" and not claude.prefill:
-        told = "The conversation must end with a user message."
-        yield from _refusals(f"This model does not support assistant message prefill. {told}")
+        detail = "The conversation must end with a user message."
+        yield from _refusals(f"This model does not support assistant message prefill. {detail}")
 
 
 def _thinking(body: Mapping[str, Any], claude: Claude) -> Iterator[Refusal]:
@@ -70,8 +70,8 @@ def _thinking(body: Mapping[str, Any], claude: Claude) -> Iterator[Refusal]:
     effort = (body.get("output_config") or {}).get("effort") or "medium"
     if kind and kind not in claude.thinking:
         other = "between_tools" if "between_tools" in claude.thinking else "adaptive"
-        told = f'Use "thinking.type.{other}" and "output_config.effort" to control thinking behavior.'
-        yield from _refusals(f'"thinking.type.{kind}" is not supported for this model. {told}')
+        detail = f'Use "thinking.type.{other}" and "output_config.effort" to control thinking behavior.'
+        yield from _refusals(f'"thinking.type.{kind}" is not supported for this model. {detail}')
     elif kind == "disabled" and claude.disabled_up_to and _ORDER.index(effort) > _ORDER.index(claude.disabled_up_to):
         yield from _refusals(f"\"thinking.type.disabled\" is not supported with effort '{effort}' for this model.")
     elif kind == "between_tools" and effort in ("xhigh", "max"):
@@ -80,8 +80,8 @@ def _thinking(body: Mapping[str, Any], claude: Claude) -> Iterator[Refusal]:
     if on and (body.get("tool_choice") or {}).get("type") in ("any", "tool"):
         yield from _refusals("Thinking may not be enabled when tool_choice forces tool use.")
     if on and claude.sampling and body.get("temperature", 1) != 1:
-        told = "may only be set to 1 when thinking is enabled or in adaptive mode."
-        yield from _refusals(f"`temperature` {told}")
+        detail = "may only be set to 1 when thinking is enabled or in adaptive mode."
+        yield from _refusals(f"`temperature` {detail}")
     if kind == "enabled":
         yield from _budget(body, config["budget_tokens"])
 
@@ -91,24 +91,24 @@ def _budget(body: Mapping[str, Any], budget: int) -> Iterator[Refusal]:
         yield from _refusals("thinking.enabled.budget_tokens: Input should be greater than or equal to 1024")
     if body["max_tokens"] <= budget:
         yield from _refusals("`max_tokens` must be greater than `thinking.budget_tokens`.")
-    answers = [(at, each) for at, each in enumerate(body["messages"]) if each["role"] == "assistant"]
+    answers = [(at, message) for at, message in enumerate(body["messages"]) if message["role"] == "assistant"]
     at, answer = answers[-1] if answers else (0, {"content": "", "role": ""})
     blocks = blocks_of([answer])
-    in_use = blocks and any(each["type"] == "tool_use" for _, each in blocks)
+    in_use = blocks and any(block["type"] == "tool_use" for _, block in blocks)
     if in_use and blocks[0][1]["type"] not in ("thinking", "redacted_thinking"):
         kind = blocks[0][1]["type"]
-        told = "When `thinking` is enabled, a final `assistant` message must start with a thinking block."
+        detail = "When `thinking` is enabled, a final `assistant` message must start with a thinking block."
         yield from _refusals(
-            f"messages.{at}.content.0.type: Expected `thinking` or `redacted_thinking`, but found `{kind}`. {told}"
+            f"messages.{at}.content.0.type: Expected `thinking` or `redacted_thinking`, but found `{kind}`. {detail}"
         )
 
 
 def _tools(body: Mapping[str, Any]) -> Iterator[Refusal]:
-    names = [each.get("name", "") for each in body.get("tools", ())]
+    names = [tool.get("name", "") for tool in body.get("tools", ())]
     for place, name in enumerate(names):
         if not re.fullmatch(r"[a-zA-Z0-9_-]{1,128}", name):
-            told = "String should match pattern '^[a-zA-Z0-9_-]{1,128}$'"
-            yield from _refusals(f"tools.{place}.custom.name: {told}")
+            detail = "String should match pattern '^[a-zA-Z0-9_-]{1,128}$'"
+            yield from _refusals(f"tools.{place}.custom.name: {detail}")
     if len(set(names)) < len(names):
         yield from _refusals("tools: Tool names must be unique.")
 
@@ -121,13 +121,13 @@ def _content(body: Mapping[str, Any]) -> Iterator[Refusal]:
         yield from _refusals('messages: first message must use the "user" role')
     for place, message in enumerate(messages):
         if not message["content"] and place < len(messages) - 1:
-            told = "all messages must have non-empty content except for the optional final assistant message"
-            yield from _refusals(f"messages.{place}: {told}")
+            detail = "all messages must have non-empty content except for the optional final assistant message"
+            yield from _refusals(f"messages.{place}: {detail}")
     system = body.get("system", "")
     blocks = [block for _, block in blocks_of(messages)] + (system if isinstance(system, list) else [])
     yield from _texts(blocks)
     yield from _images(blocks)
-    marks = sum("cache_control" in each for each in [*blocks, *body.get("tools", ())])
+    marks = sum("cache_control" in part for part in [*blocks, *body.get("tools", ())])
     marks += bool(body.get("cache_control"))
     if marks > 4:
         yield from _refusals(f"A maximum of 4 blocks with cache_control may be provided. Found {marks}.")
@@ -142,7 +142,7 @@ def _texts(blocks: list[Item]) -> Iterator[Refusal]:
 
 
 def _images(blocks: list[Item]) -> Iterator[Refusal]:
-    inner = [each for block in blocks if isinstance(block.get("content"), list) for each in block["content"]]
+    inner = [child for block in blocks if isinstance(block.get("content"), list) for child in block["content"]]
     for block in [*blocks, *inner]:
         source = block.get("source") or {}
         if source.get("type") != "base64":
@@ -158,13 +158,14 @@ def _images(blocks: list[Item]) -> Iterator[Refusal]:
             yield from _refusals("messages: The PDF specified was not valid.")
 
 
-def _image(told: str, data: bytes) -> Iterator[Refusal]:
-    kind = next((each for head, each in _HEADS.items() if data.startswith(head)), None)
+def _image(media: str, data: bytes) -> Iterator[Refusal]:
+    kind = next((candidate for head, candidate in _HEADS.items() if data.startswith(head)), None)
     if kind is None:
         yield from _refusals("messages: Could not process image")
-    elif kind != told:
+    elif kind != media:
         yield from _refusals(
-            f"messages: The image was specified using the {told} media type, but the image appears to be a {kind} image"
+            f"messages: The image was specified using the {media} media type, but the image appears to be a {kind}"
+            " image"
         )
     if len(data) > _MOST_OF_AN_IMAGE:
         yield from _refusals(f"messages: image exceeds 5 MB maximum: {len(data)} bytes > {_MOST_OF_AN_IMAGE} bytes")
@@ -179,11 +180,11 @@ def _calls(messages: list[Item]) -> Iterator[Refusal]:
             yield from _results(place, blocks, open_calls)
             open_calls = []
             continue
-        open_calls = [each["id"] for each in blocks if each["type"] == "tool_use"]
+        open_calls = [block["id"] for block in blocks if block["type"] == "tool_use"]
         for call in open_calls:
             if call in seen or not re.fullmatch(r"[a-zA-Z0-9_-]+", call):
-                told = "`tool_use` ids must be unique" if call in seen else "String should match '^[a-zA-Z0-9_-]+$'"
-                yield from _refusals(f"messages.{place}: {told}")
+                detail = "`tool_use` ids must be unique" if call in seen else "String should match '^[a-zA-Z0-9_-]+$'"
+                yield from _refusals(f"messages.{place}: {detail}")
             seen.add(call)
         if open_calls and place == len(turns) - 1:
             yield from _results(place + 1, [], open_calls)
@@ -191,9 +192,9 @@ def _calls(messages: list[Item]) -> Iterator[Refusal]:
 
 def _results(place: int, blocks: list[Item], open_calls: list[str]) -> Iterator[Refusal]:
     """Of the user message after the calls: the results of all of them are its first blocks."""
-    results = [each["tool_use_id"] for each in blocks if each["type"] == "tool_result"]
-    first = [each["tool_use_id"] for each in blocks[: len(open_calls)] if each["type"] == "tool_result"]
-    missing = [each for each in open_calls if each not in first]
+    results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
+    first = [block["tool_use_id"] for block in blocks[: len(open_calls)] if block["type"] == "tool_result"]
+    missing = [call for call in open_calls if call not in first]
     if missing:
         yield from _refusals(
             f"messages.{place - 1}: `tool_use` ids were found without `tool_result` blocks immediately after: "
@@ -206,9 +207,9 @@ def _results(place: int, blocks: list[Item], open_calls: list[str]) -> Iterator[
                 f"messages.{place}.content.{number}: unexpected `tool_use_id` found in `tool_result` blocks: {result}. "
                 "Each `tool_result` block must have a corresponding `tool_use` block in the previous message."
             )
-    for result in {each for each in results if results.count(each) > 1}:
-        told = f"each tool_use must have a single result. Found multiple `tool_result` blocks with id: {result}"
-        yield from _refusals(f"messages.{place}: {told}")
+    for result in {result_id for result_id in results if results.count(result_id) > 1}:
+        detail = f"each tool_use must have a single result. Found multiple `tool_result` blocks with id: {result}"
+        yield from _refusals(f"messages.{place}: {detail}")
 
 
 def _turns(messages: list[Item]) -> list[tuple[str, list[Item]]]:

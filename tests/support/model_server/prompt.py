@@ -13,8 +13,8 @@ THOUGHTS: Final = ("thinking", "redacted_thinking")
 def unmarked(value: Any) -> Any:
     """The same without marks for the cache, which do not count as content."""
     if isinstance(value, dict):
-        return {key: unmarked(each) for key, each in value.items() if key != "cache_control"}
-    return [unmarked(each) for each in value] if isinstance(value, list) else value
+        return {key: unmarked(child) for key, child in value.items() if key != "cache_control"}
+    return [unmarked(child) for child in value] if isinstance(value, list) else value
 
 
 def text_of(value: Any) -> str:
@@ -24,12 +24,12 @@ def text_of(value: Any) -> str:
 
 def blocks_of(messages: list[Item]) -> list[tuple[str, Item]]:
     """Role and block of all messages; a text alone is one block. In which order a block has its keys says nothing."""
-    found: list[tuple[str, Item]] = []
+    pairs: list[tuple[str, Item]] = []
     for message in messages:
         content = message.get("content")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
-        found += [(message["role"], dict(sorted(block.items()))) for block in blocks]
-    return found
+        pairs += [(message["role"], dict(sorted(block.items()))) for block in blocks]
+    return pairs
 
 
 def parts_of(body: Mapping[str, Any]) -> dict[str, str]:
@@ -41,5 +41,5 @@ def parts_of(body: Mapping[str, Any]) -> dict[str, str]:
     return {
         "tools": text_of(body.get("tools", [])),
         "system": text_of(system),
-        "messages": "\n".join(text_of(each) for each in blocks),
+        "messages": "\n".join(text_of(block) for block in blocks),
     }

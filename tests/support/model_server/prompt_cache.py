@@ -42,9 +42,9 @@ class PromptCache:
         prompt = len(text) // CHARACTERS_OF_A_TOKEN
         if explicit and MARK not in json.dumps(body):
             return {"prompt": prompt}, asked
-        kept = self._kept.setdefault((asked.model, effort_of(body)), [])
-        cached = max((shared(text, each) for each in kept), default=0) // CHARACTERS_OF_A_TOKEN
-        kept[:] = [each for each in kept if not text.startswith(each)] + [text]
+        known_texts = self._kept.setdefault((asked.model, effort_of(body)), [])
+        cached = max((shared(text, known_text) for known_text in known_texts), default=0) // CHARACTERS_OF_A_TOKEN
+        known_texts[:] = [known_text for known_text in known_texts if not text.startswith(known_text)] + [text]
         return {"prompt": prompt, "cached": cached, "cache_write": prompt - cached}, asked
 
     def miss(self, asked: Asked, earlier: str) -> dict[str, Any] | None:

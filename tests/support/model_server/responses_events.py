@@ -21,7 +21,7 @@ _INCOMPLETE: Final = {
 def responses_events(step: Step, exchange: Exchange) -> Iterator[Event]:
     """Every event with its number in the stream."""
     if step.chunks:
-        yield from (("text", each["type"], each) for each in step.chunks)
+        yield from (("text", chunk["type"], chunk) for chunk in step.chunks)
         return
     numbers = itertools.count()
     for place, kind, data in _whole(step, exchange):
@@ -47,7 +47,7 @@ def _whole(step: Step, exchange: Exchange) -> Iterator[Event]:
 
 
 def _base(exchange: Exchange) -> Item:
-    told = {} if exchange.diagnostics is None else {"prompt_cache_diagnostics": dict(exchange.diagnostics)}
+    diagnostics = {} if exchange.diagnostics is None else {"prompt_cache_diagnostics": dict(exchange.diagnostics)}
     return {
         "id": f"resp_{exchange.number}",
         "object": "response",
@@ -63,7 +63,7 @@ def _base(exchange: Exchange) -> Item:
         "tool_choice": "auto",
         "tools": [],
         "usage": None,
-        **told,
+        **diagnostics,
     }
 
 
@@ -94,7 +94,7 @@ def _reasoning(part: Think, index: int, step: Step, exchange: Exchange, before: 
     if part.raw:
         closed["content"] = [{"type": "reasoning_text", "text": part.text}]
     elif part.text and not part.redacted:
-        closed["summary"] = [{"type": "summary_text", "text": each} for each in part.text.split("\n\n")]
+        closed["summary"] = [{"type": "summary_text", "text": paragraph} for paragraph in part.text.split("\n\n")]
     closed["encrypted_content"] = step.signature or exchange.seal(before, part.text)
     return "text", {**item, "encrypted_content": "gAAAAA-unfinished"}, closed
 
@@ -102,21 +102,21 @@ def _reasoning(part: Think, index: int, step: Step, exchange: Exchange, before: 
 def _message(part: Say, index: int, exchange: Exchange) -> Opened:
     item: Item = {"id": f"msg_{exchange.number}_{index}", "type": "message", "role": "assistant"}
     item |= {"phase": part.phase} if part.phase else {}
-    said = {"type": "refusal", "refusal": part.text}
+    content = {"type": "refusal", "refusal": part.text}
     if not part.refusal:
-        said = {"type": "output_text", "annotations": [], "logprobs": [], "text": part.text}
+        content = {"type": "output_text", "annotations": [], "logprobs": [], "text": part.text}
     opened = {**item, "status": "in_progress", "content": []}
-    return "text", opened, {**item, "status": "completed", "content": [said]}
+    return "text", opened, {**item, "status": "completed", "content": [content]}
 
 
 def _call(call: Call, index: int, exchange: Exchange, before: Sequence[Item]) -> Opened:
-    number = sum(each["type"].endswith("_call") for each in before)
+    number = sum(entry["type"].endswith("_call") for entry in before)
     call_id = exchange.call_id(call, "call", number)
-    named = {"call_id": call_id, "name": call.name} if call.id is not None else {"name": call.name}
+    fields = {"call_id": call_id, "name": call.name} if call.id is not None else {"name": call.name}
     if call.freeform:
-        item = {"id": f"ctc_{exchange.number}_{index}", "type": "custom_tool_call", **named}
+        item = {"id": f"ctc_{exchange.number}_{index}", "type": "custom_tool_call", **fields}
         return "tool", {**item, "input": ""}, {**item, "input": call.free_text()}
-    item = {"id": f"fc_{exchange.number}_{index}", "type": "function_call", **named}
+    item = {"id": f"fc_{exchange.number}_{index}", "type": "function_call", **fields}
     opened = {**item, "status": "in_progress", "arguments": ""}
     return "tool", opened, {**item, "status": "completed", "arguments": call.text()}
 
@@ -125,10 +125,12 @@ def _growth(item: Item, size: int) -> Iterator[tuple[str, Item]]:
     """The events between the item's first and last, from what it is in the end."""
     match item["type"]:
         case "function_call":
-            yield from (("function_call_arguments.delta", {"delta": each}) for each in pieces(item["arguments"], size))
+            yield from (
+                ("function_call_arguments.delta", {"delta": piece}) for piece in pieces(item["arguments"], size)
+            )
             yield "function_call_arguments.done", {"arguments": item["arguments"]}
         case "custom_tool_call":
-            yield from (("custom_tool_call_input.delta", {"delta": each}) for each in pieces(item["input"], size))
+            yield from (("custom_tool_call_input.delta", {"delta": piece}) for piece in pieces(item["input"], size))
             yield "custom_tool_call_input.done", {"input": item["input"]}
         case "reasoning":
             for number, part in enumerate(item["summary"]):
@@ -143,7 +145,7 @@ def _growth(item: Item, size: int) -> Iterator[tuple[str, Item]]:
 def _summary(part: Item, number: int, size: int) -> Iterator[tuple[str, Item]]:
     at = {"summary_index": number}
     yield "reasoning_summary_part.added", {**at, "part": {**part, "text": ""}}
-    yield from (("reasoning_summary_text.delta", {**at, "delta": each}) for each in pieces(part["text"], size))
+    yield from (("reasoning_summary_text.delta", {**at, "delta": piece}) for piece in pieces(part["text"], size))
     yield "reasoning_summary_text.done", {**at, "text": part["text"]}
     yield "reasoning_summary_part.done", {**at, "part": part}
 
@@ -154,7 +156,7 @@ def _content(part: Item, number: int, size: int) -> Iterator[tuple[str, Item]]:
     field = "refusal" if name == "refusal" else "text"
     extra = {"logprobs": []} if name == "output_text" else {}
     yield "content_part.added", {**at, "part": {**part, field: ""}}
-    yield from ((f"{name}.delta", {**at, "delta": each, **extra}) for each in pieces(part[field], size))
+    yield from ((f"{name}.delta", {**at, "delta": piece, **extra}) for piece in pieces(part[field], size))
     yield f"{name}.done", {**at, field: part[field], **extra}
     yield "content_part.done", {**at, "part": part}
 

@@ -39,7 +39,7 @@ class GivenItems:
                 self.before[items[place + 1]["id"]] = item["id"]
 
 
-def refused_response(body: Mapping[str, Any], given: GivenItems, remarks: list[str]) -> Iterator[Refusal]:
+def refused_response(body: Mapping[str, Any], history: GivenItems, remarks: list[str]) -> Iterator[Refusal]:
     """`remarks`: gets what the API takes without an error though it costs quality."""
     from openai.types.responses.response_create_params import (
         ResponseCreateParamsNonStreaming,
@@ -54,44 +54,44 @@ def refused_response(body: Mapping[str, Any], given: GivenItems, remarks: list[s
     yield from _tools(body.get("tools", ()))
     items = body["input"] if isinstance(body["input"], list) else []
     yield from _calls(items)
-    yield from _given(items, body["model"], given, remarks)
+    yield from _given(items, body["model"], history, remarks)
     yield from _images(items)
 
 
 def typed_refusal(fault: Fault) -> Refusal:
     place, kind, message = fault
-    path = str(place[0]) + "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in place[1:])
+    path = str(place[0]) + "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in place[1:])
     if kind == "extra_forbidden":
         return Refusal(message=f"Unknown parameter: '{path}'.", param=path, code="unknown_parameter")
     if kind == "missing":
-        told = f"Missing required parameter: '{path}'."
-        return Refusal(message=told, param=path, code="missing_required_parameter")
+        detail = f"Missing required parameter: '{path}'."
+        return Refusal(message=detail, param=path, code="missing_required_parameter")
     return Refusal(message=f"Invalid value for '{path}': {message}.", param=path, code="invalid_value")
 
 
 def unsupported(name: str, model: str = "") -> Refusal:
-    told = f"Unsupported parameter: '{name}' is not supported with this model."
-    return Refusal(message=told, param=name, code="unsupported_parameter")
+    detail = f"Unsupported parameter: '{name}' is not supported with this model."
+    return Refusal(message=detail, param=name, code="unsupported_parameter")
 
 
 def wrong_effort(effort: str | None, gpt: Gpt, model: str, param: str) -> Iterator[Refusal]:
     if effort and not gpt.efforts:
         yield unsupported(param)
     elif effort and effort not in gpt.efforts:
-        known = ", ".join(f"'{each}'" for each in gpt.efforts)
-        told = (
+        known = ", ".join(f"'{level}'" for level in gpt.efforts)
+        detail = (
             f"Unsupported value: '{effort}' is not supported with the '{model}' model. Supported values are: {known}."
         )
-        yield Refusal(message=told, param=param, code="unsupported_value")
+        yield Refusal(message=detail, param=param, code="unsupported_value")
 
 
 def _options(body: Mapping[str, Any], gpt: Gpt | None) -> Iterator[Refusal]:
     if len(body.get("prompt_cache_key") or "") > _LONGEST_CACHE_KEY:
         yield _too_long("prompt_cache_key", _LONGEST_CACHE_KEY, len(body["prompt_cache_key"]))
     if (limit := body.get("max_output_tokens")) is not None and limit < 16:
-        told = f"integer below minimum value. Expected a value >= 16, but got {limit} instead."
+        detail = f"integer below minimum value. Expected a value >= 16, but got {limit} instead."
         yield Refusal(
-            message=f"Invalid 'max_output_tokens': {told}", param="max_output_tokens", code="integer_below_min_value"
+            message=f"Invalid 'max_output_tokens': {detail}", param="max_output_tokens", code="integer_below_min_value"
         )
     if gpt is None:
         return
@@ -101,30 +101,30 @@ def _options(body: Mapping[str, Any], gpt: Gpt | None) -> Iterator[Refusal]:
     if not gpt.efforts and reasoning:
         yield unsupported("reasoning")
     yield from wrong_effort(reasoning.get("effort"), gpt, body["model"], "reasoning.effort")
-    if not gpt.freeform and any(each["type"] == "custom" for each in body.get("tools", ())):
+    if not gpt.freeform and any(tool["type"] == "custom" for tool in body.get("tools", ())):
         yield Refusal(message="Custom tools are not supported with this model.", param="tools")
 
 
 def _too_long(path: str, limit: int, length: int) -> Refusal:
-    told = f"Expected a string with maximum length {limit}, but got a string with length {length} instead."
-    return Refusal(message=f"Invalid '{path}': string too long. {told}", param=path, code="string_above_max_length")
+    detail = f"Expected a string with maximum length {limit}, but got a string with length {length} instead."
+    return Refusal(message=f"Invalid '{path}': string too long. {detail}", param=path, code="string_above_max_length")
 
 
 def _tools(tools: Sequence[Item]) -> Iterator[Refusal]:
-    named = [each for each in tools if each["type"] in ("function", "custom")]
-    yield from refused_tools({f"tools[{place}]": each for place, each in enumerate(named)})
+    named_tools = [tool for tool in tools if tool["type"] in ("function", "custom")]
+    yield from refused_tools({f"tools[{place}]": tool for place, tool in enumerate(named_tools)})
 
 
 def refused_tools(tools: Mapping[str, Item]) -> Iterator[Refusal]:
     """`tools`: the name and description of each by its path in the body."""
     for path, tool in tools.items():
         if not re.fullmatch(_NAME, tool["name"]):
-            told = "string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'."
-            yield Refusal(message=f"Invalid '{path}.name': {told}", param=f"{path}.name", code="invalid_value")
+            detail = "string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'."
+            yield Refusal(message=f"Invalid '{path}.name': {detail}", param=f"{path}.name", code="invalid_value")
         if len(tool.get("description") or "") > _LONGEST_DESCRIPTION:
             yield _too_long(f"{path}.description", _LONGEST_DESCRIPTION, len(tool["description"]))
-    names = [each["name"] for each in tools.values()]
-    for name in sorted({each for each in names if names.count(each) > 1}):
+    names = [tool["name"] for tool in tools.values()]
+    for name in sorted({candidate for candidate in names if names.count(candidate) > 1}):
         yield Refusal(message=f"Duplicate tool name: {name}.", param="tools")
 
 
@@ -140,59 +140,59 @@ def _calls(items: Sequence[Item]) -> Iterator[Refusal]:
         elif kind in _OUTPUTS:
             word = _WORDS[_OUTPUTS[kind]]
             if (_OUTPUTS[kind], call) not in called:
-                told = f"No tool call found for {word} output with call_id {call}."
-                yield Refusal(message=told, param="input")
+                detail = f"No tool call found for {word} output with call_id {call}."
+                yield Refusal(message=detail, param="input")
             waiting.pop(str(call), None)
     for call, kind in waiting.items():
         yield Refusal(message=f"No tool output found for {_WORDS[kind]} {call}.", param="input")
 
 
-def _given(items: Sequence[Item], model: str, given: GivenItems, remarks: list[str]) -> Iterator[Refusal]:
-    ids = [str(each.get("id")) for each in items if each.get("id")]
-    for twice in sorted({each for each in ids if ids.count(each) > 1}):
-        told = f"Duplicate item found with id {twice}. Remove duplicate items from your input and try again."
-        yield Refusal(message=told, param="input")
+def _given(items: Sequence[Item], model: str, history: GivenItems, remarks: list[str]) -> Iterator[Refusal]:
+    ids = [str(entry.get("id")) for entry in items if entry.get("id")]
+    for twice in sorted({identifier for identifier in ids if ids.count(identifier) > 1}):
+        detail = f"Duplicate item found with id {twice}. Remove duplicate items from your input and try again."
+        yield Refusal(message=detail, param="input")
     for place, item in enumerate(items):
         if not item.get("id"):
             continue
         kind, name = item.get("type", "message"), item["id"]
         following = items[place + 1].get("id") if place + 1 < len(items) else None
         if kind == "reasoning":
-            yield from _reasoning(item, model, given, following, remarks)
-        elif (thought := given.before.get(name)) and thought not in ids[: ids.index(name)]:
-            told = f"Item '{name}' of type '{kind}' was provided without its required 'reasoning' item: '{thought}'."
-            yield Refusal(message=told, param="input")
-        if name in given.whole and (changed := _changes(item, given.whole[name])):
+            yield from _reasoning(item, model, history, following, remarks)
+        elif (thought := history.before.get(name)) and thought not in ids[: ids.index(name)]:
+            detail = f"Item '{name}' of type '{kind}' was provided without its required 'reasoning' item: '{thought}'."
+            yield Refusal(message=detail, param="input")
+        if name in history.whole and (changed := _changes(item, history.whole[name])):
             remarks.append(f"{name}: {', '.join(changed)} changed")
 
 
 def _reasoning(
-    item: Item, model: str, given: GivenItems, following: str | None, remarks: list[str]
+    item: Item, model: str, history: GivenItems, following: str | None, remarks: list[str]
 ) -> Iterator[Refusal]:
     name, secret = item["id"], item.get("encrypted_content")
     if not secret:
-        told = (
+        detail = (
             "Items are not persisted when `store` is set to false. Try again with `store` set to true, or remove this"
         )
         yield Refusal(
-            message=f"Item with id '{name}' not found. {told} item from your input.", status=404, param="input"
+            message=f"Item with id '{name}' not found. {detail} item from your input.", status=404, param="input"
         )
         return
-    if name not in given.whole or given.whole[name]["encrypted_content"] != secret:
-        told = "could not be verified. Reason: Encrypted content could not be decrypted or parsed."
-        yield Refusal(message=f"The encrypted content {secret[:10]}... {told}", code="invalid_encrypted_content")
+    if name not in history.whole or history.whole[name]["encrypted_content"] != secret:
+        detail = "could not be verified. Reason: Encrypted content could not be decrypted or parsed."
+        yield Refusal(message=f"The encrypted content {secret[:10]}... {detail}", code="invalid_encrypted_content")
         return
-    if given.models[name] != model:
+    if history.models[name] != model:
         remarks.append(f"{name}: model_mismatch")
-    if name in given.after and following != given.after[name]:
-        told = f"Item '{name}' of type 'reasoning' was provided without its required following item."
-        yield Refusal(message=told, param="input")
+    if name in history.after and following != history.after[name]:
+        detail = f"Item '{name}' of type 'reasoning' was provided without its required following item."
+        yield Refusal(message=detail, param="input")
 
 
 def _changes(item: Item, whole: Item) -> list[str]:
     """The fields that are not as they were given."""
     names = (item.keys() | whole.keys()) - {"status"}
-    return sorted(each for each in names if item.get(each) != whole.get(each))
+    return sorted(name for name in names if item.get(name) != whole.get(name))
 
 
 def _images(items: Sequence[Item]) -> Iterator[Refusal]:
@@ -204,5 +204,5 @@ def _images(items: Sequence[Item]) -> Iterator[Refusal]:
                 r"https?://|data:image/\w+;base64,[\w+/]+=*$", url or ""
             ):
                 path = f"input[{place}].content[{number}].image_url"
-                told = "Expected a base64-encoded data URL with an image MIME type"
-                yield Refusal(message=f"Invalid '{path}'. {told}, but got {str(url)[:24]!r}.", param=path)
+                detail = "Expected a base64-encoded data URL with an image MIME type"
+                yield Refusal(message=f"Invalid '{path}'. {detail}, but got {str(url)[:24]!r}.", param=path)

@@ -103,12 +103,12 @@ class Step:
             return list(self.parts)
         thoughts: list[Part] = [Think(text=self.reasoning)] if self.reasoning else []
         thoughts += [Think(text=self.redacted, redacted=True)] if self.redacted else []
-        said = [Say(text=self.text, phase=self.phase)] if self.text else []
-        said += [Say(text=self.refusal, refusal=True)] if self.refusal else []
-        return [*thoughts, *said, *self.calls]
+        texts = [Say(text=self.text, phase=self.phase)] if self.text else []
+        texts += [Say(text=self.refusal, refusal=True)] if self.refusal else []
+        return [*thoughts, *texts, *self.calls]
 
     def has_calls(self) -> bool:
-        return any(isinstance(each, Call) for each in self.in_order())
+        return any(isinstance(part, Call) for part in self.in_order())
 
 
 def step_from(value: Step | str | Mapping[str, Any]) -> Step:
@@ -118,7 +118,7 @@ def step_from(value: Step | str | Mapping[str, Any]) -> Step:
     if isinstance(value, str):
         return Step(text=value)
     fields = dict(value)
-    fields["calls"] = [each if isinstance(each, Call) else Call(**each) for each in fields.get("calls", ())]
+    fields["calls"] = [call if isinstance(call, Call) else Call(**call) for call in fields.get("calls", ())]
     return Step(**fields)
 
 

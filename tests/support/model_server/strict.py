@@ -58,7 +58,7 @@ class StrictRules:
             case "anthropic":
                 unread: list[str] = []
                 yield from refused_messages(body, unread)
-                self.remarks += [f"messages.{each}: model_mismatch" for each in unread]
+                self.remarks += [f"messages.{path}: model_mismatch" for path in unread]
             case "responses":
                 yield from refused_response(body, self._items, self.remarks)
             case _:
@@ -69,9 +69,11 @@ class StrictRules:
         prefix = {"anthropic": "msg", "responses": "resp"}.get(dialect, "chatcmpl")
         counted, asked = self.cache.count(body, explicit=dialect == "anthropic", answer=f"{prefix}_{number}")
         self.counts.append(counted)
-        said = sum(len(getattr(each, "text", "")) if isinstance(each, Think) else 0 for each in step.in_order())
-        usage: Mapping[str, int] = {**counted, "completion": 20, "reasoning": said // 4}
-        made = Exchange(
+        thought_length = sum(
+            len(getattr(part, "text", "")) if isinstance(part, Think) else 0 for part in step.in_order()
+        )
+        usage: Mapping[str, int] = {**counted, "completion": 20, "reasoning": thought_length // 4}
+        exchange = Exchange(
             model=body["model"],
             number=number,
             usage=usage if step.usage is None else step.usage,
@@ -80,8 +82,8 @@ class StrictRules:
             shows_thinking=dialect != "anthropic" or _shows(body),
             diagnostics=self._diagnostics(dialect, body, asked),
         )
-        self._remember(dialect, step, made)
-        return made
+        self._remember(dialect, step, exchange)
+        return exchange
 
     def _seal(self, dialect: str, body: Mapping[str, Any], number: int) -> Callable[[Sequence[Item], str], str]:
         if dialect == "anthropic":
@@ -94,17 +96,17 @@ class StrictRules:
             return None
         return {"cache_miss_reason": self.cache.miss(asked, earlier) if earlier else None}
 
-    def _remember(self, dialect: str, step: Step, made: Exchange) -> None:
+    def _remember(self, dialect: str, step: Step, exchange: Exchange) -> None:
         if step.chunks or step.raw:
             return
         if dialect == "responses":
-            events = [data for _, kind, data in responses_events(step, made) if kind == "response.output_item.done"]
-            self._items.add([each["item"] for each in events], made.model)
+            events = [data for _, kind, data in responses_events(step, exchange) if kind == "response.output_item.done"]
+            self._items.add([event["item"] for event in events], exchange.model)
         elif dialect == "openai":
-            thought = "".join(each.text for each in step.in_order() if isinstance(each, Think))
-            for index, call in enumerate(each for each in step.in_order() if isinstance(each, Call)):
-                self._messages.reasoning[made.call_id(call, "call", index)] = thought
-                self._messages.extra[made.call_id(call, "call", index)] = dict(call.extra)
+            thought = "".join(part.text for part in step.in_order() if isinstance(part, Think))
+            for index, call in enumerate(part for part in step.in_order() if isinstance(part, Call)):
+                self._messages.reasoning[exchange.call_id(call, "call", index)] = thought
+                self._messages.extra[exchange.call_id(call, "call", index)] = dict(call.extra)
 
 
 def _shows(body: Mapping[str, Any]) -> bool:

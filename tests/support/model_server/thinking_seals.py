@@ -44,8 +44,8 @@ class Thought:
 
 def seal(body: Mapping[str, Any], before: Sequence[Item], text: str) -> str:
     """The signature of a new block of the answer to `body`; `before`: the blocks of that answer until now."""
-    given = blocks_of([*body["messages"], {"role": "assistant", "content": list(before)}])
-    content = {"m": body["model"], "p": _prefix(body, given), "c": _previous(given), "t": _digest(text)}
+    blocks = blocks_of([*body["messages"], {"role": "assistant", "content": list(before)}])
+    content = {"m": body["model"], "p": _prefix(body, blocks), "c": _previous(blocks), "t": _digest(text)}
     data = json.dumps(content).encode()
     return base64.b64encode(data + hashlib.sha256(_KEY + data).digest()[:9]).decode()
 
@@ -67,7 +67,7 @@ def broken_seals(body: Mapping[str, Any], *, bound: bool, unread: list[str]) -> 
 
 def thoughts_of(body: Mapping[str, Any]) -> Iterator[Thought]:
     done: list[tuple[str, Item]] = []
-    latest = max((at for at, each in enumerate(body["messages"]) if each["role"] == "assistant"), default=-1)
+    latest = max((at for at, message in enumerate(body["messages"]) if message["role"] == "assistant"), default=-1)
     for at, message in enumerate(body["messages"]):
         for number, (role, block) in enumerate(blocks_of([message])):
             if block.get("type") in THOUGHTS:
@@ -81,15 +81,15 @@ def opened(signature: str) -> dict[str, str] | None:
         data = base64.b64decode(signature, validate=True)
         if hashlib.sha256(_KEY + data[:-9]).digest()[:9] != data[-9:]:
             return None
-        found: dict[str, str] = json.loads(data[:-9])
+        content: dict[str, str] = json.loads(data[:-9])
     except ValueError:
         return None
-    return found
+    return content
 
 
 def _prefix(body: Mapping[str, Any], blocks: Sequence[tuple[str, Item]]) -> str:
-    said = [(role, unnamed) for role, unnamed in blocks if unnamed.get("type") not in THOUGHTS]
-    return _digest(text_of([body.get("tools", []), body.get("system", ""), said]))
+    plain_blocks = [(role, unnamed) for role, unnamed in blocks if unnamed.get("type") not in THOUGHTS]
+    return _digest(text_of([body.get("tools", []), body.get("system", ""), plain_blocks]))
 
 
 def _previous(blocks: Sequence[tuple[str, Item]]) -> str:

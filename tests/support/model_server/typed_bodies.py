@@ -29,8 +29,10 @@ def faults_of(params: Any, body: object) -> list[Fault]:
     try:
         _adapter(params).validate_python(body, strict=True)
     except ValidationError as error:
-        found = [(_place(each["loc"], body), each["type"], each["msg"]) for each in error.errors(include_url=False)]
-        return sorted(found, key=lambda fault: -len(fault[0]))
+        faults = [
+            (_place(entry["loc"], body), entry["type"], entry["msg"]) for entry in error.errors(include_url=False)
+        ]
+        return sorted(faults, key=lambda fault: -len(fault[0]))
     return []
 
 
@@ -57,15 +59,15 @@ def _place(loc: Sequence[str | int], body: object) -> tuple[str | int, ...]:
 def _closed(hint: Any) -> Any:
     if te.is_typeddict(hint):
         return _closed_object(hint)
-    origin, given = get_origin(hint), get_args(hint)
+    origin, args = get_origin(hint), get_args(hint)
     if origin in _UNIONS:
-        return _closed_union(given)
+        return _closed_union(args)
     if origin is Annotated:
-        return _closed(given[0])
+        return _closed(args[0])
     if origin is not None and isinstance(origin, type) and issubclass(origin, Iterable) and not _is_mapping(origin):
-        return list[_closed(given[0])]  # type: ignore[misc]
+        return list[_closed(args[0])]  # type: ignore[misc]
     if getattr(hint, "__name__", "") == "SequenceNotStr" or getattr(origin, "__name__", "") == "SequenceNotStr":
-        return list[_closed(given[0])]  # type: ignore[misc]
+        return list[_closed(args[0])]  # type: ignore[misc]
     return hint
 
 
@@ -82,11 +84,11 @@ def _closed_object(source: Any) -> Any:
         return _OBJECTS[source]
     hints = get_type_hints(source, include_extras=True)
     fields = {name: _field(hint) for name, hint in hints.items()}
-    made = te.TypedDict(source.__name__, fields, total=False)  # type: ignore[operator]
+    typed_dict = te.TypedDict(source.__name__, fields, total=False)  # type: ignore[operator]
     extra = getattr(source, "__pydantic_config__", {}).get("extra", "forbid")
-    made.__pydantic_config__ = ConfigDict(extra=extra)  # type: ignore[attr-defined]
-    _OBJECTS[source] = made
-    return made
+    typed_dict.__pydantic_config__ = ConfigDict(extra=extra)  # type: ignore[attr-defined]
+    _OBJECTS[source] = typed_dict
+    return typed_dict
 
 
 def _field(hint: Any) -> Any:
@@ -98,12 +100,12 @@ def _field(hint: Any) -> Any:
 
 
 def _closed_union(members: Sequence[Any]) -> Any:
-    flat = [each for member in members for each in _members(member) if _is_json(each)]
-    objects = [each for each in flat if te.is_typeddict(each)]
-    others = [_closed(each) for each in flat if not te.is_typeddict(each)]
+    flat = [hint for member in members for hint in _members(member) if _is_json(hint)]
+    objects = [hint for hint in flat if te.is_typeddict(hint)]
+    others = [_closed(hint) for hint in flat if not te.is_typeddict(hint)]
     if len(objects) < 2:
-        return _union(*others, *(_closed(each) for each in objects))
-    tagged = [Annotated[_closed(each), Tag(_tag(each))] for each in objects]
+        return _union(*others, *(_closed(hint) for hint in objects))
+    tagged = [Annotated[_closed(hint), Tag(_tag(hint))] for hint in objects]
     return _union(*others, Annotated[_union(*tagged), Discriminator(_chooser(objects))])
 
 
@@ -120,7 +122,7 @@ def _members(hint: Any) -> list[Any]:
     if get_origin(hint) is Annotated:
         return _members(get_args(hint)[0])
     if get_origin(hint) in _UNIONS:
-        return [each for member in get_args(hint) for each in _members(member)]
+        return [alternative for member in get_args(hint) for alternative in _members(member)]
     return [hint]
 
 
@@ -130,7 +132,7 @@ def _tag(source: Any) -> str:
 
 def _chooser(objects: Sequence[Any]) -> Callable[[Any], str | None]:
     """Which object of a union a value wants to be: its `type` and `role` agree, and it leaves fewest keys over."""
-    known = [(_tag(each), get_type_hints(each), get_type_hints(each, include_extras=True)) for each in objects]
+    known = [(_tag(hint), get_type_hints(hint), get_type_hints(hint, include_extras=True)) for hint in objects]
 
     def choose(value: Any) -> str | None:
         if not isinstance(value, dict):
@@ -152,7 +154,7 @@ def _literals(hint: Any) -> list[Any]:
     if get_origin(hint) is Literal:
         return list(get_args(hint))
     if get_origin(hint) in (*_UNIONS, *_MARKS, typing.Required, typing.NotRequired, Annotated):
-        return [each for member in get_args(hint) for each in _literals(member)]
+        return [literal for member in get_args(hint) for literal in _literals(member)]
     return []
 
 

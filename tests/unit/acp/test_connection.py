@@ -70,13 +70,13 @@ def test_notifications_arrive_whole_and_in_order_however_they_are_cut_and_whatev
     texts: list[str], cuts: list[int], garbage: list[bytes]
 ):
     connection, ears, _ = make()
-    noise = [b"printed " + each + b"\n" for each in garbage]
+    noise = [b"printed " + chunk + b"\n" for chunk in garbage]
     data = b"".join(
         part
         for place, text in enumerate(texts)
         for part in (*noise[place : place + 1], line(method="say", params={"t": text}))
     )
-    places = sorted({min(each, len(data)) for each in cuts} | {0, len(data)})
+    places = sorted({min(cut, len(data)) for cut in cuts} | {0, len(data)})
     for start, end in pairwise(places):
         connection.feed(data[start:end])
     assert [params["t"] for _, params in ears.noticed] == texts
@@ -87,7 +87,7 @@ async def test_a_request_gets_its_answer_or_its_error_and_none_is_confused_with_
     first = asyncio.ensure_future(connection.request("a", {}))
     second = asyncio.ensure_future(connection.request("b", {}))
     await asyncio.sleep(0)
-    numbers = {each["method"]: each["id"] for each in sent}
+    numbers = {message["method"]: message["id"] for message in sent}
     connection.feed(
         line(id=numbers["b"], error={"code": -32000, "message": "log in", "data": {"details": "by /login"}})
     )
@@ -106,7 +106,7 @@ async def test_requests_of_the_other_side_are_answered_refused_and_cancelled():
     connection.feed(line(id=4, method="wait") + line(method="$/cancel_request", params={"requestId": 4}))
     connection.feed(b'{"not json\n')
     await sent.until(5)
-    answers = {each["id"]: each.get("result", each.get("error", {}).get("code")) for each in sent}
+    answers = {response["id"]: response.get("result", response.get("error", {}).get("code")) for response in sent}
     assert answers == {"x": {"a": 1}, 2: -32002, 3: acp.METHOD_NOT_FOUND, 4: acp.CANCELLED, None: acp.PARSE_ERROR}
 
 

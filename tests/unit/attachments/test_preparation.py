@@ -63,10 +63,10 @@ def test_a_picture_of_a_few_bytes_is_a_picture_though_no_nul_is_in_sight():
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP"])
 def test_what_is_small_and_clean_goes_byte_for_byte(kind):
     data = picture(640, 480, kind)
-    made = prepare_attachment(data, "shot")
-    assert made.data == data
-    assert made.note == ""
-    assert made.attachment == Attachment(
+    prepared_attachment = prepare_attachment(data, "shot")
+    assert prepared_attachment.data == data
+    assert prepared_attachment.note == ""
+    assert prepared_attachment.attachment == Attachment(
         digest=hashlib.sha256(data).hexdigest(),
         media_type=KINDS[kind],
         name="shot",
@@ -79,51 +79,55 @@ def test_what_is_small_and_clean_goes_byte_for_byte(kind):
 @pytest.mark.parametrize("kind", ["BMP", "TIFF", "ICO"])
 def test_what_no_model_takes_becomes_a_png_with_the_same_pixels(kind):
     data = picture(48, 32, kind)
-    made = prepare_attachment(data)
-    assert made.attachment.media_type == "image/png"
-    assert opened(made.data).convert("RGB").tobytes() == opened(data).convert("RGB").tobytes()
+    prepared_attachment = prepare_attachment(data)
+    assert prepared_attachment.attachment.media_type == "image/png"
+    assert opened(prepared_attachment.data).convert("RGB").tobytes() == opened(data).convert("RGB").tobytes()
 
 
 @pytest.mark.parametrize(("kind", "sent"), [("PNG", "image/png"), ("JPEG", "image/jpeg"), ("WEBP", "image/png")])
 def test_a_large_picture_is_scaled_to_what_models_see(kind, sent):
-    made = prepare_attachment(picture(3000, 1200, kind))
-    assert (made.attachment.width, made.attachment.height) == opened(made.data).size == (1568, 627)
-    assert made.attachment.media_type == sent
-    assert made.note == "scaled down from 3000×1200"
+    prepared_attachment = prepare_attachment(picture(3000, 1200, kind))
+    assert (
+        (prepared_attachment.attachment.width, prepared_attachment.attachment.height)
+        == opened(prepared_attachment.data).size
+        == (1568, 627)
+    )
+    assert prepared_attachment.attachment.media_type == sent
+    assert prepared_attachment.note == "scaled down from 3000×1200"
 
 
 def test_a_screenshot_that_does_not_compress_is_sent_as_a_photograph():
-    made = prepare_attachment(noise(1500, 1400))
-    assert len(made.data) <= MAX_BYTES
-    assert made.attachment.media_type == "image/jpeg"
-    assert (made.attachment.width, made.attachment.height) == (1500, 1400)
+    prepared_attachment = prepare_attachment(noise(1500, 1400))
+    assert len(prepared_attachment.data) <= MAX_BYTES
+    assert prepared_attachment.attachment.media_type == "image/jpeg"
+    assert (prepared_attachment.attachment.width, prepared_attachment.attachment.height) == (1500, 1400)
 
 
 def test_what_a_camera_wrote_is_left_out_and_the_picture_is_upright():
-    told = Image.Exif()
-    told[0x0112], told[0x010F] = 6, "Maker of cameras"
-    made = prepare_attachment(picture(80, 40, "JPEG", exif=told))
-    assert (made.attachment.width, made.attachment.height) == (40, 80)
-    assert b"Maker" not in made.data
-    assert not opened(made.data).getexif()
+    exif = Image.Exif()
+    exif[0x0112], exif[0x010F] = 6, "Maker of cameras"
+    prepared_attachment = prepare_attachment(picture(80, 40, "JPEG", exif=exif))
+    assert (prepared_attachment.attachment.width, prepared_attachment.attachment.height) == (40, 80)
+    assert b"Maker" not in prepared_attachment.data
+    assert not opened(prepared_attachment.data).getexif()
 
 
 @pytest.mark.parametrize("kind", ["PNG", "WEBP"])
 def test_exif_of_other_formats_is_left_out_too(kind):
-    told = Image.Exif()
-    told[0x010F] = "Maker of cameras"
-    data = picture(80, 40, kind, exif=told)
+    exif = Image.Exif()
+    exif[0x010F] = "Maker of cameras"
+    data = picture(80, 40, kind, exif=exif)
     assert b"Maker" in data
     assert b"Maker" not in prepare_attachment(data).data
 
 
 def test_of_pictures_that_move_the_first_is_sent():
     frames = [Image.new("RGB", (20, 20), colour) for colour in ("red", "green", "blue")]
-    found = io.BytesIO()
-    frames[0].save(found, "GIF", save_all=True, append_images=frames[1:])
-    made = prepare_attachment(found.getvalue())
-    assert (made.attachment.media_type, made.note) == ("image/png", "its first frame")
-    assert opened(made.data).convert("RGB").getpixel((3, 3)) == (255, 0, 0)
+    buffer = io.BytesIO()
+    frames[0].save(buffer, "GIF", save_all=True, append_images=frames[1:])
+    prepared_attachment = prepare_attachment(buffer.getvalue())
+    assert (prepared_attachment.attachment.media_type, prepared_attachment.note) == ("image/png", "its first frame")
+    assert opened(prepared_attachment.data).convert("RGB").getpixel((3, 3)) == (255, 0, 0)
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "I;16", "CMYK"])
@@ -131,9 +135,9 @@ def test_every_mode_of_pixels_can_be_sent(mode):
     kind = "TIFF" if mode in {"CMYK", "I;16"} else "PNG"
     data = picture(2000, 10, kind, mode="L" if mode == "I;16" else mode)
     if mode == "I;16":
-        found = io.BytesIO()
-        opened(data).convert("I;16").save(found, kind)
-        data = found.getvalue()
+        buffer = io.BytesIO()
+        opened(data).convert("I;16").save(buffer, kind)
+        data = buffer.getvalue()
     assert opened(prepare_attachment(data).data).size == (1568, 8)
 
 
@@ -160,8 +164,11 @@ def test_whatever_is_wrong_with_a_picture_is_said_and_nothing_else_happens(kind,
     for at, junk in cuts:
         data[at % len(data) : at % len(data) + len(junk)] = junk
     with contextlib.suppress(AttachmentRefused):
-        made = prepare_attachment(bytes(data))
-        assert opened(made.data).size == (made.attachment.width, made.attachment.height)
+        prepared_attachment = prepare_attachment(bytes(data))
+        assert opened(prepared_attachment.data).size == (
+            prepared_attachment.attachment.width,
+            prepared_attachment.attachment.height,
+        )
 
 
 @pytest.mark.parametrize(
@@ -183,10 +190,10 @@ def test_what_can_not_be_read_is_refused_with_a_reason(data, words):
 @needs_pypdf
 def test_a_pdf_goes_as_it_is_and_its_pages_are_counted():
     data = pdf("Hello", "World")
-    made = prepare_attachment(data, "a.pdf")
-    assert made.data == data
-    assert (made.attachment.media_type, made.attachment.pages) == ("application/pdf", 2)
-    assert describe_attachment(made.attachment).startswith("2 pages pdf ")
+    prepared_attachment = prepare_attachment(data, "a.pdf")
+    assert prepared_attachment.data == data
+    assert (prepared_attachment.attachment.media_type, prepared_attachment.attachment.pages) == ("application/pdf", 2)
+    assert describe_attachment(prepared_attachment.attachment).startswith("2 pages pdf ")
     text = read_pdf_facts(data, text=True).text
     assert "Hello" in text
     assert "World" in text
@@ -214,7 +221,7 @@ def test_a_preview_keeps_the_shape_and_has_two_pixels_in_a_cell():
 def test_a_label_is_found_again_in_what_was_written():
     one = prepare_attachment(picture(64, 48), "a.png").attachment
     two = prepare_attachment(picture(30, 30), "b.png").attachment
-    known = {format_label(each, number): each for number, each in enumerate((one, two), 1)}
+    known = {format_label(attachment, number): attachment for number, attachment in enumerate((one, two), 1)}
     first, second = known
     assert LABEL_PATTERN.fullmatch(first)
     assert first.startswith("[image 1: 64×48 png ")
@@ -231,5 +238,5 @@ def test_pictures_count_by_their_area_and_pdfs_by_their_pages():
 
 
 def test_in_the_place_of_a_picture_stands_what_it_was():
-    shown = Attachment(digest="", media_type="image/png", name="a.png", size=2_000, width=3, height=4)
-    assert format_placeholder(shown) == "[image a.png, 3×4 png 2 kB: not shown, this model takes no pictures]"
+    attachment = Attachment(digest="", media_type="image/png", name="a.png", size=2_000, width=3, height=4)
+    assert format_placeholder(attachment) == "[image a.png, 3×4 png 2 kB: not shown, this model takes no pictures]"

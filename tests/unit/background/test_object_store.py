@@ -13,9 +13,9 @@ NAMES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_CONFI
 
 def test_an_address_names_bucket_prefix_endpoint_and_region():
     assert parse_address("s3://team") == BucketAddress(bucket="team")
-    found = parse_address("s3://team/a/b/?endpoint=http://127.0.0.1:9000/&region=eu-west-1")
-    assert found == BucketAddress(bucket="team", prefix="a/b", endpoint="http://127.0.0.1:9000", region="eu-west-1")
-    assert found.place == "s3://team/a/b"
+    address = parse_address("s3://team/a/b/?endpoint=http://127.0.0.1:9000/&region=eu-west-1")
+    assert address == BucketAddress(bucket="team", prefix="a/b", endpoint="http://127.0.0.1:9000", region="eu-west-1")
+    assert address.place == "s3://team/a/b"
 
 
 @pytest.mark.parametrize(

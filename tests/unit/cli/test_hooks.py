@@ -34,8 +34,8 @@ def test_words_are_a_list_or_a_test_of_an_event(project, monkeypatch, capsys):
     monkeypatch.chdir(project)
     assert parse(["hooks"]) == HooksArguments(directory=project)
     assert parse(["hooks", "list", str(project), "--json"]) == HooksArguments(directory=project, json=True)
-    said = parse(["hooks", "test", "PreToolUse", "--file", "a.json"])
-    assert said == HooksArguments(directory=project, event="PreToolUse", file="a.json")
+    arguments = parse(["hooks", "test", "PreToolUse", "--file", "a.json"])
+    assert arguments == HooksArguments(directory=project, event="PreToolUse", file="a.json")
     with pytest.raises(SystemExit):
         parse(["hooks", "test", "preToolUze"])
     assert "test takes an event: sessionStart" in capsys.readouterr().err
@@ -43,15 +43,15 @@ def test_words_are_a_list_or_a_test_of_an_event(project, monkeypatch, capsys):
 
 def test_hooks_that_nobody_trusts_are_listed_and_marked(project, capsys):
     assert run(HooksArguments(directory=project)) == ExitCode.DONE
-    said = capsys.readouterr().out
-    assert "- beforeShellExecution  grep -q" in said
-    assert "Did you mean preToolUse?" in said
-    assert "a project that you do not trust yet" in said
+    output = capsys.readouterr().out
+    assert "- beforeShellExecution  grep -q" in output
+    assert "Did you mean preToolUse?" in output
+    assert "a project that you do not trust yet" in output
     trust(project)
     run(HooksArguments(directory=project))
     assert "\n- " not in f"\n{capsys.readouterr().out}"
     run(HooksArguments(directory=project, json=True))
-    assert [each["trust"] for each in json.loads(capsys.readouterr().out)] == ["trusted"]
+    assert [hook["trust"] for hook in json.loads(capsys.readouterr().out)] == ["trusted"]
 
 
 def test_without_hooks_the_list_says_so(tmp_path, capsys):
@@ -65,10 +65,10 @@ def test_a_test_shows_what_goes_in_what_comes_out_and_what_is_made_of_it(project
     trust(project)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(json.dumps({"command": command}).encode())))
     assert run(HooksArguments(directory=project, event="beforeShellExecution", file="-")) == code
-    said = capsys.readouterr().out
-    assert f'"command":"{command}"' in said
-    assert "exit    0" in said
-    assert ("permission deny; reason Not by force." in said) is (code == ExitCode.FAILED)
+    output = capsys.readouterr().out
+    assert f'"command":"{command}"' in output
+    assert "exit    0" in output
+    assert ("permission deny; reason Not by force." in output) is (code == ExitCode.FAILED)
 
 
 def test_an_event_without_hooks_and_a_file_without_json_are_told(project, tmp_path, capsys):
@@ -87,9 +87,9 @@ EXAMPLES = re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)
 @pytest.mark.parametrize("text", EXAMPLES)
 def test_every_example_of_the_page_is_read_without_a_remark(text):
     dialect = "claude" if "PreToolUse" in text else "own"
-    found = parse_hook_file(text.encode(), HookOwner(dialect=dialect, scope="project", source="hooks.json"))
-    assert found.hooks
-    assert found.problems == ()
+    hook_file = parse_hook_file(text.encode(), HookOwner(dialect=dialect, scope="project", source="hooks.json"))
+    assert hook_file.hooks
+    assert hook_file.problems == ()
 
 
 @boxed
@@ -97,12 +97,14 @@ def test_the_example_of_the_page_refuses_by_its_script_in_the_box(tmp_path, monk
     project = tmp_path / "project"
     (project / ".agent-tui").mkdir(parents=True)
     (project / "scripts").mkdir()
-    (project / ".agent-tui" / "hooks.json").write_text(next(each for each in EXAMPLES if "no-force-push" in each))
+    (project / ".agent-tui" / "hooks.json").write_text(
+        next(example for example in EXAMPLES if "no-force-push" in example)
+    )
     script = project / "scripts" / "no-force-push.sh"
     script.write_text("#!/bin/sh\ngrep -q -- --force && { echo no force >&2; exit 2; }\nexit 0\n")
     script.chmod(0o755)
     trust(project)
-    (given,) = re.findall(r"^echo '(.*)' \| agent-tui hooks test (?:\w+) --file -$", PAGE.read_text(), re.MULTILINE)
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
+    (payload,) = re.findall(r"^echo '(.*)' \| agent-tui hooks test (?:\w+) --file -$", PAGE.read_text(), re.MULTILINE)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(payload.encode())))
     assert run(HooksArguments(directory=project, event="beforeShellExecution", file="-")) == ExitCode.FAILED
     assert "no force" in capsys.readouterr().out

@@ -66,12 +66,12 @@ def test_one_key_is_set_and_every_line_that_is_not_its_own_stays(path, value, li
 )
 def test_a_key_is_taken_out_with_all_of_its_lines_and_nothing_else(path):
     after = remove_value(BEFORE, path)
-    wanted = deepcopy(tomllib.loads(BEFORE))
-    table = wanted
+    expected_settings = deepcopy(tomllib.loads(BEFORE))
+    table = expected_settings
     for key in path[:-1]:
         table = table[key]
     table.pop(path[-1], None)
-    assert tomllib.loads(after) == wanted
+    assert tomllib.loads(after) == expected_settings
     assert {*after.splitlines()} <= {*BEFORE.splitlines()}
 
 

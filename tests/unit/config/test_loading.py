@@ -77,12 +77,12 @@ def test_an_error_names_file_key_line_and_what_is_valid(user_file, text, line, w
     user_file.write_text(text)
     with pytest.raises(ConfigError) as caught:
         load_settings()
-    told = caught.value.format_with_hint()
-    assert str(user_file) in told
-    assert f"line {line}: " in told
-    assert "regex" not in told
+    message = caught.value.format_with_hint()
+    assert str(user_file) in message
+    assert f"line {line}: " in message
+    assert "regex" not in message
     for word in words:
-        assert word in told
+        assert word in message
 
 
 @pytest.mark.parametrize(
@@ -101,10 +101,10 @@ def test_a_mistake_names_the_table_it_is_in_the_line_and_the_words_that_are_vali
     user_file.write_text(text)
     with pytest.raises(ConfigError) as caught:
         load_settings()
-    told = caught.value.format_with_hint()
-    assert f"line {line}: " in told
+    message = caught.value.format_with_hint()
+    assert f"line {line}: " in message
     for word in words:
-        assert word in told
+        assert word in message
 
 
 def test_a_rule_that_is_none_and_models_at_odds_are_told_beside_a_mistake_of_another_kind(user_file):
@@ -137,8 +137,8 @@ def test_all_mistakes_of_a_file_are_told_at_once_each_with_its_line(user_file):
     user_file.write_text('mode = "yes"\n[limits]\nmax_stps = 3\nmax_cost = -1\nmax_steps = 4\n')
     with pytest.raises(ConfigError) as caught:
         load_settings()
-    told = caught.value.format_with_hint().splitlines()
-    assert [line.split(": ")[:2] for line in told] == [
+    lines = caught.value.format_with_hint().splitlines()
+    assert [line.split(": ")[:2] for line in lines] == [
         [f"{user_file}, line 1", "`mode`"],
         [f"{user_file}, line 3", "`limits.max_stps`"],
         [f"{user_file}, line 4", "`limits.max_cost`"],

@@ -53,11 +53,15 @@ def test_paths_with_nothing_in_common_leave_nothing():
 @given(SETTINGS, SETTINGS, NAMES)
 def test_both_allow_no_more_than_each_alone(mine, theirs, path):
     both = narrow_tool(mine, theirs)
-    for each in (mine, theirs):
-        assert both.enabled <= each.enabled
-        assert both.require_approval >= each.require_approval
-        if both.enabled and each.allowed_paths and is_path_allowed(path, both.allowed_paths, with_parents=False):
-            assert is_path_allowed(path, each.allowed_paths, with_parents=False)
+    for tool_settings in (mine, theirs):
+        assert both.enabled <= tool_settings.enabled
+        assert both.require_approval >= tool_settings.require_approval
+        if (
+            both.enabled
+            and tool_settings.allowed_paths
+            and is_path_allowed(path, both.allowed_paths, with_parents=False)
+        ):
+            assert is_path_allowed(path, tool_settings.allowed_paths, with_parents=False)
 
 
 @given(SETTINGS)

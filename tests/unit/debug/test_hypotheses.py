@@ -29,9 +29,9 @@ def test_hypotheses_have_to_differ_and_to_say_something(name, says):
 
 def test_a_verdict_cites_lines_that_were_logged():
     evidence = resolve_evidence(["r1:1", "r1:1"], LOGS)
-    assert [(each.name, each.text) for each in evidence] == [("r1:1", "[H1] miss 1")]
-    found = record_verdict(supposed(1)[0], "confirmed", evidence, "It missed.")
-    assert (found.state, found.evidence, found.reason) == ("confirmed", evidence, "It missed.")
+    assert [(citation.name, citation.text) for citation in evidence] == [("r1:1", "[H1] miss 1")]
+    hypothesis = record_verdict(supposed(1)[0], "confirmed", evidence, "It missed.")
+    assert (hypothesis.state, hypothesis.evidence, hypothesis.reason) == ("confirmed", evidence, "It missed.")
 
 
 @pytest.mark.parametrize("name", ["r1:2", "r1:0", "r2:1", "r3:1", "r1", "line 1", "", "r1:-1"])

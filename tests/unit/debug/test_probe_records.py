@@ -32,20 +32,20 @@ def line(**fields: object) -> bytes:
 
 @given(st.lists(st.dictionaries(FIELDS, JSON, max_size=7), max_size=6), st.integers(min_value=1, max_value=50))
 def test_every_object_is_one_record_whatever_its_fields_hold_and_however_it_arrives(objects, size):
-    data = b"".join(json.dumps(each).encode() + b"\n" for each in objects)
+    data = b"".join(json.dumps(json_object).encode() + b"\n" for json_object in objects)
     chunks = [data[start : start + size] for start in range(0, len(data), size)]
     log = read_log(chunks, "r1", "ses_1")
     assert (len(log.records), log.broken, log.left_out) == (len(objects), 0, 0)
-    assert [each.line for each in log.records] == list(range(1, len(objects) + 1))
-    assert {each.run_id for each in log.records} <= {"r1"}
+    assert [record.line for record in log.records] == list(range(1, len(objects) + 1))
+    assert {record.run_id for record in log.records} <= {"r1"}
     assert decode_records(encode_records(log.records)) == log.records
-    assert all("\n" not in format_record(each) for each in log.records)
+    assert all("\n" not in format_record(record) for record in log.records)
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_at_all_are_an_error(data):
     log = read_log([data], "r1")
-    lines = [each for each in data.split(b"\n") if each.strip()]
+    lines = [raw_line for raw_line in data.split(b"\n") if raw_line.strip()]
     assert len(log.records) + log.broken == len(lines)
 
 
@@ -53,14 +53,14 @@ def test_a_line_of_10_mb_is_cut_and_the_next_one_is_read():
     piece = b"y" * 100_000
     chunks = [b'{"hypothesisId": "H2", "message": "huge", "data": "', *[piece] * 100, b'"}\n', line(message="next")]
     log = read_log(chunks, "r1")
-    assert [(each.message, each.cut) for each in log.records] == [("huge", True), ("next", False)]
+    assert [(record.message, record.cut) for record in log.records] == [("huge", True), ("next", False)]
     assert log.records[0].hypothesis_id == "H2"
     assert len(encode_records(log.records)) < MAX_LINE_BYTES
 
 
 def test_broken_lines_are_counted_and_the_rest_is_read():
     log = read_log([b"no json\n[1]\n", line(message="good"), b"\n", b'{"half": '], "r1")
-    assert [each.message for each in log.records] == ["good"]
+    assert [record.message for record in log.records] == ["good"]
     assert log.broken == 3
 
 
@@ -71,7 +71,7 @@ def test_more_records_than_are_kept_are_counted():
 
 def test_times_that_are_none_are_left_out():
     assert parse_record(line(timestamp=1_700_000_000_000)).timestamp == 1_700_000_000_000
-    assert [parse_record(line(timestamp=each)).timestamp for each in ("x", True, -1, 1e300, None)] == [0] * 5
+    assert [parse_record(line(timestamp=stamp)).timestamp for stamp in ("x", True, -1, 1e300, None)] == [0] * 5
     assert parse_record(b'{"timestamp": NaN}').timestamp == 0
 
 
@@ -79,8 +79,8 @@ def test_half_a_character_a_huge_number_and_a_depth_beyond_sense_are_records_tha
     raw = [b'{"message": "a\\ud800b", "data": "\\udfff"}', b'{"message": "n", "data": ' + b"9" * 6_000 + b"}"]
     raw += [b'{"message": "deep", "data": ' + b"[" * 60_000]
     log = read_log([b"\n".join(raw)], "r1")
-    assert [each.message for each in log.records] == ["a\N{REPLACEMENT CHARACTER}b", "n", "deep"]
-    assert [each.cut for each in log.records] == [False, True, True]
+    assert [record.message for record in log.records] == ["a\N{REPLACEMENT CHARACTER}b", "n", "deep"]
+    assert [record.cut for record in log.records] == [False, True, True]
     assert decode_records(encode_records(log.records)) == log.records
 
 
@@ -100,8 +100,8 @@ def test_records_are_picked_by_hypothesis_and_by_text():
 def test_two_runs_are_compared_place_by_place_and_what_a_command_said_is_one_place():
     first = [record(1, location="a:1", data="1"), record(2, location="b:2", data="1"), record(3, location="c:3")]
     second = [record(1, location="b:2", data="2"), record(2, location="c:3"), record(3, location="d:4")]
-    said = [record(number, location=OUTPUT, message=f"line {number}") for number in range(4, 9)]
-    rows = compare_runs([*first, *said], [*second, *said[:3]])
+    output_records = [record(number, location=OUTPUT, message=f"line {number}") for number in range(4, 9)]
+    rows = compare_runs([*first, *output_records], [*second, *output_records[:3]])
     assert [(row.location, row.side) for row in rows] == [
         ("a:1", "first"),
         ("b:2", "differs"),
@@ -111,7 +111,7 @@ def test_two_runs_are_compared_place_by_place_and_what_a_command_said_is_one_pla
     ]
     assert (rows[3].first_count, rows[3].second_count) == (5, 3)
     near = narrow_place(rows[3], 2)
-    assert ([each.line for each in near.first], list(near.second)) == ([7, 8], [])
+    assert ([probe_record.line for probe_record in near.first], list(near.second)) == ([7, 8], [])
     assert narrow_place(rows[2], 5) == rows[2]
 
 

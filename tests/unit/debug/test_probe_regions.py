@@ -40,11 +40,11 @@ def probe(line: int, *, name: str = "p1", path: str = "a.py", code: str = "log()
 
 
 @given(TEXTS, st.lists(st.integers(min_value=0, max_value=12), max_size=5), st.sampled_from(["a.py", "b.js", "c.html"]))
-def test_what_was_laid_is_taken_out_exact_to_the_byte(text, wanted, path):
+def test_what_was_laid_is_taken_out_exact_to_the_byte(text, gaps, path):
     count = len(text.split("\n")) - (not text.rpartition("\n")[2])
     probes = [
         anchor_probe(text, probe(min(gap, count) + 1, name=f"p{number}", path=path, code=CODE))
-        for number, gap in enumerate(wanted)
+        for number, gap in enumerate(gaps)
     ]
     laid = insert_probes(text, probes, "r1")
     assert laid.lost == ()
@@ -117,7 +117,7 @@ def test_a_line_that_the_file_does_not_have_is_refused():
 def test_marks_of_others_are_found_and_not_touched():
     text = f"a\n# region {REGION_NAME} p1\nb\n# endregion {REGION_NAME} p2\n"
     assert remove_probes(text) == text
-    assert [found.line for found in find_region_comments(text)] == [2, 4]
+    assert [region_comment.line for region_comment in find_region_comments(text)] == [2, 4]
     with pytest.raises(ToolInputInvalid):
         insert_probes(text, [replace(probe(1), above=None, below="a")])
     assert find_region_comments("# region of interest\n") == ()

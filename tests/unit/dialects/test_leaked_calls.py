@@ -58,8 +58,8 @@ def test_an_answer_that_ends_with_a_call_is_found(form, before, after):
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_shown_is_no_call(form):
     text = FORMS[form]
-    for shown in (f"So:\n```\n{text}\n```", f"So:\n~~~~xml\n{text}\n~~~~\nThat is it."):
-        assert find_leak(shown) is None
+    for example in (f"So:\n```\n{text}\n```", f"So:\n~~~~xml\n{text}\n~~~~\nThat is it."):
+        assert find_leak(example) is None
     if "\n" not in text:
         assert find_leak(f"It is `{text}`.") is None
         assert find_leak(f"> {text}") is None
@@ -96,7 +96,7 @@ def test_a_call_that_was_cut_is_told_and_never_run(form):
     assert leak is not None
     assert (leak.is_last, leak.is_whole) == (True, False)
     listener = WrittenEditParser(lambda _: True)
-    assert "".join(each.text for each in [*listener.feed(cut), *listener.finish()]) == cut
+    assert "".join(event.text for event in [*listener.feed(cut), *listener.finish()]) == cut
     assert listener.ending.problem
 
 
@@ -104,9 +104,9 @@ def test_a_call_that_was_cut_is_told_and_never_run(form):
 def test_a_model_that_writes_its_calls_as_text_may_use_the_words_of_its_template(form):
     listener = TagParser()
     heard = [*listener.feed(f"I look.\n{FORMS[form]}"), *listener.finish()]
-    [call] = [each for each in heard if isinstance(each, CallFinished)]
+    [call] = [event for event in heard if isinstance(event, CallFinished)]
     assert (call.name, json.loads(call.arguments), call.problem) == ("grep", GIVEN, "")
-    assert any("I look." in each.text for each in heard if isinstance(each, AnswerText))
+    assert any("I look." in event.text for event in heard if isinstance(event, AnswerText))
 
 
 @given(

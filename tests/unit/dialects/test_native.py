@@ -28,7 +28,7 @@ def test_calls_that_stood_in_the_text_are_said_once():
         ToolMessage(call_id="1", content="a"),
     ]
     sent = NativeDialect().convert_history(history)
-    assert [each.content for each in sent] == ["Do it", "I look.", "a", "THOUGHT: so.", "a"]
+    assert [message.content for message in sent] == ["Do it", "I look.", "a", "THOUGHT: so.", "a"]
     assert faults(sent[:3]) == []
 
 
@@ -43,6 +43,8 @@ def test_an_answer_goes_back_as_it_came_only_where_its_text_is_still_what_came()
     native = AssistantMessage(content="I look.", tool_calls=(replace(CALL, wire_id="call_1"),), wire=wire)
     plain, asked = AssistantMessage(content="Done.", wire=wire), UserMessage(content="a")
     history = (tagged, asked, native, asked, plain, asked, plain, plain)
-    assert [each.wire for each in NativeDialect().convert_history(history)[::2]] == [None, wire, wire, wire]
-    kept = [each.wire for each in TagDialect().convert_history(history) if isinstance(each, AssistantMessage)]
-    assert kept == [wire, None, wire, None]
+    assert [message.wire for message in NativeDialect().convert_history(history)[::2]] == [None, wire, wire, wire]
+    wire_answers = [
+        message.wire for message in TagDialect().convert_history(history) if isinstance(message, AssistantMessage)
+    ]
+    assert wire_answers == [wire, None, wire, None]

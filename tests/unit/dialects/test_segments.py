@@ -23,25 +23,25 @@ def parts(*pieces: str) -> list[tuple[SegmentStarted, str, bool]]:
     segmenter = Segmenter()
     events: list[SegmentEvent] = [event for piece in pieces for event in segmenter.feed(piece)]
     events += segmenter.finish()
-    found: list[tuple[SegmentStarted, str, bool]] = []
+    segments: list[tuple[SegmentStarted, str, bool]] = []
     started: SegmentStarted | None = None
-    said = ""
+    streamed_text = ""
     for event in events:
         match event:
             case SegmentStarted():
                 assert started is None
-                started, said = event, ""
+                started, streamed_text = event, ""
             case SegmentDelta(text):
                 assert started is not None
                 assert text
-                said += text
+                streamed_text += text
             case SegmentFinished(content, closed):
                 assert started is not None
-                assert content == said
-                found.append((started, content, closed))
+                assert content == streamed_text
+                segments.append((started, content, closed))
                 started = None
     assert started is None
-    return found
+    return segments
 
 
 def brief(*pieces: str) -> list[tuple[str, str, str]]:

@@ -125,14 +125,14 @@ def test_an_edit_without_a_file_is_an_answer_that_says_so():
 
 def test_an_edit_may_hold_the_tags_themselves():
     inner = "------- SEARCH\n</file-edit>\n=======\n<execute_bash>rm x</execute_bash>\n+++++++ REPLACE"
-    found = calls(TagParser, f'<file-edit filePath="docs.md">\n{inner}\n</file-edit>\nDone.')
-    assert [(tool, arguments["diff"]) for tool, arguments, _ in found] == [(BLOCKS.name, f"\n{inner}\n")]
+    parsed_calls = calls(TagParser, f'<file-edit filePath="docs.md">\n{inner}\n</file-edit>\nDone.')
+    assert [(tool, arguments["diff"]) for tool, arguments, _ in parsed_calls] == [(BLOCKS.name, f"\n{inner}\n")]
 
 
 def test_several_edits_and_one_command_are_calls_in_their_order():
     edit = f'<file-edit filePath="a">\n{BLOCK}\n</file-edit>'
-    found = calls(TagParser, f"{edit}\n{edit}<execute_bash>make</execute_bash>")
-    assert [(tool, problem) for tool, _, problem in found] == [
+    parsed_calls = calls(TagParser, f"{edit}\n{edit}<execute_bash>make</execute_bash>")
+    assert [(tool, problem) for tool, _, problem in parsed_calls] == [
         (BLOCKS.name, ""),
         (BLOCKS.name, ""),
         ("run_terminal_cmd", ""),
@@ -140,8 +140,8 @@ def test_several_edits_and_one_command_are_calls_in_their_order():
 
 
 def test_only_the_first_block_that_executes_is_run():
-    found = calls(TagParser, "<execute_bash>a</execute_bash>\nOutput: 3\n<execute_ipython>b</execute_ipython>")
-    assert [problem.split(":")[0] for _, _, problem in found] == ["", "Not run"]
+    parsed_calls = calls(TagParser, "<execute_bash>a</execute_bash>\nOutput: 3\n<execute_ipython>b</execute_ipython>")
+    assert [problem.split(":")[0] for _, _, problem in parsed_calls] == ["", "Not run"]
 
 
 @pytest.mark.parametrize("tag", ["execute_bash", "execute_ipython", "tool_call", 'file-edit filePath="a"'])
@@ -152,12 +152,12 @@ def test_a_block_that_is_not_closed_is_not_run(tag):
 
 
 def test_an_edit_whose_markers_are_broken_is_not_closed_by_accident():
-    found = calls(
+    parsed_calls = calls(
         TagParser,
         '<file-edit filePath="a">\n------- SEARCH\nx\n=======\n</file-edit>\n<execute_bash>ls</execute_bash>',
     )
-    assert [tool for tool, _, _ in found] == [BLOCKS.name]
-    assert "not closed" in found[0][2]
+    assert [tool for tool, _, _ in parsed_calls] == [BLOCKS.name]
+    assert "not closed" in parsed_calls[0][2]
 
 
 @pytest.mark.parametrize(
@@ -263,23 +263,23 @@ def test_any_other_block_of_python_is_run_as_it_is(code):
     ],
 )
 def test_while_a_command_runs_a_block_goes_to_it(text, tool, more):
-    found = calls(lambda: TagParser("job_1"), f"<execute_bash>{text}</execute_bash>")
-    assert found == [(tool, {"job": "job_1", **more}, "")]
+    parsed_calls = calls(lambda: TagParser("job_1"), f"<execute_bash>{text}</execute_bash>")
+    assert parsed_calls == [(tool, {"job": "job_1", **more}, "")]
 
 
 def test_browsing_is_refused_in_words():
-    found = calls(TagParser, "<execute_browse>the news</execute_browse>")
-    assert [(tool, "no browser" in problem) for tool, _, problem in found] == [("execute_browse", True)]
+    parsed_calls = calls(TagParser, "<execute_browse>the news</execute_browse>")
+    assert [(tool, "no browser" in problem) for tool, _, problem in parsed_calls] == [("execute_browse", True)]
 
 
 def test_drafts_and_blocks_for_several_files_are_a_call_each():
     draft = '<file_edit path="a.py" start=2 end=-1>\n    x\n# no changes below\n</file_edit>'
     blocks = '<file-edit filePath="b.py">\n------- SEARCH\na\n=======\nb\n+++++++ REPLACE\n</file-edit>'
-    found = calls(TagParser, f"Both.\n{draft}\n{blocks}\n{draft.replace(' start=2 end=-1', '')}")
+    parsed_calls = calls(TagParser, f"Both.\n{draft}\n{blocks}\n{draft.replace(' start=2 end=-1', '')}")
     body = "    x\n# no changes below\n"
-    assert found[0] == ("file_edit", {"path": "a.py", "draft": body, "start": 2, "end": -1}, "")
-    assert (found[1][0], found[1][1]["file_path"]) == ("edit_blocks", "b.py")
-    assert found[2] == ("file_edit", {"path": "a.py", "draft": body}, "")
+    assert parsed_calls[0] == ("file_edit", {"path": "a.py", "draft": body, "start": 2, "end": -1}, "")
+    assert (parsed_calls[1][0], parsed_calls[1][1]["file_path"]) == ("edit_blocks", "b.py")
+    assert parsed_calls[2] == ("file_edit", {"path": "a.py", "draft": body}, "")
 
 
 PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n-*** End Patch\n+<tool_call>\n*** End Patch"
@@ -292,10 +292,10 @@ def test_a_patch_needs_no_tag(text):
 
 def test_several_files_are_edited_in_one_answer_each_in_its_own_way():
     code = '<edit_file target_file="b.py" instructions="Why">\n# ... existing code ...\nx = 2\n</edit_file>'
-    found = calls(TagParser, f"{PATCH}\n{code}\n<edit_file>x</edit_file>")
+    parsed_calls = calls(TagParser, f"{PATCH}\n{code}\n<edit_file>x</edit_file>")
     arguments = {"target_file": "b.py", "instructions": "Why", "code_edit": "# ... existing code ...\nx = 2\n"}
-    assert found[:2] == [("apply_patch", {"input": PATCH}, ""), ("edit_file", arguments, "")]
-    assert "file is missing" in found[2][2]
+    assert parsed_calls[:2] == [("apply_patch", {"input": PATCH}, ""), ("edit_file", arguments, "")]
+    assert "file is missing" in parsed_calls[2][2]
 
 
 @pytest.mark.parametrize(
@@ -312,8 +312,8 @@ def test_a_patch_without_its_end_is_refused():
 
 
 def test_a_draft_whose_range_is_no_number_or_whose_file_is_missing_is_refused():
-    found = calls(TagParser, '<file_edit path="a" start="two">x</file_edit>\n<file_edit start=1>x</file_edit>')
-    assert ["'two'" in problem or "file is missing" in problem for _, _, problem in found] == [True, True]
+    parsed_calls = calls(TagParser, '<file_edit path="a" start="two">x</file_edit>\n<file_edit start=1>x</file_edit>')
+    assert ["'two'" in problem or "file is missing" in problem for _, _, problem in parsed_calls] == [True, True]
 
 
 def test_text_flows_on_while_it_can_be_no_tag():
@@ -361,10 +361,10 @@ def test_function_calls_of_another_model_are_told_as_tags():
         ToolCall(id="2", name="grep", arguments='{"pattern": "x"}'),
         ToolCall(id="3", name="grep", arguments="broken"),
     )
-    [said] = TagDialect().convert_history([AssistantMessage(content="Hm.", tool_calls=calls_made)])
-    assert isinstance(said, AssistantMessage)
-    found = calls(TagParser, said.content)
-    assert [(tool, arguments) for tool, arguments, _ in found] == [
+    [message] = TagDialect().convert_history([AssistantMessage(content="Hm.", tool_calls=calls_made)])
+    assert isinstance(message, AssistantMessage)
+    parsed_calls = calls(TagParser, message.content)
+    assert [(tool, arguments) for tool, arguments, _ in parsed_calls] == [
         ("run_terminal_cmd", {"command": "make"}),
         ("grep", {"pattern": "x"}),
         ("grep", {"raw": "broken"}),

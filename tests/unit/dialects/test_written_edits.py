@@ -26,19 +26,19 @@ def heard(text: str, pieces: list[int] | None = None, *, accepts: bool = True) -
     listener = WrittenEditParser(lambda _: accepts)
     cuts = sorted({0, len(text), *(at % (len(text) + 1) for at in pieces or [])})
     parts = [text[start:end] for start, end in pairwise(cuts)]
-    events = [each for part in parts for each in listener.feed(part)] + listener.finish()
-    said, calls = "", []
-    for each in events:
-        match each:
+    events = [event for part in parts for event in listener.feed(part)] + listener.finish()
+    answer_text, calls = "", []
+    for event in events:
+        match event:
             case AnswerText(more):
-                said += more
+                answer_text += more
             case CallStarted(index):
                 assert index == len(calls)
-                said += "§"
+                answer_text += "§"
             case CallFinished():
-                assert each.problem == ""
-                calls.append((each.name, json.loads(each.arguments)))
-    return said, calls
+                assert event.problem == ""
+                calls.append((event.name, json.loads(event.arguments)))
+    return answer_text, calls
 
 
 @pytest.mark.parametrize(
@@ -59,12 +59,12 @@ def heard(text: str, pieces: list[int] | None = None, *, accepts: bool = True) -
     ],
 )
 def test_an_edit_that_is_whole_is_heard(text, tool):
-    said, calls = heard(f"I change it.\n\n{text}\nDone.\n")
+    answer_text, calls = heard(f"I change it.\n\n{text}\nDone.\n")
     if not tool:
-        assert (said, calls) == (f"I change it.\n\n{text}\nDone.\n", [])
+        assert (answer_text, calls) == (f"I change it.\n\n{text}\nDone.\n", [])
         return
     assert [name for name, _ in calls] == [tool]
-    assert said == "I change it.\n\n§Done.\n"
+    assert answer_text == "I change it.\n\n§Done.\n"
 
 
 @pytest.mark.parametrize(
@@ -72,9 +72,9 @@ def test_an_edit_that_is_whole_is_heard(text, tool):
 )
 @pytest.mark.parametrize("fence", ["", "```\n", "```python\n"])
 def test_blocks_belong_to_the_file_whose_name_stands_above(line, fence):
-    said, calls = heard(f"{line}\n{fence}{AIDER}{fence[:3]}\n")
-    assert [(name, given["file_path"]) for name, given in calls] == [("edit_blocks", line.strip("#*`: "))]
-    assert said.startswith(f"{line}\n§")
+    answer_text, calls = heard(f"{line}\n{fence}{AIDER}{fence[:3]}\n")
+    assert [(name, arguments["file_path"]) for name, arguments in calls] == [("edit_blocks", line.strip("#*`: "))]
+    assert answer_text.startswith(f"{line}\n§")
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_what_is_not_accepted_is_text_as_it_stands():
 
 
 def test_several_edits_of_one_answer_are_heard_in_order():
-    said, calls = heard(f"First\n{TAGGED}\nthen\n{PATCH}\n```diff\n{UNIFIED}```\n")
+    answer_text, calls = heard(f"First\n{TAGGED}\nthen\n{PATCH}\n```diff\n{UNIFIED}```\n")
     assert [name for name, _ in calls] == ["edit_blocks", "apply_patch", "apply_patch"]
-    assert said == "First\n§then\n§§"
+    assert answer_text == "First\n§then\n§§"
 
 
 FENCED = "--- a/a.md\n+++ b/a.md\n@@ -1,5 +1,5 @@\n Use\n```\n-foo\n+bar\n```\n end\n"
@@ -130,8 +130,8 @@ FENCED = "--- a/a.md\n+++ b/a.md\n@@ -1,5 +1,5 @@\n Use\n```\n-foo\n+bar\n```\n 
 )
 @given(st.lists(st.integers(0, 200), max_size=4))
 def test_a_bare_fence_within_a_fenced_patch_does_not_end_it(patch, pieces):
-    said, calls = heard(f"Look:\n```diff\n{patch}```\nThat is all.\n- one\n", pieces)
-    assert said == "Look:\n§That is all.\n- one\n"
+    answer_text, calls = heard(f"Look:\n```diff\n{patch}```\nThat is all.\n- one\n", pieces)
+    assert answer_text == "Look:\n§That is all.\n- one\n"
     assert calls == [("apply_patch", {"input": patch})]
 
 
@@ -142,8 +142,8 @@ def test_a_fenced_patch_without_its_end_is_text():
 
 def test_an_edit_may_hold_the_tag_that_ends_it():
     text = f'<file-edit filePath="a.md">\n{BLOCK.replace("x = 2", "</file-edit>")}</file-edit>\n'
-    said, calls = heard(text)
-    assert said == "§"
+    answer_text, calls = heard(text)
+    assert answer_text == "§"
     assert "</file-edit>" in calls[0][1]["diff"]
 
 
@@ -162,9 +162,11 @@ CALL = '<tool_call>\n{"name": "grep", "arguments": {"pattern": "x"}}\n</tool_cal
 def test_a_call_that_is_written_out_is_text_and_objected_to_when_it_is_meant(text, accepts):
     asked: list[WrittenEdit] = []
     listener = WrittenEditParser(lambda candidate: asked.append(candidate) or accepts)
-    said = "".join(each.text for each in [*listener.feed(text), *listener.finish()] if isinstance(each, AnswerText))
-    assert said == text
-    assert [(each.tool, each.is_call) for each in asked] == [("grep", True)]
+    answer_text = "".join(
+        event.text for event in [*listener.feed(text), *listener.finish()] if isinstance(event, AnswerText)
+    )
+    assert answer_text == text
+    assert [(written_edit.tool, written_edit.is_call) for written_edit in asked] == [("grep", True)]
     assert ("(grep)" in listener.ending.problem) is accepts
 
 
@@ -173,7 +175,7 @@ def test_a_call_that_is_written_out_is_text_and_objected_to_when_it_is_meant(tex
 )
 def test_a_call_that_is_shown_or_broken_is_text_alone(text):
     listener = WrittenEditParser(lambda _: True)
-    assert "".join(each.text for each in [*listener.feed(text), *listener.finish()]) == text
+    assert "".join(event.text for event in [*listener.feed(text), *listener.finish()]) == text
     assert listener.ending.problem == ""
 
 

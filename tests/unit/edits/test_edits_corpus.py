@@ -32,5 +32,5 @@ def test_every_line_is_answered_by_one_line_in_order():
     out = io.StringIO()
     assert serve(lines, out) == 0
     answers = [json.loads(line) for line in out.getvalue().splitlines()]
-    assert [each["id"] for each in answers] == [*(case.name for case in CASES[:3]), None, None, 7]
-    assert [each.get("error") for each in answers[3:]] == ["request_invalid", "request_invalid", "format_unknown"]
+    assert [answer["id"] for answer in answers] == [*(case.name for case in CASES[:3]), None, None, 7]
+    assert [answer.get("error") for answer in answers[3:]] == ["request_invalid", "request_invalid", "format_unknown"]

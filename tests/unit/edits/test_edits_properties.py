@@ -122,6 +122,6 @@ functions = st.builds(
 @given(st.lists(functions, min_size=1, max_size=6), functions)
 def test_a_function_that_is_not_there_is_never_taken_for_one_that_is(present, absent):
     assume(absent not in present)
-    text = "".join("\n".join(each) + "\n\n" for each in present)
+    text = "".join("\n".join(lines) + "\n\n" for lines in present)
     with pytest.raises(EditError):
         replace_string(text, "\n".join(absent), "NEW")

@@ -22,9 +22,9 @@ async def test_a_name_that_is_no_unicode_is_one_that_can_be_read_by_it(tmp_path,
     descriptor = os.open(os.fsencode(tmp_path) + b"/below/caf\xe9.py", os.O_CREAT | os.O_WRONLY)
     os.write(descriptor, b"x = 1\n")
     os.close(descriptor)
-    (found,) = await FileList(tmp_path).find("caf", limit=5, directories=False, extra=())
-    assert Workspace(tmp_path).read_bytes(found, 100) == b"x = 1\n"
-    assert found.encode()
+    (path,) = await FileList(tmp_path).find("caf", limit=5, directories=False, extra=())
+    assert Workspace(tmp_path).read_bytes(path, 100) == b"x = 1\n"
+    assert path.encode()
 
 
 FILES = (
@@ -50,16 +50,16 @@ FILES = (
     ],
 )
 async def test_a_name_is_found_by_its_letters_before_a_path_that_has_them_somewhere(tmp_path, pattern, first):
-    for each in FILES:
-        (tmp_path / each).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / each).write_text("x")
-    found = await FileList(tmp_path).find(pattern, limit=5, directories=False, extra=())
-    assert found[0] == first
+    for path in FILES:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("x")
+    paths = await FileList(tmp_path).find(pattern, limit=5, directories=False, extra=())
+    assert paths[0] == first
 
 
 async def test_in_a_place_of_the_same_rank_a_file_stands_before_a_directory(tmp_path):
-    for each in ("price/a.py", "prices.py"):
-        (tmp_path / each).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / each).write_text("x")
-    found = await FileList(tmp_path).find("pric", limit=5, directories=True, extra=())
-    assert found == ("prices.py", "price/", "price/a.py")
+    for path in ("price/a.py", "prices.py"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("x")
+    paths = await FileList(tmp_path).find("pric", limit=5, directories=True, extra=())
+    assert paths == ("prices.py", "price/", "price/a.py")

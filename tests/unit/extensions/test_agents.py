@@ -86,7 +86,7 @@ def test_an_unknown_key_is_told_with_the_one_that_was_meant(places):
 
 def test_what_would_widen_rights_is_not_heard_and_told(places):
     agent = read_one(places, "name: a", "description: d", "permissionMode: bypassPermissions", "hooks:", "  Stop: x")
-    assert [each.partition(" ")[0] for each in agent.problems] == ["its", "`permissionMode:"]
+    assert [problem.partition(" ")[0] for problem in agent.problems] == ["its", "`permissionMode:"]
     assert not agent.readonly
     assert read_one(places, "name: a", "description: d", "permissionMode: plan").readonly
 
@@ -103,9 +103,11 @@ def test_what_would_widen_rights_is_not_heard_and_told(places):
 )
 def test_a_file_that_makes_no_subagent_is_told_with_the_reason(places, text, reason):
     places.write({".claude/agents/x.md": text})
-    found = load_agents(places.folders())
-    assert found.agents == ()
-    assert [(each.path, each.reason[: len(reason)]) for each in found.skipped] == [(".claude/agents/x.md", reason)]
+    definitions = load_agents(places.folders())
+    assert definitions.agents == ()
+    assert [(skipped_file.path, skipped_file.reason[: len(reason)]) for skipped_file in definitions.skipped] == [
+        (".claude/agents/x.md", reason)
+    ]
 
 
 def test_bytes_that_are_no_text_are_told(places):
@@ -130,12 +132,12 @@ def test_the_project_counts_before_the_user_and_folders_in_their_order(places):
     places.write({".claude/agents/a.md": front("name: one"), ".cursor/agents/b.md": front("name: one")})
     places.write({".claude/agents/u.md": front("name: one"), ".claude/agents/v.md": front("name: two")}, places.home)
     places.write({"agents/w.md": front("name: two")}, places.config)
-    found = load_agents(places.folders())
-    assert [(each.name, each.source, each.scope) for each in found.agents] == [
+    definitions = load_agents(places.folders())
+    assert [(agent.name, agent.source, agent.scope) for agent in definitions.agents] == [
         ("one", ".cursor", "project"),
         ("two", "config", "user"),
     ]
-    assert {each.path: each.reason for each in found.skipped} == {
+    assert {skipped_file.path: skipped_file.reason for skipped_file in definitions.skipped} == {
         ".claude/agents/a.md": ".cursor/agents/b.md is 'one' already, and counts",
         "~/.claude/agents/u.md": ".cursor/agents/b.md is 'one' already, and counts",
         "~/.claude/agents/v.md": "~/.config/agent-tui/agents/w.md is 'two' already, and counts",
@@ -145,9 +147,9 @@ def test_the_project_counts_before_the_user_and_folders_in_their_order(places):
 def test_of_an_untrusted_project_nothing_is_read_and_changed_bytes_are_not(places):
     places.write({".claude/agents/a.md": front("name: one"), ".cursor/agents/b.md": front("name: two")})
     assert load_agents(places.folders(is_trusted=None)) == load_agents(())
-    found = load_agents(places.folders(lambda path, data: b"two" in data))
-    assert [each.name for each in found.agents] == ["two"]
-    assert found.skipped[0].reason == "it is not as it was when you trusted this project"
+    definitions = load_agents(places.folders(lambda path, data: b"two" in data))
+    assert [agent.name for agent in definitions.agents] == ["two"]
+    assert definitions.skipped[0].reason == "it is not as it was when you trusted this project"
 
 
 NAME = st.from_regex(r"[A-Za-z_*]{1,12}(\([a-z ,*]{1,8}\))?", fullmatch=True).filter(lambda each: each != "*")

@@ -13,15 +13,15 @@ WORDS = ("parse", "render", "compile", "deploy", "migrate", "encrypt", "paginate
 def many(places, count):
     picker = random.Random(7)
     for number in range(count):
-        said = " ".join(picker.choices(WORDS, k=30))
-        text = f"---\ndescription: {said}\n---\nDo it.\n"
+        description = " ".join(picker.choices(WORDS, k=30))
+        text = f"---\ndescription: {description}\n---\nDo it.\n"
         places.write({f".claude/skills/skill-{number:03}/SKILL.md": text})
     places.write({".claude/skills/zz-pdf/SKILL.md": "---\ndescription: Fill PDF forms\n---\nDo it.\n"})
     return load_skills(places.folders()).skills
 
 
 def offered(choices):
-    return [each.skill.name for each in choices if each.is_offered]
+    return [choice.skill.name for choice in choices if choice.is_offered]
 
 
 def test_all_are_told_while_there_is_room(places):
@@ -34,16 +34,20 @@ def test_beyond_the_budget_the_words_of_the_prompt_choose_and_the_others_are_nam
     choices = choose_skills(skills, SkillOccasion(prompt="please fill these forms"))
     names = offered(choices)
     assert "zz-pdf" in names
-    assert sum(len(each.skill.name) + len(each.skill.description) for each in choices if each.is_offered) < BUDGET
-    named = [each.skill.name for each in choices if each.is_named]
-    assert 0 < sum(map(len, named)) <= MAX_NAMES
-    assert all(each.reason for each in choices)
+    assert (
+        sum(len(choice.skill.name) + len(choice.skill.description) for choice in choices if choice.is_offered) < BUDGET
+    )
+    listed_names = [choice.skill.name for choice in choices if choice.is_named]
+    assert 0 < sum(map(len, listed_names)) <= MAX_NAMES
+    assert all(choice.reason for choice in choices)
 
 
 def test_what_was_told_stays_as_long_as_it_holds_the_best(places):
     skills = many(places, 200)
-    told = offered(choose_skills(skills, SkillOccasion(prompt="please fill these forms")))
-    assert set(offered(choose_skills(skills, SkillOccasion(prompt="thank you", told=told)))) == set(told)
+    previous_names = offered(choose_skills(skills, SkillOccasion(prompt="please fill these forms")))
+    assert set(offered(choose_skills(skills, SkillOccasion(prompt="thank you", told=previous_names)))) == set(
+        previous_names
+    )
     (best, _), *_ = rank_skills(skills, "throttle invoice bisect")
     fresh = offered(choose_skills(skills, SkillOccasion(prompt="throttle invoice bisect", told=["zz-pdf"])))
     assert best.name in fresh
@@ -57,8 +61,8 @@ def test_a_manual_skill_and_one_for_other_files_are_not_told_with_the_reason(pla
         }
     )
     skills = load_skills(places.folders()).skills
-    found = choose_skills(skills, SkillOccasion(paths=("a.py",)))
-    assert [(each.is_offered, each.reason) for each in found] == [
+    choices = choose_skills(skills, SkillOccasion(paths=("a.py",)))
+    assert [(choice.is_offered, choice.reason) for choice in choices] == [
         (False, "only you call it: /a"),
         (False, "no file at hand matches **/*.sql"),
     ]

@@ -31,12 +31,12 @@ def test_a_command_of_each_place_is_read_as_its_maker_does(places):
     )
     places.write({".codex/prompts/port.md": "Port $1."}, places.home)
     places.write({"commands/mine.md": "Mine."}, places.config)
-    found = {each.name: each for each in load_commands(places.folders()).commands}
-    commit = found["commit"]
+    commands = {command.name: command for command in load_commands(places.folders()).commands}
+    commit = commands["commit"]
     assert (commit.description, commit.argument_hint, commit.group) == ("Create a git commit", "[message]", "git")
     assert (commit.problems, commit.path) == ((), ".claude/commands/git/commit.md")
-    assert found["code-review"].description == "Code review"
-    assert {name: (each.dialect, each.scope) for name, each in found.items()} == {
+    assert commands["code-review"].description == "Code review"
+    assert {name: (command.dialect, command.scope) for name, command in commands.items()} == {
         "commit": ("claude", "project"),
         "code-review": ("plain", "project"),
         "own": ("claude", "project"),
@@ -49,9 +49,9 @@ def test_of_one_name_the_first_counts_and_an_empty_file_is_none(places):
     places.write(
         {".cursor/commands/a.md": "One", ".claude/commands/a.md": "Two", ".claude/commands/b.md": "---\n---\n"}
     )
-    found = load_commands(places.folders())
-    assert [each.body for each in found.commands] == ["One"]
-    assert {each.path: each.reason for each in found.skipped} == {
+    command_set = load_commands(places.folders())
+    assert [command.body for command in command_set.commands] == ["One"]
+    assert {skipped_file.path: skipped_file.reason for skipped_file in command_set.skipped} == {
         ".claude/commands/a.md": ".cursor/commands/a.md is 'a' already, and counts",
         ".claude/commands/b.md": "it says nothing",
     }
@@ -78,5 +78,5 @@ def test_a_skill_counts_before_a_command_and_a_scope_looks_in_one(places, name, 
     )
     places.write({".claude/commands/pdf.md": "PDF."}, places.home)
     folders = places.folders()
-    found = find_prompt_command(name, load_skills(folders).skills, load_commands(folders).commands)
-    assert (found.path if found else None) == path
+    command = find_prompt_command(name, load_skills(folders).skills, load_commands(folders).commands)
+    assert (command.path if command else None) == path

@@ -26,8 +26,8 @@ def test_folders_above_the_workspace_count_up_to_the_top_of_its_repository(place
             "../.claude/agents/x.md": AGENT.format("x"),
         }
     )
-    found = load_agents(list_extension_folders(Workspace(below), lambda *_: True))
-    assert [(each.name, each.path) for each in found.agents] == [
+    definitions = load_agents(list_extension_folders(Workspace(below), lambda *_: True))
+    assert [(agent.name, agent.path) for agent in definitions.agents] == [
         ("a", ".codex/agents/a.md"),
         ("b", "../.claude/agents/b.md"),
     ]
@@ -39,7 +39,7 @@ def test_a_project_below_a_home_that_is_a_repository_has_only_the_users_own_from
     below.mkdir()
     places.write({".claude/agents/a.md": AGENT.format("a")}, places.home)
     folders = list_extension_folders(Workspace(below), lambda *_: True)
-    assert [(each.name, each.scope) for each in load_agents(folders).agents] == [("a", "user")]
+    assert [(agent.name, agent.scope) for agent in load_agents(folders).agents] == [("a", "user")]
 
 
 def test_no_link_leads_out_of_a_project_and_depth_is_bounded(places, tmp_path):
@@ -50,7 +50,7 @@ def test_no_link_leads_out_of_a_project_and_depth_is_bounded(places, tmp_path):
     places.write(
         {f".cursor/agents/{deep}/y.md": AGENT.format("y"), f".cursor/agents/{deep[2:]}/z.md": AGENT.format("z")}
     )
-    assert [each.name for each in load_agents(places.folders()).agents] == ["z"]
+    assert [agent.name for agent in load_agents(places.folders()).agents] == ["z"]
 
 
 def test_a_file_larger_than_a_rule_is_read_whole_and_so_is_what_its_trust_is_of(places):

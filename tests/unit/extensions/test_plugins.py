@@ -28,13 +28,13 @@ def test_what_a_plug_in_brings_is_called_with_its_name(places):
     )
     (plugin,) = load_plugins(places.folders()).plugins
     assert (plugin.name, plugin.version, plugin.description, plugin.problems) == ("acme", "1.0.4", "All of it", ())
-    found = load_agents([plugin.folder])
-    assert [(each.name, each.source) for each in found.agents] == [
+    definitions = load_agents([plugin.folder])
+    assert [(agent.name, agent.source) for agent in definitions.agents] == [
         ("acme:a", "acme"),
         ("acme:b", "acme"),
         ("acme:c", "acme"),
     ]
-    assert found.skipped == ()
+    assert definitions.skipped == ()
     assert load_agent_definitions(places.workspace, lambda *_: True).find("acme:b") is not None
 
 
@@ -51,13 +51,16 @@ def test_hooks_and_servers_of_a_plug_in_are_returned_as_they_stand(places):
     )
     (plugin,) = load_plugins(places.folders()).plugins
     home = "~/.config/agent-tui/plugins/p"
-    assert [(each.kind, each.path, each.directory, each.scope) for each in plugin.sources] == [
+    assert [(source.kind, source.path, source.directory, source.scope) for source in plugin.sources] == [
         ("hooks", f"{home}/hooks/hooks.json", home, "user"),
         ("hooks", f"{home}/my-hooks.json", home, "user"),
         ("mcp", f"{home}/.cursor-plugin/plugin.json", home, "user"),
         ("mcp", f"{home}/.mcp.json", home, "user"),
     ]
-    assert [json.loads(each.data) for each in plugin.sources[2:]] == [{"mcpServers": {"y": {}}}, json.loads(servers)]
+    assert [json.loads(source.data) for source in plugin.sources[2:]] == [
+        {"mcpServers": {"y": {}}},
+        json.loads(servers),
+    ]
 
 
 def test_no_path_of_a_manifest_leads_out_of_the_plug_in(places):
@@ -86,9 +89,9 @@ def test_a_folder_that_is_no_plug_in_is_told_with_the_reason(places):
             ".claude/plugins/d/.claude-plugin/plugin.json": manifest(name="a b"),
         }
     )
-    found = load_plugins(places.folders())
-    assert found.plugins == ()
-    assert [each.reason.partition(":")[0] for each in found.skipped] == [
+    plugins = load_plugins(places.folders())
+    assert plugins.plugins == ()
+    assert [skipped_file.reason.partition(":")[0] for skipped_file in plugins.skipped] == [
         "it holds neither .claude-plugin/plugin.json nor .cursor-plugin/plugin.json",
         ".claude-plugin/plugin.json is no JSON",
         ".claude-plugin/plugin.json holds no object",

@@ -10,7 +10,7 @@ from core.extensions.rendering import PromptArguments, PromptPart, render_parts
 
 
 def fill(body, text="", **more):
-    return "".join(each.text for each in render_parts(body, PromptArguments(text=text, **more)))
+    return "".join(part.text for part in render_parts(body, PromptArguments(text=text, **more)))
 
 
 @pytest.mark.parametrize(
@@ -43,18 +43,18 @@ def test_named_arguments_and_variables_are_filled_and_unknown_ones_stay():
 def test_commands_are_found_at_the_start_of_a_line_and_behind_a_blank():
     body = "Status: !`git status`\n!`ls $0`\nnot!`this` nor `that`\n```!\nmake\nmake test\n```\nEnd"
     parts = render_parts(body, PromptArguments(text="src"))
-    assert [each.text for each in parts if each.is_command] == ["git status", "ls src", "make\nmake test"]
+    assert [part.text for part in parts if part.is_command] == ["git status", "ls src", "make\nmake test"]
     assert parts[0] == PromptPart("Status: ")
 
 
 @given(st.text(max_size=60), st.text(alphabet="ab !`$0\\\n'\"[]{}ARGUMENTS", max_size=60))
-def test_no_argument_brings_a_command_in(body, said):
-    count = sum(each.is_command for each in render_parts(body, PromptArguments()))
-    assert sum(each.is_command for each in render_parts(body, PromptArguments(text=said))) == count
+def test_no_argument_brings_a_command_in(body, argument_text):
+    count = sum(part.is_command for part in render_parts(body, PromptArguments()))
+    assert sum(part.is_command for part in render_parts(body, PromptArguments(text=argument_text))) == count
 
 
 @given(st.text(alphabet="abc `!\n#", max_size=80))
 def test_a_text_without_places_is_sent_as_it_stands(body):
     parts = render_parts(body, PromptArguments())
-    if not any(each.is_command for each in parts):
-        assert "".join(each.text for each in parts) == body
+    if not any(part.is_command for part in parts):
+        assert "".join(part.text for part in parts) == body

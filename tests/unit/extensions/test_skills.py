@@ -26,9 +26,9 @@ def skill(*lines, body="Do it."):
 
 def read_one(places, *lines, name="a", body="Do it."):
     places.write({f".claude/skills/{name}/SKILL.md": skill(*lines, body=body)})
-    found = load_skills(places.folders())
-    assert found.skipped == ()
-    return found.skills[0]
+    skill_set = load_skills(places.folders())
+    assert skill_set.skipped == ()
+    return skill_set.skills[0]
 
 
 def test_a_skill_of_the_standard_is_read_with_its_files(places):
@@ -50,14 +50,18 @@ def test_a_skill_of_the_standard_is_read_with_its_files(places):
 
 
 def test_keys_of_claude_and_cursor_are_known_and_what_is_not_used_is_told(places):
-    found = read_one(
+    loaded_skill = read_one(
         places,
         *("name: a", "description: d", "when_to_use: always", "paths: src/**, *.sql", "disable-model-invocation: true"),
         *("user-invocable: false", "arguments: issue branch", "argument-hint: [issue]", "context: fork", "modle: x"),
     )
-    assert (found.when_to_use, found.globs, found.arguments) == ("always", ("src/**", "*.sql"), ("issue", "branch"))
-    assert (found.is_manual, found.is_user_invocable) == (True, False)
-    assert found.problems == ("nobody knows the key 'modle': did you mean 'model'?", "`context` is not used")
+    assert (loaded_skill.when_to_use, loaded_skill.globs, loaded_skill.arguments) == (
+        "always",
+        ("src/**", "*.sql"),
+        ("issue", "branch"),
+    )
+    assert (loaded_skill.is_manual, loaded_skill.is_user_invocable) == (True, False)
+    assert loaded_skill.problems == ("nobody knows the key 'modle': did you mean 'model'?", "`context` is not used")
 
 
 @pytest.mark.parametrize(
@@ -71,17 +75,17 @@ def test_keys_of_claude_and_cursor_are_known_and_what_is_not_used_is_told(places
 )
 def test_a_folder_that_makes_no_skill_is_told(places, text, reason):
     places.write({".claude/skills/a/SKILL.md": text})
-    found = load_skills(places.folders())
+    skill_set = load_skills(places.folders())
     if reason:
-        assert [each.reason[: len(reason)] for each in found.skipped] == [reason]
+        assert [skipped_file.reason[: len(reason)] for skipped_file in skill_set.skipped] == [reason]
     else:
-        assert found.skills[0].name == "..-x"
+        assert skill_set.skills[0].name == "..-x"
 
 
 def test_a_name_that_is_not_the_folders_is_told_and_counts(places):
-    found = read_one(places, "name: My Skill", "description: d", name="mine")
-    assert found.name == "My-Skill"
-    assert len(found.problems) == 2
+    loaded_skill = read_one(places, "name: My Skill", "description: d", name="mine")
+    assert loaded_skill.name == "My-Skill"
+    assert len(loaded_skill.problems) == 2
 
 
 @pytest.mark.parametrize("name", ["../b/SKILL.md", "/etc/passwd", "~/x", "x/../../b/SKILL.md", ".env", "", "missing"])
@@ -96,16 +100,16 @@ def test_no_link_leads_out_of_a_users_skill_and_a_link_to_a_skill_is_one(places,
     (tmp_path / "real/link.md").symlink_to(tmp_path / "out.md")
     (places.home / ".claude/skills").mkdir(parents=True)
     (places.home / ".claude/skills/a").symlink_to(tmp_path / "real")
-    (found,) = load_skills(places.folders()).skills
-    assert read_skill_file(found, "in.md") == b"In."
-    assert found.directory == tmp_path / "real"
+    (loaded_skill,) = load_skills(places.folders()).skills
+    assert read_skill_file(loaded_skill, "in.md") == b"In."
+    assert loaded_skill.directory == tmp_path / "real"
     with pytest.raises(UnusableFile, match="leads out of"):
-        read_skill_file(found, "link.md")
+        read_skill_file(loaded_skill, "link.md")
 
 
 def test_a_link_that_leads_out_of_the_project_is_no_file_of_a_skill_and_the_reason_is_no_sentence(places, tmp_path):
     (tmp_path / "out.md").write_text("Out.")
-    found = read_one(places, "description: d")
-    (places.project / found.place / "link.md").symlink_to(tmp_path / "out.md")
+    loaded_skill = read_one(places, "description: d")
+    (places.project / loaded_skill.place / "link.md").symlink_to(tmp_path / "out.md")
     with pytest.raises(UnusableFile, match=r"symbolic link$"):
-        read_skill_file(found, "link.md")
+        read_skill_file(loaded_skill, "link.md")

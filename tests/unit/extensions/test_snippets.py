@@ -10,20 +10,20 @@ from core.extensions.snippets import load_snippets
 def test_a_snippet_is_a_text_by_the_name_of_its_file_and_the_project_comes_first(places):
     places.write({".agent-tui/snippets/git/bug.md": "---\ndescription: A bug\n---\n$0 is wrong.\n"})
     places.write({"snippets/bug.md": "Mine.", "snippets/plan first.md": "# Plan\n\nthen build."}, places.config)
-    found = load_snippets(places.folders())
-    assert [(each.name, each.description, each.text, each.scope) for each in found.snippets] == [
+    snippet_set = load_snippets(places.folders())
+    assert [(snippet.name, snippet.description, snippet.text, snippet.scope) for snippet in snippet_set.snippets] == [
         ("bug", "A bug", "$0 is wrong.", "project"),
         ("plan-first", "Plan", "# Plan\n\nthen build.", "user"),
     ]
-    assert "is 'bug' already" in found.skipped[0].reason
-    assert "can't be written in a prompt" in found.snippets[1].problems[0]
+    assert "is 'bug' already" in snippet_set.skipped[0].reason
+    assert "can't be written in a prompt" in snippet_set.snippets[1].problems[0]
 
 
 def test_one_that_says_nothing_or_that_was_changed_since_the_yes_is_none(places):
     places.write({".agent-tui/snippets/none.md": "---\ndescription: d\n---\n", ".agent-tui/snippets/a.md": "A."})
-    found = load_snippets(places.folders(lambda path, _: not path.endswith("a.md")))
-    assert found.snippets == ()
-    assert sorted(each.reason for each in found.skipped) == [
+    snippet_set = load_snippets(places.folders(lambda path, _: not path.endswith("a.md")))
+    assert snippet_set.snippets == ()
+    assert sorted(skipped_file.reason for skipped_file in snippet_set.skipped) == [
         "it is not as it was when you trusted this project",
         "it says nothing",
     ]

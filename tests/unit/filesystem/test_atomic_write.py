@@ -45,7 +45,7 @@ def test_a_new_file_is_the_users_alone_and_nothing_else_stays(tmp_path: Path):
     path.chmod(0o644)
     replace_file(path, b"new")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert [each.name for each in tmp_path.iterdir()] == ["secret"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["secret"]
 
 
 def test_a_link_is_replaced_and_what_it_names_is_left(tmp_path: Path):
@@ -66,7 +66,7 @@ def test_a_failure_leaves_the_old_bytes_and_no_other_file(tmp_path: Path, monkey
     with pytest.raises(OSError, match="No space"):
         replace_file(tmp_path / "state", b"new")
     assert (tmp_path / "state").read_bytes() == b"old"
-    assert [each.name for each in tmp_path.iterdir()] == ["state"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["state"]
 
 
 def test_what_is_streamed_counts_only_when_all_of_it_came(tmp_path: Path):
@@ -79,4 +79,4 @@ def test_what_is_streamed_counts_only_when_all_of_it_came(tmp_path: Path):
         file.write(b"one ")
         file.write(b"two")
     assert path.read_bytes() == b"one two"
-    assert [each.name for each in tmp_path.iterdir()] == ["log"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["log"]

@@ -18,9 +18,9 @@ def top(tmp_path: Path) -> Iterator[int]:
     (tmp_path / "project/below").mkdir(parents=True)
     (tmp_path / "project-of-others").mkdir()
     (tmp_path / "project-of-others/key").write_bytes(b"secret")
-    found = os.open(tmp_path / "project", DIRECTORY)
-    yield found
-    os.close(found)
+    descriptor = os.open(tmp_path / "project", DIRECTORY)
+    yield descriptor
+    os.close(descriptor)
 
 
 @pytest.mark.parametrize("opener", [open_beneath, open_by_walking])
@@ -42,5 +42,5 @@ def test_p2_a_link_into_a_directory_whose_name_only_begins_like_the_project_s_le
 def test_a_link_that_stays_in_the_project_is_followed(tmp_path, top, target):
     project = tmp_path / "project"
     (project / "link").symlink_to(target.format(project=project))
-    found = resolve_links(top, os.fsencode(project), b"link")
-    assert found == (b"below" if "below" in target else b"")
+    resolved_path = resolve_links(top, os.fsencode(project), b"link")
+    assert resolved_path == (b"below" if "below" in target else b"")

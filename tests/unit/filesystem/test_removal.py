@@ -26,17 +26,17 @@ def test_n15_a_tree_of_any_depth_is_removed(tmp_path):
 
 
 def test_n15_links_in_a_tree_go_and_what_they_lead_to_stays(tmp_path):
-    kept, tree = tmp_path / "kept", tmp_path / "tree"
-    kept.mkdir()
-    (kept / "file").write_text("kept")
+    linked_directory, tree = tmp_path / "kept", tmp_path / "tree"
+    linked_directory.mkdir()
+    (linked_directory / "file").write_text("kept")
     (tree / "in").mkdir(parents=True)
-    (tree / "in" / "link").symlink_to(kept)
-    (tree / "alias").symlink_to(kept / "file")
+    (tree / "in" / "link").symlink_to(linked_directory)
+    (tree / "alias").symlink_to(linked_directory / "file")
     remove_tree(tree)
-    (tmp_path / "link").symlink_to(kept)
+    (tmp_path / "link").symlink_to(linked_directory)
     remove_path(tmp_path / "link")
-    assert [each.name for each in tmp_path.iterdir()] == ["kept"]
-    assert (kept / "file").read_text() == "kept"
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+    assert (linked_directory / "file").read_text() == "kept"
 
 
 def test_n15_shut_directories_and_pipes_go(tmp_path):
@@ -65,6 +65,6 @@ def test_n15_what_can_not_be_removed_holds_nothing_else_up(tmp_path):
     try:
         with pytest.raises(OSError, match="busy"):
             remove_tree(tree)
-        assert [each.name for each in tree.iterdir()] == ["b"]
+        assert [path.name for path in tree.iterdir()] == ["b"]
     finally:
         subprocess.run(["umount", str(tree / "b")], check=True)

@@ -70,20 +70,20 @@ def test_without_a_repository_that_is_said(tmp_path):
 def test_what_is_reviewed_in_a_subdirectory_lies_there_with_new_files_but_none_that_is_kept(repository):
     for name in ("sub/fresh.txt", "sub/hushed.txt", "outside.txt"):
         (repository / name).write_text(f"in {name}")
-    found = read_reviewed_diff(repository / "sub", "", lambda path: path != "hushed.txt")
-    assert found.subject == "topic: 1 commit since main, and what is not committed"
-    assert [(each.path, each.start, each.lines) for each in list_right_hunks(found.patch)] == [
+    reviewed_diff = read_reviewed_diff(repository / "sub", "", lambda path: path != "hushed.txt")
+    assert reviewed_diff.subject == "topic: 1 commit since main, and what is not committed"
+    assert [(hunk.path, hunk.start, hunk.lines) for hunk in list_right_hunks(reviewed_diff.patch)] == [
         ("b.txt", 1, ("two and a half",)),
         ("fresh.txt", 1, ("in sub/fresh.txt",)),
     ]
-    assert found.patch.endswith("+in sub/fresh.txt\n\\ No newline at end of file\n")
-    assert (found.revision, found.left_out) == ("", 1)
+    assert reviewed_diff.patch.endswith("+in sub/fresh.txt\n\\ No newline at end of file\n")
+    assert (reviewed_diff.revision, reviewed_diff.left_out) == ("", 1)
 
 
 def test_a_commit_that_the_main_branch_has_is_reviewed_alone_also_the_first(repository):
     first = read_reviewed_diff(repository, "main~0", lambda _: True)
     assert first.subject.startswith("the commit ")
-    assert [each.path for each in list_right_hunks(first.patch)] == ["a.txt", "secret.txt", "sub/b.txt"]
+    assert [hunk.path for hunk in list_right_hunks(first.patch)] == ["a.txt", "secret.txt", "sub/b.txt"]
     with pytest.raises(GitFailed, match="no branch or commit 'x y'"):
         read_reviewed_diff(repository, "x y", lambda _: True)
 
@@ -95,7 +95,7 @@ def test_the_users_index_stays_as_it_is_though_a_file_was_touched(repository):
     git(repository, "commit", "-qm", "same")
     os.utime(repository / "same.txt", ns=(0, 0))
     before = (repository / ".git/index").read_bytes()
-    for wanted in ("", "HEAD", "main"):
-        read_reviewed_diff(repository, wanted, lambda _: True)
+    for revision in ("", "HEAD", "main"):
+        read_reviewed_diff(repository, revision, lambda _: True)
     render_branch_diff(repository, lambda _: True)
     assert (repository / ".git/index").read_bytes() == before

@@ -39,8 +39,8 @@ def test_an_ordinary_repository_has_nothing_outside(top):
 
 
 def test_a_part_of_a_repository_has_the_tree_above(top):
-    found = find_repository_view(top / "part")
-    assert (found.directory, found.tree) == (top / ".git", top)
+    view = find_repository_view(top / "part")
+    assert (view.directory, view.tree) == (top / ".git", top)
 
 
 def test_a_worktree_has_the_directory_that_it_shares(top):

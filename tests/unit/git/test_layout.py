@@ -28,8 +28,8 @@ def top(tmp_path) -> Path:
 
 
 def find_top(directory: Path) -> Path | None:
-    found = find_repository(directory)
-    return found.root if found else None
+    repository = find_repository(directory)
+    return repository.root if repository else None
 
 
 def test_a_subdirectory_is_part_of_the_repository_above(top):
@@ -38,9 +38,9 @@ def test_a_subdirectory_is_part_of_the_repository_above(top):
 
 def test_a_subdirectory_of_a_worktree_is_part_of_that(top):
     git(top, "worktree", "add", "-q", "-b", "side", str(top.parent / "linked"))
-    found = find_repository(top.parent / "linked" / "deep")
-    assert found is not None
-    assert (found.root, found.common) == (top.parent / "linked", top / ".git")
+    repository = find_repository(top.parent / "linked" / "deep")
+    assert repository is not None
+    assert (repository.root, repository.common) == (top.parent / "linked", top / ".git")
 
 
 def test_the_nearest_repository_counts(top):
@@ -69,6 +69,6 @@ def test_a_repository_of_somebody_else_is_not_believed(top, name):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives files away")
 def test_root_believes_the_repository_of_the_user_whose_directory_it_is(top):
-    for each in (top, top / ".git", top / "deep"):
-        os.chown(each, 12345, 12345)
+    for path in (top, top / ".git", top / "deep"):
+        os.chown(path, 12345, 12345)
     assert find_top(top / "deep") == top

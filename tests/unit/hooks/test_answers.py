@@ -13,12 +13,12 @@ from core.hooks.parsing import Hook
 
 
 def hook(event: HookEvent = HookEvent.PRE_TOOL, **more: Any) -> Hook:
-    said = {"dialect": "cursor", "scope": "project", "source": "a", "command": "x", **more}
-    return Hook(event=event, **said)
+    fields = {"dialect": "cursor", "scope": "project", "source": "a", "command": "x", **more}
+    return Hook(event=event, **fields)
 
 
-def answer(said: Any = "", code: int | None = 0, *, of: Hook | None = None, **more: Any) -> HookAnswer:
-    text = said if isinstance(said, str) else json.dumps(said)
+def answer(output: Any = "", code: int | None = 0, *, of: Hook | None = None, **more: Any) -> HookAnswer:
+    text = output if isinstance(output, str) else json.dumps(output)
     return read_answer(of or hook(), HookRun(exit_code=code, stdout=text, **more))
 
 
@@ -37,8 +37,8 @@ NESTED = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissi
 )
 @pytest.mark.parametrize("code", [0, 1, 2])
 def test_a_refusal_in_any_spelling_counts_with_any_exit_code(said, code):
-    found = answer(said, code)
-    assert (found.permission, found.reason) == ("deny", "no")
+    hook_answer = answer(said, code)
+    assert (hook_answer.permission, hook_answer.reason) == ("deny", "no")
 
 
 DENY = json.dumps({"hookSpecificOutput": NESTED})
@@ -65,8 +65,8 @@ DENY = json.dumps({"hookSpecificOutput": NESTED})
 @pytest.mark.parametrize("dialect", ["claude", "cursor"])
 @pytest.mark.parametrize("event", [HookEvent.PRE_TOOL, HookEvent.BEFORE_PROMPT])
 def test_a_refusal_counts_wherever_it_stands_in_what_was_printed(text, dialect, event):
-    found = answer(text, of=hook(event, dialect=dialect))
-    assert (found.permission, found.failure) == ("deny", "")
+    hook_answer = answer(text, of=hook(event, dialect=dialect))
+    assert (hook_answer.permission, hook_answer.failure) == ("deny", "")
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_a_refusal_counts_wherever_it_stands_in_what_was_printed(text, dialect, 
     ],
 )
 def test_a_refusal_that_can_not_be_read_is_a_failure_that_is_told(text, errors):
-    found = answer(text, of=hook(dialect="claude"), stderr=errors)
-    assert (found.permission, bool(found.failure)) == ("", True)
+    hook_answer = answer(text, of=hook(dialect="claude"), stderr=errors)
+    assert (hook_answer.permission, bool(hook_answer.failure)) == ("", True)
 
 
 @pytest.mark.parametrize("text", ["It is Monday.", 'See {"decision": "approve"} of the docs.', "Formatted {3} files."])
@@ -97,11 +97,21 @@ def test_what_says_nothing_of_a_refusal_is_no_failure(text):
 
 def test_an_answer_to_a_question_of_claudes_is_read():
     asked = hook(HookEvent.PERMISSION_REQUEST, dialect="claude")
-    said = {"hookSpecificOutput": {"decision": {"behavior": "deny", "message": "no", "interrupt": True}}}
-    found = answer(said, of=asked)
-    assert (found.permission, found.reason, found.ends_turn, found.failure) == ("deny", "no", True, "")
-    found = answer({"hookSpecificOutput": {"decision": {"behavior": "allow"}}}, of=asked)
-    assert (found.permission, found.reason, found.ends_turn, found.failure) == ("allow", "", False, "")
+    output = {"hookSpecificOutput": {"decision": {"behavior": "deny", "message": "no", "interrupt": True}}}
+    hook_answer = answer(output, of=asked)
+    assert (hook_answer.permission, hook_answer.reason, hook_answer.ends_turn, hook_answer.failure) == (
+        "deny",
+        "no",
+        True,
+        "",
+    )
+    hook_answer = answer({"hookSpecificOutput": {"decision": {"behavior": "allow"}}}, of=asked)
+    assert (hook_answer.permission, hook_answer.reason, hook_answer.ends_turn, hook_answer.failure) == (
+        "allow",
+        "",
+        False,
+        "",
+    )
     assert answer({"decision": {"behavior": "perhaps"}}, of=asked).failure
 
 
@@ -127,9 +137,9 @@ def test_half_a_json_is_no_answer(text):
 
 
 def test_what_hung_is_no_answer_even_if_it_had_said_no_such_thing():
-    found = read_answer(hook(fails_closed=True), HookRun(problem="it had not ended after 2 s"))
-    assert (found.permission, found.failure) == ("deny", "it had not ended after 2 s")
-    assert "it had not ended" in found.reason
+    hook_answer = read_answer(hook(fails_closed=True), HookRun(problem="it had not ended after 2 s"))
+    assert (hook_answer.permission, hook_answer.failure) == ("deny", "it had not ended after 2 s")
+    assert "it had not ended" in hook_answer.reason
 
 
 def test_words_of_claudes_hooks_are_context_where_that_is_meant_and_nothing_elsewhere():
@@ -147,21 +157,23 @@ def test_a_refusal_of_the_end_is_what_to_go_on_with(event):
 
 
 def test_a_refusal_of_what_was_done_is_a_word_to_the_model():
-    for said, code, errors in (({"decision": "block", "reason": "lint it"}, 0, ""), ("", 2, "lint it")):
-        found = answer(said, code, stderr=errors, of=hook(HookEvent.POST_TOOL))
-        assert (found.permission, found.context) == ("", "lint it")
+    for output, code, errors in (({"decision": "block", "reason": "lint it"}, 0, ""), ("", 2, "lint it")):
+        hook_answer = answer(output, code, stderr=errors, of=hook(HookEvent.POST_TOOL))
+        assert (hook_answer.permission, hook_answer.context) == ("", "lint it")
 
 
 def test_long_texts_are_cut_and_say_so():
-    found = answer({"additional_context": "x" * (MAX_TEXT + 7)})
-    assert found.context.endswith("[… 7 characters left out]")
+    hook_answer = answer({"additional_context": "x" * (MAX_TEXT + 7)})
+    assert hook_answer.context.endswith("[… 7 characters left out]")
 
 
 def test_the_strictest_answer_decides_and_of_equals_the_first():
-    said = [(hook(command=str(n)), HookAnswer(permission=word)) for n, word in enumerate(["allow", "ask", "", "ask"])]
-    found = find_strictest_answer(said)
-    assert found is not None
-    assert (found[0].command, found[1].permission) == ("1", "ask")
+    answers = [
+        (hook(command=str(n)), HookAnswer(permission=word)) for n, word in enumerate(["allow", "ask", "", "ask"])
+    ]
+    strictest_pair = find_strictest_answer(answers)
+    assert strictest_pair is not None
+    assert (strictest_pair[0].command, strictest_pair[1].permission) == ("1", "ask")
     assert find_strictest_answer([(hook(), HookAnswer())]) is None
 
 
@@ -175,6 +187,6 @@ def test_the_strictest_answer_decides_and_of_equals_the_first():
     st.booleans(),
 )
 def test_anything_that_is_printed_is_read_without_a_fault(text, code, event, closed):
-    found = answer(text, code, of=hook(event, fails_closed=closed))
-    assert found.permission in {"", "allow", "ask", "deny"}
-    assert code != 2 or found.permission == "deny" or found.context or found.followup
+    hook_answer = answer(text, code, of=hook(event, fails_closed=closed))
+    assert hook_answer.permission in {"", "allow", "ask", "deny"}
+    assert code != 2 or hook_answer.permission == "deny" or hook_answer.context or hook_answer.followup

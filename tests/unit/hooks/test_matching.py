@@ -63,8 +63,8 @@ def test_cursors_matchers_are_patterns_over_the_command(matcher, concerned):
     ],
 )
 def test_a_condition_is_a_rule_over_the_call(condition, command, concerned):
-    found = select_hooks([hook("", condition=condition)], list_tool_names("run_terminal_cmd"), (command,))
-    assert bool(found) is concerned
+    hooks = select_hooks([hook("", condition=condition)], list_tool_names("run_terminal_cmd"), (command,))
+    assert bool(hooks) is concerned
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_a_condition_is_a_rule_over_the_call(condition, command, concerned):
     ],
 )
 def test_a_condition_on_files_means_a_name_anywhere_and_a_path_from_the_project(condition, path, concerned):
-    found = select_hooks([hook("", condition=condition)], list_tool_names("search_replace"), (path,))
-    assert bool(found) is concerned
+    hooks = select_hooks([hook("", condition=condition)], list_tool_names("search_replace"), (path,))
+    assert bool(hooks) is concerned
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_a_matcher_that_is_a_glob_speaks_of_what_a_call_names(matcher, path, con
 
 def test_a_skill_that_is_opened_is_a_skill_for_claudes_hooks(tmp_path):
     assert select_hooks([hook("Skill")], list_tool_names("activate_skill"))
-    given = build_tool_input("activate_skill", {"name": "pdf", "arguments": "a.pdf"}, "claude", tmp_path)
-    assert given == {"skill": "pdf", "args": "a.pdf"}
+    tool_input = build_tool_input("activate_skill", {"name": "pdf", "arguments": "a.pdf"}, "claude", tmp_path)
+    assert tool_input == {"skill": "pdf", "args": "a.pdf"}
 
 
 def test_one_command_runs_once_however_many_matchers_choose_it():

@@ -24,7 +24,7 @@ def test_both_shapes_give_the_same_kind_of_record():
     nested = parsed(
         {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "guard", "timeout": 5}]}]}, CLAUDE
     )
-    assert [(each.event, each.command, each.timeout) for each in (*flat.hooks, *nested.hooks)] == [
+    assert [(hook.event, hook.command, hook.timeout) for hook in (*flat.hooks, *nested.hooks)] == [
         (HookEvent.PRE_TOOL, "guard", 5.0)
     ] * 2
     assert (flat.problems, nested.problems) == ((), ())
@@ -36,16 +36,16 @@ def test_entries_of_one_dialect_in_the_file_of_the_other_are_understood_and_told
         "userPromptSubmit": [{"command": "bash prompt.sh"}],
         "SessionStart": [{"hooks": [{"type": "command", "command": "bash start.sh"}]}],
     }
-    found = parsed(both, CLAUDE)
-    assert [(each.event, each.command) for each in found.hooks] == [
+    hook_file = parsed(both, CLAUDE)
+    assert [(hook.event, hook.command) for hook in hook_file.hooks] == [
         (HookEvent.SESSION_START, "bash start.sh"),
         (HookEvent.BEFORE_PROMPT, "bash prompt.sh"),
     ]
 
 
 def test_a_list_of_entries_that_name_their_event_is_understood():
-    found = parsed([{"event": "stop", "command": "bash done.sh"}])
-    assert [(each.event, each.command) for each in found.hooks] == [(HookEvent.STOP, "bash done.sh")]
+    hook_file = parsed([{"event": "stop", "command": "bash done.sh"}])
+    assert [(hook.event, hook.command) for hook in hook_file.hooks] == [(HookEvent.STOP, "bash done.sh")]
 
 
 @pytest.mark.parametrize(
@@ -66,15 +66,17 @@ def test_a_list_of_entries_that_name_their_event_is_understood():
     ],
 )
 def test_what_is_wrong_is_told_with_its_file(hooks, why):
-    found = parsed(hooks)
-    assert [each.source for each in found.problems] == [".cursor/hooks.json"]
-    assert why in found.problems[0].message or hooks is None
+    hook_file = parsed(hooks)
+    assert [problem.source for problem in hook_file.problems] == [".cursor/hooks.json"]
+    assert why in hook_file.problems[0].message or hooks is None
 
 
 def test_a_matcher_that_is_no_pattern_is_a_glob_and_told_of():
-    found = parsed({"preToolUse": [{"command": "x", "matcher": "*.py"}]})
-    assert [(hook.matcher, hook.is_glob) for hook in found.hooks] == [("*.py", True)]
-    assert "'*.py' is no pattern: nothing to repeat at position 0; it is taken as a glob" in found.problems[0].message
+    hook_file = parsed({"preToolUse": [{"command": "x", "matcher": "*.py"}]})
+    assert [(hook.matcher, hook.is_glob) for hook in hook_file.hooks] == [("*.py", True)]
+    assert (
+        "'*.py' is no pattern: nothing to repeat at position 0; it is taken as a glob" in hook_file.problems[0].message
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,9 +93,9 @@ def test_a_matcher_that_is_no_pattern_is_a_glob_and_told_of():
     ],
 )
 def test_a_matcher_that_can_match_no_tool_is_told_of(matcher, is_glob, said):
-    found = parsed({"PreToolUse": [{"matcher": matcher, "hooks": [{"command": "x"}]}]}, CLAUDE)
-    assert [hook.is_glob for hook in found.hooks] == [is_glob]
-    assert said in found.problems[0].message
+    hook_file = parsed({"PreToolUse": [{"matcher": matcher, "hooks": [{"command": "x"}]}]}, CLAUDE)
+    assert [hook.is_glob for hook in hook_file.hooks] == [is_glob]
+    assert said in hook_file.problems[0].message
 
 
 @pytest.mark.parametrize(
@@ -126,9 +128,9 @@ HOOK = '{"hooks": {"PreToolUse": [{"hooks": [{"command": "echo // no /* comment 
 )
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
 def test_settings_are_read_as_people_write_them(text, encoding):
-    found = parse_hook_file(text.removeprefix("\ufeff" if encoding == "utf-16" else "").encode(encoding), CLAUDE)
-    assert [hook.command for hook in found.hooks] == ["echo // no /* comment */ ,]"]
-    assert found.problems == ()
+    hook_file = parse_hook_file(text.removeprefix("\ufeff" if encoding == "utf-16" else "").encode(encoding), CLAUDE)
+    assert [hook.command for hook in hook_file.hooks] == ["echo // no /* comment */ ,]"]
+    assert hook_file.problems == ()
 
 
 @pytest.mark.parametrize("text", ["{'hooks': {}}", '{"hooks": ', "hooks:\n  - x", "", '{"hooks": {}} {"hooks": {}}'])
@@ -138,8 +140,8 @@ def test_a_file_that_can_not_be_read_is_told_of(text):
 
 
 def test_rules_that_refuse_elsewhere_and_are_not_read_here_are_told_of_in_one_line():
-    found = parse_hook_file(b'{"permissions": {"deny": ["Read(.env)", "Bash(rm *)"]}}', CLAUDE)
-    assert [each.message for each in found.problems] == [
+    hook_file = parse_hook_file(b'{"permissions": {"deny": ["Read(.env)", "Bash(rm *)"]}}', CLAUDE)
+    assert [problem.message for problem in hook_file.problems] == [
         "its permissions.deny (2 rules) is not read here: [permissions] deny of config.toml is."
     ]
     assert parse_hook_file(b'{"permissions": {"deny": []}}', CLAUDE) == HookFile()
@@ -147,10 +149,10 @@ def test_rules_that_refuse_elsewhere_and_are_not_read_here_are_told_of_in_one_li
 
 def test_only_our_own_hooks_fail_closed_without_being_told_to_and_only_where_they_can_refuse():
     entries = {"preToolUse": [{"command": "x"}], "postToolUse": [{"command": "x"}]}
-    assert [each.fails_closed for each in parsed(entries, OWN).hooks] == [True, False]
-    assert [each.fails_closed for each in parsed(entries).hooks] == [False, False]
+    assert [hook.fails_closed for hook in parsed(entries, OWN).hooks] == [True, False]
+    assert [hook.fails_closed for hook in parsed(entries).hooks] == [False, False]
     opened = parsed({"preToolUse": [{"command": "x", "failClosed": False}]}, OWN)
-    assert [each.fails_closed for each in opened.hooks] == [False]
+    assert [hook.fails_closed for hook in opened.hooks] == [False]
 
 
 def test_claudes_settings_without_hooks_are_no_problem_and_its_switch_is_heard():
@@ -159,15 +161,15 @@ def test_claudes_settings_without_hooks_are_no_problem_and_its_switch_is_heard()
 
 
 def test_arguments_of_a_command_are_quoted():
-    found = parsed({"Stop": [{"hooks": [{"command": "node", "args": ["a b.js", "$HOME"]}]}]}, CLAUDE)
-    assert found.hooks[0].command == "node 'a b.js' '$HOME'"
+    hook_file = parsed({"Stop": [{"hooks": [{"command": "node", "args": ["a b.js", "$HOME"]}]}]}, CLAUDE)
+    assert hook_file.hooks[0].command == "node 'a b.js' '$HOME'"
 
 
 def test_a_place_of_a_directory_in_an_argument_is_filled_in_whatever_stands_around_it():
     words = ["${CLAUDE_PLUGIN_ROOT}/dist/a b.mjs", "--in=${CLAUDE_PROJECT_DIR}", "$(reboot)", ""]
-    found = parsed({"Stop": [{"hooks": [{"command": "node", "args": words}]}]}, CLAUDE)
-    told = """node "${CLAUDE_PLUGIN_ROOT}"'/dist/a b.mjs' --in="${CLAUDE_PROJECT_DIR}" '$(reboot)' ''"""
-    assert found.hooks[0].command == told
+    hook_file = parsed({"Stop": [{"hooks": [{"command": "node", "args": words}]}]}, CLAUDE)
+    expected_command = """node "${CLAUDE_PLUGIN_ROOT}"'/dist/a b.mjs' --in="${CLAUDE_PROJECT_DIR}" '$(reboot)' ''"""
+    assert hook_file.hooks[0].command == expected_command
 
 
 def test_keys_of_the_peers_are_no_problem_and_what_is_wrong_is_told_once():

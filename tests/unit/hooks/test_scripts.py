@@ -34,9 +34,9 @@ def hook(command: str, home: str = "") -> Hook:
     ],
 )
 def test_the_script_of_a_command_is_found_by_its_words(command, script, tmp_path):
-    found = find_script(hook(command), tmp_path)
+    path = find_script(hook(command), tmp_path)
     expected = None if script is None else tmp_path / script
-    assert found == expected or (script is None and str(found) == "/usr/bin/env")
+    assert path == expected or (script is None and str(path) == "/usr/bin/env")
 
 
 def test_scripts_of_the_user_and_of_plug_ins_are_found_from_their_places(tmp_path):
@@ -67,7 +67,7 @@ def test_the_files_that_a_command_names_are_trusted_with_it_and_a_folder_of_hook
         (tmp_path / name).write_text(name)
 
     def named(command: str) -> list[str]:
-        return [each.relative_to(tmp_path).as_posix() for each in list_script_files(hook(command), tmp_path)]
+        return [path.relative_to(tmp_path).as_posix() for path in list_script_files(hook(command), tmp_path)]
 
     assert named("X=1 sh .cursor/hooks/a.sh src/c.js") == [".cursor/hooks/a.sh", ".cursor/hooks/lib/b.sh", "src/c.js"]
     assert named("bash -c 'cat | python3 guard.py --flag=src/d.js'") == ["guard.py", "src/d.js"]

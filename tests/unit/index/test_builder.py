@@ -63,8 +63,8 @@ def test_processes_build_the_same_index(project, database, tmp_path):
 def test_a_file_that_ends_a_process_is_known_by_name_and_the_others_are_read(project, database, monkeypatch):
     real = chunkers_module.read_rows
 
-    def die(top, found):
-        return os._exit(9) if found.path == "m5.py" else real(top, found)
+    def die(top, file):
+        return os._exit(9) if file.path == "m5.py" else real(top, file)
 
     monkeypatch.setattr(chunkers_module, "read_rows", die)
     content = build(project, database, chunkers=2)
@@ -108,8 +108,8 @@ def test_a_directory_that_came_or_went_is_told_by_its_name_alone(project, databa
         (project / f"m{number}.py").rename(project / "sub" / f"m{number}.py")
     builder.note_changed(["sub", *(f"m{number}.py" for number in range(5))])
     assert find(database, "work_3") == ["sub/m3.py"]
-    for each in (project / "sub").iterdir():
-        each.unlink()
+    for path in (project / "sub").iterdir():
+        path.unlink()
     (project / "sub").rmdir()
     builder.note_changed(["sub"])
     assert find(database, "work_3") == []
@@ -129,13 +129,13 @@ def test_vectors_of_texts_that_were_seen_are_not_made_again(project, database, m
     builder = make_builder(project, database)
     builder.sweep()
     finish(builder)
-    before = {each: each.read_text() for each in project.iterdir()}
-    for each in before:
-        each.write_text("x = 1\n")
+    before = {path: path.read_text() for path in project.iterdir()}
+    for path in before:
+        path.write_text("x = 1\n")
     builder.sweep()
     finish(builder)
-    for each, text in before.items():
-        each.write_text(text)
+    for path, text in before.items():
+        path.write_text(text)
     asked = []
     monkeypatch.setattr("core.index.vector_fill.embed_texts", lambda texts: asked.extend(texts) or [])
     builder.sweep()
@@ -211,29 +211,29 @@ def test_after_any_changes_it_equals_a_fresh_one(project, database, tmp_path, se
 
 
 def change(root, dice, builder):
-    paths = sorted(each for each in root.rglob("*") if each.is_file())
+    paths = sorted(candidate for candidate in root.rglob("*") if candidate.is_file())
     path = dice.choice(paths)
     match dice.randrange(5):
         case 0:
             path.write_text(f"class A{dice.randrange(9)}:\n    def m(self):\n        return {dice.random()}\n")
-            told = [path]
+            changed_paths = [path]
         case 1:
             path.unlink()
-            told = [path]
+            changed_paths = [path]
         case 2:
             target = root / f"d{dice.randrange(4)}" / path.name
             target.parent.mkdir(exist_ok=True)
             path.rename(target)
-            told = [path, target.parent]
+            changed_paths = [path, target.parent]
         case 3:
             path.write_bytes(b"\xff\0binary" * dice.randrange(1, 9))
-            told = [path]
+            changed_paths = [path]
         case _:
             path = root / f"new{dice.randrange(20)}.js"
             path.write_text(f"export function f{dice.randrange(9)}() {{ return 1 }}\n" * dice.randrange(1, 60))
-            told = [path]
+            changed_paths = [path]
     if dice.random() < 0.7:
-        builder.note_changed(str(each.relative_to(root)) for each in told)
+        builder.note_changed(str(changed_path.relative_to(root)) for changed_path in changed_paths)
 
 
 def test_a_directory_that_turns_out_to_be_made_by_programs_is_forgotten(project, database):

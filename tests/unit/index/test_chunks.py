@@ -22,7 +22,7 @@ def test_small_neighbours_are_one_chunk_that_knows_what_it_defines():
 
 def test_a_long_class_is_cut_at_its_methods():
     chunks = cut("a.py", "class Basket:\n" + METHOD.format("add") + METHOD.format("total"))
-    assert [(each.symbol, each.kind, each.defines) for each in chunks] == [
+    assert [(chunk.symbol, chunk.kind, chunk.defines) for chunk in chunks] == [
         ("Basket", "class", ("Basket",)),
         ("Basket.add", "method", ("add",)),
         ("Basket.total", "method", ("total",)),
@@ -32,10 +32,10 @@ def test_a_long_class_is_cut_at_its_methods():
 def test_a_long_function_is_cut_at_blank_lines_and_its_parts_know_it():
     body = ("    step = 1\n" * 40 + "\n") * 6
     chunks = cut("a.py", f"def work():\n{body}")
-    assert [each.part for each in chunks] == list(range(len(chunks)))
-    assert {each.symbol for each in chunks} == {"work"}
-    assert [each.defines for each in chunks] == [("work",), *[()] * (len(chunks) - 1)]
-    assert all(len(each.text) <= LONGEST for each in chunks)
+    assert [code_chunk.part for code_chunk in chunks] == list(range(len(chunks)))
+    assert {code_chunk.symbol for code_chunk in chunks} == {"work"}
+    assert [code_chunk.defines for code_chunk in chunks] == [("work",), *[()] * (len(chunks) - 1)]
+    assert all(len(code_chunk.text) <= LONGEST for code_chunk in chunks)
     assert all(chunk.start == before.end + 2 for before, chunk in pairwise(chunks))
 
 
@@ -49,8 +49,8 @@ def test_a_comment_goes_with_the_definition_below_it():
 def test_text_without_definitions_is_cut_at_blank_lines():
     paragraph = "Some words about nothing.\n" * 20
     chunks = cut("notes.md", f"{paragraph}\n{paragraph}\n{paragraph}\n{paragraph}")
-    assert [(each.symbol, each.defines) for each in chunks] == [("", ())] * len(chunks)
-    assert [(each.start, each.end, each.part) for each in chunks] == [(1, 62, 0), (64, 83, 1)]
+    assert [(chunk.symbol, chunk.defines) for chunk in chunks] == [("", ())] * len(chunks)
+    assert [(chunk.start, chunk.end, chunk.part) for chunk in chunks] == [(1, 62, 0), (64, 83, 1)]
 
 
 def test_a_single_line_is_never_cut():
@@ -96,8 +96,8 @@ def test_every_line_that_is_not_blank_is_in_exactly_one_chunk(lines, path):
 
 @given(st.text(max_size=300), st.sampled_from(["a.py", "a.ts", "a.txt", "a.css"]))
 def test_any_text_can_be_cut(text, path):
-    found = cut_file(path, text)
-    assert all(chunk.text == "\n".join(found.lines[chunk.start - 1 : chunk.end]) for chunk in found.chunks)
+    file = cut_file(path, text)
+    assert all(chunk.text == "\n".join(file.lines[chunk.start - 1 : chunk.end]) for chunk in file.chunks)
 
 
 def test_definitions_that_stand_in_each_other_without_end_are_cut_all_the_same():

@@ -47,8 +47,8 @@ def test_a_reader_writes_nothing(tmp_path):
 
 def test_only_the_user_may_read_it(tmp_path):
     make(tmp_path / "above" / "below" / "index.sqlite")
-    for each in ("above", "above/below", "above/below/index.sqlite"):
-        assert (tmp_path / each).stat().st_mode & 0o077 == 0
+    for name in ("above", "above/below", "above/below/index.sqlite"):
+        assert (tmp_path / name).stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize("damage", [b"", b"no database at all" * 1000, b"SQLite format 3\0" + bytes(5000)])

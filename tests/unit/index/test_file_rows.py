@@ -28,7 +28,7 @@ def test_a_file_is_its_chunks_its_symbols_and_their_words(tmp_path):
     (chunk,) = rows.chunks
     assert (chunk.start, chunk.end, chunk.symbol, chunk.defines) == (1, 3, "parse_header", "parse_header")
     assert "parse_header" in chunk.body_words.split()
-    assert [(each.name, each.start, each.end, each.signature) for each in rows.symbols] == [
+    assert [(symbol.name, symbol.start, symbol.end, symbol.signature) for symbol in rows.symbols] == [
         ("parse_header", 1, 3, "def parse_header(line):")
     ]
     assert (rows.language, rows.path_words) == ("python", "a py")
@@ -83,7 +83,7 @@ def test_a_notebook_is_its_cells_by_the_lines_that_are_read_of_it(tmp_path):
         assert not crossed or len("\n".join(lines[chunk.start - 1 : chunk.end])) <= 800
     assert not {"cell_type", "metadata", "execution_count"} & {w for c in rows.chunks for w in c.body_words.split()}
     assert rows.symbols
-    assert all(each.name in lines[each.start - 1] for each in rows.symbols)
+    assert all(symbol.name in lines[symbol.start - 1] for symbol in rows.symbols)
 
 
 def test_what_a_notebook_has_put_out_is_not_in_the_index(tmp_path):
@@ -96,5 +96,5 @@ def test_what_a_notebook_has_put_out_is_not_in_the_index(tmp_path):
     data = json.dumps(document).encode()
     (tmp_path / "a.ipynb").write_bytes(data)
     rows = read(tmp_path, "a.ipynb", size=len(data))
-    assert [(each.name, each.start) for each in rows.symbols] == [("spread_butter", 3), ("Toast", 10)]
+    assert [(symbol.name, symbol.start) for symbol in rows.symbols] == [("spread_butter", 3), ("Toast", 10)]
     assert "marmalade" not in "".join(chunk.body_words for chunk in rows.chunks)

@@ -22,7 +22,7 @@ def put(root, path, text="x = 1\n"):
 
 
 def walk(root):
-    return sorted(found.path for found in ProjectWalk(Workspace(root)).iterate_files())
+    return sorted(file.path for file in ProjectWalk(Workspace(root)).iterate_files())
 
 
 def test_what_git_and_the_user_exclude_is_not_found(project):
@@ -34,7 +34,7 @@ def test_what_git_and_the_user_exclude_is_not_found(project):
     for path in ("a.py", "a.log", "build/b.py", "private/c.py", "generated/d.py", "below/local.py", "below/kept.log"):
         put(project, path)
     put(project, "mine.py")
-    assert [each for each in walk(project) if "ignore" not in each] == ["a.py", "below/kept.log"]
+    assert [walked_path for walked_path in walk(project) if "ignore" not in walked_path] == ["a.py", "below/kept.log"]
 
 
 def test_secrets_and_installed_packages_are_not_found(project):
@@ -57,9 +57,9 @@ def test_a_directory_without_permission_is_passed_over(project):
     put(project, "locked/a.py")
     put(project, "b.py")
     (project / "locked").chmod(0)
-    found = walk(project)
+    paths = walk(project)
     (project / "locked").chmod(0o700)
-    assert found == ["b.py"]
+    assert paths == ["b.py"]
 
 
 def test_one_path_is_found_as_the_walk_finds_it(project):
@@ -71,7 +71,7 @@ def test_one_path_is_found_as_the_walk_finds_it(project):
     (project / "link").symlink_to("below")
 
     def find(path):
-        return sorted(found.path for found in ProjectWalk(Workspace(project)).find(path))
+        return sorted(file.path for file in ProjectWalk(Workspace(project)).find(path))
 
     assert find("d.py") == ["d.py"]
     assert find("below") == ["below/a.py", "below/deep/b.py"]
@@ -84,8 +84,8 @@ def test_one_path_is_found_as_the_walk_finds_it(project):
 
 def test_a_name_that_is_no_unicode_is_found(project):
     os.close(os.open(os.fsencode(project) + b"/caf\xe9.py", os.O_CREAT))
-    (found,) = walk(project)
-    assert found.encode("utf-8")
+    (path,) = walk(project)
+    assert path.encode("utf-8")
 
 
 @pytest.mark.parametrize("path", ["a.png", "a.min.js", "package-lock.json", "locale/de.po", "a.csv"])

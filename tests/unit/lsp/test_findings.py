@@ -71,6 +71,6 @@ def test_thousands_of_findings_that_say_the_same_are_not_compared_each_with_each
 
 
 def test_a_file_is_reported_with_a_bound_and_the_number_of_the_rest():
-    found = [*(at(line) for line in range(1, 151)), *(at(line, severity="warning") for line in range(1, 31))]
-    assert cut_diagnostics(found) == (tuple(found[:100]), 50, 30)
-    assert cut_diagnostics(found[:3]) == (tuple(found[:3]), 0, 0)
+    diagnostics = [*(at(line) for line in range(1, 151)), *(at(line, severity="warning") for line in range(1, 31))]
+    assert cut_diagnostics(diagnostics) == (tuple(diagnostics[:100]), 50, 30)
+    assert cut_diagnostics(diagnostics[:3]) == (tuple(diagnostics[:3]), 0, 0)

@@ -30,8 +30,8 @@ def find(root: Path, path: str, installed: str = "", **configured: ServerSetting
     return list(finder.find_servers(path, detect_language(path)))
 
 
-def names(found: list[FoundServer]) -> list[str]:
-    return [each.spec.name for each in found]
+def names(servers: list[FoundServer]) -> list[str]:
+    return [server.spec.name for server in servers]
 
 
 def put(root: Path, path: str, text: str = "") -> None:
@@ -50,21 +50,21 @@ def test_of_servers_for_types_one_runs_and_linters_beside_it(tmp_path):
 
 def test_the_one_that_the_project_configures_comes_first(tmp_path):
     put(tmp_path, "pkg/pyrightconfig.json", "{}")
-    found = find(tmp_path, "pkg/a.py", "ty pyright-langserver")
-    assert [(each.spec.name, each.directory) for each in found] == [("pyright", "pkg")]
+    servers = find(tmp_path, "pkg/a.py", "ty pyright-langserver")
+    assert [(server.spec.name, server.directory) for server in servers] == [("pyright", "pkg")]
 
 
 def test_the_projects_own_program_is_taken_before_the_one_on_path(tmp_path):
     put(tmp_path, "pyproject.toml", "[tool.ruff]")
     put(tmp_path, ".venv/bin/ruff")
-    (found,) = find(tmp_path, "src/a.py", "ruff")
-    assert found.program == str(tmp_path / "project/.venv/bin/ruff")
-    assert (found.directory, found.spec.options) == (".", {})
+    (server,) = find(tmp_path, "src/a.py", "ruff")
+    assert server.program == str(tmp_path / "project/.venv/bin/ruff")
+    assert (server.directory, server.spec.options) == (".", {})
 
 
 def test_a_linter_that_nothing_configures_says_only_what_is_wrong_in_any_project(tmp_path):
-    (found,) = find(tmp_path, "a.py", "ruff")
-    assert found.spec.options == {"settings": {"lint": {"select": ["E9", "F"]}}}
+    (server,) = find(tmp_path, "a.py", "ruff")
+    assert server.spec.options == {"settings": {"lint": {"select": ["E9", "F"]}}}
 
 
 def test_a_compiler_that_is_a_server_itself_is_one_from_version_7_on(tmp_path):
@@ -82,8 +82,8 @@ def test_the_user_can_switch_off_change_and_add(tmp_path):
     off = ServerSettings(enabled=False)
     mine = ServerSettings(command=("my-server", "--stdio"), languages=("python", "restructuredtext"), roots=("x.cfg",))
     changed = ServerSettings(settings={"ruff": {"lineLength": 100}})
-    found = find(tmp_path, "a.py", "ty ruff my-server", ty=off, mine=mine, ruff=changed)
-    assert names(found) == ["mine", "ruff"]
-    assert found[1].spec.settings == {"ruff": {"lineLength": 100}}
+    servers = find(tmp_path, "a.py", "ty ruff my-server", ty=off, mine=mine, ruff=changed)
+    assert names(servers) == ["mine", "ruff"]
+    assert servers[1].spec.settings == {"ruff": {"lineLength": 100}}
     assert names(find(tmp_path, "a.rst", "my-server", mine=mine)) == ["mine"]
     assert names(find(tmp_path, "a.py", "my-server", mine=ServerSettings(command=("my-server",)))) == ["ty", "ruff"]

@@ -49,15 +49,17 @@ class Servers:
 
     def __init__(self, root: Path, *faults: str) -> None:
         spec = ServerSpec(name="scripted", command=(sys.executable, str(SERVER), *faults), languages=("python",))
-        found = FoundServer(spec=spec, program=sys.executable, directory=".")
+        server = FoundServer(spec=spec, program=sys.executable, directory=".")
         self.started = 0
         self.reasons: list[str] = []
-        self.server = SupervisedServer(found, root, self.start, lambda given_up: self.reasons.append(given_up.given_up))
+        self.server = SupervisedServer(
+            server, root, self.start, lambda given_up: self.reasons.append(given_up.given_up)
+        )
 
-    async def start(self, found: FoundServer, hear: Callable[[str], None], errors: ServerErrors) -> PlainProcess:
+    async def start(self, server: FoundServer, hear: Callable[[str], None], errors: ServerErrors) -> PlainProcess:
         self.started += 1
         pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(*found.spec.command, stdin=pipe, stdout=pipe, stderr=pipe)
+        process = await asyncio.create_subprocess_exec(*server.spec.command, stdin=pipe, stdout=pipe, stderr=pipe)
         self.readers = [
             asyncio.create_task(follow(process.stdout, hear)),
             asyncio.create_task(follow(process.stderr, errors.add)),

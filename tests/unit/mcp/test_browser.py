@@ -16,11 +16,11 @@ from tests.support.configured import configured
 @pytest.fixture
 def place(tmp_path, monkeypatch) -> Path:
     """The one folder of programs; Chromium and Chrome of this machine are not there."""
-    found = tmp_path / "bin"
-    found.mkdir()
-    monkeypatch.setenv("PATH", str(found))
+    directory = tmp_path / "bin"
+    directory.mkdir()
+    monkeypatch.setenv("PATH", str(directory))
     monkeypatch.setattr("core.mcp.browser._PLACES", ())
-    return found
+    return directory
 
 
 def program(path: Path) -> Path:
@@ -59,16 +59,16 @@ def test_a_package_in_the_users_own_folder_is_found(place):
 def test_what_is_missing_is_told_in_a_line_with_the_way_to_get_it(place, there, said):
     for name in there:
         program(place / name)
-    found = explain_no_browser(BrowserSettings())
-    assert found.startswith(said)
-    assert "\n" not in found
+    explanation = explain_no_browser(BrowserSettings())
+    assert explanation.startswith(said)
+    assert "\n" not in explanation
 
 
 def test_the_settings_go_before_what_is_found_and_the_docs_example_is_one(place, tmp_path):
     from core.config.loading import load_settings
 
     text = (ROOT / "docs" / "web.md").read_text(encoding="utf-8")
-    example = next(each for each in text.split("```toml\n") if each.startswith("[browser]")).partition("```")[0]
+    example = next(part for part in text.split("```toml\n") if part.startswith("[browser]")).partition("```")[0]
     chrome, node = program(tmp_path / "opt/chrome"), program(place / "node")
     configured(example.replace("/opt/chromium/chrome", str(chrome)))
     server = build_browser_server(load_settings().browser)

@@ -47,9 +47,9 @@ def test_an_entry_finds_its_place_in_every_shape_of_a_file(before):
 
 @pytest.mark.parametrize("name", ["a", "b", "c"])
 def test_an_entry_is_removed_wherever_it_stands(name):
-    before = json.dumps({"mcpServers": {each: {"command": each} for each in "abc"}, "z": 1}, indent=3)
+    before = json.dumps({"mcpServers": {key: {"command": key} for key in "abc"}, "z": 1}, indent=3)
     after = remove_entry(before, name)
-    assert list(json.loads(after)["mcpServers"]) == [each for each in "abc" if each != name]
+    assert list(json.loads(after)["mcpServers"]) == [key for key in "abc" if key != name]
     assert json.loads(after)["z"] == 1
 
 
@@ -98,8 +98,8 @@ def test_what_was_added_and_removed_again_leaves_the_same_data(servers, others, 
     before = json.dumps(data, indent=indent)
     after = add_entry(before, name, ENTRY)
     assert json.loads(after) == {**others, "mcpServers": {**servers, name: ENTRY}}
-    gone = remove_entry(after, name)
-    assert gone == before if servers else json.loads(gone) == data
+    remainder = remove_entry(after, name)
+    assert remainder == before if servers else json.loads(remainder) == data
 
 
 def test_the_mode_of_a_file_stays_and_a_new_one_of_the_users_is_theirs_alone(tmp_path):

@@ -26,7 +26,7 @@ def test_both_dialects_are_read():
         guessed={"url": "https://old.example/sse/"},
     )
     assert problems == ()
-    assert [each.transport for each in servers] == ["stdio", "http", "sse", "http", "sse"]
+    assert [server.transport for server in servers] == ["stdio", "http", "sse", "http", "sse"]
     assert servers[0].command == ("uvx", "mcp-server-git")
     assert servers[2].seconds == 2
     assert servers[0].list_variables() == ("TOKEN",)
@@ -53,7 +53,7 @@ def test_both_dialects_are_read():
 )
 def test_an_entry_that_makes_no_server_is_told_and_the_others_count(entry, said):
     servers, (problem,) = parse(good={"command": "x"}, bad=entry)
-    assert [each.name for each in servers] == ["good"]
+    assert [server.name for server in servers] == ["good"]
     assert (problem.name, problem.source) == ("bad", ".mcp.json")
     assert said in problem.reason
 
@@ -93,8 +93,8 @@ def test_i3_the_hash_is_another_one_when_anything_that_counts_is():
         ServerConfig(name="x", command=("a", "b"), env={"A": "1"}, headers={"H": "1"}),
         ServerConfig(name="x", command=("a", "b"), env={"A": "1"}, headers={"H": "1"}, env_file=".env", url="u"),
     ]
-    assert base.compute_hash() not in {each.compute_hash() for each in others}
-    assert len({each.compute_hash() for each in others}) == len(others)
+    assert base.compute_hash() not in {config.compute_hash() for config in others}
+    assert len({config.compute_hash() for config in others}) == len(others)
 
 
 def test_an_env_file_is_read_as_shells_would():
@@ -151,8 +151,8 @@ def test_what_an_entry_says_without_effect_is_told_and_the_server_counts():
     unknown = {"alwaysLoad": True, "oauth": {"authServerMetadataUrl": "https://a.example"}, "auth": {"ISSUER": "x"}}
     (server,), (problem,) = parse(far={"url": "https://far.example", "description": "Far.", **unknown})
     assert (server.name, problem.name) == ("far", "far")
-    for each in ('"alwaysLoad"', '"oauth.authServerMetadataUrl"', '"auth.ISSUER"', "without effect"):
-        assert each in problem.reason
+    for phrase in ('"alwaysLoad"', '"oauth.authServerMetadataUrl"', '"auth.ISSUER"', "without effect"):
+        assert phrase in problem.reason
     _, (problem,) = parse(near={"command": "x", "headers": {}})
     assert '"headers" is not supported' in problem.reason
 

@@ -11,9 +11,9 @@ def tool(name: str, description: str = "", **more) -> ToolDefinition:
 
 
 def test_i4_names_begin_with_the_servers_own_and_never_collide():
-    found = name_tools("my.server", [tool("a.b"), tool("a_b"), tool("read_file")])
-    assert list(found) == ["mcp__my_server__a_b", "mcp__my_server__a_b_2", "mcp__my_server__read_file"]
-    assert found["mcp__my_server__a_b_2"].definition.name == "a_b"
+    offered_tools = name_tools("my.server", [tool("a.b"), tool("a_b"), tool("read_file")])
+    assert list(offered_tools) == ["mcp__my_server__a_b", "mcp__my_server__a_b_2", "mcp__my_server__read_file"]
+    assert offered_tools["mcp__my_server__a_b_2"].definition.name == "a_b"
 
 
 def test_i4_a_server_does_not_take_the_name_of_another_ones_tool():
@@ -23,15 +23,15 @@ def test_i4_a_server_does_not_take_the_name_of_another_ones_tool():
 
 
 def test_a_description_is_bounded_and_holds_no_control_characters():
-    (found,) = name_tools("x", [tool("t", "\x1b[31m" + "long " * 2_000)]).values()
-    assert "\x1b" not in found.describe()
-    assert len(found.describe()) < 2_200
+    (offered_tool,) = name_tools("x", [tool("t", "\x1b[31m" + "long " * 2_000)]).values()
+    assert "\x1b" not in offered_tool.describe()
+    assert len(offered_tool.describe()) < 2_200
 
 
 def test_tools_are_found_by_name_before_description():
     tools = [*name_tools("db", [tool("query", "Runs SQL"), tool("list", "Lists what a query can name")]).values()]
-    assert [each.definition.name for each in find_tools("query", tools)] == ["query", "list"]
-    assert [each.definition.name for each in find_tools("mcp__db__list", tools)] == ["list"]
+    assert [offered_tool.definition.name for offered_tool in find_tools("query", tools)] == ["query", "list"]
+    assert [offered_tool.definition.name for offered_tool in find_tools("mcp__db__list", tools)] == ["list"]
     assert find_tools("weather", tools) == []
 
 
@@ -46,8 +46,8 @@ def test_a_kept_list_is_the_same_and_a_damaged_one_is_none():
     assert load_list("0" * 64) is None
     save_list("0" * 64, KeptList("v", tools))
     assert load_list("0" * 64) == KeptList("v", tools)
-    (found,) = name_tools("s", tools).values()
-    assert found.must_ask
+    (offered_tool,) = name_tools("s", tools).values()
+    assert offered_tool.must_ask
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,6 @@ def test_a_kept_list_is_the_same_and_a_damaged_one_is_none():
     ],
 )
 def test_i5_a_description_that_is_long_urges_or_speaks_of_keys_is_flagged(description, schema, flags):
-    found = find_flags(ToolDefinition(name="add", description=description, input_schema=schema))
-    assert len(found) == len(flags)
-    assert all(each.startswith(flag) for each, flag in zip(found, flags, strict=True))
+    actual_flags = find_flags(ToolDefinition(name="add", description=description, input_schema=schema))
+    assert len(actual_flags) == len(flags)
+    assert all(actual_flag.startswith(flag) for actual_flag, flag in zip(actual_flags, flags, strict=True))

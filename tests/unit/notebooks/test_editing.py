@@ -23,12 +23,12 @@ def test_another_source_changes_nothing_but_the_cell_it_is_of(name, style):
     for cell in notebook.cells:
         source = f"{cell.source}\nx = '\u00e9\u20ac\U0001f600'\t\"\\\\\""
         after = replace_source(notebook, cell, source)
-        known, made = validate(data), validate(after)
-        assert "".join(made["cells"][cell.index]["source"]) == source
-        wanted = {**known["cells"][cell.index], "source": made["cells"][cell.index]["source"]}
-        wanted |= {"outputs": [], "execution_count": None} if cell.kind == "code" else {}
-        assert made["cells"][cell.index] == wanted
-        assert made["cells"][: cell.index] == known["cells"][: cell.index]
+        known, new_document = validate(data), validate(after)
+        assert "".join(new_document["cells"][cell.index]["source"]) == source
+        expected_cell = {**known["cells"][cell.index], "source": new_document["cells"][cell.index]["source"]}
+        expected_cell |= {"outputs": [], "execution_count": None} if cell.kind == "code" else {}
+        assert new_document["cells"][cell.index] == expected_cell
+        assert new_document["cells"][: cell.index] == known["cells"][: cell.index]
         bom = len(data) - len(notebook.text.encode())
         begin = len(notebook.text[: cell.start].encode()) + bom
         assert after[:begin] == data[:begin], "what stands before the cell"
@@ -62,18 +62,20 @@ def test_a_source_is_written_as_the_file_writes_them(style, line):
     assert validate(empty)["cells"][0]["source"] in ([], "")
     for data in (empty, notebook.encode(notebook.text)):
         again = read(data)
-        found = replace_source(again, again.cells[0], "x = 1\ny = 2")
-        assert line in (found.split(b"\n") if style != "one line" else [found[found.index(b'"source"') :][: len(line)]])
+        new_data = replace_source(again, again.cells[0], "x = 1\ny = 2")
+        assert line in (
+            new_data.split(b"\n") if style != "one line" else [new_data[new_data.index(b'"source"') :][: len(line)]]
+        )
 
 
 def test_characters_are_escaped_where_the_file_escapes_them():
-    found = {}
+    results = {}
     for style in ("as found", "ascii"):
         notebook = read(build_styles("nbformat_4_5")[style])
-        found[style] = replace_source(notebook, notebook.cells[0], "Größe")
-    assert "Größe".encode() in found["as found"]
-    assert b"Gr\\u00f6\\u00dfe" in found["ascii"]
-    assert found["ascii"].isascii()
+        results[style] = replace_source(notebook, notebook.cells[0], "Größe")
+    assert "Größe".encode() in results["as found"]
+    assert b"Gr\\u00f6\\u00dfe" in results["ascii"]
+    assert results["ascii"].isascii()
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -84,9 +86,9 @@ def test_a_new_cell_is_the_only_difference_and_taken_out_again_nothing_is_left_o
     count = len(read(data).cells)
     for place in (0, 1, count):
         after = insert_cell(read(data), place, kind, "one\ntwo", {})
-        made = validate(after)["cells"]
-        assert "".join(made[place]["source"]) == "one\ntwo"
-        assert made[:place] + made[place + 1 :] == validate(data)["cells"]
+        new_cells = validate(after)["cells"]
+        assert "".join(new_cells[place]["source"]) == "one\ntwo"
+        assert new_cells[:place] + new_cells[place + 1 :] == validate(data)["cells"]
         notebook = read(after)
         assert delete_cell(notebook, notebook.cells[place]) == data
 
@@ -94,10 +96,10 @@ def test_a_new_cell_is_the_only_difference_and_taken_out_again_nothing_is_left_o
 def test_a_new_cell_is_written_like_its_neighbours():
     data = build_styles("nbformat_4_5")["as found"]
     after = insert_cell(read(data), 3, "code", "x", {})
-    made = validate(after)["cells"][3]
-    like = next(each for each in json.loads(data)["cells"] if each["cell_type"] == "code")
-    assert list(made) == list(like)
-    assert len({each.id for each in read(after).cells}) == len(read(after).cells)
+    new_cell = validate(after)["cells"][3]
+    like = next(cell for cell in json.loads(data)["cells"] if cell["cell_type"] == "code")
+    assert list(new_cell) == list(like)
+    assert len({cell.id for cell in read(after).cells}) == len(read(after).cells)
 
 
 def test_a_notebook_of_before_ids_gets_none():
@@ -112,7 +114,7 @@ def test_all_cells_can_go_and_others_come(style):
         data = delete_cell(notebook, notebook.cells[-1])
         assert len(validate(data)["cells"]) == len(notebook.cells) - 1
     after = insert_cell(read(data), 0, "code", "x = 1", {})
-    assert [each.source for each in read(after).cells] == ["x = 1"]
+    assert [cell.source for cell in read(after).cells] == ["x = 1"]
     validate(after)
 
 

@@ -20,16 +20,16 @@ JSON = st.recursive(
 @given(st.dictionaries(st.text(max_size=4), JSON), st.sampled_from([None, 1, "\t"]), st.booleans())
 def test_each_member_stands_where_it_is_said_to(value, indent, is_ascii):
     text = json.dumps(value, indent=indent, ensure_ascii=is_ascii)
-    found = scan_members(text, 0)
-    assert {key: json.loads(text[each.start : each.end]) for key, each in found.items()} == value
-    for key, each in found.items():
-        assert json.loads(text[each.key_start :][: len(json.dumps(key, ensure_ascii=is_ascii))]) == key
+    members = scan_members(text, 0)
+    assert {key: json.loads(text[member.start : member.end]) for key, member in members.items()} == value
+    for key, member in members.items():
+        assert json.loads(text[member.key_start :][: len(json.dumps(key, ensure_ascii=is_ascii))]) == key
 
 
 @given(st.lists(JSON), st.sampled_from([None, 1, "\t"]))
 def test_each_item_stands_where_it_is_said_to(value, indent):
     text = json.dumps(value, indent=indent)
-    assert [json.loads(text[each.start : each.end]) for each in scan_items(text, 0)] == value
+    assert [json.loads(text[entry.start : entry.end]) for entry in scan_items(text, 0)] == value
 
 
 @pytest.mark.parametrize(
@@ -51,15 +51,15 @@ def test_nesting_without_end_is_a_problem_and_no_crash():
 @pytest.mark.parametrize("name", ["nbformat_4", "nbformat_4_5", "seaborn"])
 def test_the_cells_are_those_of_the_file_and_stand_on_their_lines(name, style):
     data = build_styles(name)[style]
-    known, found = json.loads(data.decode("utf-8-sig")), parse_notebook("n.ipynb", data)
-    assert [(each.kind, each.source) for each in found.cells] == [
-        (each["cell_type"], "".join(each["source"])) for each in known["cells"]
+    known, notebook = json.loads(data.decode("utf-8-sig")), parse_notebook("n.ipynb", data)
+    assert [(parsed_cell.kind, parsed_cell.source) for parsed_cell in notebook.cells] == [
+        (known_cell["cell_type"], "".join(known_cell["source"])) for known_cell in known["cells"]
     ]
-    assert found.encode(found.text) == data
+    assert notebook.encode(notebook.text) == data
     lines = data.decode("utf-8-sig").split("\n")
-    for cell in found.cells:
-        assert json.loads(found.text[cell.start : cell.end])["cell_type"] == cell.kind
-        assert found.text[cell.start : cell.end].replace("\r", "") in "\n".join(
+    for cell in notebook.cells:
+        assert json.loads(notebook.text[cell.start : cell.end])["cell_type"] == cell.kind
+        assert notebook.text[cell.start : cell.end].replace("\r", "") in "\n".join(
             lines[cell.first_line - 1 : cell.last_line]
         ).replace("\r", "")
 

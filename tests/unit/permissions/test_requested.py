@@ -26,7 +26,7 @@ def test_the_hosts_of_a_command_are_those_of_its_addresses_as_they_stand_there(c
 
 
 def test_m8_of_a_command_full_of_addresses_only_the_hosts_count_that_a_question_can_show():
-    assert len(find_named_hosts(" ".join(f"http://{each}.a/" for each in range(50)))) <= MAX_HOSTS
+    assert len(find_named_hosts(" ".join(f"http://{index}.a/" for index in range(50)))) <= MAX_HOSTS
     assert find_named_hosts(f"curl http://{'a' * 60}.test/ http://{'b' * 60}.test/") == (f"{'a' * 60}.test",)
     assert find_named_hosts(f"curl http://{'a.' * 60}test/ http://evil.test/") == ()
 
@@ -43,8 +43,8 @@ def test_what_is_asked_for_counts_once_and_only_what_there_is():
 def test_m5_a_yes_without_a_permission_is_none_with_it():
     plain = Approval(subject="make", network=("a.test",))
     digests = {
-        Approval(subject="make", network=("a.test",), permissions=wanted).compute_digest()
-        for wanted in ((), ("network",), ("git_write",), ("all",))
+        Approval(subject="make", network=("a.test",), permissions=permission_names).compute_digest()
+        for permission_names in ((), ("network",), ("git_write",), ("all",))
     }
     assert len(digests) == 4
     assert plain.compute_digest() in digests

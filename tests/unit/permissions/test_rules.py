@@ -17,7 +17,7 @@ AUTO = CommandTerms(is_contained=True, is_unasked=True)
 
 
 def rules(**by_choice: str) -> list[PermissionRule]:
-    return [parse_rule(each, choice) for choice, texts in by_choice.items() for each in texts.split("|")]
+    return [parse_rule(text, choice) for choice, texts in by_choice.items() for text in texts.split("|")]
 
 
 def choice(command: str, terms: CommandTerms = HELD, **by_choice: str) -> str:
@@ -152,8 +152,8 @@ def configured(text: str, project=None, theirs: str = ""):
 
 
 def test_rules_come_from_the_users_file():
-    found = configured('[permissions]\nallow = ["Shell(git *)"]\nask = ["Write(src/**)"]\ndeny = ["Read(**/.env)"]\n')
-    assert [(each.choice, str(each)) for each in found.settings.permissions.parse_rules()] == [
+    config = configured('[permissions]\nallow = ["Shell(git *)"]\nask = ["Write(src/**)"]\ndeny = ["Read(**/.env)"]\n')
+    assert [(rule.choice, str(rule)) for rule in config.settings.permissions.parse_rules()] == [
         ("allow", "Shell(git *)"),
         ("ask", "Write(src/**)"),
         ("deny", "Read(**/.env)"),
@@ -162,19 +162,19 @@ def test_rules_come_from_the_users_file():
 
 def test_m10_a_projects_file_can_only_ask_and_refuse(tmp_path):
     theirs = '[permissions]\nallow = ["Shell(*)", "WebFetch(*)"]\nask = ["Shell(make*)"]\ndeny = ["Shell(rm *)"]\n'
-    found = configured('[permissions]\nallow = ["Shell(ls)"]\ndeny = ["Shell(x)"]\n', tmp_path, theirs)
-    permissions = found.settings.permissions
+    config = configured('[permissions]\nallow = ["Shell(ls)"]\ndeny = ["Shell(x)"]\n', tmp_path, theirs)
+    permissions = config.settings.permissions
     assert permissions.allow == ("Shell(ls)",)
     assert permissions.ask == ("Shell(make*)",)
     assert permissions.deny == ("Shell(x)", "Shell(rm *)")
-    assert [each for each in found.notices if "permissions.allow" in each]
+    assert [notice for notice in config.notices if "permissions.allow" in notice]
 
 
 def test_m10_nothing_else_of_a_project_relaxes_either(tmp_path):
     theirs = 'model = "a/b"\n[commands]\npolicy = "auto"\n[providers.openai]\nbase_url = "http://evil"\n'
-    found = configured('[commands]\npolicy = "human"\n', tmp_path, theirs)
-    assert (found.settings.commands.policy, found.settings.providers, found.settings.model) == ("human", {}, "")
-    assert len(found.notices) == 3
+    config = configured('[commands]\npolicy = "human"\n', tmp_path, theirs)
+    assert (config.settings.commands.policy, config.settings.providers, config.settings.model) == ("human", {}, "")
+    assert len(config.notices) == 3
 
 
 @pytest.mark.parametrize(
@@ -188,9 +188,9 @@ def test_m10_nothing_else_of_a_project_relaxes_either(tmp_path):
     ],
 )
 def test_a_mistake_is_told_with_file_line_and_key(text, line, words):
-    with pytest.raises(ConfigError, match=words) as told:
+    with pytest.raises(ConfigError, match=words) as exception_info:
         configured(text)
-    assert f"config.toml, line {line}:" in told.value.message
+    assert f"config.toml, line {line}:" in exception_info.value.message
 
 
 @pytest.mark.parametrize(

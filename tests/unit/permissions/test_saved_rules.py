@@ -57,7 +57,7 @@ def test_n16_m5_another_value_of_a_variable_is_another_approval(project):
     values = ("gcc", "gcc ", "", None)
     approvals = [Approval(subject="make", environment=("CC",), values=(hash_value(value),)) for value in values]
     remembered.save("allow", approvals[0])
-    assert [remembered.find_choice(each) for each in approvals] == ["allow", None, None, None]
+    assert [remembered.find_choice(approval) for approval in approvals] == ["allow", None, None, None]
     assert "gcc" not in remembered.path.read_text()
 
 
@@ -67,7 +67,7 @@ def test_n3_what_was_allowed_in_a_directory_does_not_hold_in_one_that_took_its_p
     remembered.save("deny", Approval(subject="rm"))
     made_anew(project)
     assert (remembered.find_choice(MAKE), remembered.find_choice(Approval(subject="rm"))) == (None, "deny")
-    assert [each.choice for each in remembered.load()] == ["deny"]
+    assert [saved_rule.choice for saved_rule in remembered.load()] == ["deny"]
     remembered.save("allow", MAKE)
     assert remembered.find_choice(MAKE) == "allow"
 
@@ -84,11 +84,11 @@ def test_m6_what_is_kept_is_the_digest_or_what_was_typed(project):
 
 def test_answers_belong_to_one_project_and_can_be_forgotten(project, tmp_path):
     mine, other = SavedRules(project), SavedRules(tmp_path)
-    kept = mine.save("deny", MAKE)
+    saved_rule = mine.save("deny", MAKE)
     assert other.load() == ()
     assert mine.find_choice(MAKE) == "deny"
     assert not mine.remove("perm_none")
-    assert mine.remove(kept.id)
+    assert mine.remove(saved_rule.id)
     assert mine.find_choice(MAKE) is None
 
 
@@ -190,8 +190,8 @@ def test_n3_an_identity_stays_when_the_directory_changes_or_moves(project, tmp_p
 
 
 def test_n3_what_was_trusted_before_files_were_told_apart_is_asked_about_again(project):
-    found = project.stat()
-    book = {"directories": {str(project): {"device": found.st_dev, "inode": found.st_ino, "at": 1}}}
+    stat_result = project.stat()
+    book = {"directories": {str(project): {"device": stat_result.st_dev, "inode": stat_result.st_ino, "at": 1}}}
     get_state_dir().mkdir(parents=True, exist_ok=True)
     (get_state_dir() / "trust.json").write_text(json.dumps(book))
     assert not TrustStore(project).is_given()
@@ -204,15 +204,17 @@ def test_n3_the_digests_of_a_file_are_bounded_and_the_latest_stay(project):
     voices = TrustStore(project).load_files()
     for number in range(40):
         voices.trust({"AGENTS.md": str(number)})
-    kept = json.loads((get_state_dir() / "trust.json").read_text())["directories"][str(project)]["files"]["AGENTS.md"]
-    assert kept == [str(number) for number in range(24, 40)]
+    digests = json.loads((get_state_dir() / "trust.json").read_text())["directories"][str(project)]["files"][
+        "AGENTS.md"
+    ]
+    assert digests == [str(number) for number in range(24, 40)]
 
 
 def test_i1_nothing_in_the_project_gives_trust(project):
     (project / ".agent-tui").mkdir()
     (project / ".agent-tui" / "trust.json").write_text(json.dumps({"directories": {str(project): {}}}))
-    found = project.stat()
-    book = {"directories": {str(project): {"device": found.st_dev, "inode": found.st_ino}}}
+    stat_result = project.stat()
+    book = {"directories": {str(project): {"device": stat_result.st_dev, "inode": stat_result.st_ino}}}
     (project / "trust.json").write_text(json.dumps(book))
     assert not TrustStore(project).is_given()
 

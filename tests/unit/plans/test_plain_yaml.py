@@ -52,15 +52,17 @@ lines = st.lists(
 
 @settings(max_examples=600, deadline=None)
 @given(lines)
-def test_whatever_is_written_it_agrees_with_the_parser_or_has_no_answer(found):
-    quick, slow = both("\n".join(found) + "\n")
+def test_whatever_is_written_it_agrees_with_the_parser_or_has_no_answer(rows):
+    quick, slow = both("\n".join(rows) + "\n")
     assert quick in (None, slow)
 
 
 @settings(max_examples=80, deadline=None)
 @given(st.text(max_size=30), st.lists(st.text(max_size=30).filter(str.strip), max_size=3))
 def test_it_agrees_on_what_we_write(overview, contents):
-    todos = tuple(Todo(id=f"t{n}", content=each, dependencies=("t0",) * (n > 0)) for n, each in enumerate(contents))
+    todos = tuple(
+        Todo(id=f"t{n}", content=content, dependencies=("t0",) * (n > 0)) for n, content in enumerate(contents)
+    )
     text = render_new_plan(
         Plan(
             path="p",

@@ -37,8 +37,8 @@ def test_a_status_changes_at_most_one_line_and_nothing_else(name):
     after = rewrite_plan(page, with_status(plan, "completed", "a"))
     assert parse_plan_file(after, PATH)[0] == with_status(plan, "completed", "a")
     old, new = text.splitlines(keepends=True), after.splitlines(keepends=True)
-    kept = [line for line in new if line in old]
-    assert len(new) - len(kept) == 1
+    common_lines = [line for line in new if line in old]
+    assert len(new) - len(common_lines) == 1
     assert len(new) - len(old) in (0, 1)
     assert [line for line in old if line not in new][1:] == []
 
@@ -101,10 +101,10 @@ todos = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(sorted(PLAN_FILES)), todos, st.permutations(["a", "b"]), tidy, lines_of_text)
-def test_whatever_is_written_into_a_file_is_read_from_it(name, new, kept, title, overview):
+def test_whatever_is_written_into_a_file_is_read_from_it(name, new, keys, title, overview):
     plan, page = parse_plan_file(PLAN_FILES[name], PATH)
     by_id = {todo.id: todo for todo in plan.todos}
-    own = [replace(by_id[key], dependencies=()) for key in kept]
+    own = [replace(by_id[key], dependencies=()) for key in keys]
     after = replace(
         plan,
         name=title,

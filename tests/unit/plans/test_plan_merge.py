@@ -18,7 +18,7 @@ BASE = Plan(
 
 
 def with_todo(plan, key, **changes):
-    return replace(plan, todos=tuple(replace(each, **changes) if each.id == key else each for each in plan.todos))
+    return replace(plan, todos=tuple(replace(todo, **changes) if todo.id == key else todo for todo in plan.todos))
 
 
 def test_changes_of_different_things_are_both_taken():
@@ -36,19 +36,19 @@ def test_of_two_changes_of_the_same_the_file_wins_and_the_other_is_told():
     theirs = replace(with_todo(BASE, "a", content="theirs"), body=BASE.body.replace("two", "their two"))
     merged = merge_plans(BASE, mine, theirs)
     assert merged.plan == theirs
-    assert [(each.where, each.dropped) for each in merged.conflicts] == [
+    assert [(conflict.where, conflict.dropped) for conflict in merged.conflicts] == [
         ("the text", "my two"),
         ("todo a, content", "mine"),
     ]
 
 
 def test_a_removal_does_not_win_over_a_change():
-    gone = replace(BASE, todos=BASE.todos[:2])
+    reduced_plan = replace(BASE, todos=BASE.todos[:2])
     changed = with_todo(BASE, "c", content="more")
-    assert merge_plans(BASE, gone, changed).plan == changed
-    assert merge_plans(BASE, gone, changed).conflicts[0].dropped == "its removal"
-    assert merge_plans(BASE, changed, gone).plan == gone
-    assert "more" in merge_plans(BASE, changed, gone).conflicts[0].dropped
+    assert merge_plans(BASE, reduced_plan, changed).plan == changed
+    assert merge_plans(BASE, reduced_plan, changed).conflicts[0].dropped == "its removal"
+    assert merge_plans(BASE, changed, reduced_plan).plan == reduced_plan
+    assert "more" in merge_plans(BASE, changed, reduced_plan).conflicts[0].dropped
 
 
 def test_two_sound_changes_that_make_a_cycle_together_are_not_both_taken():
@@ -57,7 +57,7 @@ def test_two_sound_changes_that_make_a_cycle_together_are_not_both_taken():
     merged = merge_plans(BASE, mine, theirs)
     assert list_problems(merged.plan.todos) == ()
     assert merged.plan == theirs
-    assert [each.where for each in merged.conflicts] == ["todo a, dependencies"]
+    assert [conflict.where for conflict in merged.conflicts] == ["todo a, dependencies"]
 
 
 def test_the_order_of_the_side_that_changed_it_holds():
@@ -88,21 +88,21 @@ def plans(draw):
 def test_a_merge_is_sound_and_loses_nothing(base, mine, theirs):
     merged = merge_plans(base, mine, theirs)
     assert list_problems(merged.plan.todos) == ()
-    told = {each.where for each in merged.conflicts}
+    locations = {conflict.where for conflict in merged.conflicts}
     after = {todo.id: todo for todo in merged.plan.todos}
     was = {todo.id: todo for todo in base.todos}
     for todo in mine.todos:
         if todo.id not in after:
-            assert was[todo.id] == todo or any(f"todo {todo.id}," in each for each in told)
+            assert was[todo.id] == todo or any(f"todo {todo.id}," in location for location in locations)
             continue
         for name in ("content", "status", "dependencies"):
-            wanted = getattr(todo, name)
+            value = getattr(todo, name)
             old = getattr(was.get(todo.id, Todo(id="", content="")), name)
-            assert wanted in (old, getattr(after[todo.id], name)) or f"todo {todo.id}, {name}" in told
+            assert value in (old, getattr(after[todo.id], name)) or f"todo {todo.id}, {name}" in locations
     for todo in theirs.todos:
         assert todo.id in after or was.get(todo.id) == todo
     assert set("".join(mine.body.split())) <= set(merged.plan.body + base.body) | set(
-        "".join(each.dropped for each in merged.conflicts)
+        "".join(conflict.dropped for conflict in merged.conflicts)
     )
 
 

@@ -57,10 +57,10 @@ def files() -> Files:
 def test_a_new_plan_is_found_again():
     files = Files()
     todos = (Todo(id="a", content="do: it"), Todo(id="b", content="- b", dependencies=("a",)))
-    made = PlanStore(files).create(Plan(path="", name="My plan", overview="o: 1", body="# B\n", todos=todos))
-    assert re.fullmatch(r"\.cursor/plans/my-plan_[0-9a-f]{8}\.plan\.md", made.path)
-    assert PlanStore(files).load(made.path) == made
-    assert b"isProject: false" in files[made.path]
+    plan = PlanStore(files).create(Plan(path="", name="My plan", overview="o: 1", body="# B\n", todos=todos))
+    assert re.fullmatch(r"\.cursor/plans/my-plan_[0-9a-f]{8}\.plan\.md", plan.path)
+    assert PlanStore(files).load(plan.path) == plan
+    assert b"isProject: false" in files[plan.path]
 
 
 def test_keys_without_a_value_are_filled_where_they_stand():
@@ -192,5 +192,5 @@ text = st.text(alphabet=st.characters(codec="utf-8", exclude_categories=["Cc", "
 def test_any_words_survive_the_way_through_a_file(name, overview, contents):
     files = Files()
     todos = tuple(Todo(id=f"t{number}", content=content) for number, content in enumerate(contents))
-    made = PlanStore(files).create(Plan(path="", name=name, overview=overview, body="b", todos=todos))
-    assert PlanStore(files).load(made.path) == made
+    plan = PlanStore(files).create(Plan(path="", name=name, overview=overview, body="b", todos=todos))
+    assert PlanStore(files).load(plan.path) == plan

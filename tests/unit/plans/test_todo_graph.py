@@ -42,7 +42,7 @@ def test_a_chain_of_ten_thousand_is_checked():
 
 def test_ready_and_blocked():
     todos = [todo("a", status="completed"), todo("b", "a"), todo("c", "b", "a"), todo("d", status="in_progress")]
-    assert [each.id for each in find_ready(todos)] == ["b"]
+    assert [ready_todo.id for ready_todo in find_ready(todos)] == ["b"]
     assert find_blockers(todos) == {"c": ("b",)}
     assert find_blockers([todo("a", status="cancelled"), todo("b", "a")]) == {}
 

@@ -53,7 +53,7 @@ def test_one_todo_is_in_progress_at_most_but_what_was_so_is_let_be():
 
 def test_a_cancelled_todo_is_told_with_all_that_waits_for_it():
     after = (replace(CHAIN[0], status="cancelled"), *CHAIN[1:])
-    assert [(cut.todo.id, [each.id for each in cut.waiting]) for cut in find_cancelled(CHAIN, after)] == [
+    assert [(cut.todo.id, [todo.id for todo in cut.waiting]) for cut in find_cancelled(CHAIN, after)] == [
         ("a", ["b", "c"])
     ]
     assert find_cancelled(after, after) == ()
@@ -61,7 +61,7 @@ def test_a_cancelled_todo_is_told_with_all_that_waits_for_it():
 
 
 def test_what_is_completed_anew():
-    after = tuple(replace(each, status="completed") for each in CHAIN)
+    after = tuple(replace(todo, status="completed") for todo in CHAIN)
     assert find_newly_completed(CHAIN, after) == after
     assert find_newly_completed(after, after) == ()
 
@@ -86,22 +86,22 @@ def graphs(draw, *, acyclic: bool):
 @given(graphs(acyclic=True))
 def test_a_graph_without_a_cycle_has_no_fault_and_can_be_worked_off_in_order(todos):
     assert list_problems(todos) == ()
-    places = {each.id: number for number, each in enumerate(sort_topologically(todos))}
-    assert all(places[need] < places[each.id] for each in todos for need in each.dependencies)
+    places = {todo.id: number for number, todo in enumerate(sort_topologically(todos))}
+    assert all(places[need] < places[todo.id] for todo in todos for need in todo.dependencies)
     steps = 0
     while waiting := find_ready(todos):
         assert waiting[0].id not in find_blockers(todos)
-        begun = tuple(replace(each, status="completed") if each.id == waiting[0].id else each for each in todos)
+        begun = tuple(replace(todo, status="completed") if todo.id == waiting[0].id else todo for todo in todos)
         assert list_step_problems(todos, begun) == ()
         todos, steps = begun, steps + 1
     assert steps <= len(todos)
-    stuck = [each for each in todos if each.status == "pending"]
-    assert all(each.id in find_blockers(todos) for each in stuck)
+    stuck = [todo for todo in todos if todo.status == "pending"]
+    assert all(stuck_todo.id in find_blockers(todos) for stuck_todo in stuck)
 
 
 def has_cycle(todos) -> bool:
     """By taking away what depends on nothing until nothing is left to take."""
-    left = {each.id: set(each.dependencies) - {each.id} for each in todos}
+    left = {todo.id: set(todo.dependencies) - {todo.id} for todo in todos}
     while free := [key for key, needs in left.items() if not needs & left.keys()]:
         for key in free:
             del left[key]
@@ -111,11 +111,11 @@ def has_cycle(todos) -> bool:
 @settings(max_examples=120, deadline=None)
 @given(graphs(acyclic=False))
 def test_every_cycle_is_found_and_its_path_is_one(todos):
-    by_id = {each.id: each for each in todos}
-    told = [each for each in list_problems(todos) if each.startswith("There is a cycle")]
-    assert bool(told) is has_cycle(todos)
-    for each in told:
-        path = each.removeprefix("There is a cycle: ").removesuffix(".").split(" -> ")
+    by_id = {todo.id: todo for todo in todos}
+    cycles = [problem for problem in list_problems(todos) if problem.startswith("There is a cycle")]
+    assert bool(cycles) is has_cycle(todos)
+    for cycle in cycles:
+        path = cycle.removeprefix("There is a cycle: ").removesuffix(".").split(" -> ")
         assert path[0] == path[-1]
         assert all(then in by_id[key].dependencies for key, then in pairwise(path))
 
@@ -123,48 +123,48 @@ def test_every_cycle_is_found_and_its_path_is_one(todos):
 @settings(max_examples=60, deadline=None)
 @given(graphs(acyclic=False))
 def test_dependants_are_those_that_reach_it(todos):
-    for each in todos:
-        found = {one.id for one in find_dependants(todos, each.id)}
-        direct = {one.id for one in todos if each.id in one.dependencies and one.status not in DONE} - {each.id}
-        assert direct <= found
-        assert each.id not in found
+    for todo in todos:
+        dependants = {one.id for one in find_dependants(todos, todo.id)}
+        direct = {one.id for one in todos if todo.id in one.dependencies and one.status not in DONE} - {todo.id}
+        assert direct <= dependants
+        assert todo.id not in dependants
 
 
 @settings(max_examples=80, deadline=None)
 @given(graphs(acyclic=False), st.sampled_from(STATUSES), st.booleans())
 def test_the_user_begins_nothing_that_waits_and_completes_it_only_knowingly(todos, status, anyway):
     waiting = find_blockers(todos)
-    for each in todos:
-        waits = waiting.get(each.id)
-        is_refused = bool(waits) and status in STARTED and status != each.status
+    for todo in todos:
+        waits = waiting.get(todo.id)
+        is_refused = bool(waits) and status in STARTED and status != todo.status
         is_refused = is_refused and not (anyway and status == "completed")
         if is_refused:
             with pytest.raises(CommandRejected) as refused:
-                check_not_blocked(todos, each.id, status, anyway=anyway)
+                check_not_blocked(todos, todo.id, status, anyway=anyway)
             assert refused.value.message.endswith(f"it waits for {', '.join(waits)}.")
         else:
-            check_not_blocked(todos, each.id, status, anyway=anyway)
+            check_not_blocked(todos, todo.id, status, anyway=anyway)
 
 
 @settings(max_examples=80, deadline=None)
 @given(graphs(acyclic=True), st.integers(0, 12))
 def test_a_model_is_told_of_what_is_done_now_and_next(todos, most):
-    shown = select_current(todos, most)
-    assert list(shown) == [todo for todo in todos if todo in shown]
+    current_todos = select_current(todos, most)
+    assert list(current_todos) == [todo for todo in todos if todo in current_todos]
     if len(todos) <= most:
-        assert shown == todos
+        assert current_todos == todos
         return
-    assert len(shown) == min(most, sum(todo.status not in DONE for todo in todos))
+    assert len(current_todos) == min(most, sum(todo.status not in DONE for todo in todos))
     working = [todo for todo in todos if todo.status == "in_progress"]
-    assert set(working) <= set(shown) or set(shown) <= set(working)
-    waits, keys = find_blockers(todos), {todo.id for todo in shown}
-    assert all(set(waits.get(todo.id, ())) <= keys for todo in shown if todo.status == "pending")
+    assert set(working) <= set(current_todos) or set(current_todos) <= set(working)
+    waits, keys = find_blockers(todos), {todo.id for todo in current_todos}
+    assert all(set(waits.get(todo.id, ())) <= keys for todo in current_todos if todo.status == "pending")
 
 
 def test_of_a_plan_of_thousands_a_model_is_told_the_next_ones():
     todos = tuple(
         todo(f"t{n}", *([f"t{n - 1}"] if n else []), status="completed" if n < 10 else "pending") for n in range(5_000)
     )
-    told = format_todos(todos)
-    assert told.startswith("[ ] t10: t10\n[ ] t11: t11 (waits for t10)\n")
-    assert told.endswith("(4,800 of 5,000 are left out, 10 are done)\nReady to start: t10.")
+    text = format_todos(todos)
+    assert text.startswith("[ ] t10: t10\n[ ] t11: t11 (waits for t10)\n")
+    assert text.endswith("(4,800 of 5,000 are left out, 10 are done)\nReady to start: t10.")

@@ -37,27 +37,27 @@ def test_the_programs_own_texts_say_what_the_form_is(dialect):
 
 
 def test_a_short_output_is_shown_whole(dialect):
-    told = dialect.format_result(CallResult(content="", command="ls", exit_code=2, output="a\nb"))
-    assert told == "<returncode>2</returncode>\n<output>\na\nb\n</output>"
+    text = dialect.format_result(CallResult(content="", command="ls", exit_code=2, output="a\nb"))
+    assert text == "<returncode>2</returncode>\n<output>\na\nb\n</output>"
 
 
 def test_of_a_long_output_head_and_tail_are_shown_with_a_warning(dialect):
     output = "h" * 6_000 + "m" * 7 + "t" * 6_000
-    told = dialect.format_result(CallResult(content="", command="ls", exit_code=0, output=output))
-    assert f"<output_head>\n{'h' * 5_000}\n</output_head>" in told
-    assert f"<output_tail>\n{'t' * 5_000}\n</output_tail>" in told
-    assert "2007 characters left out" in told
-    assert "too long" in told
-    assert len(told) < OUTPUT_LIMIT + 1_000
+    text = dialect.format_result(CallResult(content="", command="ls", exit_code=0, output=output))
+    assert f"<output_head>\n{'h' * 5_000}\n</output_head>" in text
+    assert f"<output_tail>\n{'t' * 5_000}\n</output_tail>" in text
+    assert "2007 characters left out" in text
+    assert "too long" in text
+    assert len(text) < OUTPUT_LIMIT + 1_000
     exact = dialect.format_result(CallResult(content="", command="ls", exit_code=0, output="x" * OUTPUT_LIMIT))
     assert "<warning>" not in exact
 
 
 def test_a_command_that_ran_out_of_time_is_told_with_its_output(dialect):
-    told = dialect.format_result(CallResult(content="", command="sleep 99", is_timed_out=True, output="so far"))
-    assert "timed out after TIME_LIMIT seconds" in told
-    assert "sleep 99" in told
-    assert "so far" in told
+    text = dialect.format_result(CallResult(content="", command="sleep 99", is_timed_out=True, output="so far"))
+    assert "timed out after TIME_LIMIT seconds" in text
+    assert "sleep 99" in text
+    assert "so far" in text
 
 
 def test_a_wrong_form_is_answered_with_the_right_one(dialect):

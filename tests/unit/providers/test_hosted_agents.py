@@ -16,7 +16,7 @@ GEMINI = [{"id": "oauth-personal"}, {"id": "gemini-api-key"}, {"id": "vertex-ai"
 
 
 def by_variables(*names: str, optional: bool = False) -> dict[str, Any]:
-    return {"id": "vars", "type": "env_var", "vars": [{"name": each, "optional": optional} for each in names]}
+    return {"id": "vars", "type": "env_var", "vars": [{"name": name, "optional": optional} for name in names]}
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def test_another_agent_is_logged_in_by_the_keys_that_it_is_given():
 def test_a_program_that_has_a_sandbox_of_its_own_is_known_wherever_it_lies(line, confines):
     assert find_agent(line, Settings()).confines_itself is confines
     own = Settings(agent_servers={"mine": AgentServerSettings(command=tuple(line.split()), mode="m")})
-    found = find_agent("mine", own)
-    assert (found.confines_itself, found.mode) == (confines, "m")
+    agent = find_agent("mine", own)
+    assert (agent.confines_itself, agent.mode) == (confines, "m")
 
 
 def test_an_agent_that_asks_about_no_command_by_itself_is_told_to_ask_also_when_its_command_is_the_users():

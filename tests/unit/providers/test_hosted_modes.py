@@ -15,7 +15,7 @@ GEMINI = ("default", "autoEdit", "yolo", "plan")
 
 
 def offer(*modes: str, current: str = "") -> ModeOffer:
-    return ModeOffer(modes=tuple((each, each.title()) for each in modes), current=current or modes[0])
+    return ModeOffer(modes=tuple((mode, mode.title()) for mode in modes), current=current or modes[0])
 
 
 @pytest.mark.parametrize(
@@ -62,20 +62,20 @@ def test_an_id_that_is_new_is_known_by_its_name():
 
 
 def test_the_users_own_mode_comes_first_and_has_to_be_offered():
-    assert offer("auto", "mine").choose(only_reads=False, named="mine") == "mine"
-    assert offer("auto", "plan").choose(only_reads=True, named="auto") == "plan"
-    assert offer("auto", "mine").choose(only_reads=False, named="other") is None
+    assert offer("auto", "mine").choose(only_reads=False, configured_mode="mine") == "mine"
+    assert offer("auto", "plan").choose(only_reads=True, configured_mode="auto") == "plan"
+    assert offer("auto", "mine").choose(only_reads=False, configured_mode="other") is None
 
 
 def test_modes_are_read_from_either_form_and_from_groups():
     option: dict[str, Any] = {"id": "how", "category": "mode", "currentValue": "b"}
     groups = [{"group": "g", "name": "G", "options": [{"value": "a", "name": "A"}]}, {"value": "b", "name": "B"}]
     listed = {"configOptions": [{"id": "m", "category": "model", "options": groups}, {**option, "options": groups}]}
-    found = read_mode_offer(listed)
-    assert found == ModeOffer(modes=(("a", "A"), ("b", "B")), current="b", option="how")
+    mode_offer = read_mode_offer(listed)
+    assert mode_offer == ModeOffer(modes=(("a", "A"), ("b", "B")), current="b", option="how")
     modes = {"currentModeId": "x", "availableModes": [{"id": "x", "name": "X"}, {"name": "no id"}, 3]}
-    found = read_mode_offer({"modes": modes, **listed})
-    assert found == ModeOffer(modes=(("x", "X"),), current="x")
+    mode_offer = read_mode_offer({"modes": modes, **listed})
+    assert mode_offer == ModeOffer(modes=(("x", "X"),), current="x")
 
 
 @pytest.mark.parametrize(

@@ -45,9 +45,9 @@ CUSTOM = Settings(
     ],
 )
 def test_an_id_leads_to_its_provider(model, kind, name):
-    provider, found = resolve_provider(model, CUSTOM)
+    provider, model_name = resolve_provider(model, CUSTOM)
     assert isinstance(provider, kind)
-    assert (provider.name, found) == (model.split("/")[0], name)
+    assert (provider.name, model_name) == (model.split("/")[0], name)
 
 
 def test_a_script_is_read_when_it_is_chosen(tmp_path):
@@ -125,8 +125,8 @@ def test_k9_a_key_that_was_stored_for_one_address_is_not_found_for_another():
 def test_each_provider_has_a_variable_for_its_key(monkeypatch):
     for name in ("OPENAI_API_KEY", "PROXY_KEY", "ROUTER_API_KEY"):
         monkeypatch.setenv(name, f"value-of-{name}")
-    found = {name: build_endpoint(name, CUSTOM).find_key() for name in ("openai", "claude-proxy", "router")}
-    values = {name: secret.reveal() for name, (secret, _) in found.items() if secret}
+    keys = {name: build_endpoint(name, CUSTOM).find_key() for name in ("openai", "claude-proxy", "router")}
+    values = {name: secret.reveal() for name, (secret, _) in keys.items() if secret}
     assert values == {
         "openai": "value-of-OPENAI_API_KEY",
         "claude-proxy": "value-of-PROXY_KEY",
@@ -146,13 +146,13 @@ def test_azure_is_where_the_account_is(monkeypatch):
     with pytest.raises(ConfigError, match="nothing says where Azure OpenAI is"):
         resolve_provider("azure/my-gpt")
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", f"{AZURE}/")
-    found = build_endpoint("azure", PLAIN, "my-gpt")
-    assert (found.base_url, found.key_header, dict(found.query)) == (f"{AZURE}/openai/v1", "api-key", {})
-    assert found.needs_key
+    endpoint = build_endpoint("azure", PLAIN, "my-gpt")
+    assert (endpoint.base_url, endpoint.key_header, dict(endpoint.query)) == (f"{AZURE}/openai/v1", "api-key", {})
+    assert endpoint.needs_key
     monkeypatch.setenv("OPENAI_API_VERSION", "2025-04-01-preview")
-    found = build_endpoint("azure", PLAIN, "my gpt/4")
-    assert found.base_url == f"{AZURE}/openai/deployments/my%20gpt%2F4"
-    assert found.query == {"api-version": "2025-04-01-preview"}
+    endpoint = build_endpoint("azure", PLAIN, "my gpt/4")
+    assert endpoint.base_url == f"{AZURE}/openai/deployments/my%20gpt%2F4"
+    assert endpoint.query == {"api-version": "2025-04-01-preview"}
     monkeypatch.delenv("AZURE_OPENAI_ENDPOINT")
     assert build_endpoint("azure", DATED, "m").base_url == f"{AZURE}/openai/deployments/m"
     assert build_endpoint("azure", DATED, "m").query == {"api-version": "x"}
@@ -171,8 +171,8 @@ def test_responses_is_spoken_with_openai_itself_and_where_the_configuration_says
     configured["europe"] = ProviderSettings(base_url="https://eu.api.openai.com/v1")
     configured["evil"] = ProviderSettings(base_url="https://evilapi.openai.com.example/v1")
     settings = Settings(providers=configured)
-    found = {name: find_wire(name, settings) for name in ("openai", "anthropic", "ollama", *configured)}
-    assert found == {
+    wires = {name: find_wire(name, settings) for name in ("openai", "anthropic", "ollama", *configured)}
+    assert wires == {
         "europe": "responses",
         "evil": "chat",
         "openai": "responses",

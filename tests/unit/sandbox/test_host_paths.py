@@ -20,8 +20,8 @@ def test_toolchains_are_allowed_by_name_and_nothing_beside_them_is(tmp_path: Pat
     for name in (".cargo/bin", ".cargo/registry", ".pyenv/versions", ".ssh", ".config/gh", ".local/share/keyrings"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / ".cargo/credentials.toml").touch()
-    found = {path for path in host_paths.find_toolchains({"HOME": str(tmp_path)}) if path.is_relative_to(tmp_path)}
-    assert found == {tmp_path / ".cargo/bin", tmp_path / ".cargo/registry", tmp_path / ".pyenv/versions"}
+    toolchains = {path for path in host_paths.find_toolchains({"HOME": str(tmp_path)}) if path.is_relative_to(tmp_path)}
+    assert toolchains == {tmp_path / ".cargo/bin", tmp_path / ".cargo/registry", tmp_path / ".pyenv/versions"}
 
 
 def test_a_virtual_environment_counts_only_if_it_is_one(tmp_path: Path):

@@ -30,8 +30,8 @@ def test_pieces_show_the_same_text_as_the_whole_but_for_rewritten_lines(raw, siz
 
     stream = PlainTextStream()
     pieces = [stream.feed(raw[place : place + size]) for place in range(0, len(raw), size)]
-    shown = "".join(pieces) + stream.finish()
-    assert shown == bare(shown)
+    plain_text = "".join(pieces) + stream.finish()
+    assert plain_text == bare(plain_text)
 
 
 def test_a_sequence_cut_in_two_leaves_no_trace():

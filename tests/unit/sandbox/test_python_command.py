@@ -14,8 +14,8 @@ def answer(words: list[str], script: str) -> str:
 
 
 def test_it_runs_apart_from_the_users_settings_and_writes_no_bytecode():
-    shown = "import sys; print(sys.flags.isolated, sys.flags.no_site, sys.flags.dont_write_bytecode)"
-    assert answer(build_python_command("fork_server", 7, 1), shown) == "1 1 1"
+    code = "import sys; print(sys.flags.isolated, sys.flags.no_site, sys.flags.dont_write_bytecode)"
+    assert answer(build_python_command("fork_server", 7, 1), code) == "1 1 1"
 
 
 @pytest.mark.parametrize("module", ["fork_server", "supervisor"])

@@ -22,9 +22,9 @@ async def session(tmp_path):
         await running.start(command, tmp_path, env)
         return running
 
-    made = PythonInterpreter(start)
-    yield made
-    await made.close()
+    interpreter = PythonInterpreter(start)
+    yield interpreter
+    await interpreter.close()
 
 
 async def shown(session: PythonInterpreter, code: str, *, limit: float = 60.0):

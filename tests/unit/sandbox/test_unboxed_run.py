@@ -162,4 +162,4 @@ async def test_r8_r9_descriptors_and_children_do_not_pile_up():
     for _ in range(20):
         await run("true")
     assert me.num_fds() <= before
-    assert [each for each in me.children() if each.status() == psutil.STATUS_ZOMBIE] == []
+    assert [child for child in me.children() if child.status() == psutil.STATUS_ZOMBIE] == []

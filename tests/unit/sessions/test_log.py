@@ -24,14 +24,14 @@ def envelope(seq: int, text: str = "hello") -> Envelope:
 def written(path: Path, count: int) -> list[Envelope]:
     log = SessionLog(path)
     envelopes = [envelope(seq) for seq in range(1, count + 1)]
-    for each in envelopes:
-        log.append(each)
+    for record in envelopes:
+        log.append(record)
     log.close()
     return envelopes
 
 
 def side_files(path: Path) -> list[bytes]:
-    return [each.read_bytes() for each in sorted(path.parent.glob("log.damaged-*"))]
+    return [side_path.read_bytes() for side_path in sorted(path.parent.glob("log.damaged-*"))]
 
 
 def test_what_is_appended_is_read_back_in_order(tmp_path):
@@ -93,8 +93,8 @@ def test_d2_garbage_in_the_middle_costs_only_itself(tmp_path):
     lines[2] = b"\xff\xfe not a record\n"
     path.write_bytes(b"".join(lines))
     log, loaded, _ = load(path)
-    assert [each.at % 100 for each in loaded] == [1, 2, 4, 5]
-    assert [each.seq for each in loaded] == [1, 2, 3, 4]
+    assert [envelope.at % 100 for envelope in loaded] == [1, 2, 4, 5]
+    assert [envelope.seq for envelope in loaded] == [1, 2, 3, 4]
     assert side_files(path) == [b"\xff\xfe not a record\n"]
     assert len(log.extent.starts) == 4
 
@@ -169,7 +169,7 @@ def test_d4_a_full_disk_refuses_the_record_and_keeps_the_log_whole(tmp_path):
         with pytest.raises(StateError):
             log.flush()
         assert (len(log.extent.starts), log.deferred_count) == (10, 1)
-        assert [each.seq for each in log.read(after=8)] == [9, 10, 11]
+        assert [record.seq for record in log.read(after=8)] == [9, 10, 11]
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, ignored)
@@ -216,11 +216,11 @@ def test_n16e_a_brief_reading_leaves_out_long_records_of_the_past_alone(tmp_path
     log = SessionLog(tmp_path / "log.jsonl")
     for seq in range(1, 21):
         log.append(envelope(seq) if seq % 3 else renamed(seq))
-    assert [each.seq for each in log.read(after=0, brief=True)] == [3, 6, 9, 12, 15, 17, 18, 19, 20]
-    assert [each.seq for each in log.read(after=6, limit=2, brief=True)] == [9, 12]
-    assert [each.seq for each in log.read(after=18, brief=True)] == [19, 20]
+    assert [record.seq for record in log.read(after=0, brief=True)] == [3, 6, 9, 12, 15, 17, 18, 19, 20]
+    assert [record.seq for record in log.read(after=6, limit=2, brief=True)] == [9, 12]
+    assert [record.seq for record in log.read(after=18, brief=True)] == [19, 20]
     assert log.read(after=20, brief=True) == []
-    assert [each.seq for each in log.read(after=0)] == list(range(1, 21))
+    assert [record.seq for record in log.read(after=0)] == list(range(1, 21))
     log.close()
 
 

@@ -29,22 +29,22 @@ def session(directory: Path, count: int = 20) -> SessionLog:
     for seq in range(1, count + 1):
         log.append(record(seq, f"said {seq}"))
         apply_event(state, record(seq, f"said {seq}"))
-    assert snapshot.save_snapshot(directory, log, state, least=0)
+    assert snapshot.save_snapshot(directory, log, state, min_growth=0)
     log.close()
     return log
 
 
 def opened(directory: Path) -> tuple[list[str], str, bool]:
     """What was said, what was mended, and whether the snapshot was used."""
-    made: list[SessionState] = []
+    states: list[SessionState] = []
 
     def make() -> SessionState:
-        made.append(SessionState())
-        return made[-1]
+        states.append(SessionState())
+        return states[-1]
 
     log, state, mended = snapshot.open_session(directory, make)
     log.close()
-    return [message.content for message in state.messages], mended, not made
+    return [message.content for message in state.messages], mended, not states
 
 
 SAID = [f"said {seq}" for seq in range(1, 21)]
@@ -67,8 +67,8 @@ def test_n16e_a_torn_record_behind_the_snapshot_is_mended_and_told(tmp_path):
     session(tmp_path)
     with (tmp_path / "log.jsonl").open("ab") as file:
         file.write(b'{"crc":"0000')
-    said, mended, used = opened(tmp_path)
-    assert (said, used) == (SAID, False)
+    contents, mended, used = opened(tmp_path)
+    assert (contents, used) == (SAID, False)
     assert "12 other bytes were kept in log.damaged-1" in mended
 
 
@@ -93,8 +93,8 @@ def test_n16e_a_log_that_was_damaged_before_the_end_of_the_snapshot_is_mended(tm
     session(tmp_path)
     path = tmp_path / "log.jsonl"
     path.write_bytes(path.read_bytes().replace(b"said 7", b"SAID 7"))
-    said, mended, used = opened(tmp_path)
-    assert said == [each for each in SAID if each != "said 7"]
+    contents, mended, used = opened(tmp_path)
+    assert contents == [content for content in SAID if content != "said 7"]
     assert "damaged" in mended
     assert not used
 
@@ -140,7 +140,7 @@ def test_n16e_a_forged_snapshot_runs_nothing(tmp_path, kind):
 def test_n16e_a_snapshot_is_the_users_alone_and_leaves_nothing_half_written(tmp_path):
     session(tmp_path)
     assert (tmp_path / snapshot.FILE_NAME).stat().st_mode & 0o777 == 0o600
-    assert sorted(each.name for each in tmp_path.iterdir()) == [snapshot.FILE_NAME, "log.jsonl"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [snapshot.FILE_NAME, "log.jsonl"]
 
 
 def test_n16e_a_short_log_gets_no_snapshot(tmp_path):

@@ -38,8 +38,8 @@ def test_k4_directories_are_private_and_named_after_the_workspace(workspace, mon
     directory = SessionStore(workspace).create()
     assert directory.path.parent.parent.name.startswith("My-Project-")
     below = [directory.path, *directory.path.parents]
-    private = [each for each in below if (tmp_path / "state") in (each, *each.parents)]
-    assert {each.stat().st_mode & 0o777 for each in private} == {0o700}
+    private = [path for path in below if (tmp_path / "state") in (path, *path.parents)]
+    assert {path.stat().st_mode & 0o777 for path in private} == {0o700}
     assert (directory.path / "lock").stat().st_mode & 0o777 == 0o600
 
 
@@ -79,9 +79,12 @@ def test_the_list_shows_the_latest_first_and_damage_as_a_problem(workspace, caps
     os.utime(store.sessions_path / first / "log.jsonl", (1, 1))
     with (store.sessions_path / second / "log.jsonl").open("ab") as log:
         log.write(b"torn")
-    found = list_sessions(store, limit=10)
-    assert [(each.id, each.title, each.turns) for each in found] == [(second, "second\x1b[31m", 1), (first, "first", 2)]
-    assert "damaged" in found[0].problem
+    listed_sessions = list_sessions(store, limit=10)
+    assert [(session.id, session.title, session.turns) for session in listed_sessions] == [
+        (second, "second\x1b[31m", 1),
+        (first, "first", 2),
+    ]
+    assert "damaged" in listed_sessions[0].problem
     assert store.find_latest() == second
     assert load_prompts(store, limit=10)[-1:] == ("b",)
     assert sessions.run(sessions.SessionsArguments(directory=workspace)) == 0

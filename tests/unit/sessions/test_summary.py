@@ -25,14 +25,16 @@ def session(store: SessionStore, title: str, *prompts: str):
     """A closed session with its summary; its directory."""
     directory = store.create()
     log = SessionLog(directory.log_path)
-    said = [SessionStarted(workspace="/w", mode="agent", model="m/x", title=title)]
+    events = [SessionStarted(workspace="/w", mode="agent", model="m/x", title=title)]
     for prompt in prompts:
-        said += [TurnStarted(prompt=prompt, mode="agent", model="m/x"), TurnFinished(reason="done")]
-    for seq, event in enumerate(said, 1):
+        events += [TurnStarted(prompt=prompt, mode="agent", model="m/x"), TurnFinished(reason="done")]
+    for seq, event in enumerate(events, 1):
         log.append(Envelope(seq=seq, session=directory.id, at=time.time_ns() // 1_000_000, event=event, turn="t"))
     log.close()
-    found = scan(directory.log_path)
-    save_summary(directory.path, build_summary(fold_events(found.envelopes), name=directory.id, size=found.extent.size))
+    log_scan = scan(directory.log_path)
+    save_summary(
+        directory.path, build_summary(fold_events(log_scan.envelopes), name=directory.id, size=log_scan.extent.size)
+    )
     directory.close()
     return directory
 
@@ -40,8 +42,13 @@ def session(store: SessionStore, title: str, *prompts: str):
 def test_a_log_with_a_fitting_summary_is_not_read(store):
     directory = session(store, "The title", "one", "two")
     directory.log_path.write_bytes(b"x" * directory.log_path.stat().st_size)
-    (found,) = list_sessions(store, limit=10)
-    assert (found.id, found.title, found.turns, found.problem) == (directory.id, "The title", 2, "")
+    (session_info,) = list_sessions(store, limit=10)
+    assert (session_info.id, session_info.title, session_info.turns, session_info.problem) == (
+        directory.id,
+        "The title",
+        2,
+        "",
+    )
     assert load_prompts(store, limit=10) == ("one", "two")
 
 
@@ -66,9 +73,9 @@ def test_a_session_that_is_open_elsewhere_is_shown_as_of_its_last_turn(store):
     again = store.open(directory.id)
     with directory.log_path.open("ab") as log:
         log.write(b"half a rec")
-    (found,) = list_sessions(store, limit=1)
+    (session_info,) = list_sessions(store, limit=1)
     again.close()
-    assert (found.title, found.locked, found.problem) == ("Open", True, "")
+    assert (session_info.title, session_info.locked, session_info.problem) == ("Open", True, "")
     assert "damaged" in list_sessions(store, limit=1)[0].problem
 
 
@@ -92,9 +99,9 @@ def test_fifty_sessions_are_listed_without_reading_one_log(store, monkeypatch):
         session(store, f"Number {number}", "go")
     read: list[Path] = []
     monkeypatch.setattr(listing, "read_log", lambda path, take: read.append(path) or read_log(path, take))
-    found = list_sessions(store, limit=50)
+    sessions = list_sessions(store, limit=50)
     load_prompts(store, limit=50)
-    assert len({each.title for each in found}) == 50
+    assert len({session_info.title for session_info in sessions}) == 50
     assert read == []
     (store.list_directories()[7] / FILE_NAME).unlink()
     list_sessions(store, limit=50)

@@ -22,8 +22,8 @@ def mounts_work() -> bool:
     """Whether this machine lets us mount an overlay in namespaces of our own."""
     if shutil.which("unshare") is None:
         return False
-    found = subprocess.run(["unshare", "-Urm", "true"], check=False, capture_output=True)
-    return found.returncode == 0
+    result = subprocess.run(["unshare", "-Urm", "true"], check=False, capture_output=True)
+    return result.returncode == 0
 
 
 needs_mounts = pytest.mark.skipif("not __import__('tests.unit.shadow.overlay_mount', fromlist=['x']).mounts_work()")
@@ -31,7 +31,7 @@ needs_mounts = pytest.mark.skipif("not __import__('tests.unit.shadow.overlay_mou
 
 def run_in(lowers: tuple[Path, ...], upper: Path, work: Path, root: Path, command: str) -> str:
     """The command's output; an exit code other than 0 is an error."""
-    lower = ":".join(str(each) for each in (*lowers, root))
+    lower = ":".join(str(path) for path in (*lowers, root))
     arguments = ["unshare", "-Urm", "sh", "-c", MOUNT, "sh", lower, str(upper), str(work), str(root), command]
     done = subprocess.run(arguments, check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr + done.stdout

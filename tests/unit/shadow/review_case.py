@@ -56,9 +56,9 @@ class ReviewCase:
     def files(self) -> dict[str, bytes]:
         """Every file of the project, temporary ones too."""
         return {
-            each.relative_to(self.root).as_posix(): each.read_bytes()
-            for each in sorted(self.root.rglob("*"))
-            if each.is_file()
+            path.relative_to(self.root).as_posix(): path.read_bytes()
+            for path in sorted(self.root.rglob("*"))
+            if path.is_file()
         }
 
     def ids(self, path: str) -> list[str]:

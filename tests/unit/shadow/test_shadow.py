@@ -31,10 +31,10 @@ def test_an_edit_is_seen_by_reads_and_not_by_the_disk(review):
 def test_a_second_edit_builds_on_the_first_and_going_back_resolves_the_change(review):
     review.put("a", TEN)
     review.shadow.write("a", edited(TEN, 3))
-    kept = review.ids("a")
+    first_ids = review.ids("a")
     change = review.shadow.write("a", edited(TEN, 3, 8))
     assert isinstance(review.events[-1], ChangeRevised)
-    assert [hunk.id for hunk in change.hunks][:1] == kept
+    assert [hunk.id for hunk in change.hunks][:1] == first_ids
     assert review.shadow.write("a", TEN).hunks == ()
     assert isinstance(review.events[-1], ChangeResolved)
     assert review.shadow.list_changes() == ()
@@ -51,9 +51,9 @@ def test_creating_and_deleting_show_in_listings_and_stats(review):
     review.put("b", b"b")
     review.shadow.write("fresh/deep/n.txt", b"hello")
     review.shadow.delete("b")
-    names = [(each.name, each.kind) for each in review.shadow.list_dir()]
+    names = [(entry.name, entry.kind) for entry in review.shadow.list_dir()]
     assert names == [("fresh", "directory"), ("old", "directory")]
-    assert [each.name for each in review.shadow.list_dir("fresh/deep")] == ["n.txt"]
+    assert [entry.name for entry in review.shadow.list_dir("fresh/deep")] == ["n.txt"]
     assert review.shadow.stat("fresh").kind == "directory"
     assert review.shadow.stat("fresh/deep/n.txt").size == 5
     assert (review.shadow.stat("b"), review.shadow.read("b")) == (None, None)

@@ -37,8 +37,8 @@ class Child(ReviewCase):
         layers = review.shadow.layers
         if layers.kept.layers:
             (session / "layers").mkdir(parents=True)
-            for each in layers.kept.layers:
-                link_tree(layers.place / each, session / "layers" / each)
+            for layer in layers.kept.layers:
+                link_tree(layers.place / layer, session / "layers" / layer)
         super().__init__(place)
         self.session = session
         session.mkdir(exist_ok=True)
@@ -66,7 +66,7 @@ class Child(ReviewCase):
         work = SubagentWork(self.shadow, self.state.checkpoints["begun"], "begun")
         done = more.pop("done", ())
         origin = Origin(call=self.name, tool="subagent", todo=self.name)
-        return SubagentMerge(review.shadow, work, **more).run(origin, since=self.since, done=done)
+        return SubagentMerge(review.shadow, work, **more).run(origin, started_ns=self.since, merged_paths=done)
 
 
 def by_git(ours: bytes, base: bytes, theirs: bytes) -> bytes | None:
@@ -89,14 +89,14 @@ def test_the_clean_union_is_that_of_git_and_where_they_clash_nothing_of_any_side
         lines = [b"%d\n" % number for number in range(12)]
         base = b"".join(lines)
         review.put("a.txt", base)
-        children, made = [], set[bytes]()
+        children, new_lines = [], set[bytes]()
         for number, edits in enumerate(plans):
             child, mine = Child(review, f"todo{number}"), list(lines)
             for count, (kind, at) in enumerate(edits):
                 new = b"todo%d new %d\n" % (number, count)
                 mine[at] = b"" if kind == "delete" else new if kind == "put" else new + lines[at]
             data = b"".join(mine)
-            made.update(line for line in data.splitlines(keepends=True) if line not in lines)
+            new_lines.update(line for line in data.splitlines(keepends=True) if line not in lines)
             child.shadow.write("a.txt", data)
             children.append(child)
         ours, clean = base, True
@@ -114,7 +114,7 @@ def test_the_clean_union_is_that_of_git_and_where_they_clash_nothing_of_any_side
         while (sides := review.shadow.conflicts.read_sides("a.txt")) is not None:
             assert sides.theirs_is in {child.name for child in children}
             review.shadow.conflicts.resolve("a.txt", [BOTH] * len(sides.clashes), sides.mine.blob, sides.theirs.blob)
-        assert made <= set(review.shadow.read("a.txt").splitlines(keepends=True))
+        assert new_lines <= set(review.shadow.read("a.txt").splitlines(keepends=True))
         if "a.txt" in review.state.changes:
             review.shadow.resolve("a.txt")
         assert review.disk("a.txt") == review.shadow.read("a.txt")
@@ -148,15 +148,21 @@ def test_what_clashes_is_settled_by_hand_one_after_the_other_and_accepted_only_t
     clashing(review)
     change = review.state.changes["a"]
     assert review.shadow.read("a") == edited(edited(TEN, 2, into=b"one"), 9, into=b"two")
-    assert [(each.by, each.todo) for each in change.competing_versions] == [("two", "two"), ("three", "three")]
+    assert [(competing_version.by, competing_version.todo) for competing_version in change.competing_versions] == [
+        ("two", "two"),
+        ("three", "three"),
+    ]
     assert change.conflict == "two and three changed the same place in another way."
     with pytest.raises(ReviewConflict):
         review.shadow.resolve("a")
     review.put("a", b"the user's\n" + TEN)  # and the user goes on, elsewhere
     review.shadow.check_disk("a")
-    assert [each.by for each in review.state.changes["a"].competing_versions] == ["two", "three"]
+    assert [competing_version.by for competing_version in review.state.changes["a"].competing_versions] == [
+        "two",
+        "three",
+    ]
     sides = review.shadow.conflicts.read_sides("a")
-    assert [(each.mine, each.theirs) for each in sides.clashes] == [(("one 2",), ("two 2",))]
+    assert [(clash.mine, clash.theirs) for clash in sides.clashes] == [(("one 2",), ("two 2",))]
     assert sides.theirs_is == "two"
     review.shadow.conflicts.resolve("a", [THEIRS])
     assert review.shadow.conflicts.read_sides("a").theirs_is == "three"
@@ -176,7 +182,7 @@ def test_a_rejected_change_takes_its_rivals_along_and_undoing_brings_them_back(r
     assert review.state.changes["a"].conflict == before.conflict
     review.shadow.write("a", TEN)  # the agent takes ours back: theirs is what is left
     assert review.shadow.read("a") == edited(edited(TEN, 2, into=b"two"), 9, into=b"two")
-    assert [each.todo for each in review.state.changes["a"].competing_versions] == ["three"]
+    assert [competing_version.todo for competing_version in review.state.changes["a"].competing_versions] == ["three"]
 
 
 def test_files_that_are_made_removed_renamed_or_no_text_are_merged_or_in_conflict(review):
@@ -225,9 +231,9 @@ def test_what_commands_left_beside_the_review_comes_along_and_the_state_of_git_o
         layer.put(".git/refs/heads/main", data * 40)
         layer.put(f".git/objects/{data.hex()}", data)
         layer.absorb()
-    gone = Layer(two)
-    gone.delete("out/stale")
-    gone.absorb()
+    deletion_layer = Layer(two)
+    deletion_layer.delete("out/stale")
+    deletion_layer.absorb()
     two.shadow.squash()
     assert one.join(review).notes == ()
     notes = " ".join(two.join(review).notes)
@@ -272,7 +278,7 @@ def test_joined_once_wherever_it_is_cut_off_and_carried_on(review, at):
     child.join(review, done=done)
     assert (review.shadow.read("a"), review.shadow.read("c")) == (edited(TEN, 2), b"made\n")
     assert review.shadow.read("b") == edited(TEN, 2, into=b"now ours")
-    assert [each.by for each in review.state.changes["b"].competing_versions] == ["one"]
+    assert [competing_version.by for competing_version in review.state.changes["b"].competing_versions] == ["one"]
     assert [(bulk.root, bulk.files) for bulk in review.state.bulks] == [("out", 1)]
 
 
@@ -318,10 +324,10 @@ def test_n28_what_others_built_from_text_that_did_not_come_along_is_older_than_w
     layer.absorb()
     origin = Origin(call="one", tool="subagent", todo="one")
     work = SubagentWork(child.shadow, child.state.checkpoints["begun"], "begun")
-    SubagentMerge(review.shadow, work).run(origin, since=child.since, without=("a",))
-    pending, kept = review.shadow.prepare_lowers()
+    SubagentMerge(review.shadow, work).run(origin, started_ns=child.since, without=("a",))
+    pending, lower = review.shadow.prepare_lowers()
     assert (pending / "a").read_bytes() == edited(TEN, 2, 5)
-    assert (pending / "a").stat().st_mtime_ns >= (kept / "out/app").stat().st_mtime_ns
+    assert (pending / "a").stat().st_mtime_ns >= (lower / "out/app").stat().st_mtime_ns
 
 
 def test_n29_what_was_set_aside_for_others_is_not_removed_from_the_users_directory(review):
@@ -332,7 +338,7 @@ def test_n29_what_was_set_aside_for_others_is_not_removed_from_the_users_directo
     review.put("out/one", b"v2")
     child = Child(review, "one")
     layer = Layer(child)
-    assert [each.superseded for each in child.state.verdicts] == [True]
+    assert [verdict.superseded for verdict in child.state.verdicts] == [True]
     layer.put("out/more", b"new")
     layer.absorb()
     child.join(review)

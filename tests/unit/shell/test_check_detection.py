@@ -6,8 +6,8 @@ from core.protocol.review import Check
 from core.shell.check_detection import CheckResult, detect_checks
 
 
-def scope_of(found: CheckResult | None) -> tuple[int, tuple[str, ...]] | None:
-    return (found.exit_code, found.paths) if found is not None else None
+def scope_of(check_result: CheckResult | None) -> tuple[int, tuple[str, ...]] | None:
+    return (check_result.exit_code, check_result.paths) if check_result is not None else None
 
 
 @pytest.mark.parametrize(
@@ -25,9 +25,9 @@ def scope_of(found: CheckResult | None) -> tuple[int, tuple[str, ...]] | None:
 )  # fmt: skip
 def test_a_command_that_checks_is_known(command):
     for code in (1, 0):
-        found = detect_checks(command, code)
-        assert found is not None
-        assert found.exit_code == code
+        check_result = detect_checks(command, code)
+        assert check_result is not None
+        assert check_result.exit_code == code
 
 
 @pytest.mark.parametrize(
@@ -105,9 +105,9 @@ def test_n16a_only_the_runner_whose_code_it_is_ran_nothing():
     ],
 )  # fmt: skip
 def test_a_check_proves_no_more_than_its_strongest_command_can(command, kind):
-    found = detect_checks(command, 0)
-    assert found is not None
-    assert found.kind == kind
+    check_result = detect_checks(command, 0)
+    assert check_result is not None
+    assert check_result.kind == kind
 
 
 def test_the_exit_codes_of_a_runner_of_the_users_own_prove_what_its_name_says():
@@ -116,9 +116,9 @@ def test_the_exit_codes_of_a_runner_of_the_users_own_prove_what_its_name_says():
 
 
 def test_n27_the_user_s_command_is_matched_as_it_is_written():
-    named = ("python tests/runtests.py",)
-    assert scope_of(detect_checks("python tests/runtests.py basic", 0, extra=named)) == (0, ())
-    assert detect_checks("python tests/other.py", 0, extra=named) is None
+    extra_commands = ("python tests/runtests.py",)
+    assert scope_of(detect_checks("python tests/runtests.py basic", 0, extra=extra_commands)) == (0, ())
+    assert detect_checks("python tests/other.py", 0, extra=extra_commands) is None
 
 
 @pytest.mark.parametrize(

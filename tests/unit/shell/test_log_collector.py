@@ -27,9 +27,12 @@ async def listening(tmp_path: Path) -> AsyncIterator[LogCollector]:
 def request(
     collector: LogCollector, body: bytes = b"{}", *, method: str = "POST", path: str = "", **headers: str
 ) -> bytes:
-    named = {"Host": f"127.0.0.1:{collector.port}", "Content-Length": str(len(body))}
-    named |= {name.replace("_", "-"): value for name, value in headers.items()}
-    lines = [f"{method} {path or collector.path} HTTP/1.1", *(f"{name}: {value}" for name, value in named.items())]
+    header_fields = {"Host": f"127.0.0.1:{collector.port}", "Content-Length": str(len(body))}
+    header_fields |= {name.replace("_", "-"): value for name, value in headers.items()}
+    lines = [
+        f"{method} {path or collector.path} HTTP/1.1",
+        *(f"{name}: {value}" for name, value in header_fields.items()),
+    ]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
@@ -43,7 +46,7 @@ async def said(port: int, data: bytes) -> tuple[int, str]:
 
 def messages(tmp_path: Path) -> list[str]:
     log = tmp_path / "posted.ndjson"
-    return [each.message for each in read_log([log.read_bytes()], "r1").records] if log.exists() else []
+    return [record.message for record in read_log([log.read_bytes()], "r1").records] if log.exists() else []
 
 
 async def test_what_is_posted_is_kept_and_a_page_of_any_origin_may_send(tmp_path):
@@ -93,7 +96,7 @@ async def test_n8_too_many_requests_and_too_many_bytes_are_refused(tmp_path, mon
     monkeypatch.setattr(module, "MAX_RUN_BYTES", 60)
     async with listening(tmp_path) as collector:
         sent = [request(collector, json.dumps({"message": "m" * size}).encode()) for size in (5, 50, 1, 1)]
-        assert [(await said(collector.port, each))[0] for each in sent] == [204, 507, 204, 429]
+        assert [(await said(collector.port, raw_request))[0] for raw_request in sent] == [204, 507, 204, 429]
 
 
 async def test_n8_garbage_and_those_who_say_nothing_hold_up_nobody_for_long(tmp_path, monkeypatch):
@@ -103,9 +106,11 @@ async def test_n8_garbage_and_those_who_say_nothing_hold_up_nobody_for_long(tmp_
         reader, writer = await asyncio.open_connection("127.0.0.1", collector.port)
         assert await reader.read() == b""
         writer.close()
-        for garbage, (_, each) in zip((b"", b"\0\xff\r\n\r\n", b"POST /ingest/ses_1/\xff"), silent, strict=True):
-            each.write(garbage)
-            each.close()
+        for garbage, (_, stream_writer) in zip(
+            (b"", b"\0\xff\r\n\r\n", b"POST /ingest/ses_1/\xff"), silent, strict=True
+        ):
+            stream_writer.write(garbage)
+            stream_writer.close()
         await asyncio.wait(collector._connections)
         assert (await said(collector.port, request(collector, b'\xff{"message": 1')))[0] == 204
         assert (await said(collector.port, request(collector, b'{"message": "whole"}')))[0] == 204
@@ -152,9 +157,9 @@ async def test_the_way_out_of_a_box_hands_over_what_is_for_the_collector_and_not
     refused = []
     way_out = Proxy(
         lambda _: False,
-        refused=refused.append,
-        passed=lambda _: None,
-        own=lambda head: collector.handle_request if is_ingest(head) else None,
+        on_refusal=refused.append,
+        on_connection=lambda _: None,
+        find_handler=lambda head: collector.handle_request if is_ingest(head) else None,
     )
     socket = await way_out.start(tmp_path / "network")
     answers = []

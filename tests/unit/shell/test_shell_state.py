@@ -15,8 +15,8 @@ BASE = {"PATH": "/usr/bin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
 def ran(command: str, root: Path, before: ShellState | None = None, *, piece: int = 7):
     """A command through a real shell: its own output, its exit code, and where the shell stands afterwards."""
     before = before or ShellState()
-    shown: list[str] = []
-    witness = ShellTracker(shown.append)
+    chunks: list[str] = []
+    witness = ShellTracker(chunks.append)
     done = subprocess.run(
         ["/bin/bash", "-c", witness.wrap_command(command)],
         cwd=root / before.directory,
@@ -29,7 +29,7 @@ def ran(command: str, root: Path, before: ShellState | None = None, *, piece: in
         witness.feed(done.stdout[start : start + piece])
     witness.finish()
     state, note = witness.compute_state(before, root)
-    return "".join(shown), done, state, note, witness.statuses
+    return "".join(chunks), done, state, note, witness.statuses
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,8 @@ def ran(command: str, root: Path, before: ShellState | None = None, *, piece: in
     ],
 )
 def test_the_commands_own_output_and_exit_code_come_through(tmp_path, command, output, code):
-    shown, done, state, _, _ = ran(command, tmp_path)
-    assert (shown, done.returncode) == (output, code)
+    text, done, state, _, _ = ran(command, tmp_path)
+    assert (text, done.returncode) == (output, code)
     assert state == ShellState()
 
 
@@ -65,8 +65,8 @@ def test_directory_and_variables_last(tmp_path, piece):
     assert (state.directory, note) == ("sub", "")
     assert dict(state.variables) == {"A": "l1\nl2\t'q\" $x `y` \\ \x1b[0m"}
     assert state.removed == {"HOME"}
-    shown, *_ = ran('printf "%s|%s|%s" "$A" "${HOME-none}" "$PWD"', tmp_path, state, piece=piece)
-    assert shown == f"{state.variables['A']}|none|{tmp_path}/sub"
+    text, *_ = ran('printf "%s|%s|%s" "$A" "${HOME-none}" "$PWD"', tmp_path, state, piece=piece)
+    assert text == f"{state.variables['A']}|none|{tmp_path}/sub"
 
 
 def test_a_virtual_environment_stays_active_until_it_is_left(tmp_path):
@@ -87,8 +87,8 @@ def test_a_place_outside_lasts_no_longer_than_its_command(tmp_path):
 
 def test_a_shell_that_saw_the_workspace_elsewhere_moves_in_the_workspace(tmp_path):
     (tmp_path / "sub").mkdir()
-    shown: list[str] = []
-    witness = ShellTracker(shown.append)
+    chunks: list[str] = []
+    witness = ShellTracker(chunks.append)
     script = witness.wrap_command("cd sub; export V=$PWD/x")
     done = subprocess.run(
         ["/bin/bash", "-c", script], cwd=tmp_path, env=BASE, capture_output=True, text=True, check=True

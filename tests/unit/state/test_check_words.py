@@ -74,4 +74,4 @@ def test_n30_no_text_of_the_program_calls_a_file_tested():
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
-    assert [each for each in texts if each[1].strip(" ✓✗") in {"tested", "untested"}] == []
+    assert [entry for entry in texts if entry[1].strip(" ✓✗") in {"tested", "untested"}] == []

@@ -28,7 +28,7 @@ def change(pending: FileState, call: str = "c1", tool: str = "write") -> Change:
 
 def after(*events: ev.AnyEvent, mode: str = "debug") -> SessionState:
     begun = [ev.SessionStarted(workspace="/w", mode=mode, model="m"), *events]
-    return fold_events([ev.Envelope(seq=seq, session="s", at=1, event=each) for seq, each in enumerate(begun, 1)])
+    return fold_events([ev.Envelope(seq=seq, session="s", at=1, event=event) for seq, event in enumerate(begun, 1)])
 
 
 def test_a_verdict_is_kept_with_the_lines_that_it_cites():
@@ -79,17 +79,17 @@ def test_a_fix_is_judged_once_a_run_has_shown_it_and_again_when_it_has_changed()
         ev.HypothesisJudged(hypothesis=CONFIRMED),
         ev.ChangeProposed(change=change(FIRST)),
     ]
-    shown = [*mended, ev.RunRecorded(run=ProbeRun(id="r2", after_fix=True))]
+    events = [*mended, ev.RunRecorded(run=ProbeRun(id="r2", after_fix=True))]
     assert not after(*mended).debug.awaits_fix_verdict
-    assert after(*shown).debug.awaits_fix_verdict
-    fixed = after(*shown, ev.FixJudged(run="r2", outcome="fixed")).debug
+    assert after(*events).debug.awaits_fix_verdict
+    fixed = after(*events, ev.FixJudged(run="r2", outcome="fixed")).debug
     assert (fixed.awaits_fix_verdict, fixed.fixes, fixed.has_fix, fixed.has_confirmed_cause) == (False, {}, True, True)
-    unsure = [*shown, ev.FixJudged(run="r2", outcome="unsure")]
+    unsure = [*events, ev.FixJudged(run="r2", outcome="unsure")]
     assert not after(*unsure).debug.awaits_fix_verdict
     assert after(*unsure, ev.RunRecorded(run=ProbeRun(id="r3", after_fix=True))).debug.awaits_fix_verdict
     changed = after(*unsure, ev.ChangeRevised(change=change(SECOND, "c2"))).debug
     assert (changed.fix_run, changed.awaits_fix_verdict, changed.fixes) == ("", False, {"a.py": None})
-    broken = [*shown, ev.FixJudged(run="r2", outcome="broken", taken_back=("a.py",))]
+    broken = [*events, ev.FixJudged(run="r2", outcome="broken", taken_back=("a.py",))]
     assert (after(*broken).debug.has_confirmed_cause, after(*broken).debug.fixes) == (False, {})
     again = after(*broken, ev.HypothesesSet(hypotheses=SUPPOSED), ev.HypothesisJudged(hypothesis=CONFIRMED)).debug
     assert (again.has_confirmed_cause, again.has_fix, again.fix_verdict) == (True, False, None)

@@ -32,14 +32,14 @@ def envelopes(events: list[ev.AnyEvent], first: int = 1) -> list[ev.Envelope]:
 
 
 def recovered(state: SessionState) -> list[ev.AnyEvent]:
-    said: list[ev.AnyEvent] = []
+    events: list[ev.AnyEvent] = []
 
     def emit(event: ev.AnyEvent) -> None:
-        said.append(event)
+        events.append(event)
         apply_event(state, ev.Envelope(seq=state.seq + 1, session="s", at=1, event=event, turn="t1"))
 
     close_open_turn(state, emit)
-    return said
+    return events
 
 
 def test_every_prefix_recovers_to_a_valid_history_and_a_closed_turn():
@@ -69,12 +69,12 @@ def test_of_tasks_that_a_crash_cut_off_the_model_is_told_who_can_go_on_and_what_
         ev.SubagentFinished(id="sub_two", reason="done", said="Two is done."),
         ev.SubagentMerged(id="sub_two", paths=("a.txt",)),
     ]
-    said = ev.MessageAppended(message=AssistantMessage(content="", tool_calls=tasks))
-    state = fold_events(envelopes([*EVENTS[:4], said, *began, *ended]))
+    message_event = ev.MessageAppended(message=AssistantMessage(content="", tool_calls=tasks))
+    state = fold_events(envelopes([*EVENTS[:4], message_event, *began, *ended]))
     recovered(state)
-    told = [each.content for each in state.messages if isinstance(each, ToolMessage)]
-    assert told[0].startswith("[generalPurpose sub_one did not finish: it was stopped.")
-    assert told[1:] == [
+    contents = [message.content for message in state.messages if isinstance(message, ToolMessage)]
+    assert contents[0].startswith("[generalPurpose sub_one did not finish: it was stopped.")
+    assert contents[1:] == [
         "Two is done.\n\n[generalPurpose sub_two is done, and its changes are among yours.]",
         INTERRUPTED_RESULT,
     ]
@@ -82,8 +82,8 @@ def test_of_tasks_that_a_crash_cut_off_the_model_is_told_who_can_go_on_and_what_
 
 def test_recovery_says_in_events_what_it_mends():
     state = fold_events(envelopes(EVENTS))
-    said = recovered(state)
-    assert [type(each).__name__ for each in said] == [
+    events = recovered(state)
+    assert [type(event).__name__ for event in events] == [
         "ToolFinished",
         "ApprovalResolved",
         "QuestionAnswered",
@@ -103,9 +103,9 @@ def test_a_result_lost_in_the_middle_is_mended_by_replacing_the_history():
         ev.MessageAppended(message=UserMessage(content="more")),
     ]
     state = fold_events(envelopes(EVENTS + later))
-    said = recovered(state)
-    assert any(isinstance(each, ev.ContextCompacted) for each in said)
-    assert [type(each).__name__ for each in state.messages] == [
+    events = recovered(state)
+    assert any(isinstance(event, ev.ContextCompacted) for event in events)
+    assert [type(message).__name__ for message in state.messages] == [
         "UserMessage",
         "AssistantMessage",
         "ToolMessage",

@@ -19,7 +19,7 @@ def hunk(name: str, added: int, removed: int) -> Hunk:
 
 
 def change(path: str, *hunks: Hunk, origin: Origin = ORIGIN) -> ev.ChangeProposed:
-    added, removed = sum(each.new_lines for each in hunks), sum(each.old_lines for each in hunks)
+    added, removed = sum(hunk.new_lines for hunk in hunks), sum(hunk.old_lines for hunk in hunks)
     return ev.ChangeProposed(
         change=Change(
             path=path, operation="edit", base=OLD, pending=NEW, hunks=hunks, added=added, removed=removed, origin=origin
@@ -43,7 +43,7 @@ def folded(*events: ev.AnyEvent) -> SessionState:
     ended = ev.TurnFinished(reason="done", steps=3, duration_ms=4200, usage=Usage(prompt_tokens=900, cost=0.02))
     every = (started, *events, ended)
     return fold_events(
-        [ev.Envelope(seq=seq, session="s", at=seq, turn="t1", event=each) for seq, each in enumerate(every, 1)]
+        [ev.Envelope(seq=seq, session="s", at=seq, turn="t1", event=event) for seq, event in enumerate(every, 1)]
     )
 
 
@@ -68,7 +68,7 @@ def test_a_receipt_tells_files_with_the_verdicts_that_stand_and_the_last_run_of_
         ReceiptFile("b.py", 1, 0, waiting=1),
         ReceiptFile("c.py", 4, 0, rejected=1),
     )
-    assert [each.verdict for each in receipt.files] == ["1 accepted, 1 to review", "to review", "rejected"]
+    assert [file.verdict for file in receipt.files] == ["1 accepted, 1 to review", "to review", "rejected"]
     assert receipt.checks == (("pytest", CheckRun(0, "3 passed", "c3")), ("ruff check", CheckRun(0, "", "c4")))
 
 
@@ -97,9 +97,9 @@ def test_a_rename_is_one_file_with_both_names_before_and_after_its_verdict():
     new = replace(new, change=replace(new.change, base=none, source=OLD, renamed_from="old.py"))
     old = replace(old, change=replace(old.change, operation="delete", pending=none))
     assert renamed(new, old) == "| `old.py` → `new.py` | +1 −1 | to review |"
-    given = verdict("new.py", "accept", hunk("1", 1, 1), renamed_from="old.py", moved_with="old.py accept")
+    verdict_event = verdict("new.py", "accept", hunk("1", 1, 1), renamed_from="old.py", moved_with="old.py accept")
     beside = verdict("old.py", "accept", hunk("2", 0, 79), moved_with="new.py accept")
-    assert renamed(given, beside) == "| `old.py` → `new.py` | +1 −1 | accepted |"
+    assert renamed(verdict_event, beside) == "| `old.py` → `new.py` | +1 −1 | accepted |"
 
 
 def test_a_receipt_is_markdown_in_which_foreign_text_is_only_text():

@@ -25,7 +25,7 @@ def verdict(name: str) -> ev.VerdictGiven:
 
 
 def folded(*events: ev.AnyEvent) -> SessionState:
-    return fold_events([ev.Envelope(seq=seq, session="s", at=seq, event=each) for seq, each in enumerate(events, 1)])
+    return fold_events([ev.Envelope(seq=seq, session="s", at=seq, event=event) for seq, event in enumerate(events, 1)])
 
 
 TOLD_ONE = (verdict("1"), ev.VerdictsReported(ids=("1",)), ev.CheckpointCreated(id="chk", seq=2))

@@ -31,9 +31,9 @@ from core.state.test_counts import CountedTests, find_run_counts, find_test_coun
     ],
 )
 def test_the_counts_of_a_test_runner_are_found(output, told):
-    found = find_test_counts(output)
-    assert found is not None
-    assert found.format() == told
+    test_counts = find_test_counts(output)
+    assert test_counts is not None
+    assert test_counts.format() == told
 
 
 @pytest.mark.parametrize("end", ["OK", "NO TESTS RAN", "NO TESTS RAN (skipped=1)"])  # before Python 3.12 and since

@@ -45,11 +45,11 @@ def test_threads_that_check_at_once_all_get_the_right_answer():
 
     def check(number: int) -> tuple[bool, list[str], int, str]:
         parse_python(BIG)
-        told = [flaw.message for flaw in find_flaws("a.py", refused) or ()]
+        messages = [flaw.message for flaw in find_flaws("a.py", refused) or ()]
         is_broken = find_new_flaws("a.py", BIG, broken) != ()
         return (
             is_broken,
-            told,
+            messages,
             len(parse_python_expression(f"f({number}, {number})").args),
             ast.dump(parse_python("x"))[:6],
         )

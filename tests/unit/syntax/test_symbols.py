@@ -43,8 +43,8 @@ CASES = {
 @pytest.mark.parametrize("path", CASES)
 def test_the_names_that_a_file_defines_are_found_with_their_lines(path):
     text, expected = CASES[path]
-    found = find_symbols(path, text)
-    assert [f"{each.qualified} {each.kind} {each.first + 1}-{each.last + 1}" for each in found] == expected
+    symbols = find_symbols(path, text)
+    assert [f"{symbol.qualified} {symbol.kind} {symbol.first + 1}-{symbol.last + 1}" for symbol in symbols] == expected
 
 
 def test_a_language_that_is_not_known_has_no_symbols_and_an_empty_file_has_none():
@@ -61,14 +61,14 @@ def test_a_symbol_is_matched_by_its_name_and_by_what_it_stands_in(name):
 
 
 def test_definitions_that_stand_in_each_other_without_end_are_none_from_some_depth_on():
-    found = find_symbols("a.js", "function f(){\n" * 1_000 + "}\n" * 1_000)
-    assert len(found) == MOST_NESTED
-    assert found[-1].qualified.count(".") == MOST_NESTED - 1
+    symbols = find_symbols("a.js", "function f(){\n" * 1_000 + "}\n" * 1_000)
+    assert len(symbols) == MOST_NESTED
+    assert symbols[-1].qualified.count(".") == MOST_NESTED - 1
 
 
 def test_what_is_exported_and_decorated_counts_from_its_outermost_line():
     text = "@one\n@two\nexport class A {\n  m() {}\n}\nexport const a = 1;\n{ const c = 3; var d = () => 1; }\n"
-    assert [f"{each.name} {each.first + 1}-{each.last + 1}" for each in find_symbols("a.ts", text)] == [
+    assert [f"{symbol.name} {symbol.first + 1}-{symbol.last + 1}" for symbol in find_symbols("a.ts", text)] == [
         "A 1-5",
         "m 4-4",
         "a 6-6",

@@ -22,22 +22,22 @@ NAMES = st.lists(CHARACTERS, min_size=1, max_size=12).map("".join)
 _SHOWN = re.compile(r"‹byte (..)›|‹U\+([0-9A-F]+)›|‹(.) U\+([0-9A-F]+)›|‹([^‹›·]+)·[A-Z][A-Za-z-]+›|(.)", re.DOTALL)
 
 
-def read_back(shown: str) -> str:
+def read_back(text: str) -> str:
     """What a name is, from how it is shown."""
-    found = ""
-    for byte, code, seen, its_code, letters, other in _SHOWN.findall(shown):
+    name = ""
+    for byte, code, seen, its_code, letters, other in _SHOWN.findall(text):
         if byte:
-            found += chr(0x10FF00 + int(byte, 16))
+            name += chr(0x10FF00 + int(byte, 16))
         elif code:
-            found += chr(int(code, 16))
+            name += chr(int(code, 16))
         elif seen:
             assert chr(int(its_code, 16)) == seen
-            found += seen
+            name += seen
         elif letters:
-            found += letters
+            name += letters
         else:
-            found += chr(ord(other) - 0x2400) if "\u2400" <= other <= "\u241f" else other
-    return found
+            name += chr(ord(other) - 0x2400) if "\u2400" <= other <= "\u241f" else other
+    return name
 
 
 @given(NAMES)
@@ -46,11 +46,11 @@ def read_back(shown: str) -> str:
 @example("‹U+200B›")
 @example("\ua840")
 def test_n14_a_name_can_be_read_back_from_how_it_is_shown(name):
-    shown = display_name(name)
-    assert read_back(shown) == name
-    assert not re.search(f"[{HIDDEN}\n\t]", shown)
-    assert shown == shown.strip()
-    assert shown.encode("utf-8")
+    displayed_name = display_name(name)
+    assert read_back(displayed_name) == name
+    assert not re.search(f"[{HIDDEN}\n\t]", displayed_name)
+    assert displayed_name == displayed_name.strip()
+    assert displayed_name.encode("utf-8")
 
 
 @given(NAMES)
@@ -58,7 +58,7 @@ def test_n14_a_name_can_be_read_back_from_how_it_is_shown(name):
 def test_n14_what_is_shown_of_a_name_has_no_other_form_and_only_letters_of_everyday_alphabets(name):
     left = re.sub(r"‹. U\+[0-9A-F]+›", "", display_name(name), flags=re.DOTALL)
     assert unicodedata.normalize("NFKC", left) == left.replace("…", "...")
-    assert not any(unicodedata.category(each) in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"} for each in left)
+    assert not any(unicodedata.category(character) in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"} for character in left)
 
 
 @pytest.mark.parametrize(
@@ -112,9 +112,9 @@ def test_n14_the_worlds_languages_are_left_in_peace(name):
 
 @given(st.lists(CHARACTERS, max_size=20).map("".join))
 def test_n14_prose_is_one_line_in_which_nothing_is_hidden(text):
-    shown = to_one_line(text)
-    assert not re.search(f"[{HIDDEN}\n\t\r]", shown)
-    assert len(shown.splitlines()) <= 1
+    line = to_one_line(text)
+    assert not re.search(f"[{HIDDEN}\n\t\r]", line)
+    assert len(line.splitlines()) <= 1
 
 
 @pytest.mark.parametrize(
@@ -134,6 +134,6 @@ def test_n21_runs_that_differ_are_written_differently():
     runs = ["".join(chr(0xE0100 + (number * step) % 239) for number in range(90)) for step in (1, 2, 3)]
     runs += ["\U000e0165\U000e0166", "\U000e0165\U000e0167", "\U000e0165\U000e0165", "\U000e0165"]
     runs += [runs[0][:-1] + "\U000e0101", *("a" + "\u0301" * 4 + last for last in ("\u0302", "\u0303", "\u0302\u0303"))]
-    shown = [expose_controls(run) for run in runs]
-    assert len(set(shown)) == len(runs)
+    texts = [expose_controls(run) for run in runs]
+    assert len(set(texts)) == len(runs)
     assert expose_controls("\U000e0165\U000e0166\U000e0166") == "‹U+E0165›‹U+E0166×2›"

@@ -49,9 +49,9 @@ def test_n21_each_code_point_can_be_read_back_and_is_seen():
     codes = [code for code in (*planes, *unassigned[::97]) if code != 0x0A]
     for start in range(0, len(codes), 64):
         line = " ".join(map(chr, codes[start : start + 64]))
-        shown = expose_blanks(expose_text(line))
-        assert read_back(shown) == line
-        assert not any(unicodedata.category(sign) in UNSEEN_CATEGORIES for sign in shown if sign != " ")
+        exposed_line = expose_blanks(expose_text(line))
+        assert read_back(exposed_line) == line
+        assert not any(unicodedata.category(sign) in UNSEEN_CATEGORIES for sign in exposed_line if sign != " ")
 
 
 def test_n21_no_sequence_of_a_terminal_hides_a_letter():
@@ -149,9 +149,11 @@ def test_n21_signs_and_numerals_that_look_like_ascii_are_named(text, shown):
 @example("\u200b\u200b‹U+200B×2›")
 @example("1\ufe0f\u20e32\ufe0f")
 def test_n21_a_line_for_a_program_can_be_read_back_and_hides_nothing(line):
-    shown = expose_unseen(line)
-    assert read_back(shown.replace("\t", "‹U+0009›")) == line
-    assert not any(is_unseen(sign) for sign in re.sub("[\t \ufe0f\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]", "", shown))
+    exposed_line = expose_unseen(line)
+    assert read_back(exposed_line.replace("\t", "‹U+0009›")) == line
+    assert not any(
+        is_unseen(sign) for sign in re.sub("[\t \ufe0f\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]", "", exposed_line)
+    )
 
 
 def test_n21_a_line_for_a_program_keeps_its_letters():

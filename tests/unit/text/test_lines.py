@@ -17,8 +17,8 @@ class _CountedText(str):
 
 def test_the_lines_of_many_places_are_counted_in_one_pass():
     text = _CountedText("var a=1;\n" * 10 + "var a=1;" * 2_000)
-    places = [each.start() for each in re.finditer("var", text)]
-    assert find_line_numbers(text, places) == [find_line_number(str(text), each) for each in places]
+    places = [match.start() for match in re.finditer("var", text)]
+    assert find_line_numbers(text, places) == [find_line_number(str(text), offset) for offset in places]
     assert text.searched <= len(text)
 
 

@@ -51,9 +51,9 @@ def test_n21_what_a_language_or_an_emoji_is_written_with_does_not_count(line):
 
 
 def test_n21_only_what_is_added_counts():
-    kept = b"\x1b[0m old\n"
-    assert describe_unseen(kept, kept + b"new\n") == ""
-    assert describe_unseen(kept, kept * 2) == "holds characters that can't be seen: U+001B"
+    old_line = b"\x1b[0m old\n"
+    assert describe_unseen(old_line, old_line + b"new\n") == ""
+    assert describe_unseen(old_line, old_line * 2) == "holds characters that can't be seen: U+001B"
     assert describe_unseen(b"", "a\u200bb\u200b\n\x07\n".encode()).endswith("seen: U+200B ×2, U+0007")
 
 

@@ -22,24 +22,28 @@ WRAPPED = ("call_tool", {"name": "hypotheses_set", "arguments": json.dumps(THREE
 
 
 def sent(case: Case, number: int) -> str:
-    return "\n".join(getattr(each, "content", "") for each in case.model.requests[number].messages)
+    return "\n".join(getattr(message, "content", "") for message in case.model.requests[number].messages)
 
 
 @pytest.mark.parametrize("called", [WRAPPED, ("hypotheses_set", THREE)], ids=["wrapped", "by its own name"])
 async def test_a_tool_of_a_mode_is_called_through_call_tool_or_by_its_name(tmp_path, called):
     case = Case(tmp_path, calls(called), says("So."), mode="debug")
     await case.turn()
-    assert [each.tool for each in case.of(ev.ToolFinished)] == ["hypotheses_set"]
+    assert [event.tool for event in case.of(ev.ToolFinished)] == ["hypotheses_set"]
     assert case.of(ev.ToolFinished)[0].status == "completed", case.results()
     requested = case.of(ev.ToolRequested)[0]
     assert (requested.tool, json.loads(requested.arguments)) == ("hypotheses_set", THREE)
     assert len(case.of(ev.HypothesesSet)) == 1
-    shown = [each.document for each in case.of(ev.DocumentFinished) if isinstance(each.document, ToolCallDocument)]
-    assert [each.metadata.tool_name for each in shown] == ["hypotheses_set"]
-    assert shown[0].metadata.arguments == THREE
+    documents = [
+        event.document for event in case.of(ev.DocumentFinished) if isinstance(event.document, ToolCallDocument)
+    ]
+    assert [document.metadata.tool_name for document in documents] == ["hypotheses_set"]
+    assert documents[0].metadata.arguments == THREE
     # what goes back is what was said
-    said = next(each for each in case.messages if isinstance(each, AssistantMessage) and each.tool_calls)
-    assert said.tool_calls[0].name == called[0]
+    assistant_message = next(
+        message for message in case.messages if isinstance(message, AssistantMessage) and message.tool_calls
+    )
+    assert assistant_message.tool_calls[0].name == called[0]
     assert faults(case.messages) == []
 
 
@@ -55,11 +59,13 @@ async def test_the_tool_list_stays_and_the_reminder_of_the_mode_describes_the_re
     assert first.system == second.system == third.system
     assert second.messages[: len(first.messages)] == first.messages
     assert third.messages[: len(second.messages)] == second.messages
-    for number, told in enumerate(((), TOOLS.deferred["debug"], (*TOOLS.deferred["debug"], *TOOLS.deferred["plan"]))):
-        named = [
+    for number, expected_names in enumerate(
+        ((), TOOLS.deferred["debug"], (*TOOLS.deferred["debug"], *TOOLS.deferred["plan"]))
+    ):
+        described_names = [
             name for names in TOOLS.deferred.values() for name in names if f'<tool name="{name}">' in sent(case, number)
         ]
-        assert sorted(named) == sorted(told)
+        assert sorted(described_names) == sorted(expected_names)
     assert "call_tool" in sent(case, 1)
 
 
@@ -97,4 +103,4 @@ async def test_a_model_without_function_calls_is_told_as_it_speaks(tmp_path, dia
     assert ('<tool name="probe_add">' in sent(case, 0)) is (dialect == "tags")
     assert "call_tool" not in sent(case, 0) + case.model.requests[0].system
     if dialect == "tags":
-        assert [each.tool for each in case.of(ev.ToolFinished)] == ["hypotheses_set"]
+        assert [event.tool for event in case.of(ev.ToolFinished)] == ["hypotheses_set"]

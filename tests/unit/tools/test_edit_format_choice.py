@@ -59,8 +59,8 @@ def four(files):
     ],
 )
 def test_a_model_is_offered_what_models_of_its_name_are_best_at(wanted, models):
-    assert {guess_edit_format(each) for each in models} == {wanted}
-    assert {choose_edit_format(each, Settings()) for each in models} == {wanted}
+    assert {guess_edit_format(model) for model in models} == {wanted}
+    assert {choose_edit_format(model, Settings()) for model in models} == {wanted}
 
 
 def test_what_is_configured_for_a_model_wins():
@@ -72,7 +72,7 @@ def test_what_is_configured_for_a_model_wins():
 def test_one_edit_tool_is_offered_and_found_under_its_name(edits):
     names = [spec.name for spec in TOOLS.build_specs(load_tool_text, edits)]
     offered, own = OFFERED[edits]
-    assert {name for name in names if name in {each for each, _ in OFFERED.values()}} == {offered}
+    assert {name for name in names if name in {offered_name for offered_name, _ in OFFERED.values()}} == {offered}
     assert len(names) == len(TOOLS.build_specs(load_tool_text))
     assert TOOLS[own].access is TOOLS["write"].access
 
@@ -92,7 +92,7 @@ async def test_a_patch_over_several_files_is_one_edit(four):
     assert "Edited a.py: the patch was applied.\n     1|ONE" in outcome.content
     assert "Edited moved.py: renamed from b.py, and the patch was applied." in outcome.content
     assert isinstance(outcome.detail, FileEditDetails)
-    assert [(each.operation, each.path, each.renamed_from, each.added) for each in outcome.detail.edits] == [
+    assert [(edit.operation, edit.path, edit.renamed_from, edit.added) for edit in outcome.detail.edits] == [
         ("edit", "a.py", "", 1),
         ("create", "new.py", "", 1),
         ("delete", "old.py", "", 0),
@@ -182,8 +182,8 @@ async def test_drafts_replace_a_range_append_and_create(files):
 
 async def test_blocks_for_several_files_in_one_call_are_refused(four):
     block = "------- SEARCH\n{}\n=======\nX\n+++++++ REPLACE\n"
-    named = {"a.py": block.format("one"), "b.py": block.format("two")}
-    both = "".join(f'<file-edit filePath="{path}">\n{text}</file-edit>\n' for path, text in named.items())
+    blocks_by_path = {"a.py": block.format("one"), "b.py": block.format("two")}
+    both = "".join(f'<file-edit filePath="{path}">\n{text}</file-edit>\n' for path, text in blocks_by_path.items())
     with pytest.raises(ToolInputInvalid, match="are for several files"):
         await ran(four, "editTool", filePath="a.py", diffContent=both)
     assert four.pending_paths() == {}

@@ -66,8 +66,8 @@ def problem(line: int, text: str = "E1 wrong", path: str = "a.py") -> Diagnostic
 )  # fmt: skip
 def test_each_linters_output_is_read(linter, directory, output, found):
     seen = [
-        (each.path, each.line, each.column, each.message)
-        for each in parse_problems(job(linter, directory=directory), output, ROOT)
+        (problem.path, problem.line, problem.column, problem.message)
+        for problem in parse_problems(job(linter, directory=directory), output, ROOT)
     ]
     assert seen == ([found] if found else [])
 
@@ -82,10 +82,10 @@ def test_what_was_there_before_is_not_new_wherever_it_moved():
 
 def test_a_linter_runs_where_its_configuration_is_nearest():
     configured = {("mypy", "."), ("eslint", "web"), ("tsc", "web/app")}
-    found = plan_jobs(
-        ["a.py", "web/app/x.ts", "web/y.js", "README.md"], lambda each, place: (each.name, place) in configured
+    lint_jobs = plan_jobs(
+        ["a.py", "web/app/x.ts", "web/y.js", "README.md"], lambda linter, place: (linter.name, place) in configured
     )
-    assert found == [
+    assert lint_jobs == [
         replace(job("ruff", "a.py"), bare=True),
         job("mypy", "a.py"),
         job("eslint", "web/app/x.ts", "web/y.js", directory="web"),

@@ -43,7 +43,7 @@ def test_every_tool_declares_its_name_and_access():
 def test_every_alias_leads_to_a_tool():
     aliases = {alias: tool.name for tool in BUILTIN for alias in tool.aliases}
     assert {TOOLS.find(alias).name: name for alias, name in aliases.items()} == {
-        each: each for each in aliases.values()
+        tool_name: tool_name for tool_name in aliases.values()
     }
     assert not set(aliases) & set(TOOLS)
 
@@ -60,24 +60,24 @@ def test_schemas_hold_only_what_every_host_takes(edits):
     for spec in TOOLS.build_specs(str.upper, edits):
         jsonschema.Draft202012Validator.check_schema(spec.parameters)
         assert spec.description in {spec.name.upper(), OFFERED[edits][1].upper()}
-        for each in schemas(spec.parameters):
-            assert set(each) <= {"type", "description", "enum", "items", "properties", "required"}
-            assert each["type"] in {"object", "array", "string", "integer", "boolean"}
-            assert ("items" in each) is (each["type"] == "array")
-            assert bool(each.get("properties")) is (each["type"] == "object"), "Gemini: should be non-empty"
-            assert each.get("required") != []
-            assert set(each.get("required", ())) <= set(each.get("properties", ()))
-            assert all(inner.get("description") for inner in each.get("properties", {}).values())
-            assert len(each.get("description", "")) <= 300
-            assert all(isinstance(word, str) for word in each.get("enum", ()))
+        for schema in schemas(spec.parameters):
+            assert set(schema) <= {"type", "description", "enum", "items", "properties", "required"}
+            assert schema["type"] in {"object", "array", "string", "integer", "boolean"}
+            assert ("items" in schema) is (schema["type"] == "array")
+            assert bool(schema.get("properties")) is (schema["type"] == "object"), "Gemini: should be non-empty"
+            assert schema.get("required") != []
+            assert set(schema.get("required", ())) <= set(schema.get("properties", ()))
+            assert all(inner.get("description") for inner in schema.get("properties", {}).values())
+            assert len(schema.get("description", "")) <= 300
+            assert all(isinstance(word, str) for word in schema.get("enum", ()))
 
 
 @pytest.mark.parametrize("name", sorted(TOOLS))
 def test_a_tool_in_prose_names_every_argument_that_is_offered(name):
     text = TOOLS.describe(name, "The text.")
     assert text.startswith("The text.")
-    for each in schemas(build_offered_schema(TOOLS[name])):
-        assert [key for key in each.get("properties", {}) if key not in text] == []
+    for schema in schemas(build_offered_schema(TOOLS[name])):
+        assert [key for key in schema.get("properties", {}) if key not in text] == []
 
 
 @pytest.mark.parametrize(
@@ -174,8 +174,8 @@ def test_an_unknown_mode_names_the_problem():
 
 def test_a_model_is_told_of_no_tool_that_is_disabled_and_hears_why_when_it_calls_one():
     fewer = TOOLS.disable({"grep", "search_replace", "probe_add"})
-    told = [spec.name for spec in fewer.build_specs(str)]
-    assert told == [spec.name for spec in TOOLS.build_specs(str) if spec.name not in {"grep", "search_replace"}]
+    names = [spec.name for spec in fewer.build_specs(str)]
+    assert names == [spec.name for spec in TOOLS.build_specs(str) if spec.name not in {"grep", "search_replace"}]
     assert "grep" not in fewer.essential
     assert "probe_add" not in fewer.deferred["debug"]
     assert "reproduce" in fewer.deferred["debug"]
@@ -190,8 +190,12 @@ def test_only_the_editor_that_is_offered_is_left_out():
 
 def test_names_that_are_of_no_tool_are_told_with_the_one_that_is_meant():
     names = ["grep", "Bash", "delete_fiel", "mcp__git__log", "klingon"]
-    told = TOOLS.explain_unknown({name: f"tools.{name}" for name in names})
-    assert [each.partition(" has")[0] for each in told] == ["`tools.Bash`", "`tools.delete_fiel`", "`tools.klingon`"]
-    assert told[0].endswith("Did you mean run_terminal_cmd?")
-    assert "delete_file" in told[1]
-    assert told[2].endswith("no tool of that name.")
+    explanations = TOOLS.explain_unknown({name: f"tools.{name}" for name in names})
+    assert [explanation.partition(" has")[0] for explanation in explanations] == [
+        "`tools.Bash`",
+        "`tools.delete_fiel`",
+        "`tools.klingon`",
+    ]
+    assert explanations[0].endswith("Did you mean run_terminal_cmd?")
+    assert "delete_file" in explanations[1]
+    assert explanations[2].endswith("no tool of that name.")

@@ -246,12 +246,12 @@ def test_what_is_not_certain_is_refused_in_words(name, arguments, words):
 
 def test_a_todo_list_without_ids_is_the_whole_list():
     steps = [{"content": "Look", "status": "completed"}, {"content": "Mend", "status": "in_progress"}]
-    claude = parse("TodoWrite", {"todos": [{**each, "activeForm": "Doing", "priority": "high"} for each in steps]})
+    claude = parse("TodoWrite", {"todos": [{**step, "activeForm": "Doing", "priority": "high"} for step in steps]})
     codex = parse(
         "update_plan", {"explanation": "e", "plan": [{"step": s["content"], "status": s["status"]} for s in steps]}
     )
     assert claude == codex
-    assert [(each.id, each.content, each.status) for each in claude.todos] == [
+    assert [(todo.id, todo.content, todo.status) for todo in claude.todos] == [
         ("step-1", "Look", "completed"),
         ("step-2", "Mend", "in_progress"),
     ]
@@ -263,9 +263,9 @@ def test_the_questions_of_other_agents_keep_what_their_options_say():
     asked = {"question": "Which?", "header": "Linter", "multiSelect": True, "options": options}
     [question] = parse("AskUserQuestion", {"questions": [asked]}).check_questions()
     assert (question.text, question.header, question.allow_multiple) == ("Which?", "Linter", True)
-    assert [each.label for each in question.options] == ["ruff: fast", "flake8"]
+    assert [option.label for option in question.options] == ["ruff: fast", "flake8"]
     [alone] = parse(ASK, {"question": "Which?", "options": ["a", "b"]}).check_questions()
-    assert [each.label for each in alone.options] == ["a", "b"]
+    assert [option.label for option in alone.options] == ["a", "b"]
 
 
 def test_a_name_is_found_however_its_letters_are_written_and_none_stands_for_two():
@@ -282,7 +282,7 @@ def test_a_name_is_found_however_its_letters_are_written_and_none_stands_for_two
 def window(*requests: tuple[str, dict[str, Any]]) -> dict[str, Any]:
     """What the last of these calls reads, when each was an answer of its own."""
     asked = [ToolCall(id=f"c{number}", name=n, arguments=json.dumps(a)) for number, (n, a) in enumerate(requests)]
-    messages = [AssistantMessage(content="", tool_calls=(each,)) for each in asked]
+    messages = [AssistantMessage(content="", tool_calls=(tool_call,)) for tool_call in asked]
     return json.loads(resolve_scroll(translate_call(asked[-1]), messages).arguments)
 
 
@@ -292,6 +292,6 @@ def test_a_window_is_scrolled_from_where_it_was_opened_or_gone_to():
     assert window(opened, ("scroll_down", {})) == {"target_file": "a", "offset": 101, "limit": 100}
     assert window(at, ("scroll_up", {})) == {"target_file": "a", "offset": 125, "limit": 50}
     assert window(opened, ("goto", {"line_number": 400})) == {"target_file": "a", "offset": 400, "limit": 100}
-    gone = window(opened, ("scroll_down", {}), ("goto_line", {"line": 400}), ("scroll_down", {}))
-    assert gone == {"target_file": "a", "offset": 500, "limit": 100}
+    arguments = window(opened, ("scroll_down", {}), ("goto_line", {"line": 400}), ("scroll_down", {}))
+    assert arguments == {"target_file": "a", "offset": 500, "limit": 100}
     assert window(("scroll_down", {})) == {}

@@ -27,13 +27,13 @@ async def test_two_who_attach_at_once_get_the_labels_of_their_own_files(tmp_path
         view = SessionView(engine, session, lambda envelope: labels.take_in(envelope.event))
         labels = AttachedLabels(submit, view.settle)
         try:
-            return await labels.attach(cmd.AttachmentAdd(session=session, data=each) for each in pictures)
+            return await labels.attach(cmd.AttachmentAdd(session=session, data=picture) for picture in pictures)
         finally:
             await view.close()
 
     mine, theirs = await asyncio.gather(attach(PNG, JPEG), attach(JPEG, PNG, JPEG))
     held = engine.state(session).attachments
-    assert [held[each].media_type for each in mine] == ["image/png", "image/jpeg"]
-    assert [held[each].media_type for each in theirs] == ["image/jpeg", "image/png", "image/jpeg"]
+    assert [held[label].media_type for label in mine] == ["image/png", "image/jpeg"]
+    assert [held[label].media_type for label in theirs] == ["image/jpeg", "image/png", "image/jpeg"]
     assert len({*mine, *theirs}) == 5
     await engine.close()

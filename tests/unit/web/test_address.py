@@ -23,9 +23,9 @@ from core.web.address import join_address, parse_address
     ],
 )
 def test_i12_an_address_is_one_value(text, host, whole):
-    found = parse_address(text)
-    assert (found.host, str(found)) == (host, whole)
-    assert parse_address(str(found)) == found
+    address = parse_address(text)
+    assert (address.host, str(address)) == (host, whole)
+    assert parse_address(str(address)) == address
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_a_reference_is_resolved_against_its_page():
 def test_i12_any_text_is_an_address_that_reads_as_itself_or_is_refused(text):
     for whole in (text, f"https://{text}", f"http://example.org/{text}"):
         try:
-            found = parse_address(whole)
+            address = parse_address(whole)
         except WebFailed:
             continue
-        assert parse_address(str(found)) == found
-        assert str(found).isascii()
+        assert parse_address(str(address)) == address
+        assert str(address).isascii()

@@ -57,8 +57,8 @@ async def refusal(host: WebHost, address: str, **more) -> str:
 
 async def test_a_page_is_fetched_from_the_address_that_was_checked():
     async with WebHost({"/": HELLO}) as host:
-        found = await fetch(host, "http://example.org/")
-        assert (found.title, found.text, found.kind) == ("Hi", "Hello there.", "html")
+        fetched_page = await fetch(host, "http://example.org/")
+        assert (fetched_page.title, fetched_page.text, fetched_page.kind) == ("Hi", "Hello there.", "html")
         assert host.dialled == [f"{PUBLIC}:80"]
         assert host.requests == ["example.org/"]
 
@@ -103,9 +103,9 @@ async def test_every_hop_is_asked_about_before_anything_is_sent_to_it():
     ways = {"a.example/": moved("http://b.example/"), "b.example/": page("<meta http-equiv=refresh content='1;/c'>x")}
     async with WebHost({**ways, "b.example/c": HELLO}) as host:
         asked: list[str] = []
-        found = await fetch(host, "http://a.example/", asked=asked)
+        fetched_page = await fetch(host, "http://a.example/", asked=asked)
         assert asked == ["http://a.example/", "http://b.example/", "http://b.example/c"]
-        assert found.address == "http://b.example/c"
+        assert fetched_page.address == "http://b.example/c"
 
         async def refuse_b(address):
             if address.host == "b.example":
@@ -114,7 +114,7 @@ async def test_every_hop_is_asked_about_before_anything_is_sent_to_it():
         host.requests.clear()
         with pytest.raises(WebFailed, match="no"):
             await WebFetcher(host.network()).fetch("http://a.example/", refuse_b, minds_robots=True)
-        assert not [each for each in host.requests if each.startswith("b.example")]
+        assert not [request for request in host.requests if request.startswith("b.example")]
 
 
 async def test_a_page_that_was_kept_asks_for_every_host_again_and_fetches_nothing():
@@ -135,9 +135,9 @@ async def test_redirects_end():
 async def test_a_text_that_never_ends_is_cut():
     async with WebHost({}) as host:
         host.endless = b"word " * 20_000
-        found = await fetch(host, "http://example.org/endless")
-        assert len(found.text) == MAX_TEXT_BYTES
-        assert "only its beginning" in found.note
+        fetched_page = await fetch(host, "http://example.org/endless")
+        assert len(fetched_page.text) == MAX_TEXT_BYTES
+        assert "only its beginning" in fetched_page.note
 
 
 async def test_a_page_of_50_mb_is_cut_and_a_file_of_it_refused():

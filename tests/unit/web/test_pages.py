@@ -34,13 +34,13 @@ def built(data: bytes, media_type: str = "", charset: str = ""):
 
 
 def test_a_page_loses_what_stands_around_it_and_keeps_code_tables_and_links():
-    found = built(DOCS.encode(), "text/html")
-    assert found.title == "The docs"
-    assert found.text == (
+    page = built(DOCS.encode(), "text/html")
+    assert page.title == "The docs"
+    assert page.text == (
         "# Install\n\nRun [this](https://example.org/x):\n\n```sh\n# not a heading\npip install it\n```\n\n"
         "| a | b |\n| --- | --- |\n| 1 | 2 |"
     )
-    assert "evil()" in found.source
+    assert "evil()" in page.source
 
 
 @pytest.mark.parametrize("media_type", ["text/plain", "", "application/octet-stream", "text/html"])
@@ -73,8 +73,8 @@ def test_a_text_is_decoded_whatever_its_head_says(data, charset, text):
 
 
 def test_i6_what_can_not_be_seen_is_written_visibly():
-    found = built("safe\u202etxt \U000e0041 \x1b[2J".encode(), "text/plain")
-    assert not {"\u202e", "\U000e0041", "\x1b"} & set(found.text)
+    page = built("safe\u202etxt \U000e0041 \x1b[2J".encode(), "text/plain")
+    assert not {"\u202e", "\U000e0041", "\x1b"} & set(page.text)
 
 
 def test_json_markdown_and_pictures_are_what_they_are():
@@ -82,8 +82,8 @@ def test_json_markdown_and_pictures_are_what_they_are():
     assert built(b"# Title\n", "text/markdown").kind == "markdown"
     out = io.BytesIO()
     Image.new("RGB", (3, 2)).save(out, "PNG")
-    found = built(out.getvalue(), "text/html")
-    assert (found.kind, found.picture.attachment.width) == ("picture", 3)
+    page = built(out.getvalue(), "text/html")
+    assert (page.kind, page.picture.attachment.width) == ("picture", 3)
 
 
 def body(html: str, address: str = "https://example.org/docs/page.html") -> str:
@@ -124,35 +124,35 @@ def test_words_stay_as_they_are_so_that_they_can_be_found():
 
 
 def test_what_a_page_is_about_is_kept_wherever_it_stands():
-    said = "This is what the page is about, at some length. "
-    assert said.strip() in body(f"<form action='/x'><main>{said * 5}</main></form>")
-    assert said.strip() in body(f"<header>{said * 5}</header><main></main>")
-    assert "Beware" in body(f"<main>{said * 5}<aside class='admonition'>Beware</aside></main><aside>Ads</aside>")
-    assert "Ads" not in body(f"<main>{said * 5}</main><aside>Ads</aside><form>Search <label>here</label></form>")
+    sentence = "This is what the page is about, at some length. "
+    assert sentence.strip() in body(f"<form action='/x'><main>{sentence * 5}</main></form>")
+    assert sentence.strip() in body(f"<header>{sentence * 5}</header><main></main>")
+    assert "Beware" in body(f"<main>{sentence * 5}<aside class='admonition'>Beware</aside></main><aside>Ads</aside>")
+    assert "Ads" not in body(f"<main>{sentence * 5}</main><aside>Ads</aside><form>Search <label>here</label></form>")
     tabs = "<div role=tabpanel>npm i</div><div role=tabpanel hidden>yarn add</div>"
-    assert "yarn add" in body(f"<main>{said}{tabs}</main>")
-    posts = body("".join(f"<article>{number} {said}</article>" for number in range(5)))
+    assert "yarn add" in body(f"<main>{sentence}{tabs}</main>")
+    posts = body("".join(f"<article>{number} {sentence}</article>" for number in range(5)))
     assert [posts.count(f"{number} This") for number in range(5)] == [1] * 5
 
 
 def test_a_page_that_is_nested_without_end_is_read_all_the_same():
-    found = built(b"<html><body>" + b"<div><ul><li>" * 2_000 + b"the end of it" + b"</body></html>", "text/html")
-    assert "the end of it" in found.text
+    page = built(b"<html><body>" + b"<div><ul><li>" * 2_000 + b"the end of it" + b"</body></html>", "text/html")
+    assert "the end of it" in page.text
 
 
 @given(st.text(alphabet="<>/abdivpretmlh1 =\"'&;-!", max_size=300))
 def test_any_html_is_read(html):
-    found = read_page(html)
-    assert isinstance(found["text"], str)
+    page = read_page(html)
+    assert isinstance(page["text"], str)
 
 
 def test_a_long_text_is_shown_by_its_beginning_and_its_sections():
     text = "".join(f"## Part {number}\n\n{'word ' * 200}\n\n```\n# no\n```\n\n" for number in range(40))
-    shown = show_beginning(text)
-    assert len(shown) < 10_000
+    excerpt = show_beginning(text)
+    assert len(excerpt) < 10_000
     for place, title in list_headings(text):
         assert text[place:].startswith(title)
-        assert f"{place:>8,}  {title}" in shown
+        assert f"{place:>8,}  {title}" in excerpt
     assert "# no" not in [title for _, title in list_headings(text)]
     assert show_found(text, "PART 7").count("[at ") == 1
     assert "does not stand" in show_found(text, "absent")
@@ -162,8 +162,8 @@ def test_a_long_text_is_shown_by_its_beginning_and_its_sections():
 def test_the_parts_of_a_text_are_the_text(text):
     whole, place = "", 0
     while place < len(text):
-        shown = show_part(text, place)
-        part, mark, rest = shown.partition("\n\n[Until ") if len(text) - place > PART_CHARS else (shown, "", "")
+        excerpt = show_part(text, place)
+        part, mark, rest = excerpt.partition("\n\n[Until ") if len(text) - place > PART_CHARS else (excerpt, "", "")
         whole += part
         place = int(rest.rpartition("offset=")[2].rstrip(".]")) if mark else len(text)
     assert whole == text
@@ -181,7 +181,7 @@ KEPT = [SAID.format(each) for each in range(15)]
 
 def test_of_an_article_what_stands_around_it_is_left_out():
     text = body(ARTICLE)
-    assert [each for each in KEPT if each not in text] == []
+    assert [phrase for phrase in KEPT if phrase not in text] == []
     assert "[the notes](https://example.org/notes)" in text
     assert "Ten editors" not in text
     assert "Share this" not in text
@@ -209,5 +209,5 @@ print(page_reader.read_page(sys.stdin.read())["text"])
 def test_an_article_that_can_not_be_extracted_is_read_without_that(fault):
     program = [sys.executable, "-c", READER.replace("FAULT", fault)]
     done = subprocess.run(program, input=ARTICLE, capture_output=True, text=True, check=True)
-    assert [each for each in KEPT if each not in done.stdout] == []
+    assert [phrase for phrase in KEPT if phrase not in done.stdout] == []
     assert "Ten editors" in done.stdout

@@ -35,10 +35,10 @@ async def test_each_engine_is_asked_as_its_documentation_wants_it(engine):
     async with SearchServer(engine) as server:
         hits = await search(settings_of(server), WebQuery(text="tasks & threads", count=5), approved)
         assert server.refused == []
-        assert [each.get("q", each.get("query")) for each in server.requests] == ["tasks & threads"]
+        assert [request.get("q", request.get("query")) for request in server.requests] == ["tasks & threads"]
         assert approved == [f"{server.url}/"]
     assert (hits[0].title, hits[0].url, hits[0].snippet) == (TITLE, URL, "Tasks run coroutines at once.")
-    assert [each.url for each in hits] == [URL, "https://evil.example/"]
+    assert [hit.url for hit in hits] == [URL, "https://evil.example/"]
     assert "\x1b" not in hits[1].snippet
 
 
@@ -51,7 +51,7 @@ async def test_domains_are_asked_for_and_what_an_engine_brings_beside_them_is_le
         assert server.refused == []
         asked = server.requests[1]
     assert len(allowed) == 2
-    assert [each.url for each in only] == [each.url for each in without] == [URL]
+    assert [hit.url for hit in only] == [hit.url for hit in without] == [URL]
     assert "docs.example" in str(asked)
 
 
@@ -86,7 +86,7 @@ async def test_a_hit_of_another_shape_leaves_the_others(odd):
     good = f'{{"url": "{URL}", "title": "{TITLE}"}}'.encode()
     for answer in (b'{"results": [%b, %b]}', b'{"web": {"results": [%b, %b]}}'):
         async with SearchServer("exa", answer=answer % (odd, good)) as server:
-            assert [each.url for each in await search(settings_of(server))] == [URL]
+            assert [hit.url for hit in await search(settings_of(server))] == [URL]
 
 
 async def test_a_brave_that_finds_nothing_leaves_its_hits_out():

@@ -54,7 +54,7 @@ def ignored_by_git(project: Path, patterns: bytes, paths: list[str]) -> set[str]
         capture_output=True,
         check=False,
     )
-    return {each for each in asked.stdout.decode().split("\0") if each}
+    return {path for path in asked.stdout.decode().split("\0") if path}
 
 
 @pytest.fixture
@@ -71,10 +71,13 @@ def test_n15_random_patterns_ignore_what_git_ignores(project, seed):
     for _ in range(25):
         lines = "\n".join(pattern(choice) for _ in range(choice.randint(1, 3))).encode()
         paths = sorted({path(choice) for _ in range(40)})
-        wanted = ignored_by_git(project, lines, paths)
+        expected_paths = ignored_by_git(project, lines, paths)
         rules = IgnoreRules(Workspace(project, state_dir=project.parent / "state"))
-        found = {each for each in paths if rules.is_ignored(each, False)}
-        differing += [(lines, each, each in wanted) for each in found ^ wanted]
+        ignored_paths = {candidate for candidate in paths if rules.is_ignored(candidate, False)}
+        differing += [
+            (lines, differing_path, differing_path in expected_paths)
+            for differing_path in ignored_paths ^ expected_paths
+        ]
     assert differing == []
 
 
@@ -119,7 +122,7 @@ def test_n15_what_is_peculiar_about_a_line(line, path_, wanted):
 def test_n15_no_pattern_takes_more_work_than_pattern_times_path(line):
     name = b"a" * 200
     long = b"/".join([b"a" * 60] * 20)
-    for each in (name, long):
-        work = lines_run(lambda each=each: IgnorePatterns(line).match(each, False))
-        assert not IgnorePatterns(line).match(each, False) or set(line) == {ord("*")}
-        assert work <= 40 * len(each) + 25 * len(line)
+    for candidate in (name, long):
+        work = lines_run(lambda candidate=candidate: IgnorePatterns(line).match(candidate, False))
+        assert not IgnorePatterns(line).match(candidate, False) or set(line) == {ord("*")}
+        assert work <= 40 * len(candidate) + 25 * len(line)

@@ -35,31 +35,31 @@ def top(tmp_path) -> Path:
     write(root, "packages/.gitignore", "!keep.log\nlocal\n")
     write(root, "packages/one/.gitignore", "*.tmp\n")
     (root / ".git" / "info" / "exclude").write_text("c.txt\n")
-    for each in FILES:
-        write(root, f"packages/one/{each}")
-        write(root, f"vendored/{each}")
+    for file_path in FILES:
+        write(root, f"packages/one/{file_path}")
+        write(root, f"vendored/{file_path}")
     return root
 
 
 def list_ignored(root: Path) -> set[str]:
     rules = IgnoreRules(Workspace(root))
     in_tree = rules.open_snapshot()
-    found = set()
-    for each in FILES:
-        parts = each.split("/")
+    ignored_paths = set()
+    for file_path in FILES:
+        parts = file_path.split("/")
         names = ["/".join(parts[: at + 1]) for at in range(len(parts))]
-        ignored = any(rules.is_ignored(name, name != each) for name in names)
-        directory, _, name = each.rpartition("/")
-        assert ignored == in_tree(directory or ".")(name, False), each
-        found |= {each} if ignored else set()
-    return found
+        ignored = any(rules.is_ignored(name, name != file_path) for name in names)
+        directory, _, name = file_path.rpartition("/")
+        assert ignored == in_tree(directory or ".")(name, False), file_path
+        ignored_paths |= {file_path} if ignored else set()
+    return ignored_paths
 
 
 def test_rules_above_the_workspace_count_as_for_git(top):
     place = top / "packages" / "one"
-    named = git(place, "check-ignore", *FILES).split()
-    assert list_ignored(place) == set(named)
-    assert {"a.log", "dist/x", "src/local/y", "b.tmp", "c.txt", "mine"} == set(named) - {"src/dist/x"}
+    ignored_paths = git(place, "check-ignore", *FILES).split()
+    assert list_ignored(place) == set(ignored_paths)
+    assert {"a.log", "dist/x", "src/local/y", "b.tmp", "c.txt", "mine"} == set(ignored_paths) - {"src/dist/x"}
 
 
 def test_a_workspace_that_is_ignored_as_a_whole_is_seen_by_its_own_rules(top):
@@ -99,9 +99,9 @@ def test_a_tracked_secret_in_a_part_of_a_repository_is_not_withheld(top):
     write(top, "packages/one/.env", "A=b\n")
     write(top, "packages/one/local/.env", "A=b\n")
     workspace = Workspace(top / "packages" / "one")
-    found = WithheldFinder(workspace, IgnoreRules(workspace)).find_paths()
-    assert ".env" not in found.covered  # git would take it for deleted
-    assert "local/.env" in (*found.covered, *found.masked)
+    paths = WithheldFinder(workspace, IgnoreRules(workspace)).find_paths()
+    assert ".env" not in paths.covered  # git would take it for deleted
+    assert "local/.env" in (*paths.covered, *paths.masked)
 
 
 def test_what_is_not_to_be_indexed_is_named_by_a_file_of_its_own(top):

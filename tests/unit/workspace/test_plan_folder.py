@@ -84,9 +84,9 @@ def test_n1_no_link_on_the_way_leads_a_plan_elsewhere(project, place, target):
     link.parent.mkdir(exist_ok=True)
     where = str(project / ".git") if target == "absolute" else target if target.startswith("..") else f"./{target}"
     link.symlink_to(where if place == ".cursor" or target == "absolute" else f"../{where}")
-    for kept in (project / "rules", project / ".git", project.parent / "outside"):
-        write(kept / "x_0123abcd.plan.md")
-        write(kept / "plans" / "x_0123abcd.plan.md")
+    for directory in (project / "rules", project / ".git", project.parent / "outside"):
+        write(directory / "x_0123abcd.plan.md")
+        write(directory / "plans" / "x_0123abcd.plan.md")
     before = bytes_of(project)
     with pytest.raises(PathRefused):
         store(project).edit(PATH, name="Y")
@@ -125,7 +125,7 @@ def test_n1_a_plan_is_a_regular_file_with_one_name(project, kind):
     assert bytes_of(project) == before
     assert sorted(plan.parent.iterdir()) == names
     listing = store(project).list_plans()
-    assert [each.path for each in listing.broken or listing.plans] == [PATH]
+    assert [listed_plan.path for listed_plan in listing.broken or listing.plans] == [PATH]
 
 
 def test_n1_a_plan_that_is_too_large_is_refused_and_never_cut(project):
@@ -136,30 +136,35 @@ def test_n1_a_plan_that_is_too_large_is_refused_and_never_cut(project):
 
 
 def test_n1_plans_are_made_read_changed_and_listed_where_they_belong(project):
-    made = store(project).create(Plan(path="", name="My plan"))
-    assert is_plan(made.path)
-    (project / made.path).chmod(0o600)
-    assert store(project).edit(made.path, name="Other").plan.name == "Other"
-    assert (project / made.path).stat().st_mode & 0o777 == 0o600
+    new_plan = store(project).create(Plan(path="", name="My plan"))
+    assert is_plan(new_plan.path)
+    (project / new_plan.path).chmod(0o600)
+    assert store(project).edit(new_plan.path, name="Other").plan.name == "Other"
+    assert (project / new_plan.path).stat().st_mode & 0o777 == 0o600
     write(project / ".cursor" / "plans" / "notes.md")
-    assert [plan.path for plan in store(project).list_plans().plans] == [made.path]
-    assert store(project).load(f"{project}/{made.path}").name == "Other"
+    assert [plan.path for plan in store(project).list_plans().plans] == [new_plan.path]
+    assert store(project).load(f"{project}/{new_plan.path}").name == "Other"
     assert folder(project).read(PATH) is None
-    assert folder(project).list_paths() == [made.path]
+    assert folder(project).list_paths() == [new_plan.path]
 
 
 def test_n15_what_a_killed_write_of_a_plan_left_goes_and_nothing_else(project):
     folder(project).write(PATH, TEXT.encode())
     plans = project / ".cursor/plans"
     left, fresh = plans / ".agent-tui-plan-0123456789abcdef.tmp", plans / ".agent-tui-plan-fedcba9876543210.tmp"
-    kept = [plans / ".agent-tui-0123456789abcdef.tmp", plans / ".agent-tui-plan-mine.tmp", plans / "old.txt", fresh]
-    for each in (left, *kept):
-        each.write_text("part")
-    for each in (left, *kept[:-1]):
-        os.utime(each, (1, 1))
+    retained_paths = [
+        plans / ".agent-tui-0123456789abcdef.tmp",
+        plans / ".agent-tui-plan-mine.tmp",
+        plans / "old.txt",
+        fresh,
+    ]
+    for path in (left, *retained_paths):
+        path.write_text("part")
+    for path in (left, *retained_paths[:-1]):
+        os.utime(path, (1, 1))
     folder(project).remove_abandoned()
     assert not left.exists()
-    assert all(each.exists() for each in kept)
+    assert all(path.exists() for path in retained_paths)
     assert folder(project).read(PATH) == TEXT.encode()
 
 

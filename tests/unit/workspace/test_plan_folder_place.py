@@ -82,19 +82,19 @@ def test_plans_are_made_read_changed_listed_and_removed_there(home, project, dir
     files = folder(project, directory)
     store = PlanStore(files)
     assert store.list_plans().plans == ()
-    made = store.create(Plan(path="", name="My plan"))
-    assert made.path.startswith(f"{find_plan_place(project, directory)}/my-plan_")
-    place = project / made.path
+    new_plan = store.create(Plan(path="", name="My plan"))
+    assert new_plan.path.startswith(f"{find_plan_place(project, directory)}/my-plan_")
+    place = project / new_plan.path
     assert place.is_file()
     assert not (project / ".cursor").exists()
-    assert store.edit(made.path, name="Other").plan.name == "Other"
+    assert store.edit(new_plan.path, name="Other").plan.name == "Other"
     (place.parent / "notes.md").write_text("mine")
     assert [plan.name for plan in PlanStore(folder(project, directory)).list_plans().plans] == ["Other"]
-    assert [each.name for each in place.parent.iterdir() if each.name.endswith(".tmp")] == []
+    assert [entry.name for entry in place.parent.iterdir() if entry.name.endswith(".tmp")] == []
     for path in (str(place.parent / "notes.md"), str(place.parent / "sub" / "x.plan.md"), "/etc/x.plan.md"):
         with pytest.raises(PathRefused):
             files.write(path, b"mine")
-    files.remove(made.path)
+    files.remove(new_plan.path)
     assert not place.exists()
     assert (place.parent / "notes.md").read_text() == "mine"
 
@@ -122,9 +122,9 @@ def test_a_plan_elsewhere_is_a_regular_file_with_one_name(home, project, kind):
 
 
 def test_a_plan_in_the_usual_place_stays_one_wherever_new_ones_go(project):
-    made = PlanStore(folder(project, ".cursor/plans")).create(Plan(path="", name="Old"))
+    plan = PlanStore(folder(project, ".cursor/plans")).create(Plan(path="", name="Old"))
     store = PlanStore(folder(project, "~/plans"))
-    assert store.load(made.path).name == "Old"
+    assert store.load(plan.path).name == "Old"
     assert store.create(Plan(path="", name="New")).path.startswith("/")
 
 

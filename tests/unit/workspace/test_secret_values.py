@@ -27,32 +27,32 @@ def test_n16_k5_values_are_told_by_their_looks(tmp_path):
     (tmp_path / "id_rsa").write_text(f"-----BEGIN PRIVATE KEY-----\n{BODY}\n-----END PRIVATE KEY-----\n")
     (tmp_path / "notes.txt").write_text("TOKEN=notasecret123\n")
     (tmp_path / "big.env").write_text("\n" * MAX_BYTES + "\nTOKEN=beyond123456\n")
-    found = find_secret_values(tmp_path, [".env", "id_rsa", "notes.txt", "big.env", "gone.env"])
-    assert set(found) == {*SECRETS, BODY}
-    assert list(found) == sorted(found, key=lambda value: (-len(value), value))
+    secret_values = find_secret_values(tmp_path, [".env", "id_rsa", "notes.txt", "big.env", "gone.env"])
+    assert set(secret_values) == {*SECRETS, BODY}
+    assert list(secret_values) == sorted(secret_values, key=lambda value: (-len(value), value))
 
 
 @given(st.lists(st.sampled_from(["hunter2", "hunter2hunter2", "hun", "ter2", "x", "aab", "aaba", " "])), st.data())
 def test_n16_k5_no_value_comes_through_whatever_the_pieces_are_and_all_else_does(parts, data):
     values = ("hunter2hunter2", "aaab", "hunter2")
-    whole, shown = "".join(parts), []
-    veil, left = SecretMasker(shown.append, values), whole
+    whole, chunks = "".join(parts), []
+    veil, left = SecretMasker(chunks.append, values), whole
     while left:
         size = data.draw(st.integers(1, len(left)))
         veil.feed(left[:size])
         left = left[size:]
     veil.finish()
-    said = "".join(shown)
-    assert not any(value in said for value in values)
+    output = "".join(chunks)
+    assert not any(value in output for value in values)
     if not any(value in whole for value in values):
-        assert said == whole
-    assert (MASK in said) == (veil.masked_count > 0)
+        assert output == whole
+    assert (MASK in output) == (veil.masked_count > 0)
 
 
 def test_without_values_everything_is_handed_on_at_once():
-    shown: list[str] = []
-    SecretMasker(shown.append).feed("a")
-    assert shown == ["a"]
+    chunks: list[str] = []
+    SecretMasker(chunks.append).feed("a")
+    assert chunks == ["a"]
 
 
 def test_n38_a_directory_or_pipe_with_the_name_of_a_secret_holds_none_and_leaves_nothing_open(tmp_path):

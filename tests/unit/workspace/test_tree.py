@@ -65,7 +65,7 @@ def test_p2_links_out_of_the_tree_are_neither_read_nor_written(workspace, link):
     ):
         with pytest.raises(PathRefused):
             attempt()
-    assert {each.name: each.read_bytes() for each in outside(workspace).iterdir()} == {"key": b"secret"}
+    assert {path.name: path.read_bytes() for path in outside(workspace).iterdir()} == {"key": b"secret"}
 
 
 def test_p3_a_directory_swapped_for_a_link_never_lets_a_write_out(workspace):
@@ -92,7 +92,7 @@ def test_p3_a_directory_swapped_for_a_link_never_lets_a_write_out(workspace):
             written += 1
     stop.set()
     swapping.join()
-    assert [each.name for each in outside(workspace).iterdir()] == ["key"]
+    assert [path.name for path in outside(workspace).iterdir()] == ["key"]
 
 
 def test_p4_n1_a_link_within_the_tree_is_followed_to_read_and_never_written_through(workspace):
@@ -105,7 +105,7 @@ def test_p4_n1_a_link_within_the_tree_is_followed_to_read_and_never_written_thro
     for path in ("l", "d/f", "d/new"):
         with pytest.raises(PathRefused):
             workspace.write_atomic(path, b"new")
-    assert [each.name for each in (workspace.root / "real").iterdir()] == ["f"]
+    assert [entry.name for entry in (workspace.root / "real").iterdir()] == ["f"]
     assert (workspace.root / "real" / "f").read_bytes() == b"old"
     assert (workspace.root / "l").is_symlink()
     assert workspace.read_state("l")[0].kind == "symlink"
@@ -202,14 +202,14 @@ def test_n16_settings_that_are_named_below_a_project_are_not_the_users(tmp_path,
     project.mkdir()
     home.mkdir()
     (tmp_path / "alias").symlink_to(project)
-    for named in (project / ".config", tmp_path / "alias" / "deep" / "config", project):
-        monkeypatch.setenv("AGENT_TUI_CONFIG_DIR", str(named))
+    for config_directory in (project / ".config", tmp_path / "alias" / "deep" / "config", project):
+        monkeypatch.setenv("AGENT_TUI_CONFIG_DIR", str(config_directory))
         with pytest.raises(PathRefused, match="settings") as refused:
             Workspace(tmp_path / "alias", state_dir=tmp_path / "state")
         assert "AGENT_TUI_CONFIG_DIR" in refused.value.hint
     (home / "config").symlink_to(project)  # dotfiles: the project is where the user keeps their settings
-    for named in (home / "config", home / "config" / "tui", project / ".." / "home", tmp_path / "elsewhere"):
-        monkeypatch.setenv("AGENT_TUI_CONFIG_DIR", str(named))
+    for config_directory in (home / "config", home / "config" / "tui", project / ".." / "home", tmp_path / "elsewhere"):
+        monkeypatch.setenv("AGENT_TUI_CONFIG_DIR", str(config_directory))
         assert Workspace(project, state_dir=tmp_path / "state").root == project
 
 
@@ -228,8 +228,8 @@ def test_ignore_rules_follow_git(workspace):
     workspace.write_atomic("sub/.gitignore", b"!a.log\n/only\n")
     ignored = ["x.log", "sub/b.log", "build/keep.log", "sub/only", ".git/config"]
     assert [path for path in ignored if not rules.is_ignored(path, False)] == []
-    kept = ["keep.log", "sub/a.log", "only", "build", "sub/deep/only", "a.py"]
-    assert [path for path in kept if rules.is_ignored(path, False)] == []
+    included_paths = ["keep.log", "sub/a.log", "only", "build", "sub/deep/only", "a.py"]
+    assert [path for path in included_paths if rules.is_ignored(path, False)] == []
     assert rules.is_ignored("build", True)
     workspace.write_atomic(".gitignore", b"a.py\n")
     assert rules.is_ignored("a.py", False)

@@ -32,9 +32,9 @@ def withheld(project: Path, **how) -> WithheldFinder:
     return WithheldFinder(workspace, IgnoreRules(workspace), **how)
 
 
-def every(found: WithheldFinder) -> tuple[str, ...]:
-    kept = found.find_paths()
-    return tuple(sorted((*kept.covered, *kept.masked)))
+def every(finder: WithheldFinder) -> tuple[str, ...]:
+    paths = finder.find_paths()
+    return tuple(sorted((*paths.covered, *paths.masked)))
 
 
 def test_p20_secrets_are_withheld_wherever_they_lie(project):
@@ -67,29 +67,29 @@ def test_the_users_rules_come_first(project):
 
 def test_a_second_look_sees_what_changed(project):
     put(project, "a/x", "b/x")
-    found = withheld(project)
-    assert every(found) == ()
+    finder = withheld(project)
+    assert every(finder) == ()
     put(project, "a/.env")
-    assert every(found) == ("a/.env",)
+    assert every(finder) == ("a/.env",)
     put(project, "c/d/.netrc")
-    assert every(found) == ("a/.env", "c/d/.netrc")
+    assert every(finder) == ("a/.env", "c/d/.netrc")
     (project / "b" / ".cursorignore").write_text("x\n")
-    assert every(found) == ("a/.env", "b/x", "c/d/.netrc")
+    assert every(finder) == ("a/.env", "b/x", "c/d/.netrc")
     (project / "b" / ".cursorignore").write_text("yy\n")
-    assert every(found) == ("a/.env", "c/d/.netrc")
+    assert every(finder) == ("a/.env", "c/d/.netrc")
     (project / "a" / ".env").unlink()
     (project / "c" / "d").rename(project / "c" / "e")
-    assert every(found) == ("c/e/.netrc",)
+    assert every(finder) == ("c/e/.netrc",)
 
 
 def test_a_second_look_opens_no_directory(project, monkeypatch):
     put(project, *(f"d{number}/x" for number in range(50)), "d3/.env")
     for place in (project, *project.iterdir()):
         os.utime(place, (1, 1))  # long settled
-    found = withheld(project)
-    assert every(found) == ("d3/.env",)
+    finder = withheld(project)
+    assert every(finder) == ("d3/.env",)
     monkeypatch.setattr(os, "scandir", None)
-    assert every(found) == ("d3/.env",)
+    assert every(finder) == ("d3/.env",)
 
 
 def test_a_directory_that_can_not_be_read_and_odd_names_are_no_trouble(project):
@@ -173,9 +173,9 @@ SECRETS = ("local/.env", ".vercel/.env.production.local", "local/deep/er/id_rsa"
 def test_n4_secrets_in_ignored_directories_are_withheld(project):
     put(project, *SECRETS, "local/plain", "dist/index.js", "src/app.py")
     git(project, "local/\n.vercel\n/dist\nout/\n")
-    kept = withheld(project).find_paths()
-    assert kept.masked == tuple(sorted(SECRETS))
-    assert (kept.covered, kept.notes) == ((), ())
+    paths = withheld(project).find_paths()
+    assert paths.masked == tuple(sorted(SECRETS))
+    assert (paths.covered, paths.notes) == ((), ())
 
 
 def test_n38_a_virtual_environment_in_a_directory_of_a_secrets_name_is_readable(project):
@@ -202,15 +202,15 @@ def test_n4_what_registries_publish_is_readable_and_what_is_nothing_but_a_secret
 def test_n4_a_secret_that_comes_later_is_seen_also_in_an_ignored_directory_and_deep_in_a_package(project, monkeypatch):
     put(project, "local/a/b/plain", "node_modules/p/lib/deep/index.js")
     git(project, "local/\nnode_modules/\n")
-    found = withheld(project)
-    assert every(found) == ()
+    finder = withheld(project)
+    assert every(finder) == ()
     put(project, "local/a/b/.env", "local/new/.netrc", "node_modules/p/.env", "node_modules/q/r/.env")
-    assert every(found) == ("local/a/b/.env", "local/new/.netrc", "node_modules/p/.env", "node_modules/q/r/.env")
+    assert every(finder) == ("local/a/b/.env", "local/new/.netrc", "node_modules/p/.env", "node_modules/q/r/.env")
     put(project, "node_modules/p/lib/deep/.env")
     monkeypatch.setattr("core.workspace.withheld_paths._CACHE_SECONDS", 0.0)
-    assert "node_modules/p/lib/deep/.env" in every(found)
+    assert "node_modules/p/lib/deep/.env" in every(finder)
     (project / "node_modules/p/lib/deep/.env").unlink()
-    assert "node_modules/p/lib/deep/.env" not in every(found)
+    assert "node_modules/p/lib/deep/.env" not in every(finder)
 
 
 def test_n4_what_a_link_with_a_secrets_name_leads_to_is_withheld(project):
@@ -224,9 +224,9 @@ def test_n4_what_a_link_with_a_secrets_name_leads_to_is_withheld(project):
     (project / "local" / "id_rsa").symlink_to("other")
     for name, target in (("a.key", "/dev/null"), ("b.key", ".."), ("c.key", "."), ("d.key", "gone"), ("e.key", "/usr")):
         (project / name).symlink_to(target)
-    kept = withheld(project).find_paths()
-    assert {"conf/plain", "local/other", ".env", ".env.away"} <= {*kept.covered, *kept.masked}
-    assert kept.outside == (away,)
+    paths = withheld(project).find_paths()
+    assert {"conf/plain", "local/other", ".env", ".env.away"} <= {*paths.covered, *paths.masked}
+    assert paths.outside == (away,)
 
 
 def test_n4_nested_repositories_and_rules_of_the_user_count_in_ignored_directories(project):
@@ -234,8 +234,8 @@ def test_n4_nested_repositories_and_rules_of_the_user_count_in_ignored_directori
     put(project, "local/y/private")
     (project / "local" / "y" / ".cursorignore").write_text("private\n")
     git(project, "vendor/\nlocal/\n")
-    said = {"local/plain": False, "local/x/.env": True}
-    assert every(withheld(project, may_read=said.get)) == (
+    answers = {"local/plain": False, "local/x/.env": True}
+    assert every(withheld(project, may_read=answers.get)) == (
         "local/plain",
         "local/y/private",
         "vendor/sub/.env",
@@ -248,11 +248,11 @@ def test_n4_an_ignored_directory_that_is_too_large_to_be_searched_is_withheld_as
     git(project, "data/\nlocal/\nkeys/\n")
     monkeypatch.setattr("core.workspace.withheld_paths._MOST_ENTRIES", 40)
     monkeypatch.setattr("core.workspace.withheld_paths._MOST_MASKED", 20)
-    found = withheld(project)
+    finder = withheld(project)
     for _ in range(2):
-        kept = found.find_paths()
-        assert (kept.covered, kept.masked) == (("data", "keys"), ("local/.env",))
-        assert [note.rpartition(": ")[2] for note in kept.notes] == ["data", "keys"]
+        paths = finder.find_paths()
+        assert (paths.covered, paths.masked) == (("data", "keys"), ("local/.env",))
+        assert [note.rpartition(": ")[2] for note in paths.notes] == ["data", "keys"]
 
 
 def test_n15_a_tree_of_two_thousand_levels_is_searched(project):

@@ -163,8 +163,8 @@ class Prompt(CompletingEditor):
     def _continue_line(self) -> None:
         """Begin a new line in the place of the backslash; the shell goes on by that, so there it stays."""
         row, column = self.cursor_location
-        kept = column if self.takes_commands or self.text.startswith("!") else column - 1
-        result = self.replace("\n", (row, kept), (row, column), maintain_selection_offset=False)
+        start_column = column if self.takes_commands or self.text.startswith("!") else column - 1
+        result = self.replace("\n", (row, start_column), (row, column), maintain_selection_offset=False)
         self.move_cursor(result.end_location)
 
     def _insert_pasted_newlines(self) -> bool:
@@ -201,15 +201,15 @@ class Prompt(CompletingEditor):
     def action_choose_context(self) -> None:
         self.post_message(self.ContextRequested())
 
-    def _request_attachment(self, wanted: AttachRequested) -> None:
+    def _request_attachment(self, request: AttachRequested) -> None:
         self.hold()
-        self.post_message(wanted)
+        self.post_message(request)
 
     def on_click(self) -> None:
         row, column = self.cursor_location
-        for found in LABEL_PATTERN.finditer(self.document.get_line(row)):
-            if found.start() < column < found.end() and self.selection.is_empty:
-                self.post_message(self.LabelClicked(found.group()))
+        for match in LABEL_PATTERN.finditer(self.document.get_line(row)):
+            if match.start() < column < match.end() and self.selection.is_empty:
+                self.post_message(self.LabelClicked(match.group()))
 
     # Keys
 

@@ -83,8 +83,8 @@ class CompletingEditor(PromptEditor):
         start = column - len(self._completed_word.pattern) - with_sign
         self._completed_word = NO_WORD
         result = self.replace(text, (row, start), (row, column), maintain_selection_offset=False)
-        at = self.find_index((row, start))
-        self.move_cursor(result.end_location if cursor is None else self.locate(at + cursor))
+        start_index = self.find_index((row, start))
+        self.move_cursor(result.end_location if cursor is None else self.locate(start_index + cursor))
 
     @queue_action
     def action_complete(self) -> None:
@@ -165,10 +165,10 @@ class CompletingEditor(PromptEditor):
         self.set_placeholder(SEARCH_PLACEHOLDER)
         self.post_message(self.CompletionRequested("history", self.text))
 
-    def end_search(self, found: str | None) -> None:
+    def end_search(self, prompt: str | None) -> None:
         """End the search with the prompt that was found, None = with the text as it was before."""
         before, self.searched_from = self.searched_from or "", None
-        self.replace_text(before if found is None else found)
+        self.replace_text(before if prompt is None else prompt)
         self._completed_word = self._find_word()
 
     @queue_action

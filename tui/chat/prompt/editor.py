@@ -99,10 +99,10 @@ class PromptEditor(TextArea, OwnKeys):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Render as `TextArea` does, which resolves all of its styles for each frame: more work than a letter is."""
-        wanted = (self._theme, self.rich_style)
-        if wanted != self._styled_for:
+        style_key = (self._theme, self.rich_style)
+        if style_key != self._styled_for:
             self._theme.apply_css(self)
-            self._styled_for = wanted
+            self._styled_for = style_key
         return super(TextArea, self).render_lines(crop)
 
     # Keys
@@ -168,12 +168,12 @@ class PromptEditor(TextArea, OwnKeys):
     def action_unfold(self) -> None:
         """Replace the chip at the cursor, else the last one of the line, by what was pasted."""
         row, column = self.cursor_location
-        if (found := self.pastes.find_at(self.document.get_line(row), column)) is None:
+        if (chip := self.pastes.find_at(self.document.get_line(row), column)) is None:
             self.app.notify("There is no [pasted …] in this line.", markup=False)
-        elif len(found[1]) > MAX_UNFOLDED:
+        elif len(chip[1]) > MAX_UNFOLDED:
             self.app.notify("That is too long to be edited here. It is sent as a whole.", markup=False)
         else:
-            (start, end), text = found
+            (start, end), text = chip
             result = self.replace(text, (row, start), (row, end), maintain_selection_offset=False)
             self.move_cursor(result.end_location)
 
@@ -205,8 +205,8 @@ class PromptEditor(TextArea, OwnKeys):
         line = super().get_line(line_index)
         if (harmless := replace_hidden(line.plain)) != line.plain:
             line.plain = harmless
-        for found in ANY_CHIP.finditer(line.plain):
-            line.stylize("bold", found.start(), found.end())
+        for match in ANY_CHIP.finditer(line.plain):
+            line.stylize("bold", match.start(), match.end())
         return line
 
     # Vim
@@ -272,7 +272,7 @@ class PromptEditor(TextArea, OwnKeys):
 
     def _read_selection(self) -> tuple[int, int | None]:
         """Return where the cursor is, and the other end of what is selected; both on a character."""
-        start, end = (self.find_index(each) for each in self.selection)
+        start, end = (self.find_index(location) for location in self.selection)
         if start == end:
             return end, None
         return (end - 1, start) if start < end else (end, start - 1)
@@ -303,20 +303,20 @@ class PromptEditor(TextArea, OwnKeys):
     def _apply(self, edit: Edit) -> bool:
         """Carry an edit out. One that would leave a piece of a chip takes all of it, or is dropped if it writes."""
         start, end = edit.start, edit.end
-        if whole := cuts_chip(self.text, start, end):
+        if chip_span := cuts_chip(self.text, start, end):
             if edit.text:
                 return False
-            start, end = whole
+            start, end = chip_span
         self.replace(edit.text, self.locate(start), self.locate(end), maintain_selection_offset=False)
         return (start, end) == (edit.start, edit.end)
 
     def _join_changes(self) -> None:
         """Make one change of all that was typed since a command began, as `u` takes it back."""
-        changes, joined = self.history._undo_stack, list[Any]()
+        changes, batch = self.history._undo_stack, list[Any]()
         while changes and changes[-1] is not self._batch_before:
-            joined[:0] = changes.pop()
-        if joined:
-            changes.append(joined)
+            batch[:0] = changes.pop()
+        if batch:
+            changes.append(batch)
         self.history.checkpoint()
 
     def find_index(self, location: Location) -> int:

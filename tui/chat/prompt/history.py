@@ -20,9 +20,9 @@ class PromptHistory:
 
     def set(self, prompts: Sequence[str]) -> None:
         """Take over the prompts of earlier sessions; those sent meanwhile stay the newest."""
-        known = set(prompts)
-        sent = [each for each in self._prompts if each not in known]
-        self._prompts = [*prompts, *sent][-MAX_HISTORY:]
+        known_prompts = set(prompts)
+        recent_prompts = [prompt for prompt in self._prompts if prompt not in known_prompts]
+        self._prompts = [*prompts, *recent_prompts][-MAX_HISTORY:]
         self._place = len(self._prompts)
 
     def add(self, text: str) -> None:
@@ -38,11 +38,11 @@ class PromptHistory:
     def is_at_oldest(self) -> bool:
         return self._place == 0
 
-    def step(self, by: int, text: str) -> str:
+    def step(self, direction: int, text: str) -> str:
         """Return the prompt before (-1) or after (1) the one that is shown; `text` is kept if it is the draft."""
         if self.is_at_draft:
             self._draft = text
-        self._place = min(max(self._place + by, 0), len(self._prompts))
+        self._place = min(max(self._place + direction, 0), len(self._prompts))
         return self._draft if self.is_at_draft else self._prompts[self._place]
 
     def find_ghost(self, text: str) -> str:
@@ -50,8 +50,10 @@ class PromptHistory:
         several lines can't be seen, so there is none."""
         if len(text) < MIN_GHOST or "\n" in text:
             return ""
-        found = next((each for each in reversed(self._prompts) if each.startswith(text) and each != text), "")
-        ghost = found[len(text) :]
+        candidate = next(
+            (prompt for prompt in reversed(self._prompts) if prompt.startswith(text) and prompt != text), ""
+        )
+        ghost = candidate[len(text) :]
         return ghost if len(ghost) <= MAX_GHOST and "\n" not in ghost else ""
 
 

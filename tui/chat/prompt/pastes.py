@@ -47,21 +47,25 @@ class PastedTexts:
 
     def expand(self, text: str) -> Expansion:
         parts, spans = list[str](), list[Span]()
-        taken = length = 0
+        position = length = 0
         for chip in _CHIP.finditer(text):
-            if (pasted := self._get(chip)) is None:
+            if (pasted_text := self._get(chip)) is None:
                 continue
-            parts += [text[taken : chip.start()], pasted]
-            length += chip.start() - taken
-            spans.append((length, length + len(pasted)))
-            length, taken = length + len(pasted), chip.end()
-        return Expansion("".join((*parts, text[taken:])), tuple(spans))
+            parts += [text[position : chip.start()], pasted_text]
+            length += chip.start() - position
+            spans.append((length, length + len(pasted_text)))
+            length, position = length + len(pasted_text), chip.end()
+        return Expansion("".join((*parts, text[position:])), tuple(spans))
 
     def find_at(self, line: str, column: int) -> tuple[Span, str] | None:
         """Return the chip of a line that a cursor is at, else its last one, with what was pasted."""
-        chips = [(each.span(), pasted) for each in _CHIP.finditer(line) if (pasted := self._get(each)) is not None]
-        near = (each for each in chips if each[0][0] <= column <= each[0][1])
-        return next(near, chips[-1] if chips else None)
+        chips = [
+            (match.span(), pasted_text)
+            for match in _CHIP.finditer(line)
+            if (pasted_text := self._get(match)) is not None
+        ]
+        near_chips = (chip for chip in chips if chip[0][0] <= column <= chip[0][1])
+        return next(near_chips, chips[-1] if chips else None)
 
     def clear(self) -> None:
         self._texts.clear()
@@ -73,13 +77,13 @@ class PastedTexts:
 
 def find_chip_ending(line: str, column: int) -> int | None:
     """Return where the chip or label begins that ends at a column."""
-    return next((each.start() for each in ANY_CHIP.finditer(line, 0, column) if each.end() == column), None)
+    return next((match.start() for match in ANY_CHIP.finditer(line, 0, column) if match.end() == column), None)
 
 
 def find_chip_beginning(line: str, column: int) -> int | None:
     """Return where the chip or label ends that begins at a column."""
-    found = ANY_CHIP.match(line, column)
-    return None if found is None else found.end()
+    match = ANY_CHIP.match(line, column)
+    return None if match is None else match.end()
 
 
 def cuts_chip(text: str, start: int, end: int) -> Span | None:

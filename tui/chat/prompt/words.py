@@ -25,19 +25,19 @@ NO_WORD: Final = CompletedWord("", "")
 
 def find_completed_word(before: str, *, is_first_line: bool) -> CompletedWord:
     """Return the word that ends a line before the cursor."""
-    if is_first_line and (found := _COMMAND.fullmatch(before)):
-        return CompletedWord("/", found[1])
-    if found := _MENTION.search(before):
-        return CompletedWord("@", found[1])
-    if found := _SNIPPET.search(before):
-        return CompletedWord(";", found[1])
+    if is_first_line and (match := _COMMAND.fullmatch(before)):
+        return CompletedWord("/", match[1])
+    if match := _MENTION.search(before):
+        return CompletedWord("@", match[1])
+    if match := _SNIPPET.search(before):
+        return CompletedWord(";", match[1])
     return NO_WORD
 
 
 def find_typed_path(before: str) -> str:
     """Return what ends a line and may become a path: it has a slash, or a dot; "" = nothing does."""
-    found = _PATH.search(before)
-    return found[1] if found else ""
+    match = _PATH.search(before)
+    return match[1] if match else ""
 
 
 def remove_word(text: str, row: int, column: int, *, length: int) -> str:

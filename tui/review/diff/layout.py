@@ -79,17 +79,22 @@ class DiffLayout(NamedTuple):
     end_rows: Sequence[int]
 
 
-def find_seen_targets(diff: ChangeDiff, layout: DiffLayout, current: int, seen: range) -> list[tuple[str, ...]]:
+def find_seen_targets(diff: ChangeDiff, layout: DiffLayout, current: int, visible_rows: range) -> list[tuple[str, ...]]:
     """Return what can be judged among the visible rows: the buttons of hunk `current` (-1 = none has them), and path
     and id of each hunk that is visible as a whole, or in part if it is taller than the view."""
-    found: list[tuple[str, ...]] = []
+    targets: list[tuple[str, ...]] = []
     for hunk, head, tail in zip(diff.change.hunks, layout.head_rows, layout.end_rows, strict=False):
-        shown, above = min(tail, seen.stop) - max(head, seen.start), min(CONTEXT_ABOVE, len(seen) // 4)
-        if shown >= min(tail - head, max(len(seen) - above, 1)) or (tail - head > len(seen) and shown > 0):
-            found.append((diff.change.path, hunk.id))
-    if current >= 0 and layout.head_rows[current] in seen:
-        found.append(build_buttons_target(diff, current))
-    return found
+        visible_count, above = (
+            min(tail, visible_rows.stop) - max(head, visible_rows.start),
+            min(CONTEXT_ABOVE, len(visible_rows) // 4),
+        )
+        if visible_count >= min(tail - head, max(len(visible_rows) - above, 1)) or (
+            tail - head > len(visible_rows) and visible_count > 0
+        ):
+            targets.append((diff.change.path, hunk.id))
+    if current >= 0 and layout.head_rows[current] in visible_rows:
+        targets.append(build_buttons_target(diff, current))
+    return targets
 
 
 def build_buttons_target(diff: ChangeDiff, current: int) -> tuple[str, str, str]:
@@ -98,7 +103,7 @@ def build_buttons_target(diff: ChangeDiff, current: int) -> tuple[str, str, str]
 
 
 def clean_lines(diff: ChangeDiff) -> list[CleanLine]:
-    return [_clean_line(each) for each in diff.lines]
+    return [_clean_line(line) for line in diff.lines]
 
 
 def _clean_line(line: DiffLine) -> CleanLine:
@@ -118,25 +123,25 @@ def _move_mark(raw: str, mark: tuple[int, int], limit: int) -> tuple[int, int]:
     return start, end
 
 
-def count_changed(diff: ChangeDiff, shown: Iterable[CleanLine]) -> Mapping[tuple[str, int], int]:
+def count_changed(diff: ChangeDiff, lines: Iterable[CleanLine]) -> Mapping[tuple[str, int], int]:
     """Return how many lines each hunk shows, by "added" or "removed" and its index; its own size if it shows none."""
-    found = Counter((line.kind, line.hunk) for line in shown if line.kind in CHANGED)
+    counts = Counter((line.kind, line.hunk) for line in lines if line.kind in CHANGED)
     for index, hunk in enumerate(diff.change.hunks):
-        if not any(found[kind, index] for kind in CHANGED):
-            found.update({("added", index): hunk.new_lines, ("removed", index): hunk.old_lines})
-    return found
+        if not any(counts[kind, index] for kind in CHANGED):
+            counts.update({("added", index): hunk.new_lines, ("removed", index): hunk.old_lines})
+    return counts
 
 
 class DiffSyntax:
     """Old and new text are highlighted apart, each as a whole: neither parses with the other's lines in it."""
 
-    def __init__(self, shown: Sequence[CleanLine], language: str, path: str) -> None:
+    def __init__(self, lines: Sequence[CleanLine], language: str, path: str) -> None:
         self._sides: list[tuple[HighlightedText, list[int]]] = []
         for other in ("added", "removed"):
-            chosen = [line for line in shown if line.kind != other]
-            places = list(accumulate((line.kind != other for line in shown), initial=-1))[1:]
-            texts = ["" if line.kind == "gap" else line.text for line in chosen]
-            breaks = [at for at, line in enumerate(chosen) if line.kind == "gap"]
+            side_lines = [line for line in lines if line.kind != other]
+            places = list(accumulate((line.kind != other for line in lines), initial=-1))[1:]
+            texts = ["" if line.kind == "gap" else line.text for line in side_lines]
+            breaks = [index for index, line in enumerate(side_lines) if line.kind == "gap"]
             self._sides.append((HighlightedText(texts, language, path, breaks), places))
 
     def find_line(self, side: int, index: int) -> tuple[HighlightedText, int]:
@@ -147,7 +152,7 @@ class DiffSyntax:
 
 def layout_diff(
     diff: ChangeDiff,
-    shown: Sequence[CleanLine],
+    lines: Sequence[CleanLine],
     remarks: Remarks = NO_REMARKS,
     *,
     room: int = 0,
@@ -157,8 +162,10 @@ def layout_diff(
 
     Notes and remarks wrap at `room` cells, 0: they do not.
     """
-    page = _LayoutBuilder(diff, shown, remarks, room)
-    for (hunk, is_changed), run in groupby(enumerate(shown), lambda each: (each[1].hunk, each[1].kind in CHANGED)):
+    page = _LayoutBuilder(diff, lines, remarks, room)
+    for (hunk, is_changed), run in groupby(
+        enumerate(lines), lambda numbered_line: (numbered_line[1].hunk, numbered_line[1].kind in CHANGED)
+    ):
         page.enter_hunk(hunk)
         if is_changed and is_split:
             sides: dict[str, list[int]] = {kind: [] for kind in CHANGED}
@@ -183,15 +190,15 @@ def _lay_out_line(index: int, line: CleanLine) -> DiffRow:
             return DiffRow("line", -1, index, index)
 
 
-def build_folded_row(folded: FoldedHunk) -> DiffRow:
-    return DiffRow("folded", text=folded.text, severity="accept" if folded.is_accepted else "reject")
+def build_folded_row(folded_hunk: FoldedHunk) -> DiffRow:
+    return DiffRow("folded", text=folded_hunk.text, severity="accept" if folded_hunk.is_accepted else "reject")
 
 
 class _LayoutBuilder:
     """Puts a head row before each hunk and a note where a hunk has no lines."""
 
-    def __init__(self, diff: ChangeDiff, shown: Sequence[CleanLine], remarks: Remarks, room: int) -> None:
-        self._diff, self._shown, self._room = diff, shown, room
+    def __init__(self, diff: ChangeDiff, lines: Sequence[CleanLine], remarks: Remarks, room: int) -> None:
+        self._diff, self._shown, self._room = diff, lines, room
         self.comments = remarks.comments
         self.diagnostics = group_by_line(remarks.diagnostics)
         self.folded = list(remarks.folded)
@@ -200,7 +207,7 @@ class _LayoutBuilder:
         self._tails: dict[int, int] = {}
         self._open = -1
         self._notes = [fit_line(diff.note, 400)] if diff.note else []
-        if any(each.moves for each in diff.change.hunks[:1]):
+        if any(hunk.moves for hunk in diff.change.hunks[:1]):
             self._add_described_hunk(0)
 
     def enter_hunk(self, hunk: int) -> None:
@@ -227,20 +234,20 @@ class _LayoutBuilder:
             self.rows.append(row)
             self._add_diagnostics(self.diagnostics.pop(number, ()) if number else (), row.hunk)
 
-    def _add_folded(self, until: int) -> None:
+    def _add_folded(self, line_number: int) -> None:
         """Add the folded hunks that were above or at a line."""
-        while self.folded and self.folded[0].line <= until:
+        while self.folded and self.folded[0].line <= line_number:
             self.rows.append(build_folded_row(self.folded.pop(0)))
 
-    def _add_diagnostics(self, found: Sequence[Diagnostic], hunk: int = -1, *, names_line: bool = False) -> None:
-        for each in found[:MAX_PER_LINE]:
-            place = f"line {each.line}: " if names_line and each.line else ""
-            first, *rest = self._wrap_text(f"{place}{format_diagnostic(each)}")
+    def _add_diagnostics(self, diagnostics: Sequence[Diagnostic], hunk: int = -1, *, names_line: bool = False) -> None:
+        for diagnostic in diagnostics[:MAX_PER_LINE]:
+            prefix = f"line {diagnostic.line}: " if names_line and diagnostic.line else ""
+            first, *rest = self._wrap_text(f"{prefix}{format_diagnostic(diagnostic)}")
             if len(rest) >= MAX_DIAGNOSTIC_ROWS:
                 rest[MAX_DIAGNOSTIC_ROWS - 2 :] = [f"{rest[MAX_DIAGNOSTIC_ROWS - 2][:-1]}…"]
-            self.rows.append(DiffRow("diagnostic", hunk, text=first, severity=each.severity))
-            self.rows += [DiffRow("more", hunk, text=text, severity=each.severity) for text in rest]
-        if left_out := found[MAX_PER_LINE:]:
+            self.rows.append(DiffRow("diagnostic", hunk, text=first, severity=diagnostic.severity))
+            self.rows += [DiffRow("more", hunk, text=text, severity=diagnostic.severity) for text in rest]
+        if left_out := diagnostics[MAX_PER_LINE:]:
             text = f"… and {len(left_out):,} more here"
             self.rows.append(DiffRow("more", hunk, text=text, severity=left_out[0].severity))
 
@@ -251,7 +258,7 @@ class _LayoutBuilder:
     def _add_notes(self, words: Sequence[str], hunk: int = -1) -> None:
         for text in words:
             first, *rest = self._wrap_text(text)
-            self.rows += [DiffRow("note", hunk, text=first), *(DiffRow("rest", hunk, text=each) for each in rest)]
+            self.rows += [DiffRow("note", hunk, text=first), *(DiffRow("rest", hunk, text=line) for line in rest)]
 
     def _add_described_hunk(self, index: int) -> None:
         self.enter_hunk(index)
@@ -271,8 +278,8 @@ class _LayoutBuilder:
         if self._diff.truncated:
             self._notes.append(LEFT_OUT)
         self._add_notes(self._notes)
-        for found in self.diagnostics.values():
-            self._add_diagnostics(found, names_line=True)
+        for diagnostics in self.diagnostics.values():
+            self._add_diagnostics(diagnostics, names_line=True)
         count = len(self._diff.change.hunks)
         heads = [self._heads[index] for index in range(count)]
         return DiffLayout(self.rows, heads, [self._tails.get(index, len(self.rows)) for index in range(count)])
@@ -286,20 +293,20 @@ def _describe_rename(change: Change) -> list[str]:
 def describe_whole_file(change: Change) -> list[str]:
     """Return in words what changes about a file whose lines cannot be shown."""
     base, pending = change.base, change.pending
-    found = []
+    descriptions = []
     if change.renamed_from:
-        found.append(f"renamed from {format_path(change.renamed_from)}")
+        descriptions.append(f"renamed from {format_path(change.renamed_from)}")
     if change.binary:
-        found.append(f"binary file: {_describe_size(base)} → {_describe_size(pending)}")
+        descriptions.append(f"binary file: {_describe_size(base)} → {_describe_size(pending)}")
     elif change.operation == "create":
-        found.append("a new empty file" if not pending.size else f"a new file of {_describe_size(pending)}")
+        descriptions.append("a new empty file" if not pending.size else f"a new file of {_describe_size(pending)}")
     elif change.operation == "delete":
-        found.append(f"the file is deleted ({_describe_size(base)})")
+        descriptions.append(f"the file is deleted ({_describe_size(base)})")
     if base.kind != pending.kind and "absent" not in (base.kind, pending.kind):
-        found.append(f"{describe_kind(base)} → {describe_kind(pending)}")
+        descriptions.append(f"{describe_kind(base)} → {describe_kind(pending)}")
     if base.mode != pending.mode and "absent" not in (base.kind, pending.kind):
-        found.append(f"mode {base.mode & 0o7777:o} → {pending.mode & 0o7777:o}")
-    return found or ["the whole file"]
+        descriptions.append(f"mode {base.mode & 0o7777:o} → {pending.mode & 0o7777:o}")
+    return descriptions or ["the whole file"]
 
 
 def _describe_size(state: FileState) -> str:
@@ -313,14 +320,18 @@ def find_matching_hunk(before: Sequence[Hunk], current: int, now: Sequence[Hunk]
         return -1
     if not 0 <= current < len(before):
         return 0
-    here = before[current]
+    current_hunk = before[current]
     places = {hunk.id: index for index, hunk in enumerate(now)}
-    if here.id in places:
-        return places[here.id]
-    known = {hunk.id for hunk in before}
+    if current_hunk.id in places:
+        return places[current_hunk.id]
+    known_ids = {hunk.id for hunk in before}
     for index, hunk in enumerate(now):
-        ends_before = hunk.old_start + hunk.old_lines < here.old_start
-        if hunk.id not in known and not ends_before and hunk.old_start <= here.old_start + here.old_lines:
+        ends_before = hunk.old_start + hunk.old_lines < current_hunk.old_start
+        if (
+            hunk.id not in known_ids
+            and not ends_before
+            and hunk.old_start <= current_hunk.old_start + current_hunk.old_lines
+        ):
             return index
     for hunk in [*before[current + 1 :], *reversed(before[:current])]:
         if hunk.id in places:

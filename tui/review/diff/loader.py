@@ -20,9 +20,9 @@ class PageLoader:
     """Loads for one view, one file after the other. `load(path, context)` returns a change with its lines, None when
     nothing is pending there any more: then `gone` is said. `note_loaded` hears of each that came."""
 
-    def __init__(self, load: LoadLines, *, gone: str, note_loaded: Callable[[DiffPage], None]) -> None:
+    def __init__(self, load: LoadLines, *, missing_text: str, on_loaded: Callable[[DiffPage], None]) -> None:
         self.load = load
-        self._gone, self._note_loaded = gone, note_loaded
+        self._gone, self._note_loaded = missing_text, on_loaded
         self._is_running = False
         self._filled_rows = -1  # the height of all files when more context was asked for
 
@@ -39,14 +39,14 @@ class PageLoader:
             self._is_running = False
 
     async def _load_page(self, view: DiffView, page: DiffPage) -> None:
-        asked = page.change
+        requested_change = page.change
         try:
             diff = await self.load(page.path, page.context)
         except Exception as error:  # whatever failed is shown in the place of what was to be seen
             page.problem = f"The change can't be shown\n\n{render_prose(str(error))}"
             view.lay_out_again([page])
             return
-        if page.change != asked and (diff is None or diff.change != page.change):
+        if page.change != requested_change and (diff is None or diff.change != page.change):
             return  # it changed while it was being loaded
         if diff is not None:
             view.set_lines(page, diff)
@@ -58,21 +58,21 @@ class PageLoader:
     def _find_wanted(self, view: DiffView) -> DiffPage | None:
         if not view.is_attached or not view.pages:
             return None
-        seen = view.list_seen_pages()
-        near = seen if view.page is None else [view.page, *seen]
-        found = next((page for page in near if page.is_wanted), None)
-        if found is None and self._fill_view(view):
+        seen_pages = view.list_seen_pages()
+        candidates = seen_pages if view.page is None else [view.page, *seen_pages]
+        next_page = next((page for page in candidates if page.is_wanted), None)
+        if next_page is None and self._fill_view(view):
             return next((page for page in view.pages if page.is_wanted), None)
-        return found
+        return next_page
 
     def _fill_view(self, view: DiffView) -> bool:
         """Ask for more context where all files together leave room, as long as that makes them longer. True if so."""
         rows = view.count_rows()
-        shown = [page for page in view.pages if page.diff is not None and not page.problem]
-        more = (view.size.height - rows) // max(2 * sum(len(page.hunks) for page in shown), 1)
-        if not shown or more <= 0 or rows == self._filled_rows:
+        pages = [page for page in view.pages if page.diff is not None and not page.problem]
+        extra_context = (view.size.height - rows) // max(2 * sum(len(page.hunks) for page in pages), 1)
+        if not pages or extra_context <= 0 or rows == self._filled_rows:
             return False
         self._filled_rows = rows
-        for page in shown:
-            page.context = min(page.context + more, MAX_CONTEXT)
+        for page in pages:
+            page.context = min(page.context + extra_context, MAX_CONTEXT)
         return True

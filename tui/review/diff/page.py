@@ -64,8 +64,8 @@ class DiffPage:
     @property
     def hunks(self) -> Sequence[Hunk]:
         """The hunks of the lines that are shown, else of the change."""
-        known = self.diff.change if self.diff is not None else self.change
-        return known.hunks if known is not None else ()
+        change = self.diff.change if self.diff is not None else self.change
+        return change.hunks if change is not None else ()
 
     @property
     def is_wanted(self) -> bool:
@@ -99,13 +99,13 @@ class DiffPage:
 
     def lay_out(self, room: int, *, is_split: bool) -> None:
         """Lay out its rows, if anything about them has changed; words wrap at `room` cells."""
-        shown = (self.group, self.problem, self.change, self.diff, self.diagnostics)
-        key = (room, is_split, *shown, tuple(self.folded), tuple(self.comments.items()))
+        content = (self.group, self.problem, self.change, self.diff, self.diagnostics)
+        key = (room, is_split, *content, tuple(self.folded), tuple(self.comments.items()))
         if key == self._laid_out:
             return
         self._laid_out = key
-        found = self.diagnostics.diagnostics if self.diagnostics is not None else ()
-        self.by_line = group_by_line(found)
+        diagnostics = self.diagnostics.diagnostics if self.diagnostics is not None else ()
+        self.by_line = group_by_line(diagnostics)
         lead = [DiffRow("group", text=self.group)] if self.group else []
         if self.change is not None and self._has_header:
             lead.append(DiffRow("file", text=self.path))
@@ -120,7 +120,7 @@ class DiffPage:
         self._layout = layout_diff(
             self.diff,
             self.lines,
-            Remarks(self.comments, found, self.folded),
+            Remarks(self.comments, diagnostics, self.folded),
             room=room,
             is_split=is_split,
         )
@@ -128,12 +128,12 @@ class DiffPage:
 
     def get_row(self, row: int) -> DiffRow:
         """Return a row from the page's first on; beyond those that are known: an empty one."""
-        at = row - len(self.lead)
-        if at < 0:
+        index = row - len(self.lead)
+        if index < 0:
             return self.lead[row]
-        if at < len(self._layout.rows):
-            return self._layout.rows[at]
-        return DiffRow("rest", text="Reading the change…" if at == 0 else "")
+        if index < len(self._layout.rows):
+            return self._layout.rows[index]
+        return DiffRow("rest", text="Reading the change…" if index == 0 else "")
 
     def find_hunk_rows(self, hunk: int) -> tuple[int, int] | None:
         """Return the first row of a hunk and the one after its last; None as long as that is not known."""
@@ -144,13 +144,13 @@ class DiffPage:
     def find_line_row(self, line: int) -> int:
         """Return the row of a line of the diff."""
         rows = self._layout.rows
-        return len(self.lead) + next(at for at, each in enumerate(rows) if line in (each.left, each.right))
+        return len(self.lead) + next(index for index, row in enumerate(rows) if line in (row.left, row.right))
 
-    def list_targets(self, current: int, seen: range) -> list[tuple[str, ...]]:
+    def list_targets(self, current: int, visible_rows: range) -> list[tuple[str, ...]]:
         """Return what can be judged while these of its rows are visible; `current`: the hunk that has the cursor."""
         if self.diff is None or self.problem:
             return []
-        inside = range(seen.start - len(self.lead), seen.stop - len(self.lead))
+        inside = range(visible_rows.start - len(self.lead), visible_rows.stop - len(self.lead))
         return find_seen_targets(self.diff, self._layout, current, inside)
 
     def get_source_line(self, index: int) -> DiffLine:
@@ -160,13 +160,13 @@ class DiffPage:
 
     def find_character(self, index: int, column: int) -> int:
         """Return where a character of a line, from 0, stands in what is shown of it."""
-        raw, shown = self.get_source_line(index).text, self.lines[index].text
-        return column if raw == shown else len(expose_text(raw[:column]))
+        raw, clean_text = self.get_source_line(index).text, self.lines[index].text
+        return column if raw == clean_text else len(expose_text(raw[:column]))
 
 
 def _estimate_height(change: Change) -> int:
-    changed = sum(hunk.old_lines + hunk.new_lines for hunk in change.hunks)
-    return changed + len(change.hunks) * (2 * CONTEXT_LINES + 2)
+    line_count = sum(hunk.old_lines + hunk.new_lines for hunk in change.hunks)
+    return line_count + len(change.hunks) * (2 * CONTEXT_LINES + 2)
 
 
 def _wrap(text: str, room: int) -> list[str]:

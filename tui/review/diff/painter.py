@@ -59,41 +59,41 @@ class DiffPainter:
     def get_column_width(self) -> int:
         return (self._view.size.width - 1) // 2 if self.is_split else self._view.row_width
 
-    def draw(self, page: DiffPage, shown: DiffRow, row: int, width: int, shift: int) -> Strip:
+    def draw(self, page: DiffPage, diff_row: DiffRow, row: int, width: int, shift: int) -> Strip:
         """Draw a row of a page; `row` is its place in the view."""
-        match shown.kind:
+        match diff_row.kind:
             case "line" if self.is_split:
-                return self._draw_pair(page, shown, row, width, shift)
+                return self._draw_pair(page, diff_row, row, width, shift)
             case "line":
-                return self._draw_side(page, shown, 0 if shown.right < 0 else 1, row, width, shift)
+                return self._draw_side(page, diff_row, 0 if diff_row.right < 0 else 1, row, width, shift)
             case "hunk":
-                strip = self._draw_head(page, shown.hunk, width)
+                strip = self._draw_head(page, diff_row.hunk, width)
             case "file":
                 strip = self.draw_header(page, width)
             case "group":
                 base = self._view.resolve_style("on $background")
-                strip = self._view.render_styled([(f" {fit_line(shown.text, max(width - 2, 8))}", "bold")], base)
+                strip = self._view.render_styled([(f" {fit_line(diff_row.text, max(width - 2, 8))}", "bold")], base)
             case "comment" | "diagnostic" | "more":
-                strip = self._draw_remark(page, shown, width)
+                strip = self._draw_remark(page, diff_row, width)
             case _:
-                strip = self._draw_note(page, shown)
+                strip = self._draw_note(page, diff_row)
         strip = strip.adjust_cell_length(width, self._view.visual_style.rich_style)
         return self._view.mark_as_gutter(strip, row)
 
-    def _draw_note(self, page: DiffPage, shown: DiffRow) -> Strip:
+    def _draw_note(self, page: DiffPage, diff_row: DiffRow) -> Strip:
         before = " " * max(self.measure_gutter(page) - 3, 0)
-        sign: Piece = ({"gap": "⋯ ", "rest": "  "}.get(shown.kind, "· "), FAINT)
-        if shown.kind == "folded":
-            sign = FOLDED_SIGNS[shown.severity]
-        pieces = [self._choose_bar(shown.hunk), (before, ""), sign, (shown.text, FAINT)]
+        sign: Piece = ({"gap": "⋯ ", "rest": "  "}.get(diff_row.kind, "· "), FAINT)
+        if diff_row.kind == "folded":
+            sign = FOLDED_SIGNS[diff_row.severity]
+        pieces = [self._choose_bar(diff_row.hunk), (before, ""), sign, (diff_row.text, FAINT)]
         return self._view.render_styled(pieces, self._view.resolve_style(""))
 
-    def _draw_remark(self, page: DiffPage, shown: DiffRow, width: int) -> Strip:
+    def _draw_remark(self, page: DiffPage, diff_row: DiffRow, width: int) -> Strip:
         """Draw a row that says something about the lines above it."""
-        (sign, style), background = REMARKS[shown.severity or "comment"]
+        (sign, style), background = REMARKS[diff_row.severity or "comment"]
         base = self._view.resolve_style(background)
-        head = f"{' ' * (self.measure_gutter(page) - 3)}{' ' if shown.kind == 'more' else sign} "
-        parts = [self._choose_bar(shown.hunk), (head, style), (shown.text, "")]
+        head = f"{' ' * (self.measure_gutter(page) - 3)}{' ' if diff_row.kind == 'more' else sign} "
+        parts = [self._choose_bar(diff_row.hunk), (head, style), (diff_row.text, "")]
         return self._view.render_styled(parts, base).adjust_cell_length(width, base.rich_style)
 
     def _choose_bar(self, hunk: int) -> Piece:
@@ -103,19 +103,19 @@ class DiffPainter:
 
     # Lines
 
-    def _draw_pair(self, page: DiffPage, shown: DiffRow, row: int, width: int, shift: int) -> Strip:
+    def _draw_pair(self, page: DiffPage, diff_row: DiffRow, row: int, width: int, shift: int) -> Strip:
         half = self.get_column_width()
         divider = self._view.render_pieces([("│", self._view.resolve_style("$foreground 20%"))])
-        left = self._draw_side(page, shown, 0, row, half, shift)
-        return Strip.join([left, divider, self._draw_side(page, shown, 1, row, width - half - 1, shift)])
+        left_strip = self._draw_side(page, diff_row, 0, row, half, shift)
+        return Strip.join([left_strip, divider, self._draw_side(page, diff_row, 1, row, width - half - 1, shift)])
 
-    def _draw_side(self, page: DiffPage, shown: DiffRow, side: int, row: int, width: int, shift: int) -> Strip:
-        view, index = self._view, (shown.left, shown.right)[side]
+    def _draw_side(self, page: DiffPage, diff_row: DiffRow, side: int, row: int, width: int, shift: int) -> Strip:
+        view, index = self._view, (diff_row.left, diff_row.right)[side]
         line = page.lines[index] if index >= 0 else None
         style = view.resolve_style(BACKGROUNDS.get(line.kind, "") if line else "on $foreground 4%")
-        if shown.hunk >= 0 and page.hunks[shown.hunk].id in page.sent:
+        if diff_row.hunk >= 0 and page.hunks[diff_row.hunk].id in page.sent:
             style += Style(dim=True)
-        bar = (" ", "") if side and self.is_split else self._choose_bar(shown.hunk)
+        bar = (" ", "") if side and self.is_split else self._choose_bar(diff_row.hunk)
         if index == self.marked >= 0:
             bar = ("▶", "$warning")
         edge = view.render_styled([bar], view.resolve_style(""))
@@ -128,12 +128,12 @@ class DiffPainter:
         return Strip.join([gutter, view.clip_line(code, style, shift=shift, room=room)])
 
     def _format_numbers(self, page: DiffPage, line: CleanLine, side: int) -> list[Piece]:
-        shown = (line.old, line.new) if self._has_two_numbers() else ((line.old, line.new)[side],)
-        text = " ".join(f"{number or '':>{page.digits}}" for number in shown)
+        line_numbers = (line.old, line.new) if self._has_two_numbers() else ((line.old, line.new)[side],)
+        text = " ".join(f"{number or '':>{page.digits}}" for number in line_numbers)
         sign, sign_style = SIGNS.get(line.kind, (" ", NUMBER))
-        found = _list_diagnostics(page, line, side)
+        diagnostics = _list_diagnostics(page, line, side)
         style = NUMBER_CHANGED if line.kind in SIGNS else NUMBER
-        numbers = [(text, style), SEVERITY_SIGNS[found[0].severity]] if found else [(f"{text} ", style)]
+        numbers = [(text, style), SEVERITY_SIGNS[diagnostics[0].severity]] if diagnostics else [(f"{text} ", style)]
         return [*numbers, (f"{sign} ", sign_style)]
 
     def _draw_code(self, page: DiffPage, line: CleanLine, index: int, side: int, row: int, style: Style) -> Strip:
@@ -141,8 +141,8 @@ class DiffPainter:
         mark = MARKS.get(line.kind, "")
         is_whole = len(line.marks) == 1 and line.marks[0] == (0, len(line.text))
         marks = [] if is_whole or not mark else [(start, end, mark) for start, end in line.marks]
-        for each in _list_diagnostics(page, line, side):
-            marks.append((*_find_diagnostic(page, index, each), UNDERLINE))
+        for diagnostic in _list_diagnostics(page, line, side):
+            marks.append((*_find_diagnostic(page, index, diagnostic), UNDERLINE))
         strip = self._view.render_code(line.text, style, row=row, spans=spans, marks=marks)
         if line.eol:
             ending = self._view.render_styled([(LINE_END_MARKS[line.eol], "$text-warning 80%")], style)
@@ -170,11 +170,11 @@ class DiffPainter:
             path = f"{format_path(change.renamed_from)} → {path}"
         head = [self._choose_bar(self.current), (f"{sign} ", colour), (path, "bold" if is_current else "")]
         gap = max(width - measure_pieces((*head, *tail)), 1)
-        left = self._view.render_styled([*head, (" " * gap, "")], base)
+        head_strip = self._view.render_styled([*head, (" " * gap, "")], base)
         is_proof = bool(badges) and badges == build_check_badges(change)
         chip = base + Style.from_meta({"proof": change.path}) if is_proof else base
         marks = self._view.render_styled(badges, chip)
-        strip = Strip.join([left, marks, self._view.render_styled(tail[len(badges) :], base)])
+        strip = Strip.join([head_strip, marks, self._view.render_styled(tail[len(badges) :], base)])
         return strip.crop(0, width)
 
     def _draw_head(self, page: DiffPage, index: int, width: int) -> Strip:
@@ -188,15 +188,17 @@ class DiffPainter:
         for sign, name in (("+", "added"), ("−", "removed")):
             if (count := page.counts[name, index]) and page.change is not None and not page.change.binary:
                 parts.append((f" {sign}{count}", SIGNS[name][1]))
-        if hunk.todo and len({each.todo for each in hunks}) > 1:
+        if hunk.todo and len({sibling.todo for sibling in hunks}) > 1:
             parts.append((f" {fit_line(hunk.todo, 24)}", "$accent"))
         right = self._draw_buttons(page, index, width < TWO_NUMBERS_WIDTH, base)
         evidence = describe_hunk(page.diagnostics, hunk)
         if measure_pieces([*parts, evidence]) + right.cell_length < width:
             parts.append(evidence)
-        left = view.render_styled(parts, base)
-        room = max(width - left.cell_length - right.cell_length, 0)
-        return Strip.join([left.adjust_cell_length(left.cell_length + room, base.rich_style), right]).crop(0, width)
+        left_strip = view.render_styled(parts, base)
+        room = max(width - left_strip.cell_length - right.cell_length, 0)
+        return Strip.join([left_strip.adjust_cell_length(left_strip.cell_length + room, base.rich_style), right]).crop(
+            0, width
+        )
 
     def _draw_buttons(self, page: DiffPage, index: int, is_narrow: bool, base: Style) -> Strip:
         id_ = page.hunks[index].id

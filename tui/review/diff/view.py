@@ -109,19 +109,19 @@ class DiffView(CodeView):
         page.set_diff(diff)
         self.show_pages([page], 0, current)
 
-    def show_pages(self, pages: list[DiffPage], at: int, current: int | None = None) -> None:
+    def show_pages(self, pages: list[DiffPage], index: int, current: int | None = None) -> None:
         """Show files, with the cursor on hunk `current` of one; None: where it was, or on what stands there."""
-        place, before = self._find_place(), self.page
+        position, before = self._find_place(), self.page
         self.pages, self._text = pages, ""
-        self.at = max(min(at, len(pages) - 1), 0)
+        self.at = max(min(index, len(pages) - 1), 0)
         page = self.page
         if current is not None or page is not before or page is None:
             self.current = min(current or 0, len(page.hunks) - 1) if page is not None else -1
             self.marked_index = -1
         self.current = min(self.current, len(page.hunks) - 1) if page is not None else -1
         self.lay_out()
-        if place is not None and place[0] in pages:
-            self._restore(place)
+        if position is not None and position[0] in pages:
+            self._restore(position)
         else:
             self.scroll_to(0, 0, animate=False, force=True)
         if page is not before or current is not None:
@@ -130,7 +130,7 @@ class DiffView(CodeView):
 
     def set_lines(self, page: DiffPage, diff: ChangeDiff) -> None:
         """Show the lines of a file that have been loaded; what is read stays where it is."""
-        is_new, hunks, place = page.diff is None, page.hunks, self._find_place()
+        is_new, hunks, position = page.diff is None, page.hunks, self._find_place()
         page.set_diff(diff)
         if page is self.page:
             self.current = find_matching_hunk(hunks, self.current, page.hunks)
@@ -141,7 +141,7 @@ class DiffView(CodeView):
             self.marked_index = -1
             self.post_message(HintsChanged())
         self.lay_out([page])
-        self._restore(place)
+        self._restore(position)
         if page is self.page:
             head = page.find_hunk_rows(self.current)
             if is_new or head is None or not self._is_in_sight(head):
@@ -162,9 +162,9 @@ class DiffView(CodeView):
     def lay_out_again(self, pages: Sequence[DiffPage] | None = None) -> None:
         """Lay out what has changed; what is read stays where it is. A comment below the current hunk is shown
         together with it."""
-        place, was_in_sight = self._find_place(), self._is_current_in_sight()
+        position, was_in_sight = self._find_place(), self._is_current_in_sight()
         self.lay_out(pages)
-        self._restore(place)
+        self._restore(position)
         if was_in_sight and not self._is_current_in_sight():
             self.reveal_current()
 
@@ -176,8 +176,8 @@ class DiffView(CodeView):
 
     def find_page(self, row: int) -> tuple[DiffPage, int]:
         """Return the page that a row belongs to, and the row's place in it."""
-        at = min(max(bisect_right(self._tops, row) - 1, 0), len(self.pages) - 1)
-        return self.pages[at], row - self._tops[at]
+        index = min(max(bisect_right(self._tops, row) - 1, 0), len(self.pages) - 1)
+        return self.pages[index], row - self._tops[index]
 
     def find_hunk_rows(self, hunk: int) -> tuple[int, int]:
         """Return the first row of a hunk of the file with the cursor, and the one after its last; of the whole file as
@@ -198,16 +198,16 @@ class DiffView(CodeView):
         page, row = self.find_page(top)
         return page, -1 - row, 0
 
-    def _restore(self, place: Place | None) -> None:
-        if place is None or place[0] not in self.pages:
+    def _restore(self, position: Place | None) -> None:
+        if position is None or position[0] not in self.pages:
             return
-        page, what, offset = place
+        page, anchor, offset = position
         top = self._tops[self.pages.index(page)]
-        if what < 0:
-            row = top + min(-1 - what, page.height)
+        if anchor < 0:
+            row = top + min(-1 - anchor, page.height)
         else:
-            found = page.find_hunk_rows(self.current if page is self.page else what)
-            row = top + (found[0] if found is not None else 0)
+            hunk_rows = page.find_hunk_rows(self.current if page is self.page else anchor)
+            row = top + (hunk_rows[0] if hunk_rows is not None else 0)
         self.scroll_to(y=row - offset, animate=False, force=True)
 
     def list_seen_pages(self) -> list[DiffPage]:
@@ -217,23 +217,23 @@ class DiffView(CodeView):
         return self.pages[max(bisect_right(self._tops, top - height) - 1, 0) : last]
 
     def list_seen_targets(self, top: int, height: int) -> list[tuple[str, ...]]:
-        found: list[tuple[str, ...]] = []
+        targets: list[tuple[str, ...]] = []
         first = top + self._is_header_kept(top)
-        for at in range(max(bisect_right(self._tops, top) - 1, 0), len(self.pages)):
-            if self._tops[at] >= top + height:
+        for index in range(max(bisect_right(self._tops, top) - 1, 0), len(self.pages)):
+            if self._tops[index] >= top + height:
                 break
-            seen = range(first - self._tops[at], top + height - self._tops[at])
-            found += self.pages[at].list_targets(self.current if at == self.at else -1, seen)
-        return found
+            visible_rows = range(first - self._tops[index], top + height - self._tops[index])
+            targets += self.pages[index].list_targets(self.current if index == self.at else -1, visible_rows)
+        return targets
 
     # The cursor
 
-    def select_hunk(self, index: int, at: int | None = None) -> None:
+    def select_hunk(self, index: int, page_index: int | None = None) -> None:
         """Put the cursor on a hunk, of page `at` or the current one; -1: the last."""
-        place = self.at if at is None else at
-        hunks = self.pages[place].hunks if place < len(self.pages) else ()
-        if place < len(self.pages) and (not hunks or -1 <= index < len(hunks)):
-            self.at, self.marked_index = place, -1
+        target = self.at if page_index is None else page_index
+        hunks = self.pages[target].hunks if target < len(self.pages) else ()
+        if target < len(self.pages) and (not hunks or -1 <= index < len(hunks)):
+            self.at, self.marked_index = target, -1
             self.current = len(hunks) - 1 if index < 0 or not hunks else index
             self.post_message(HintsChanged())
             self.redraw()
@@ -242,10 +242,18 @@ class DiffView(CodeView):
     def move_line_mark(self, step: int) -> None:
         """Move the mark within the current hunk by `step` lines: the place to split it at."""
         page = self.page
-        own = [at for at, line in enumerate(page.lines) if line.hunk == self.current >= 0] if page is not None else []
-        if page is not None and own:
-            at = own.index(self.marked_index) + step if self.marked_index in own else (0 if step > 0 else len(own) - 1)
-            self.marked_index = own[max(min(at, len(own) - 1), 0)]
+        own_indices = (
+            [index for index, line in enumerate(page.lines) if line.hunk == self.current >= 0]
+            if page is not None
+            else []
+        )
+        if page is not None and own_indices:
+            position = (
+                own_indices.index(self.marked_index) + step
+                if self.marked_index in own_indices
+                else (0 if step > 0 else len(own_indices) - 1)
+            )
+            self.marked_index = own_indices[max(min(position, len(own_indices) - 1), 0)]
             row = self._tops[self.at] + page.find_line_row(self.marked_index)
             self.reveal_rows(row - 1, row)
             self.redraw()
@@ -294,8 +302,8 @@ class DiffView(CodeView):
         return self._tops[-1] if self.pages else self.size.height
 
     def _get_shown(self, row: int) -> tuple[DiffPage, DiffRow]:
-        page, place = self.find_page(row)
-        return page, page.get_row(place)
+        page, page_row = self.find_page(row)
+        return page, page.get_row(page_row)
 
     def is_row_copied(self, row: int) -> bool:
         return bool(self.pages) and self._get_shown(row)[1].kind == "line"
@@ -303,9 +311,9 @@ class DiffView(CodeView):
     def get_row_text(self, row: int) -> str:
         if row >= self._tops[-1]:
             return ""
-        page, shown = self._get_shown(row)
-        index = shown.right if shown.right >= 0 else shown.left
-        return page.lines[index].text if index >= 0 else shown.text
+        page, diff_row = self._get_shown(row)
+        index = diff_row.right if diff_row.right >= 0 else diff_row.left
+        return page.lines[index].text if index >= 0 else diff_row.text
 
     def render_line(self, y: int) -> Strip:
         if y == 0 and self._is_header_kept(self.scroll_offset.y):
@@ -324,9 +332,9 @@ class DiffView(CodeView):
     def render_row(self, row: int, width: int, shift: int) -> Strip:
         if not self.pages:
             return self.render_message(self._text, row, width)
-        page, shown = self._get_shown(row)
+        page, diff_row = self._get_shown(row)
         self._prepare(page)
-        return self.painter.draw(page, shown, row, width, shift)
+        return self.painter.draw(page, diff_row, row, width, shift)
 
     def get_line_width(self) -> int:
         gutter = self.painter.measure_gutter(self.page) if self.page is not None else 0
@@ -378,15 +386,15 @@ class DiffView(CodeView):
         row = event.y + self.scroll_offset.y
         if not self.pages or not 0 <= row < self._tops[-1]:
             return
-        page, shown = self._get_shown(row)
+        page, diff_row = self._get_shown(row)
         if proof := meta.get("proof"):
             self.post_message(self.ProofClicked(proof))
-        elif shown.kind == "file" or (event.y == 0 and self._is_header_kept(row)):
+        elif diff_row.kind == "file" or (event.y == 0 and self._is_header_kept(row)):
             self.select_hunk(0, self.pages.index(page))
             self.post_message(self.CursorMoved(page.path))
-        elif shown.hunk >= 0 and (shown.hunk, page) != (self.current, self.page):
-            self.select_hunk(shown.hunk, self.pages.index(page))
+        elif diff_row.hunk >= 0 and (diff_row.hunk, page) != (self.current, self.page):
+            self.select_hunk(diff_row.hunk, self.pages.index(page))
             self.post_message(self.CursorMoved(page.path))
-        elif shown.hunk >= 0 and shown.kind == "line":
-            self.marked_index = shown.right if shown.right >= 0 else shown.left
+        elif diff_row.hunk >= 0 and diff_row.kind == "line":
+            self.marked_index = diff_row.right if diff_row.right >= 0 else diff_row.left
             self.redraw()

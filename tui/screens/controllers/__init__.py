@@ -73,9 +73,9 @@ class ControllerSet:
 
     def find_handlers(self, message: Message) -> Sequence[tuple[type, Handler]]:
         """Return the handlers of a message with their classes. Each key is asked for several times."""
-        found = self._handlers.get(type(message))
-        if found is None:
-            each = self.by_name.values()
-            found = [(type(one), handler) for one in each for handler in one.find_handlers(type(message))]
-            self._handlers[type(message)] = found
-        return found
+        handlers = self._handlers.get(type(message))
+        if handlers is None:
+            controllers = self.by_name.values()
+            handlers = [(type(one), handler) for one in controllers for handler in one.find_handlers(type(message))]
+            self._handlers[type(message)] = handlers
+        return handlers

@@ -26,10 +26,10 @@ class AgentController(Controller):
     @in_worker("picker")
     async def action_show_kinds(self, _: str = "") -> None:
         """Show the kinds of subagents; one of them can be taken into the prompt, or its file be read."""
-        found = await self.context.query(queries.AgentsQuery(), queries.AgentsAnswer)
-        if found is None:
+        answer = await self.context.query(queries.AgentsQuery(), queries.AgentsAnswer)
+        if answer is None:
             return
-        match await self.context.ask(AgentsDialog(found)):
+        match await self.context.ask(AgentsDialog(answer)):
             case ("mention", name):
                 self._panes.uncover_prompt()
                 self.context.focus_prompt()
@@ -43,26 +43,26 @@ class AgentController(Controller):
         if text:
             await self._try(text)
             return
-        found = await self.context.query(queries.CandidatesQuery(), queries.CandidatesAnswer)
-        if found is None or not found.candidates:
+        answer = await self.context.query(queries.CandidatesQuery(), queries.CandidatesAnswer)
+        if answer is None or not answer.candidates:
             self.context.notify_user("Nothing was tried yet.", "/best 3 PROMPT tries a prompt three times.")
             return
-        if picks := await self.context.ask(BestDialog(found)):
+        if picks := await self.context.ask(BestDialog(answer)):
             await self.context.submit(commands.BestTake(picks=picks))
 
     async def _try(self, text: str) -> None:
         """Try what stands behind `/best`; what is refused goes back into the prompt."""
-        called = f"/best {text}"
-        self.context.prompt.past.add(called)
+        command_line = f"/best {text}"
+        self.context.prompt.past.add(command_line)
         first, *rest = text.split(maxsplit=1)
         models = commands.parse_candidates(first)
         if not rest or not models:
             self.context.notify_user("/best 3 PROMPT, or /best provider/one,provider/two PROMPT.", is_error=True)
-            self._prompt.return_text(called)
+            self._prompt.return_text(command_line)
             return
         self._panes.uncover_prompt()
         if not await self.context.submit(commands.BestRun(text=rest[0].strip(), models=models)):
-            self._prompt.return_text(called)
+            self._prompt.return_text(command_line)
 
     @on(AgentList.Opened)
     def _open(self, event: AgentList.Opened) -> None:
@@ -80,11 +80,11 @@ class AgentController(Controller):
     @in_worker("agents")
     async def _read(self, name: str) -> None:
         """Show what a subagent says and does, and stop it if that is what the user wants."""
-        known, block = self.context.state.subagents.get(name), self.context.state.transcript.subagents.get(name)
-        if known is None or block is None:  # its turn was taken back meanwhile
+        subagent, block = self.context.state.subagents.get(name), self.context.state.transcript.subagents.get(name)
+        if subagent is None or block is None:  # its turn was taken back meanwhile
             self.context.notify_user("That subagent is not there any more.")
             return
-        title = " · ".join(filter(None, (known.agent or known.todo, known.title, known.model)))
+        title = " · ".join(filter(None, (subagent.agent or subagent.todo, subagent.title, subagent.model)))
         dialog = SubagentDialog(name, title, self.context.bridge.follow, is_working=block.is_running)
-        if stopped := await self.context.ask(dialog):
-            self._stop(stopped)
+        if stopped_name := await self.context.ask(dialog):
+            self._stop(stopped_name)

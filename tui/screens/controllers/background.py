@@ -25,13 +25,13 @@ class BackgroundController(Controller):
         if task.strip():
             await self.context.submit(commands.BackgroundStart(text=task.strip()))
             return
-        found = await self.context.query(queries.BackgroundQuery(), queries.BackgroundAnswer)
-        if found is not None:
-            self.context.state.background = found.agents
+        answer = await self.context.query(queries.BackgroundQuery(), queries.BackgroundAnswer)
+        if answer is not None:
+            self.context.state.background = answer.agents
             await self._panes.show("background")
 
     def _find(self, name: str) -> queries.BackgroundAgentInfo | None:
-        return next((each for each in self.context.state.background if each.id == name), None)
+        return next((agent for agent in self.context.state.background if agent.id == name), None)
 
     @on(BackgroundList.Opened)
     def _open(self, event: BackgroundList.Opened) -> None:
@@ -39,8 +39,8 @@ class BackgroundController(Controller):
         if agent is None:
             return
         if agent.state in {"queued", "running", "waiting"}:
-            where = f"agent-tui attach {agent.session}" if agent.session else "It has not begun."
-            self.context.notify_user("It is at work.", where)
+            hint = f"agent-tui attach {agent.session}" if agent.session else "It has not begun."
+            self.context.notify_user("It is at work.", hint)
         elif agent.pulled:
             self._sessions.action_choose_session(agent.session)
         else:

@@ -48,8 +48,8 @@ class ChatController(Controller):
     def action_copy_or_clear(self) -> None:
         """Copy the selection, else empty the prompt; twice on an empty prompt leaves if nothing runs."""
         prompt, screen = self.context.prompt, self.context.screen
-        if selected := screen.get_selected_text():
-            screen.app.copy_to_clipboard(selected)
+        if selected_text := screen.get_selected_text():
+            screen.app.copy_to_clipboard(selected_text)
         elif prompt.has_focus:
             prompt.call_later(self._clear_prompt, prompt)  # behind the letters that were typed before it
         else:

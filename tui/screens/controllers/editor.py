@@ -44,22 +44,24 @@ class EditorController(Controller):
 
     def action_external_editor(self) -> None:
         """Write the prompt, or the hunk or plan that is being edited, in the user's own editor."""
-        focused: Any = self.context.screen.focused
+        widget: Any = self.context.screen.focused
         prompt = self.context.prompt
-        if hasattr(focused, "suffix"):
-            if (text := self.edit(focused.text, focused.suffix)) is not None:
-                focused.text = text
+        if hasattr(widget, "suffix"):
+            if (text := self.edit(widget.text, widget.suffix)) is not None:
+                widget.text = text
         elif (text := self.edit(prompt.expanded_text, ".md")) is not None:
             prompt.set_text(text)
 
     def edit(self, text: str, suffix: str) -> str | None:
         """Return `text` as the user's own editor leaves it, without its last newlines; None: it did not work."""
-        place = find_scratch_directory(is_private=self.context.state.is_private)
-        with tempfile.TemporaryDirectory(prefix="agent-tui-", dir=place) as scratch:
+        parent = find_scratch_directory(is_private=self.context.state.is_private)
+        with tempfile.TemporaryDirectory(prefix="agent-tui-", dir=parent) as scratch:
             path = Path(scratch) / f"text{suffix}"
             path.write_text(text, encoding="utf-8")
             try:
-                call = build_editor_call(find_editor_command(os.environ), FilePlace(str(path)), os.environ, waits=True)
+                call = build_editor_call(
+                    find_editor_command(os.environ), FilePlace(str(path)), os.environ, is_blocking=True
+                )
                 self._run_in_terminal(call, scratch)
                 return path.read_text(encoding="utf-8", errors="replace").rstrip("\n")
             except Exception as problem:  # an editor may fail in any way; the text stays as it was
@@ -81,19 +83,19 @@ class EditorController(Controller):
 
     @in_worker("editor.choice")
     async def _choose_place(self, places: list[FilePlace]) -> None:
-        shown = [f"{format_path(each.path, 200)}:{each.line}" for each in places]
-        options = [PickerOption(str(number), words, "") for number, words in enumerate(shown)]
-        picked = await self.context.ask(PickerDialog("Open in your editor", options))
-        if picked:
-            self.open_place(places[int(picked)])
+        labels = [f"{format_path(file_place.path, 200)}:{file_place.line}" for file_place in places]
+        options = [PickerOption(str(number), words, "") for number, words in enumerate(labels)]
+        choice = await self.context.ask(PickerDialog("Open in your editor", options))
+        if choice:
+            self.open_place(places[int(choice)])
 
-    def _find_places(self, focused: Widget) -> list[FilePlace]:
+    def _find_places(self, focus: Widget) -> list[FilePlace]:
         """Return the places that are meant where the focus is."""
-        for widget in focused.ancestors_with_self:
+        for widget in focus.ancestors_with_self:
             match widget:
                 case ReviewPane():
-                    place = widget.current_place
-                    return [FilePlace(*place)] if place is not None else []
+                    location = widget.current_place
+                    return [FilePlace(*location)] if location is not None else []
                 case FilePreview():
                     return [FilePlace(widget.path, widget.line)] if widget.path else []
                 case FileTree():
@@ -114,50 +116,52 @@ class EditorController(Controller):
         return places or ([FilePlace(path)] if path else [])
 
     @in_worker("editor", exclusive=False)
-    async def open_place(self, place: FilePlace) -> None:
+    async def open_place(self, file_place: FilePlace) -> None:
         """Open a place in the user's editor: in their file, or in a copy of what is pending."""
-        change = self.context.state.changes.get(place.path)
+        change = self.context.state.changes.get(file_place.path)
         try:
             if change is not None and change.hunks and change.operation != "delete":
-                await self._edit_pending(place, change)
+                await self._edit_pending(file_place, change)
             else:
-                file = Path(self.context.state.workspace) / place.path
-                await self._run(place._replace(path=str(file.absolute())), str(Path.home()), waits=False)
+                file = Path(self.context.state.workspace) / file_place.path
+                await self._run(file_place._replace(path=str(file.absolute())), str(Path.home()), is_blocking=False)
         except Exception as problem:  # an editor may fail in any way, and nothing is lost with it
             self._report(problem)
 
-    async def _edit_pending(self, place: FilePlace, change: Change) -> None:
+    async def _edit_pending(self, file_place: FilePlace, change: Change) -> None:
         """Open a scratch copy of the pending file; what is changed in its hunks becomes their pending state."""
-        question = queries.FileQuery(path=place.path, max_bytes=MAX_EDITED)
+        question = queries.FileQuery(path=file_place.path, max_bytes=MAX_EDITED)
         answer = await self.context.query(question, queries.FileAnswer, "The file can't be read.")
         if answer is None or answer.problem:
             self.context.notify_user(answer.problem if answer else "", is_error=True)
             return
         parent = find_scratch_directory(is_private=self.context.state.is_private)
-        copy = ScratchCopy(place.path, answer.text, parent=parent)
+        copy = ScratchCopy(file_place.path, answer.text, parent=parent)
         try:
-            await self._run(place._replace(path=str(copy.file)), str(copy.file.parent), waits=True)
+            await self._run(file_place._replace(path=str(copy.file)), str(copy.file.parent), is_blocking=True)
         except Exception:
             copy.remove()
             raise
         edits = copy.read_edits(change.hunks)
         is_taken = [
-            await self.context.submit(commands.HunkEdit(path=place.path, hunk=hunk, text=text))
+            await self.context.submit(commands.HunkEdit(path=file_place.path, hunk=hunk, text=text))
             for hunk, text in edits.texts.items()
         ]
         if edits.outside or not all(is_taken):
-            kept = f"Your copy is kept: {copy.file}"
-            what = f"{count('change', edits.outside)} outside of the hunks did not come back." if edits.outside else ""
-            self.context.notify_user(what, kept, is_error=True)
+            copy_hint = f"Your copy is kept: {copy.file}"
+            message = (
+                f"{count('change', edits.outside)} outside of the hunks did not come back." if edits.outside else ""
+            )
+            self.context.notify_user(message, copy_hint, is_error=True)
             return
         copy.remove()
         if edits.texts:
-            name = format_path(place.path, 100)
+            name = format_path(file_place.path, 100)
             self.context.notify_user(f"{count('hunk', len(edits.texts))} of {name} as you edited it.")
 
-    async def _run(self, place: FilePlace, directory: str, *, waits: bool) -> None:
+    async def _run(self, file_place: FilePlace, directory: str, *, is_blocking: bool) -> None:
         """Run the editor on a place with an absolute path: in the terminal, or beside the screen until it ends."""
-        call = build_editor_call(choose_editor(os.environ), place, os.environ, waits=waits)
+        call = build_editor_call(choose_editor(os.environ), file_place, os.environ, is_blocking=is_blocking)
         if not call.has_window:
             self._run_in_terminal(call, directory)
             return
@@ -181,5 +185,5 @@ class EditorController(Controller):
 
     def _report(self, problem: Exception) -> None:
         editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-        told = f"The editor {fit_line(repr(editor), 100)} did not work: {problem}"
-        self.context.notify_user(told, "Set $EDITOR.", is_error=True)
+        message = f"The editor {fit_line(repr(editor), 100)} did not work: {problem}"
+        self.context.notify_user(message, "Set $EDITOR.", is_error=True)

@@ -22,31 +22,31 @@ class FocusController(Controller):
 
     def move_hidden_focus(self) -> None:
         screen = self.context.screen
-        focused = screen.focused
-        if focused is not None and get_visibility(focused) == "hidden":
-            if self._bring_to_front(focused):  # it is visible, and has the focus, after the next layout
-                self._displaced = focused
+        widget = screen.focused
+        if widget is not None and get_visibility(widget) == "hidden":
+            if self._bring_to_front(widget):  # it is visible, and has the focus, after the next layout
+                self._displaced = widget
                 screen.set_focus(None)
                 return
-            if focused is not self._refuge:
-                self._displaced = focused
+            if widget is not self._refuge:
+                self._displaced = widget
             self._focus_refuge()
         elif self._displaced is not None and get_visibility(self._displaced) == "seen":
-            self._restore_focus(focused)
-        elif focused is None:
+            self._restore_focus(widget)
+        elif widget is None:
             self._focus_refuge()
 
-    def _restore_focus(self, focused: Widget | None) -> None:
+    def _restore_focus(self, widget: Widget | None) -> None:
         """Give a prompt the focus back from where it was put meanwhile; a pane with commands only if nothing has it."""
-        displaced = self._displaced
-        if focused is None or (focused is self._refuge and isinstance(displaced, Prompt)):
-            self.context.screen.set_focus(displaced, scroll_visible=False)
+        displaced_widget = self._displaced
+        if widget is None or (widget is self._refuge and isinstance(displaced_widget, Prompt)):
+            self.context.screen.set_focus(displaced_widget, scroll_visible=False)
             self._displaced = self._refuge = None
 
     def _focus_refuge(self) -> None:
         """Focus the first visible one of the prompt, the side pane and the files."""
         refuges = [self.context.prompt, *self._panes.list_focusable()]
-        self._refuge = next((each for each in refuges if get_visibility(each) == "seen"), None)
+        self._refuge = next((refuge for refuge in refuges if get_visibility(refuge) == "seen"), None)
         self.context.screen.set_focus(self._refuge, scroll_visible=False)
 
     def _bring_to_front(self, widget: Widget) -> bool:
@@ -68,5 +68,5 @@ class FocusController(Controller):
     @on(events.ScreenSuspend)
     def _restart_grace_periods(self) -> None:
         """A dialog covers the screen: what is judged here has to be seen anew."""
-        for each in self.context.screen.query("*").results(Widget):
-            getattr(each, "restart_grace", lambda: None)()
+        for widget in self.context.screen.query("*").results(Widget):
+            getattr(widget, "restart_grace", lambda: None)()

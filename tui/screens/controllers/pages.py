@@ -90,12 +90,12 @@ class PageController(Controller):
     async def _load_themes(self, directory: str) -> list[str]:
         """Load the user's own themes. Return what is wrong with them."""
         app: Any = self.context.screen.app
-        known = {name: theme for name, theme in app.available_themes.items() if name not in self._own_themes}
-        found = await asyncio.to_thread(read_theme_files, Path(directory), known)
-        self._own_themes = frozenset(theme.name for theme in found.themes)
-        for theme in found.themes:
+        base_themes = {name: theme for name, theme in app.available_themes.items() if name not in self._own_themes}
+        theme_files = await asyncio.to_thread(read_theme_files, Path(directory), base_themes)
+        self._own_themes = frozenset(theme.name for theme in theme_files.themes)
+        for theme in theme_files.themes:
             app.register_theme(theme)
-        return list(found.problems)
+        return list(theme_files.problems)
 
     def action_choose_theme(self, name: str = "") -> None:
         """Choose the colours by name, or from a list; they are kept for later sessions."""
@@ -103,11 +103,11 @@ class PageController(Controller):
         if name in {*FAMILIES, *app.available_themes}:
             self._set_theme(name)
             return
-        options = [PickerOption(each, each, "dark or light, as the terminal is") for each in FAMILIES]
-        options += [PickerOption(each, each) for each in sorted(app.available_themes)]
+        options = [PickerOption(family, family, "dark or light, as the terminal is") for family in FAMILIES]
+        options += [PickerOption(theme_name, theme_name) for theme_name in sorted(app.available_themes)]
         before, picker = app.appearance.chosen, PickerDialog("Theme", options, current=app.theme)
         picker.preview = self._show_theme
-        self.context.show(picker, lambda chosen: self._set_theme(chosen) if chosen else self._show_theme(before))
+        self.context.show(picker, lambda choice: self._set_theme(choice) if choice else self._show_theme(before))
 
     def _set_theme(self, name: str) -> None:
         self._show_theme(name)
@@ -121,12 +121,12 @@ class PageController(Controller):
     def action_show_commands(self, _: str = "") -> None:
         """Search all commands, and carry out the one that is chosen."""
         entries = list_palette_entries(get_keymap(self.context.screen.app))
-        by_id = {each.id: each for each in entries}
+        by_id = {palette_entry.id: palette_entry for palette_entry in entries}
 
-        def carry_out(chosen: str | None) -> None:
-            if chosen is not None:
-                self._guide.note_chosen(chosen)
-                entry = by_id[chosen]
+        def carry_out(entry_id: str | None) -> None:
+            if entry_id is not None:
+                self._guide.note_chosen(entry_id)
+                entry = by_id[entry_id]
                 self.context.screen.call_later(self._panes.run_scoped_action, entry.scope, entry.action)
 
         self.context.show(PaletteDialog(entries, self._guide.chosen), carry_out)
@@ -139,39 +139,39 @@ class PageController(Controller):
     @in_worker("picker")
     async def action_show_help(self, topic: str = "") -> None:
         """Show the commands of the prompt, or a page of the manual."""
-        found = (
+        answer = (
             await self.context.query(queries.ManualQuery(page=topic), queries.ManualAnswer) or queries.ManualAnswer()
         )
-        if topic and not found.text:
-            names = ", ".join(each.name for each in found.pages)
+        if topic and not answer.text:
+            names = ", ".join(page.name for page in answer.pages)
             self.context.notify_user(f"The manual has no page about {fit_line(topic, 60)!r}.", f"It has {names}.")
             return
-        self.context.show(build_manual_page(found) if found.text else build_help_page(found))
+        self.context.show(build_manual_page(answer) if answer.text else build_help_page(answer))
 
     @in_worker("picker")
     async def action_show_config(self, key: str = "") -> None:
         """Show the settings, to be searched and changed; or one, or a table of them, and what is wrong."""
         question = queries.ConfigQuery(key=key.strip())
-        found = await self.context.query(question, queries.ConfigAnswer, "The settings can't be told now.")
-        if found is not None and key.strip():
-            self.context.show(build_settings_page(found))
-        elif found is not None:
+        answer = await self.context.query(question, queries.ConfigAnswer, "The settings can't be told now.")
+        if answer is not None and key.strip():
+            self.context.show(build_settings_page(answer))
+        elif answer is not None:
             app: Any = self.context.screen.app
             themes = (*FAMILIES, *sorted(app.available_themes))
-            self.context.show(SettingsDialog(found, self._keep_setting, {"ui.theme": themes}))
+            self.context.show(SettingsDialog(answer, self._keep_setting, {"ui.theme": themes}))
 
-    async def _keep_setting(self, wanted: commands.SettingKeep) -> queries.ConfigAnswer | commands.Reject:
+    async def _keep_setting(self, command: commands.SettingKeep) -> queries.ConfigAnswer | commands.Reject:
         """Save a setting; the screen takes over what is its own."""
-        if wanted.key == "ui.syntax" and wanted.text and read_pygments_style(wanted.text) is None:
-            message = f"ui.syntax: Pygments has no style {wanted.text!r}."
+        if command.key == "ui.syntax" and command.text and read_pygments_style(command.text) is None:
+            message = f"ui.syntax: Pygments has no style {command.text!r}."
             return commands.Reject(code="style_unknown", message=message, hint="Such as monokai, nord or friendly.")
-        reply = await self.context.bridge.submit(wanted)
+        reply = await self.context.bridge.submit(command)
         if isinstance(reply, commands.Reject):
             return reply
-        if wanted.key.startswith(("ui.", "notify.")):
+        if command.key.startswith(("ui.", "notify.")):
             await self.adopt_settings()
-        found = await self.context.query(queries.ConfigQuery(), queries.ConfigAnswer)
-        return found or commands.Reject(code="unanswered", message="The settings can't be told now.")
+        answer = await self.context.query(queries.ConfigQuery(), queries.ConfigAnswer)
+        return answer or commands.Reject(code="unanswered", message="The settings can't be told now.")
 
     def action_show_status(self, _: str = "") -> None:
         """Tell all facts of the status bar in words, also those that it has no room for."""
@@ -182,9 +182,9 @@ class PageController(Controller):
     @in_worker("picker")
     async def action_show_context(self, _: str = "") -> None:
         """Show what the model is sent, by part, as the engine counts it."""
-        found = await self.context.query(queries.ContextQuery(), queries.ContextAnswer, "There is no context yet.")
-        if found is not None:
-            self.context.show(ContextDialog(found, self._drop_part))
+        answer = await self.context.query(queries.ContextQuery(), queries.ContextAnswer, "There is no context yet.")
+        if answer is not None:
+            self.context.show(ContextDialog(answer, self._drop_part))
 
     async def _drop_part(self, part: str) -> queries.ContextAnswer | None:
         if not await self.context.submit(commands.ContextDrop(part=part)):
@@ -195,43 +195,43 @@ class PageController(Controller):
     @in_worker("picker")
     async def action_show_rules(self, _: str = "") -> None:
         """Show what the agent is told to keep to and why, and the file of a rule that is chosen."""
-        found = await self.context.query(queries.RulesQuery(), queries.RulesAnswer)
-        if found is not None and (path := await self.context.ask(RulesDialog(found))):
+        answer = await self.context.query(queries.RulesQuery(), queries.RulesAnswer)
+        if answer is not None and (path := await self.context.ask(RulesDialog(answer))):
             await self._panes.preview_file(path)
 
     @in_worker("picker")
     async def action_show_hooks(self, _: str = "") -> None:
         """Show the hooks and how they ended, and the file of one that is chosen."""
-        found = await self.context.query(queries.HooksQuery(), queries.HooksAnswer)
-        if found is not None and (path := await self.context.ask(HooksDialog(found))):
+        answer = await self.context.query(queries.HooksQuery(), queries.HooksAnswer)
+        if answer is not None and (path := await self.context.ask(HooksDialog(answer))):
             await self._panes.preview_file(path)
 
     @in_worker("picker")
     async def action_show_tools(self, _: str = "") -> None:
         """Show the tools that the model sees, what each costs, and why one is absent."""
-        found = await self.context.query(queries.ToolsQuery(), queries.ToolsAnswer, "The tools can't be listed yet.")
-        if found is not None:
-            self.context.show(ToolsDialog(found))
+        answer = await self.context.query(queries.ToolsQuery(), queries.ToolsAnswer, "The tools can't be listed yet.")
+        if answer is not None:
+            self.context.show(ToolsDialog(answer))
 
     @in_worker("picker")
     async def action_show_skills(self, _: str = "") -> None:
         """Show the skills that the agent is told of and why, and the file of one that is chosen."""
-        found = await self.context.query(queries.SkillsQuery(), queries.SkillsAnswer)
-        if found is not None and (path := await self.context.ask(SkillsDialog(found))):
+        answer = await self.context.query(queries.SkillsQuery(), queries.SkillsAnswer)
+        if answer is not None and (path := await self.context.ask(SkillsDialog(answer))):
             await self._panes.preview_file(path)
 
     @in_worker("picker")
     async def action_show_servers(self, _: str = "") -> None:
         """Show the MCP servers, and switch them and their tools."""
-        found = await self.context.query(queries.ServersQuery(), queries.ServersAnswer, "There are no servers yet.")
-        if found is not None:
-            self.context.show(ServersDialog(found, self._control_server, self._look_at_servers))
+        answer = await self.context.query(queries.ServersQuery(), queries.ServersAnswer, "There are no servers yet.")
+        if answer is not None:
+            self.context.show(ServersDialog(answer, self._control_server, self._look_at_servers))
 
     async def _look_at_servers(self) -> queries.ServersAnswer | None:
         return await self.context.query(queries.ServersQuery(), queries.ServersAnswer)
 
-    async def _control_server(self, wanted: commands.ServerControl) -> queries.ServersAnswer | None:
-        if not await self.context.submit(wanted):
+    async def _control_server(self, command: commands.ServerControl) -> queries.ServersAnswer | None:
+        if not await self.context.submit(command):
             return None
         await self.context.query(queries.IdleQuery(), queries.IdleAnswer)
         return await self._look_at_servers()
@@ -243,9 +243,9 @@ class PageController(Controller):
             self.context.notify_user("/explain needs the name of a command, and the words for it.", is_error=True)
             return
         question = queries.CommandPreviewQuery(text=f"/{text.removeprefix('/')}")
-        found = await self.context.query(question, queries.CommandPreviewAnswer, "That can't be shown.")
-        if found is not None:
-            self.context.show(build_preview_page(found))
+        answer = await self.context.query(question, queries.CommandPreviewAnswer, "That can't be shown.")
+        if answer is not None:
+            self.context.show(build_preview_page(answer))
 
     @in_worker("picker")
     async def action_show_memory(self, text: str = "") -> None:
@@ -254,14 +254,14 @@ class PageController(Controller):
             if await self.context.submit(commands.MemoryAdd(text=text)):
                 self.context.notify_user("Kept for later sessions.", "/memory lists what is kept.")
             return
-        found = await self.context.query(queries.MemoryQuery(), queries.MemoryAnswer)
-        if found is not None:
-            self.context.show(MemoryDialog(found.notes, self._judge_notes))
+        answer = await self.context.query(queries.MemoryQuery(), queries.MemoryAnswer)
+        if answer is not None:
+            self.context.show(MemoryDialog(answer.notes, self._judge_notes))
 
     async def _judge_notes(self, verdicts: Sequence[commands.MemoryJudge]) -> Sequence[queries.MemoryNote] | None:
-        for each in verdicts:
-            if not await self.context.submit(each):
+        for verdict in verdicts:
+            if not await self.context.submit(verdict):
                 break
         await self.context.query(queries.IdleQuery(), queries.IdleAnswer)
-        found = await self.context.query(queries.MemoryQuery(), queries.MemoryAnswer)
-        return None if found is None else found.notes
+        answer = await self.context.query(queries.MemoryQuery(), queries.MemoryAnswer)
+        return None if answer is None else answer.notes

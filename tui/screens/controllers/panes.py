@@ -91,15 +91,15 @@ class PaneController(Controller):
 
     def list_focusable(self) -> Iterator[Widget]:
         """Yield what can have the focus in the side pane that is shown, then the tree of files."""
-        if self.side is not None and (shown := self._get_pane(self.side.current)) is not None:
-            yield from (each for each in shown.walk_children(Widget, with_self=True) if each.focusable)
+        if self.side is not None and (pane := self._get_pane(self.side.current)) is not None:
+            yield from (child for child in pane.walk_children(Widget, with_self=True) if child.focusable)
         yield from self.context.screen.query("FileTree").results(Widget)
 
     # Actions
 
     async def action_toggle_files(self) -> None:
-        left = self.context.screen.query("#left")
-        if left and left.first().display:
+        containers = self.context.screen.query("#left")
+        if containers and containers.first().display:
             self.context.screen.remove_class("-files")
             self.context.focus_prompt()
             return
@@ -109,10 +109,10 @@ class PaneController(Controller):
 
     async def action_show_pane(self, name: str) -> None:
         """Show a side pane and go there; hide it when it has the focus."""
-        side, focused = self.side, self.context.screen.focused
+        side, widget = self.side, self.context.screen.focused
         if name == "review" and self.context.prompt.wants_redo:  # its key is Vim's for that
             raise SkipAction
-        if side is not None and side.current == name and focused is not None and side in focused.ancestors_with_self:
+        if side is not None and side.current == name and widget is not None and side in widget.ancestors_with_self:
             self._hide_side()
             self._focus_below()
         else:
@@ -129,12 +129,12 @@ class PaneController(Controller):
             return
         if scope not in {"prompt", "transcript", "approval", "question"}:
             await self.ensure_shown("review" if scope == "changes" else scope)
-        place = next((each for each in screen.query(ACTION_SCOPES[scope]) if each.display), None)
-        if place is None:
+        widget = next((candidate for candidate in screen.query(ACTION_SCOPES[scope]) if candidate.display), None)
+        if widget is None:
             self.context.notify_user("There is nothing to do that with now.")
             return
-        place.focus()
-        await place.run_action(action)
+        widget.focus()
+        await widget.run_action(action)
 
     # Showing and hiding
 
@@ -223,10 +223,10 @@ class PaneController(Controller):
         if self.hidden_pane and not self.is_narrow:
             self.context.start(partial(self.show_beside, self.hidden_pane), group="panes")
 
-    def restore_verdict(self, path: str, why: str = "") -> None:
+    def restore_verdict(self, path: str, reason: str = "") -> None:
         """Let hunks of a file ("" = of any) be judged again, since the engine did not take a verdict."""
         if self.review is not None:
-            self.review.reopen(path, why)
+            self.review.reopen(path, reason)
             self.review.browser.show_file(path)
 
     @on(FileSelected)
@@ -235,10 +235,15 @@ class PaneController(Controller):
 
     async def preview_file(self, path: str, line: int = 0, column: int = 1, *, is_back: bool = False) -> None:
         """Show a file, with the cursor on a place from 1; where the user was before is kept, unless that `is_back`."""
-        here = self.preview.viewing if self.preview is not None else None
-        if self.preview is not None and here is not None and not is_back and (here.path, here.line) != (path, line):
-            self.visited = [*self.visited[-MAX_VISITED:], (here.path, here.line, self.preview.column)]
-        self.open_files = (path, *(each for each in self.open_files if each != path))[:MAX_OPEN_FILES]
+        viewing = self.preview.viewing if self.preview is not None else None
+        if (
+            self.preview is not None
+            and viewing is not None
+            and not is_back
+            and (viewing.path, viewing.line) != (path, line)
+        ):
+            self.visited = [*self.visited[-MAX_VISITED:], (viewing.path, viewing.line, self.preview.column)]
+        self.open_files = (path, *(open_file for open_file in self.open_files if open_file != path))[:MAX_OPEN_FILES]
         await self.show("preview", focus=self.is_narrow)
         if self.side is not None and self.preview is not None:
             self.preview.set_diagnostics(self.context.state.review.diagnostics)
@@ -265,8 +270,8 @@ class PaneController(Controller):
                 preview.set_diagnostics(state.review.diagnostics)
         self._feed_side(topics)
         panes = SCREEN_MODES[state.mode].panes
-        self._auto_shown -= {each.name for each in panes if not each.is_due(state)}
-        due = next((each for each in panes if not self.is_narrow and self._is_due(each, topics)), None)
+        self._auto_shown -= {pane.name for pane in panes if not pane.is_due(state)}
+        due = next((pane for pane in panes if not self.is_narrow and self._is_due(pane, topics)), None)
         if due is not None:
             self._auto_shown.add(due.name)
             await self.show_beside(due.name)
@@ -284,13 +289,13 @@ class PaneController(Controller):
     def _feed_tree(self, paths: frozenset[str], *, is_any: bool = False) -> None:
         state = self.context.state
         for tree in self.context.screen.query("FileTree"):
-            fed: Any = tree
-            fed.set_marks({path: change.operation for path, change in state.changes.items()})
-            fed.set_diagnostics(summarize_diagnostics(state.review.diagnostics))
+            file_tree: Any = tree
+            file_tree.set_marks({path: change.operation for path, change in state.changes.items()})
+            file_tree.set_diagnostics(summarize_diagnostics(state.review.diagnostics))
             if is_any:
-                fed.refresh_all()
+                file_tree.refresh_all()
             elif paths:
-                fed.refresh_paths(paths)
+                file_tree.refresh_paths(paths)
 
     def _feed_side(self, topics: frozenset[Topic]) -> None:
         side, state = self.side, self.context.state

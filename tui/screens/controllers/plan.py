@@ -84,30 +84,30 @@ class PlanController(Controller):
         if (answer := await self._list_plans()) is None:
             return ""
         every = answer.paths
-        paths = [each for each in every if _get_plan_name(each).startswith(name.removesuffix(PLAN_SUFFIX))]
+        paths = [path for path in every if _get_plan_name(path).startswith(name.removesuffix(PLAN_SUFFIX))]
         if not paths:
             problem = f"No plan here begins with {fit_line(name, 60)}." if every else "There is no plan here yet."
             self.context.notify_user(problem, "/plans shows all." if every else "Ask for one in Plan mode.")
             return ""
         if len(paths) == 1:
             return paths[0]
-        options = [PickerOption(each, _get_plan_name(each)) for each in paths]
+        options = [PickerOption(path, _get_plan_name(path)) for path in paths]
         dialog = PickerDialog("Plan", options, current=self.context.state.current_plan_path)
         return await self.context.ask(dialog) or ""
 
     # Builds
 
-    def action_build_plan(self, what: str = "") -> None:
+    def action_build_plan(self, argument: str = "") -> None:
         """Work the plan at hand, or a plan by its path; one todo of it by its id; "fresh" without the conversation;
         "parallel" with up to so many subagents at once."""
         state = self.context.state
-        word, _, count = what.partition(" ")
+        word, _, count = argument.partition(" ")
         if word == "parallel":
             self._build_in_parallel(count.strip())
             return
-        plan, is_fresh = state.current_plan, what == "fresh"
-        todo = what if plan is not None and any(each.id == what for each in plan.todos) else ""
-        path = state.current_plan_path if is_fresh or todo else what or state.current_plan_path
+        plan, is_fresh = state.current_plan, argument == "fresh"
+        todo = argument if plan is not None and any(candidate.id == argument for candidate in plan.todos) else ""
+        path = state.current_plan_path if is_fresh or todo else argument or state.current_plan_path
         self._submit_build(commands.PlanBuild(path=path, todo=todo, fresh=is_fresh))
 
     def _build_in_parallel(self, count: str) -> None:
@@ -143,10 +143,10 @@ class PlanController(Controller):
     async def _set_status(self, event: messages.StatusRequested) -> None:
         command = commands.TodoSet(id=event.id, status=event.status, plan=self.context.state.current_plan_path)
         if command.status in STARTED and (unmet := self._list_unmet(command.id)):
-            chosen = await self._ask_about_waiting_todo(command.id, unmet)
-            if chosen is None:
+            new_status = await self._ask_about_waiting_todo(command.id, unmet)
+            if new_status is None:
                 return
-            command = replace(command, status=chosen, anyway=True)
+            command = replace(command, status=new_status, anyway=True)
         waiting = find_dependants(self._todos, command.id) if command.status == "cancelled" else ()
         if not waiting:
             await self.context.submit(command)
@@ -172,8 +172,8 @@ class PlanController(Controller):
             PickerOption("completed", "It is completed all the same"),
             PickerOption(CANCEL, "Cancel it"),
         )
-        chosen = await self.context.ask(ActionPickerDialog(f"{fit_line(todo_id, 40)} waits for others", options))
-        return "completed" if chosen == "completed" else "cancelled" if chosen == CANCEL else None
+        choice = await self.context.ask(ActionPickerDialog(f"{fit_line(todo_id, 40)} waits for others", options))
+        return "completed" if choice == "completed" else "cancelled" if choice == CANCEL else None
 
     async def _ask_about_dependants(self, todo_id: str, waiting: tuple[str, ...]) -> str | None:
         """Ask about the todos that wait for one that is to be cancelled; None: do not cancel it."""
@@ -183,8 +183,8 @@ class PlanController(Controller):
             PickerOption(CANCEL, "Cancel them, too", names),
             PickerOption("keep", "Do not cancel it"),
         ]
-        chosen = await self.context.ask(ActionPickerDialog(f"What waits for {fit_line(todo_id, 40)}", options))
-        return None if chosen == "keep" else chosen
+        choice = await self.context.ask(ActionPickerDialog(f"What waits for {fit_line(todo_id, 40)}", options))
+        return None if choice == "keep" else choice
 
     @on(messages.TodosEdited)
     def _submit_todos(self, event: messages.TodosEdited) -> None:
@@ -195,9 +195,9 @@ class PlanController(Controller):
     @in_worker("commands", exclusive=False)
     async def _remove_todo(self, event: messages.RemovalRequested) -> None:
         waiting = find_dependants(self._todos, event.id)
-        about = f"{fit_line(', '.join(waiting), 200)} would no longer wait for it." if waiting else ""
+        explanation = f"{fit_line(', '.join(waiting), 200)} would no longer wait for it." if waiting else ""
         question = f"Remove the todo {fit_line(event.id, 60)}?"
-        if await self.context.ask(ConfirmDialog(question, "remove it", about=about, no="keep it")):
+        if await self.context.ask(ConfirmDialog(question, "remove it", explanation=explanation, no="keep it")):
             todos = remove_todo(self._todos, event.id)
             await self.context.submit(commands.PlanEdit(path=event.path, todos=todos, base=self._get_base(event.path)))
 
@@ -206,18 +206,18 @@ class PlanController(Controller):
     @on(messages.HunksRequested)
     async def _show_hunks(self, event: messages.HunksRequested) -> None:
         changes = self.context.state.changes
-        found = [path for path, change in sorted(changes.items()) if _is_made_for(change, event.id)]
-        if not found:
+        paths = [path for path, change in sorted(changes.items()) if _is_made_for(change, event.id)]
+        if not paths:
             self.context.notify_user(f"Nothing is pending that was changed for {event.id}.")
             return
         await self._panes.show("review")
         if self._panes.review is not None:
-            self._panes.review.browser.show_file(found[0])
+            self._panes.review.browser.show_file(paths[0])
 
     @on(TodoRequested)
     async def _show_todo(self, event: TodoRequested) -> None:
         todo = event.todo or (event.change.origin.todo if event.change.origin else "")
-        if not todo or all(each.id != todo for each in self._todos):
+        if not todo or all(candidate.id != todo for candidate in self._todos):
             self.context.notify_user("This change was not made for a todo.")
             return
         await self._panes.show("plan")
@@ -247,11 +247,11 @@ class PlanController(Controller):
     def _discard_text(self) -> None:
         self.ask_to_discard("go on writing", self._close_editor)
 
-    def ask_to_discard(self, no: str, then: Callable[[], None]) -> ConfirmDialog:
+    def ask_to_discard(self, no: str, on_confirm: Callable[[], None]) -> ConfirmDialog:
         """Ask before text is thrown away that was typed in the plan; `no` names the other answer. Return what asks."""
         question = "Throw away what you typed in the plan?"
-        dialog = ConfirmDialog(question, "throw it away", about="It is not saved.", no=no)
-        self.context.confirm(dialog, then)
+        dialog = ConfirmDialog(question, "throw it away", explanation="It is not saved.", no=no)
+        self.context.confirm(dialog, on_confirm)
         return dialog
 
     @on(messages.NotEditable)

@@ -62,13 +62,13 @@ class QuestionController(Controller):
         if not self.context.state.approvals and self.context.state.awaited_question is None:
             return False
         asking = [*self._bars, *filter(None, [self._find_card()])]
-        return not any(each.has_focus_within and get_visibility(each) == "seen" for each in asking)
+        return not any(widget.has_focus_within and get_visibility(widget) == "seen" for widget in asking)
 
     def _find_card(self) -> Widget | None:
         """Return the board where its card asks what is to be answered now, so that the bar need not ask it, too."""
         state, side = self.context.state, self._panes.side
-        asked = state.open_question
-        if asked is None or state.approvals or asked is not state.debug.question or side is None:
+        open_question = state.open_question
+        if open_question is None or state.approvals or open_question is not state.debug.question or side is None:
             return None
         board = side.get_pane("debug") if side.current == "debug" else None
         return board if board is not None and get_visibility(board) != "hidden" else None
@@ -137,9 +137,9 @@ class QuestionController(Controller):
     @in_worker("pattern")
     async def _preview_pattern(self, event: messages.PatternChanged) -> None:
         question = queries.PatternQuery(pattern=event.pattern, command=event.command)
-        found = await self.context.query(question, queries.PatternAnswer)
-        if found is not None and self._approval is not None:
-            self._approval.show_preview(event.pattern, found)
+        answer = await self.context.query(question, queries.PatternAnswer)
+        if answer is not None and self._approval is not None:
+            self._approval.show_preview(event.pattern, answer)
 
     # Questions
 
@@ -186,12 +186,12 @@ class QuestionController(Controller):
         if self._trust is not None and self._trust.display:
             self.context.submit_soon(commands.TrustSet(trusted=_TRUST[event.letter]))
 
-    def action_answer_trust(self, trusted: bool) -> None:
+    def action_answer_trust(self, is_trusted: bool) -> None:
         bar = self._trust
         if bar is None or not bar.display:
             self.context.notify_user("Nothing is asked about trust.", "agent-tui permissions shows what is trusted.")
         elif bar.can_answer:
-            self.context.submit_soon(commands.TrustSet(trusted=trusted))
+            self.context.submit_soon(commands.TrustSet(trusted=is_trusted))
 
     # Saved permissions
 
@@ -211,9 +211,9 @@ class QuestionController(Controller):
     @in_worker("picker")
     async def _show_permissions(self) -> None:
         problem = "The permissions can't be listed."
-        found = await self.context.query(queries.PermissionsQuery(), queries.PermissionsAnswer, problem)
-        if found is not None:
-            self.context.show(PermissionsDialog(found, self._take_back))
+        answer = await self.context.query(queries.PermissionsQuery(), queries.PermissionsAnswer, problem)
+        if answer is not None:
+            self.context.show(PermissionsDialog(answer, self._take_back))
 
     async def _take_back(self, identity: str) -> queries.PermissionsAnswer | None:
         await self.context.submit(commands.PermissionRemove(id=identity))

@@ -45,13 +45,13 @@ class QueueDialog(ListingDialog[QueueChoice]):
 
     def set_up(self) -> None:
         self.show_keys(_KEYS)
-        rows = [Content(fit_line(each, _TOLD)) for each in self._texts]
+        rows = [Content(fit_line(text, _TOLD)) for text in self._texts]
         self.show_rows(f"{count('message', len(rows))} for the model's next step.", rows, ())
 
     def show_reason(self) -> None:
-        at = self.marked
-        if at is not None and at < len(self._texts):
-            lines = self._texts[at].count("\n")
+        index = self.marked
+        if index is not None and index < len(self._texts):
+            lines = self._texts[index].count("\n")
             self.tell(f"and {count('more line', lines)}" if lines else "")
 
     def action_choose(self, action: QueueAction) -> None:

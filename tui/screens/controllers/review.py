@@ -44,8 +44,8 @@ class ReviewController(Controller):
 
     def _resolve(self, path: str, verdict: Verdict) -> None:
         if not path:
-            what = f"Say which file to {verdict}, or /{verdict} all."
-            self.context.notify_user(what, "Ctrl+R shows them hunk by hunk.")
+            message = f"Say which file to {verdict}, or /{verdict} all."
+            self.context.notify_user(message, "Ctrl+R shows them hunk by hunk.")
             return
         if path == "all" and not (self.context.state.changes or self.context.state.bulks):
             self.context.notify_user(f"Nothing waits that you could {verdict}.")
@@ -76,8 +76,8 @@ class ReviewController(Controller):
 
     def _is_asked_about(self, change: Change) -> bool:
         """True if a change is confirmed before it is accepted. A deletion that belongs to a rename loses nothing."""
-        listed = {each.path for each in list_changes(self.context.state.changes)}
-        is_renamed = change.operation == "delete" and change.path not in listed
+        listed_paths = {candidate.path for candidate in list_changes(self.context.state.changes)}
+        is_renamed = change.operation == "delete" and change.path not in listed_paths
         return needs_confirmation(change) and (change.protected or not is_renamed)
 
     async def _confirm_change(self, change: Change, hunk: str) -> bool:
@@ -90,12 +90,12 @@ class ReviewController(Controller):
     async def _confirm_deletions(self, verdict: commands.HunkResolve) -> bool:
         from tui.screens.dialogs.consent import build_deletion_dialog
 
-        meant = list_changes(self.context.state.changes)
+        changes = list_changes(self.context.state.changes)
         if verdict.paths:
-            meant = tuple(each for each in meant if each.path in verdict.paths)
+            changes = tuple(change for change in changes if change.path in verdict.paths)
         elif verdict.origin is not None:
-            meant = tuple(each for each in meant if _has_origin(each, verdict.origin))
-        dialog = build_deletion_dialog(meant)
+            changes = tuple(change for change in changes if _has_origin(change, verdict.origin))
+        dialog = build_deletion_dialog(changes)
         return dialog is None or await self.context.ask(dialog) is True
 
     async def _send_verdict(self, verdict: commands.HunkResolve | commands.BulkResolve, name: str) -> None:
@@ -131,8 +131,8 @@ class ReviewController(Controller):
     def offer_commit(self) -> None:
         """Say after the last verdict that what was accepted can be committed, unless the review itself says so."""
         state, side = self.context.state, self._panes.side
-        waits = bool(state.changes) or any(each.needs_verdict for each in state.bulks)
-        is_over, self._has_waited = self._has_waited and not waits, waits
+        is_waiting = bool(state.changes) or any(bulk.needs_verdict for bulk in state.bulks)
+        is_over, self._has_waited = self._has_waited and not is_waiting, is_waiting
         is_told = side is not None and side.current == "review"
         if is_over and not is_told and state.branch and state.can_commit:
             self.context.notify_user("Nothing waits any more.", "/commit commits what you accepted.")
@@ -143,7 +143,7 @@ class ReviewController(Controller):
     @in_worker("commands", exclusive=False)
     async def _resolve_bulk(self, event: messages.BulkResolved) -> None:
         root = event.root
-        bulk = next((each for each in self.context.state.bulks if each.root == root), None)
+        bulk = next((candidate for candidate in self.context.state.bulks if candidate.root == root), None)
         is_confirmed = False
         if bulk is not None and event.verdict == "accept":
             is_confirmed = bulk.kind == "git" or bool(bulk.risk)
@@ -157,18 +157,18 @@ class ReviewController(Controller):
             return await self._confirm(f"Accept {fit_line(bulk.root, 200)}?", f"It {fit_line(bulk.risk, 300)}.")
         if bulk.kind == "git":
             return await self._confirm_git(bulk.root)
-        about = f"Accepting {format_path(bulk.root, 100)} removes {count('file', bulk.deleted)} from your disk."
-        return not bulk.deleted or await self._confirm("Delete what is gone there?", about)
+        explanation = f"Accepting {format_path(bulk.root, 100)} removes {count('file', bulk.deleted)} from your disk."
+        return not bulk.deleted or await self._confirm("Delete what is gone there?", explanation)
 
     async def _confirm_git(self, root: str) -> bool:
         from tui.screens.dialogs.consent import GitConsentDialog
 
         question = queries.GitPreviewQuery(root=root)
-        found = await self.context.query(question, queries.GitPreviewAnswer, "The state of git can't be shown.")
-        return found is not None and await self.context.ask(GitConsentDialog(found.preview)) is True
+        answer = await self.context.query(question, queries.GitPreviewAnswer, "The state of git can't be shown.")
+        return answer is not None and await self.context.ask(GitConsentDialog(answer.preview)) is True
 
-    async def _confirm(self, question: str, about: str) -> bool:
-        dialog = ConfirmDialog(question, "accept it", about=about, no="leave it pending")
+    async def _confirm(self, question: str, explanation: str) -> bool:
+        dialog = ConfirmDialog(question, "accept it", explanation=explanation, no="leave it pending")
         return await self.context.ask(dialog) is True
 
     # Hunks
@@ -180,9 +180,11 @@ class ReviewController(Controller):
     @on(messages.WidthRequested)
     def _widen(self, event: messages.WidthRequested) -> None:
         """Let the review take the whole window for what needs it, as every pane does in a narrow one."""
-        here = self.context.screen.size.width
-        if event.width > here:
-            self.context.notify_user(f"Two columns need a window of {event.width} columns; this one has {here}.")
+        window_width = self.context.screen.size.width
+        if event.width > window_width:
+            self.context.notify_user(
+                f"Two columns need a window of {event.width} columns; this one has {window_width}."
+            )
         elif (review := self._panes.review) is not None:
             self.context.screen.set_class(event.width > review.size.width, "-whole")
 
@@ -196,14 +198,14 @@ class ReviewController(Controller):
         from tui.review.hunk_editor import is_line_editable
 
         question = queries.HunkQuery(path=event.path, hunk=event.hunk)
-        found = await self.context.query(question, queries.HunkAnswer, "The hunk can't be edited.")
-        if found is None:
+        answer = await self.context.query(question, queries.HunkAnswer, "The hunk can't be edited.")
+        if answer is None:
             return
-        if not is_line_editable(found.text):
+        if not is_line_editable(answer.text):
             problem = "This hunk has unusual line endings inside that an editor here would change."
             self.context.notify_user(problem, is_error=True)
         elif (review := self._panes.review) is not None and review.has_focus_within:  # else the user is elsewhere now
-            await review.edit_hunk(found)
+            await review.edit_hunk(answer)
 
     # Comments
 
@@ -234,9 +236,9 @@ class ReviewController(Controller):
         if not options:
             self.context.notify_user("It is not known where this change came from.")
             return
-        picked = await self.context.ask(ActionPickerDialog("All of one origin (what is red is left out)", options))
-        if picked and change.origin is not None:
-            word, _, field = picked.partition(" ")
+        choice = await self.context.ask(ActionPickerDialog("All of one origin (what is red is left out)", options))
+        if choice and change.origin is not None:
+            word, _, field = choice.partition(" ")
             origin, verdict = Origin(**{field: getattr(change.origin, field)}), _VERDICTS[word == "reject"]
             await self.submit_verdict(commands.HunkResolve(path="", verdict=verdict, origin=origin))
 
@@ -245,8 +247,8 @@ class ReviewController(Controller):
         state = self.context.state
         if (origin := change.origin) is None:
             return []
-        todos = {each.id: each.content for each in state.todos}
-        shown = {
+        todos = {todo.id: todo.content for todo in state.todos}
+        labels = {
             "command": f"command {fit_line(origin.command, 50)}",
             "call": f"subagent “{fit_line(origin.subagent, 50)}”"
             if origin.subagent
@@ -258,9 +260,11 @@ class ReviewController(Controller):
         for verdict in _VERDICTS:
             for field in _ORIGIN_FIELDS:
                 if getattr(origin, field):
-                    meant = Origin(**{field: getattr(origin, field)})
-                    number = sum(_has_origin(each, meant) and not each.protected for each in changes)
-                    label = f"{verdict} all of {shown[field]}"
+                    target_origin = Origin(**{field: getattr(origin, field)})
+                    number = sum(
+                        _has_origin(candidate, target_origin) and not candidate.protected for candidate in changes
+                    )
+                    label = f"{verdict} all of {labels[field]}"
                     options.append(PickerOption(f"{verdict} {field}", label, count("file", number)))
         return options
 

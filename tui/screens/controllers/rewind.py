@@ -37,15 +37,15 @@ class RewindController(Controller):
         from tui.screens.dialogs.rewind import build_options
 
         problem = "The checkpoints can't be listed."
-        found = await self.context.query(queries.CheckpointsQuery(), queries.CheckpointsAnswer, problem)
-        if found is None:
+        answer = await self.context.query(queries.CheckpointsQuery(), queries.CheckpointsAnswer, problem)
+        if answer is None:
             return
-        if not found.checkpoints:
+        if not answer.checkpoints:
             self.context.notify_user("There is nothing to go back to yet.", "Every prompt makes a checkpoint.")
             return
-        options = build_options(found.checkpoints, time.time_ns() // 1_000_000)
-        picked = await self.context.ask(PickerDialog("Go back to before…", options, about=NEXT))
-        info = next((each for each in found.checkpoints if each.id == picked), None)
+        options = build_options(answer.checkpoints, time.time_ns() // 1_000_000)
+        choice = await self.context.ask(PickerDialog("Go back to before…", options, explanation=NEXT))
+        info = next((checkpoint for checkpoint in answer.checkpoints if checkpoint.id == choice), None)
         if info is not None:
             await self._preview_restore(info)
 
@@ -57,8 +57,8 @@ class RewindController(Controller):
         answer = await self.context.query(question, queries.CheckpointPreviewAnswer, problem)
         if answer is None:
             return
-        what, prompt = await self.context.ask(RewindDialog(answer)), self.context.prompt
-        if what and await self.context.submit(commands.CheckpointRestore(id=info.id, what=what)) and what != "files":
+        scope, prompt = await self.context.ask(RewindDialog(answer)), self.context.prompt
+        if scope and await self.context.submit(commands.CheckpointRestore(id=info.id, what=scope)) and scope != "files":
             if not prompt.text:  # else something else is written there
                 prompt.set_text(info.prompt)
             prompt.focus()

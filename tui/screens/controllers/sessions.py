@@ -48,12 +48,12 @@ class SessionController(Controller):
 
     async def _choose(self, begin: tuple[str, str] = ("", "")) -> None:
         """Let the user choose a session, or begin with an action of the list on one."""
-        found = await self.context.query(queries.SessionsQuery(limit=ALL), queries.SessionsAnswer)
-        if found is None:
+        answer = await self.context.query(queries.SessionsQuery(limit=ALL), queries.SessionsAnswer)
+        if answer is None:
             self.context.notify_user("The sessions can't be listed.", is_error=True)
             return
         current = self.context.state.session_id
-        choice = await self.context.ask(SessionPicker(found.sessions, current=current, shelf=self, begin=begin))
+        choice = await self.context.ask(SessionPicker(answer.sessions, current=current, shelf=self, begin=begin))
         if choice is not None:
             await self.open(choice)
         elif begin[0]:
@@ -66,13 +66,13 @@ class SessionController(Controller):
         if choice.place and choice.session == self.context.state.session_id:
             await self.show_place(choice.place)
 
-    async def show_place(self, place: str) -> None:
+    async def show_place(self, target: str) -> None:
         """Go to what a turn or a document shows; of a long session, all of it is loaded for that."""
         await self.context.bridge.wait_until_caught_up()
         self.context.bridge.batches.flush()  # the transcript of a session that looks empty takes no focus
-        if not self.context.transcript.reveal(place) and await self.context.bridge.load_history():
+        if not self.context.transcript.reveal(target) and await self.context.bridge.load_history():
             self.context.transcript.show(self.context.state.blocks)
-            self.context.transcript.reveal(place)
+            self.context.transcript.reveal(target)
 
     # The list at the start
 
@@ -86,13 +86,13 @@ class SessionController(Controller):
         """Show other sessions of the project above the prompt, until something is said in this one."""
         await self.context.bridge.wait_until_caught_up()  # its heading and whether anything was said are in the log
         current = self.context.state.session_id
-        mine = next((each for each in sessions if each.id == current), None)
-        others = [each for each in sessions if each.id != current]
+        current_session = next((session for session in sessions if session.id == current), None)
+        others = [session for session in sessions if session.id != current]
         if not others or self.context.state.has_begun or self.context.state.is_demo:
             return
         home = await self.context.ensure_bar(HomeList, "home")
         state = self.context.state
-        branch = mine.branch if mine is not None else ""
+        branch = current_session.branch if current_session is not None else ""
         home.show(others, " · ".join(filter(None, (Path(state.workspace).name, branch, state.shown_model))))
 
     @on(Prompt.BelowRequested)
@@ -145,17 +145,19 @@ class SessionController(Controller):
         """Set the tags of this session."""
         tags = parse_tags(words)
         if await self.context.submit(commands.SessionTag(tags=tags)):
-            self.context.notify_user(f"Tagged {' '.join(f'#{each}' for each in tags)}." if tags else "No tags.")
+            self.context.notify_user(f"Tagged {' '.join(f'#{tag}' for tag in tags)}." if tags else "No tags.")
 
     @in_worker("labels", exclusive=False)
     async def action_export_session(self, words: str = "") -> None:
         """Write this session to a new file: `FORMAT FILE`, both optional, in any order."""
         state = self.context.state
-        wanted, path = parse_export(words)
-        path = path or queries.build_export_name(state.title, wanted)
-        command = commands.SessionExport(session=state.session_id, path=path, format=wanted)
+        export_format, path = parse_export(words)
+        path = path or queries.build_export_name(state.title, export_format)
+        command = commands.SessionExport(session=state.session_id, path=path, format=export_format)
         if await self.context.submit(command):
-            self.context.notify_user(f"Written: {path}", "Read it before you share it." if wanted == "html" else "")
+            self.context.notify_user(
+                f"Written: {path}", "Read it before you share it." if export_format == "html" else ""
+            )
 
     @in_worker("session")
     async def action_show_forks(self, _: str = "") -> None:
@@ -164,7 +166,10 @@ class SessionController(Controller):
         if not rows:
             self.context.notify_user("No session here was forked.", "/fork goes on in a second one.")
             return
-        options = [PickerOption(each.id, f"{lead}{each.title}", count("turn", each.turns)) for lead, each in rows]
+        options = [
+            PickerOption(session_info.id, f"{lead}{session_info.title}", count("turn", session_info.turns))
+            for lead, session_info in rows
+        ]
         current = self.context.state.session_id
         if session := await self.context.ask(PickerDialog("Sessions and their forks", options, current=current)):
             await self.open(SessionChoice(session))
@@ -198,8 +203,8 @@ class SessionController(Controller):
 
     async def list_sessions(self, limit: int = LATEST) -> tuple[queries.SessionInfo, ...]:
         """Return the sessions of the project, the latest first; none if they can't be listed."""
-        found = await self.context.query(queries.SessionsQuery(limit=limit), queries.SessionsAnswer)
-        return found.sessions if found else ()
+        answer = await self.context.query(queries.SessionsQuery(limit=limit), queries.SessionsAnswer)
+        return answer.sessions if answer else ()
 
     # Leaving
 
@@ -246,7 +251,9 @@ class SessionController(Controller):
     async def _resolve_private_changes(self) -> None:
         """Ask about the changes of this private session, and of those before it; then leave."""
         state = self.context.state
-        others = [each.id for each in await self.list_sessions() if each.pending and each.id != state.session_id]
+        others = [
+            session.id for session in await self.list_sessions() if session.pending and session.id != state.session_id
+        ]
         sessions = [*([state.session_id] if state.pending_hunk_count else []), *others]
         if sessions:
             also = f" (and of {len(others)} earlier ones)" if others else ""
@@ -255,8 +262,8 @@ class SessionController(Controller):
                 PickerOption(KEEP, "Keep the changes", "without the conversation"),
                 PickerOption(DROP, "Drop them", "nothing is left"),
             )
-            about = "What is kept, `agent-tui review` shows."
-            self._question = dialog = PickerDialog(title, options, about=about)
+            explanation = "What is kept, `agent-tui review` shows."
+            self._question = dialog = PickerDialog(title, options, explanation=explanation)
             answer = await self.context.ask(dialog)
             if answer is None or (answer == KEEP and not await self._keep_changes(sessions)):
                 return
@@ -276,7 +283,7 @@ def parse_export(words: str) -> tuple[queries.ExportFormat, str]:
     formats: tuple[queries.ExportFormat, ...] = get_args(queries.ExportFormat)
     first, _, rest = words.strip().partition(" ")
     ending = words.strip().rpartition(".")[2]
-    for each in formats:
-        if first == each:
-            return each, rest.strip()
-    return next((each for each in formats if each == ending), "md"), words.strip()
+    for export_format in formats:
+        if first == export_format:
+            return export_format, rest.strip()
+    return next((export_format for export_format in formats if export_format == ending), "md"), words.strip()

@@ -49,13 +49,13 @@ class TurnController(Controller):
     @in_worker("picker")
     async def _watch_jobs(self) -> None:
         """Show the jobs, with what they write and change, until the user leaves them."""
-        found = await self._load_jobs()
-        if not found:
+        jobs = await self._load_jobs()
+        if not jobs:
             self.context.notify_user("No command was begun in the background.")
             return
         from tui.screens.dialogs.listings.jobs import JobsDialog
 
-        await self.context.ask(JobsDialog(found, self._load_jobs, self._stop_job))
+        await self.context.ask(JobsDialog(jobs, self._load_jobs, self._stop_job))
 
     async def _load_jobs(self) -> tuple[queries.JobInfo, ...]:
         answer = await self.context.query(queries.JobsQuery(), queries.JobsAnswer)
@@ -77,27 +77,27 @@ class TurnController(Controller):
 
     # What bounds a turn
 
-    def action_change_limits(self, wanted: str = "") -> None:
-        if not wanted.strip():
+    def action_change_limits(self, argument: str = "") -> None:
+        if not argument.strip():
             self.context.notify_user(format_limits(self.context.state.limits), f"Change it: {LIMITS_USAGE}.")
             return
-        found = _LIMIT_CHANGE.findall(wanted)
-        if not found or _LIMIT_CHANGE.sub("", wanted).strip(" ,;"):
+        matches = _LIMIT_CHANGE.findall(argument)
+        if not matches or _LIMIT_CHANGE.sub("", argument).strip(" ,;"):
             self.context.notify_user("That is no limit.", f"{LIMITS_USAGE}.", is_error=True)
             return
-        values = {name.lower(): _parse_number(value) for name, value in found}
+        values = {name.lower(): _parse_number(value) for name, value in matches}
         steps, tokens = (int(values[name]) if name in values else None for name in ("steps", "tokens"))
         self.context.submit_soon(commands.LimitsSet(max_steps=steps, max_cost=values.get("cost"), max_tokens=tokens))
 
     def action_choose_policy(self, policy: str = "") -> None:
-        named = {"yolo": "auto"}.get(policy, policy)
-        if named in POLICY_NOTES:
-            self._set_policy(named)
+        policy_name = {"yolo": "auto"}.get(policy, policy)
+        if policy_name in POLICY_NOTES:
+            self._set_policy(policy_name)
         elif policy:
             problem = f"There is no policy {policy!r}."
             self.context.notify_user(problem, f"There are {', '.join(POLICY_NOTES)}.", is_error=True)
         else:
-            options = [PickerOption(each, each, note) for each, note in POLICY_NOTES.items()]
+            options = [PickerOption(name, name, note) for name, note in POLICY_NOTES.items()]
             current = self.context.state.policy.policy
             self.context.show(PickerDialog("Who decides on commands", options, current=current), self._set_policy)
 

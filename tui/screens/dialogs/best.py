@@ -44,22 +44,22 @@ class ComparedHunks(CursorView):
         self._chosen: frozenset[HunkKey] = frozenset()
         self._empty = ""
 
-    def show(self, rows: Sequence[ComparedRow], chosen: frozenset[HunkKey], empty: str) -> None:
+    def show(self, rows: Sequence[ComparedRow], hunk_keys: frozenset[HunkKey], empty: str) -> None:
         if rows != self._rows:
             self._rows = rows
             self._heads = [number for number, row in enumerate(rows) if row.is_head]
             self.virtual_size = Size(0, len(rows))
             self.cursor = 0
             self.scroll_to(y=0, animate=False)
-        self._chosen, self._empty = chosen, empty
+        self._chosen, self._empty = hunk_keys, empty
         self.redraw()
 
     @property
     def current(self) -> HunkKey | None:
         return self._rows[self._heads[self.cursor]].hunk if self.cursor < len(self._heads) else None
 
-    def move_to(self, at: int) -> None:
-        self.cursor = max(min(at, len(self._heads) - 1), 0)
+    def move_to(self, index: int) -> None:
+        self.cursor = max(min(index, len(self._heads) - 1), 0)
         if self._heads:
             after = self._heads[self.cursor + 1] if self.cursor + 1 < len(self._heads) else len(self._rows)
             self.reveal_rows(self._heads[self.cursor], after - 1)
@@ -74,14 +74,14 @@ class ComparedHunks(CursorView):
     def render_row(self, row: int, width: int, shift: int) -> Strip:
         if not self._rows:
             return self.render_message(self._empty, row, width)
-        shown = self._rows[row]
-        is_current = shown.hunk is not None and shown.hunk == self.current
-        base = self.resolve_style(shown.style)
-        if shown.is_head:
+        compared_row = self._rows[row]
+        is_current = compared_row.hunk is not None and compared_row.hunk == self.current
+        base = self.resolve_style(compared_row.style)
+        if compared_row.is_head:
             base = self.resolve_style("on $marked-row" if is_current else "on $foreground 10%")
-        box = ("[x] " if shown.hunk in self._chosen else "[ ] ") if shown.is_head else ""
+        box = ("[x] " if compared_row.hunk in self._chosen else "[ ] ") if compared_row.is_head else ""
         bar = ("▌" if is_current else " ", "$accent")
-        text = fit_line(shown.text, width) if shown.is_head else shown.text
+        text = fit_line(compared_row.text, width) if compared_row.is_head else compared_row.text
         strip = self.render_styled([bar, (f"{box}{text}"[: max(width - 1, 1)], "")], base)
         return strip.adjust_cell_length(width, base.rich_style)
 
@@ -91,9 +91,9 @@ class ComparedHunks(CursorView):
 
     def on_click(self, event: events.Click) -> None:
         row = event.y + self.scroll_offset.y
-        found = [number for number, head in enumerate(self._heads) if head <= row]
-        if found:
-            self.move_to(found[-1])
+        positions = [number for number, head in enumerate(self._heads) if head <= row]
+        if positions:
+            self.move_to(positions[-1])
 
 
 class BestDialog(Dialog[tuple[CandidatePick, ...]]):
@@ -102,9 +102,9 @@ class BestDialog(Dialog[tuple[CandidatePick, ...]]):
     BINDINGS = get_bindings("best")
     shape = "subagent"
 
-    def __init__(self, found: CandidatesAnswer) -> None:
-        super().__init__(fit_line(found.prompt, 200))
-        self._candidates = found.candidates
+    def __init__(self, answer: CandidatesAnswer) -> None:
+        super().__init__(fit_line(answer.prompt, 200))
+        self._candidates = answer.candidates
         self._current = 0
         self._chosen: set[HunkKey] = set()
 
@@ -115,8 +115,12 @@ class BestDialog(Dialog[tuple[CandidatePick, ...]]):
 
     def set_up(self) -> None:
         self.query_one(ComparedHunks).focus()
-        passed = (number for number, each in enumerate(self._candidates) if each.check and each.check.has_passed)
-        self._current = next(passed, 0)
+        indices = (
+            number
+            for number, candidate in enumerate(self._candidates)
+            if candidate.check and candidate.check.has_passed
+        )
+        self._current = next(indices, 0)
         self._show()
 
     def on_resize(self) -> None:
@@ -128,17 +132,19 @@ class BestDialog(Dialog[tuple[CandidatePick, ...]]):
         return self._candidates[self._current]
 
     def _show(self) -> None:
-        counts = {each.id: sum(key[0] == each.id for key in self._chosen) for each in self._candidates}
+        counts = {candidate.id: sum(key[0] == candidate.id for key in self._chosen) for candidate in self._candidates}
         cards = self.query_one("#best-cards", Static)
         width = max((cards.size.width or self.size.width - 6), 20)
         cards.update(render_cards(self._candidates, self._current, counts, width))
-        shown, said = self._candidate, self._candidate.said or self._candidate.message
+        current_candidate, reply = self._candidate, self._candidate.said or self._candidate.message
         empty = (
-            f"Nothing changed\n\n{fit_line(said, 400)}" if said else "Nothing changed\n\nIt left every file as it was."
+            f"Nothing changed\n\n{fit_line(reply, 400)}"
+            if reply
+            else "Nothing changed\n\nIt left every file as it was."
         )
-        self.query_one(ComparedHunks).show(list_rows(shown), frozenset(self._chosen), empty)
+        self.query_one(ComparedHunks).show(list_rows(current_candidate), frozenset(self._chosen), empty)
         hints = format_hints(KEY_HINTS, get_keymap(self.app))
-        several = sum(bool(each) for each in counts.values())
+        several = sum(bool(number) for number in counts.values())
         total = f" {count('hunk', len(self._chosen))} of {count('candidate', several)}" if self._chosen else ""
         self.query_one("#best-keys", Static).update(Content.assemble(hints, (total, "$accent")))
 
@@ -158,20 +164,22 @@ class BestDialog(Dialog[tuple[CandidatePick, ...]]):
 
     def action_choose_all(self) -> None:
         """Choose every hunk of the candidate, or none of them if all are chosen."""
-        own = set(list_hunks(self._candidate))
-        self._chosen = self._chosen - own if own <= self._chosen else self._chosen | own
+        hunk_keys = set(list_hunks(self._candidate))
+        self._chosen = self._chosen - hunk_keys if hunk_keys <= self._chosen else self._chosen | hunk_keys
         self._show()
 
     def action_take(self) -> None:
         """Answer with what is chosen; without any choice, with all of the candidate that is looked at."""
         picks: list[CandidatePick] = []
-        for each in self._candidates:
-            own = [key for key in list_hunks(each) if key in self._chosen]
-            if own and len(own) == len(list_hunks(each)):
-                picks.append(CandidatePick(id=each.id))
+        for candidate in self._candidates:
+            hunk_keys = [key for key in list_hunks(candidate) if key in self._chosen]
+            if hunk_keys and len(hunk_keys) == len(list_hunks(candidate)):
+                picks.append(CandidatePick(id=candidate.id))
                 continue
-            for path in dict.fromkeys(path for _, path, _ in own):
-                picks.append(CandidatePick(id=each.id, path=path, hunks=tuple(h for _, p, h in own if p == path)))
+            for path in dict.fromkeys(path for _, path, _ in hunk_keys):
+                picks.append(
+                    CandidatePick(id=candidate.id, path=path, hunks=tuple(h for _, p, h in hunk_keys if p == path))
+                )
         if not self._chosen and self._candidate.changes:
             picks = [CandidatePick(id=self._candidate.id)]
         if picks:

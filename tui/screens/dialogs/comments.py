@@ -40,7 +40,7 @@ class CommentsDialog(Dialog[bool]):
         self, comments: Sequence[Comment], *, change: Callable[[AnyCommand], None], plans: Mapping[str, Plan]
     ) -> None:
         super().__init__("Your comments, as one message")
-        self._comments = sorted(comments, key=lambda each: (each.path, each.start))
+        self._comments = sorted(comments, key=lambda comment: (comment.path, comment.start))
         self._change, self._plans = change, plans
 
     def compose_body(self) -> ComposeResult:
@@ -54,47 +54,49 @@ class CommentsDialog(Dialog[bool]):
         self._show_keys(KEY_HINTS)
         self._fill_list(0)
 
-    def _show_keys(self, named: tuple[tuple[str, str], ...]) -> None:
-        self.query_one(KeyHints).show(named)
+    def _show_keys(self, hints: tuple[tuple[str, str], ...]) -> None:
+        self.query_one(KeyHints).show(hints)
 
-    def _fill_list(self, at: int) -> None:
+    def _fill_list(self, index: int) -> None:
         options = self.query_one(OptionList)
-        options.set_options(Option(self._format_comment(each)) for each in self._comments)
-        options.highlighted = min(at, len(self._comments) - 1) if self._comments else None
+        options.set_options(Option(self._format_comment(comment)) for comment in self._comments)
+        options.highlighted = min(index, len(self._comments) - 1) if self._comments else None
 
     def _format_comment(self, comment: Comment) -> Content:
         path, note = format_path(comment.path, 60), ""
         plan = self._plans.get(comment.path) if comment.on_plan else None
         line = comment.find_line(plan.body) if plan else comment.start
-        place = f"{path}:{line}" if line or plan is None else path
+        location = f"{path}:{line}" if line or plan is None else path
         if plan and not line:
             note = f"  its lines have changed: {fit_line(comment.excerpt, 40)}"
-        return Content.assemble((place, "$foreground 60%"), (note, "$text-warning"), "\n  ", to_content(comment.text))
+        return Content.assemble(
+            (location, "$foreground 60%"), (note, "$text-warning"), "\n  ", to_content(comment.text)
+        )
 
     def action_move(self, step: int) -> None:
         options = self.query_one(OptionList)
         options.highlighted = ((options.highlighted or 0) + step) % max(len(self._comments), 1)
 
     def action_edit(self) -> None:
-        at = self.query_one(OptionList).highlighted
-        if at is not None:
+        index = self.query_one(OptionList).highlighted
+        if index is not None:
             line = self.query_one(ReviewInput)
-            line.ask("comment", self._comments[at].text)
+            line.ask("comment", self._comments[index].text)
             self._show_keys(line.hints)
 
     @on(Input.Submitted)
     def _apply_edit(self, event: Input.Submitted) -> None:
-        at = self.query_one(OptionList).highlighted
+        index = self.query_one(OptionList).highlighted
         self._close_input()
         text = event.value.strip()
-        if at is None or text == self._comments[at].text:
+        if index is None or text == self._comments[index].text:
             return
         if not text:
             self.action_drop()
             return
-        self._change(_build_command(self._comments[at], text))
-        self._comments[at] = replace(self._comments[at], text=text)
-        self._fill_list(at)
+        self._change(_build_command(self._comments[index], text))
+        self._comments[index] = replace(self._comments[index], text=text)
+        self._fill_list(index)
 
     @on(ReviewInput.Cancelled)
     def _close_input(self) -> None:
@@ -104,12 +106,12 @@ class CommentsDialog(Dialog[bool]):
 
     def action_drop(self) -> None:
         """Remove the marked comment; with the last of them the dialog closes."""
-        at = self.query_one(OptionList).highlighted
-        if at is None:
+        index = self.query_one(OptionList).highlighted
+        if index is None:
             return
-        self._change(_build_command(self._comments.pop(at), ""))
+        self._change(_build_command(self._comments.pop(index), ""))
         if self._comments:
-            self._fill_list(at)
+            self._fill_list(index)
         else:
             self.answer(False)
 

@@ -82,21 +82,25 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...]]):
 
     def _refresh(self) -> None:
         clash, choice = self._sides.clashes[self._at], self._choices[self._at]
-        count, left = len(self._choices), self._choices.count(None)
+        count, undecided_count = len(self._choices), self._choices.count(None)
         title = [("Conflict  ", "bold $text-warning"), (format_path(self._sides.path, 60), "bold")]
-        where = "the whole file" if self._sides.whole else f"line {clash.start}"
-        title.append((f"  {self._at + 1} of {count}, {where}", "$foreground 60%"))
+        location = "the whole file" if self._sides.whole else f"line {clash.start}"
+        title.append((f"  {self._at + 1} of {count}, {location}", "$foreground 60%"))
         texts = TODO_CHOICE_TEXTS if self._sides.theirs_is else CHOICE_TEXTS
         title.append((f"  {texts[choice.take]}", "$text-success") if choice else ("  not decided", "$text-warning"))
         self.query_one(".dialog-title", Static).update(Content.assemble(*title))
         self.query_one(ConflictView).show(clash, choice)
         writes = self.query_one(PlaceEditor).display
-        self.query_one("#conflict-keys", KeyHints).show(EDITOR_HINTS if writes else self._list_hints(left))
+        self.query_one("#conflict-keys", KeyHints).show(EDITOR_HINTS if writes else self._list_hints(undecided_count))
 
-    def _list_hints(self, left: int) -> list[Hint]:
+    def _list_hints(self, undecided_count: int) -> list[Hint]:
         useless = {"both", "edit", "next"} if self._sides.whole else {"next"} if len(self._choices) == 1 else set()
         takes = [(f"conflict.{name}", word) for name, word in KEY_HINTS if name not in useless]
-        return [*takes, ("conflict.apply", f"apply ({left} left)" if left else "apply"), ("conflict.leave", "back")]
+        return [
+            *takes,
+            ("conflict.apply", f"apply ({undecided_count} left)" if undecided_count else "apply"),
+            ("conflict.leave", "back"),
+        ]
 
     def action_take(self, side: str) -> None:
         if self._sides.whole and side == "both":
@@ -107,8 +111,8 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...]]):
     def _decide(self, choice: ConflictChoice) -> None:
         self._choices[self._at] = choice
         count = len(self._choices)
-        following = [each % count for each in range(self._at + 1, self._at + count)]
-        self._at = next((each for each in following if self._choices[each] is None), self._at)
+        following = [index % count for index in range(self._at + 1, self._at + count)]
+        self._at = next((index for index in following if self._choices[index] is None), self._at)
         self._refresh()
 
     def action_move(self, step: int) -> None:
@@ -140,9 +144,9 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...]]):
 
     def action_apply(self) -> None:
         """Close with the choices, once every place is decided."""
-        chosen = tuple(each for each in self._choices if each is not None)
-        if len(chosen) == len(self._choices):
-            self.answer(chosen)
+        choices = tuple(choice for choice in self._choices if choice is not None)
+        if len(choices) == len(self._choices):
+            self.answer(choices)
         else:
             self._at = self._choices.index(None)
             self._refresh()

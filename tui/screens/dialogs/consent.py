@@ -47,23 +47,23 @@ class ChangeConsentDialog(ConfirmDialog):
     BINDINGS = get_bindings("confirm", "consent")
 
     def __init__(self, change: Change, diff: ChangeDiff | None, *, hunk: str = "") -> None:
-        gone = change.operation == "delete"
-        question = f"{'Delete' if gone else 'Accept'} {format_path(change.path, 200)}?"
-        yes = "delete it" if gone else "accept it"
-        super().__init__(question, yes, about=describe_risk(change), no="leave it pending")
+        is_deletion = change.operation == "delete"
+        question = f"{'Delete' if is_deletion else 'Accept'} {format_path(change.path, 200)}?"
+        yes = "delete it" if is_deletion else "accept it"
+        super().__init__(question, yes, explanation=describe_risk(change), no="leave it pending")
         self._diff, self._hunk = diff, hunk
         self.shape = "wide" if diff else ""
 
     def compose_body(self) -> ComposeResult:
-        about, keys = super().compose_body()
-        yield about
+        explanation, keys = super().compose_body()
+        yield explanation
         if self._diff is not None:
             yield ConsentDiff()
         yield keys
 
     def set_up(self) -> None:
         if self._diff is not None:
-            ids = [each.id for each in self._diff.change.hunks]
+            ids = [hunk.id for hunk in self._diff.change.hunks]
             self.query_one(ConsentDiff).show(self._diff, ids.index(self._hunk) if self._hunk in ids else 0)
             self.call_after_refresh(self.show_keys)
 
@@ -77,8 +77,8 @@ class ChangeConsentDialog(ConfirmDialog):
             goes += [("consent.right", "consent.left")] if view.max_scroll_x else []
             keymap = get_keymap(self.app)
             moving = " ".join(format_first_key(name, keymap) for pair in goes for name in pair)
-            more = (("   ", ""), (moving, "$accent"), (" read on", "$foreground 60%")) if goes else ()
-            self.query_one("#confirm-keys", Static).update(self.format_keys().append(Content.assemble(*more)))
+            scroll_hint = (("   ", ""), (moving, "$accent"), (" read on", "$foreground 60%")) if goes else ()
+            self.query_one("#confirm-keys", Static).update(self.format_keys().append(Content.assemble(*scroll_hint)))
 
     def can_take_answer(self) -> bool:
         return all(get_visibility(view) == "seen" for view in self.query(ConsentDiff)) and super().can_take_answer()
@@ -95,32 +95,39 @@ class ChangeConsentDialog(ConfirmDialog):
 def build_verification_dialog(plan: VerificationAnswer) -> ConfirmDialog:
     """Build the question before checks are run again, and what they prove is accepted."""
     paths = plan.paths
-    names = ", ".join(format_path(each, 60) for each in paths[:MAX_NAMED_FILES])
-    more = f" and {count('more file', len(paths) - MAX_NAMED_FILES)}" if len(paths) > MAX_NAMED_FILES else ""
-    ran = ", ".join(fit_line(each, 60) for each in plan.commands)
-    about = (
-        f"{names}{more}. Run again first, each alone in a clean layer: {ran}. Only what passes is accepted; what is red"
-        " or deletes a file is left out."
+    names = ", ".join(format_path(path, 60) for path in paths[:MAX_NAMED_FILES])
+    suffix = f" and {count('more file', len(paths) - MAX_NAMED_FILES)}" if len(paths) > MAX_NAMED_FILES else ""
+    ran = ", ".join(fit_line(command, 60) for command in plan.commands)
+    explanation = (
+        f"{names}{suffix}. Run again first, each alone in a clean layer: {ran}. Only what passes is accepted; what is"
+        " red or deletes a file is left out."
     )
     question = f"Accept {count('file', len(paths))} if the tests pass again?"
-    return ConfirmDialog(question, "run, then accept", about=about, no="leave pending")
+    return ConfirmDialog(question, "run, then accept", explanation=explanation, no="leave pending")
 
 
 def build_deletion_dialog(changes: Sequence[Change]) -> ConfirmDialog | None:
     """Build the question before several files are accepted and some of them deleted; None: none is."""
-    gone = [format_path(each.path, 60) for each in changes if each.operation == "delete" and not each.protected]
-    if not gone:
+    deleted_paths = [
+        format_path(change.path, 60) for change in changes if change.operation == "delete" and not change.protected
+    ]
+    if not deleted_paths:
         return None
-    more = f" and {len(gone) - MAX_NAMED_FILES:,} more" if len(gone) > MAX_NAMED_FILES else ""
-    what = "it" if len(gone) == 1 else "them"
-    question, about = f"Delete {count('file', len(gone))} with what is accepted?", ", ".join(gone[:MAX_NAMED_FILES])
-    return ConfirmDialog(question, f"accept, and delete {what}", about=f"{about}{more}", no="leave all of it pending")
+    suffix = f" and {len(deleted_paths) - MAX_NAMED_FILES:,} more" if len(deleted_paths) > MAX_NAMED_FILES else ""
+    pronoun = "it" if len(deleted_paths) == 1 else "them"
+    question, explanation = (
+        f"Delete {count('file', len(deleted_paths))} with what is accepted?",
+        ", ".join(deleted_paths[:MAX_NAMED_FILES]),
+    )
+    return ConfirmDialog(
+        question, f"accept, and delete {pronoun}", explanation=f"{explanation}{suffix}", no="leave all of it pending"
+    )
 
 
 def describe_risk(change: Change) -> str:
-    told = [f"It {change.risk}." if change.risk else "It is protected."] if change.protected else []
-    told += ["The file is removed from your disk."] if change.operation == "delete" else []
-    return " ".join([*told, "Look at each line of it before you accept."])
+    sentences = [f"It {change.risk}." if change.risk else "It is protected."] if change.protected else []
+    sentences += ["The file is removed from your disk."] if change.operation == "delete" else []
+    return " ".join([*sentences, "Look at each line of it before you accept."])
 
 
 class GitConsentDialog(ConfirmDialog):
@@ -132,13 +139,13 @@ class GitConsentDialog(ConfirmDialog):
         self._preview = preview
 
     def compose(self) -> ComposeResult:
-        shown = self._preview
+        preview = self._preview
         with Vertical(classes="dialog page"):
             with Vertical(classes="dialog-head"):
                 yield Static(self._title, classes="dialog-title")
-                yield Static(to_content(shown.refused or GIT_RISK), classes="dialog-about")
+                yield Static(to_content(preview.refused or GIT_RISK), classes="dialog-about")
             with VerticalScroll():
-                yield Static(_render_preview(shown))
+                yield Static(_render_preview(preview))
             yield self._build_keys()
 
     def set_up(self) -> None:

@@ -40,9 +40,9 @@ class ConfirmDialog(Dialog[bool]):
     BINDINGS = get_bindings("confirm")
     asks_consent = True
 
-    def __init__(self, question: str, yes: str, *, about: str = "", no: str = "stay") -> None:
+    def __init__(self, question: str, yes: str, *, explanation: str = "", no: str = "stay") -> None:
         super().__init__(question)
-        self._yes, self._no, self._about = yes, no, about
+        self._yes, self._no, self._about = yes, no, explanation
 
     def compose_body(self) -> ComposeResult:
         if self._about:
@@ -55,8 +55,8 @@ class ConfirmDialog(Dialog[bool]):
     def format_keys(self) -> Content:
         keymap = get_keymap(self.app)
         yes, no = (format_first_key(name, keymap) for name in ("confirm.yes", "confirm.no"))
-        said = () if not self._yes else ((yes, "$accent bold"), f" {self._yes}   ")
-        return Content.assemble(*said, (no, "$accent bold"), f" {self._no}")
+        yes_parts = () if not self._yes else ((yes, "$accent bold"), f" {self._yes}   ")
+        return Content.assemble(*yes_parts, (no, "$accent bold"), f" {self._no}")
 
     def can_take_answer(self) -> bool:
         return is_fully_visible(self.query_one(".dialog-title")) and super().can_take_answer()
@@ -92,75 +92,77 @@ class PageDialog(Dialog[None]):
             yield Static(self._content) if isinstance(self._content, Content) else PageText(self._content)
 
 
-def build_preview_page(found: CommandPreviewAnswer) -> PageDialog:
+def build_preview_page(answer: CommandPreviewAnswer) -> PageDialog:
     """Build the page of what a command of the user's own would send."""
-    runs = "".join(f"runs when it is sent, in the box, and nothing of it stays: {each}\n" for each in found.runs)
-    said = Content.assemble(
-        (f"{expose_text(found.path)}\n{expose_text(runs)}\n", "$foreground 60%"), to_content(found.text)
+    runs = "".join(f"runs when it is sent, in the box, and nothing of it stays: {run}\n" for run in answer.runs)
+    content = Content.assemble(
+        (f"{expose_text(answer.path)}\n{expose_text(runs)}\n", "$foreground 60%"), to_content(answer.text)
     )
-    return PageDialog("What is sent", said)
+    return PageDialog("What is sent", content)
 
 
-def build_proof_page(check: Check, blocks: Sequence[TranscriptBlock], again: Verification | None = None) -> PageDialog:
+def build_proof_page(
+    check: Check, blocks: Sequence[TranscriptBlock], verification: Verification | None = None
+) -> PageDialog:
     """Build the page that shows what a check said, and what that proves. `again`: what came of it when the program ran
     it again, in a clean layer."""
-    again = None if check.call else again  # the check that is shown is a run of the session
-    ran = again or _find_run(check, blocks)
-    passed = (f"✓ {get_check_words(check).sentence}", get_check_style(check))
-    verdict = passed if check.has_passed else (f"✗ {FAILING}", "bold $text-error")
-    where = ", ".join(format_path(each, 60) for each in check.paths[:MAX_CHECKED]) or "the project"
-    said = Content.styled(OUTPUT_GONE, MUTED)
+    verification = None if check.call else verification  # the check that is shown is a run of the session
+    ran = verification or _find_run(check, blocks)
+    success = (f"✓ {get_check_words(check).sentence}", get_check_style(check))
+    verdict = success if check.has_passed else (f"✗ {FAILING}", "bold $text-error")
+    location = ", ".join(format_path(path, 60) for path in check.paths[:MAX_CHECKED]) or "the project"
+    content = Content.styled(OUTPUT_GONE, MUTED)
     if ran is not None:
-        said = to_content(render_output(ran.output).strip() or "It printed nothing.")
-    if again is not None:
-        where = f"{where}, when the program ran it again, alone in a clean layer"
+        content = to_content(render_output(ran.output).strip() or "It printed nothing.")
+    if verification is not None:
+        location = f"{location}, when the program ran it again, alone in a clean layer"
     parts = [
         Content.styled(*verdict),
-        Content.styled(f" · exit code {check.exit_code} · looked at {where}\n\n", MUTED),
+        Content.styled(f" · exit code {check.exit_code} · looked at {location}\n\n", MUTED),
         Content.styled(f"$ {expose_line(check.command, 2_000)}\n\n", "bold"),
-        said,
+        content,
     ]
     return PageDialog("Proof", Content.assemble(*parts))
 
 
 def _find_run(check: Check, blocks: Iterable[TranscriptBlock]) -> TerminalCommandMetadata | None:
     """Return the run that was the check: by its call, else the last one of that command."""
-    runs = [each.document.metadata for each in blocks if isinstance(each.document, TerminalCommandDocument)]
-    mine = [each for each in runs if each.tool_call_id == check.call]
-    same = [each for each in runs if (each.command, each.exit_code) == (check.command, check.exit_code)]
-    return next(reversed(mine or same), None)
+    runs = [block.document.metadata for block in blocks if isinstance(block.document, TerminalCommandDocument)]
+    matching_runs = [run for run in runs if run.tool_call_id == check.call]
+    same = [run for run in runs if (run.command, run.exit_code) == (check.command, check.exit_code)]
+    return next(reversed(matching_runs or same), None)
 
 
-def build_machine_dialog(command: str, place: MachinePlaceAnswer) -> ConfirmDialog:
+def build_machine_dialog(command: str, answer: MachinePlaceAnswer) -> ConfirmDialog:
     """Return the question before a command of the user's own runs on their machine, which names where it would run."""
     note = "It runs as you, outside of the shadow: what it changes is changed, and waits for no review."
     warning = ""
-    if place.repositories:
-        named = ", ".join(format_path(each, 60) for each in place.repositories)
-        warning = f"! {named}: a repository of its own inside the project. Git there runs what it names.\n\n"
-    about = f"$ {expose_text(command)}\n\nin {expose_text(place.directory)}\n\n{warning}{note}"
-    return ConfirmDialog("Run this on your real files?", "run it", about=about, no="back to the prompt")
+    if answer.repositories:
+        names = ", ".join(format_path(repository, 60) for repository in answer.repositories)
+        warning = f"! {names}: a repository of its own inside the project. Git there runs what it names.\n\n"
+    explanation = f"$ {expose_text(command)}\n\nin {expose_text(answer.directory)}\n\n{warning}{note}"
+    return ConfirmDialog("Run this on your real files?", "run it", explanation=explanation, no="back to the prompt")
 
 
-def build_settings_page(found: ConfigAnswer) -> PageDialog:
+def build_settings_page(answer: ConfigAnswer) -> PageDialog:
     """Build the page of settings: what is wrong first, then each with its value and where that comes from; of a single
     one all that is known."""
     parts: list[tuple[str, str]] = []
-    for each in found.problems:
-        parts += [(f"{'✗' if each.level == 'error' else '!'} {render_prose(each.message)}\n", "$text-warning")]
-        parts += [(f"  {render_prose(each.hint)}\n", "$foreground 60%")] if each.hint else []
+    for problem in answer.problems:
+        parts += [(f"{'✗' if problem.level == 'error' else '!'} {render_prose(problem.message)}\n", "$text-warning")]
+        parts += [(f"  {render_prose(problem.hint)}\n", "$foreground 60%")] if problem.hint else []
     parts += [("\n", "")] if parts else []
-    column = max((min(len(row.key), LONGEST_KEY) for row in found.settings), default=0)
-    for row in found.settings:
+    column = max((min(len(row.key), LONGEST_KEY) for row in answer.settings), default=0)
+    for row in answer.settings:
         parts += [
             (f"{row.key:<{column}}", "bold" if row.source else ""),
             (f"  {_format_value(row.value)}", "$text-accent"),
         ]
         parts += [(f"  {fit_line(row.source, 200)}\n", "$foreground 60%") if row.source else ("\n", "")]
-    if len(found.settings) == 1:
-        row = found.settings[0]
-        told = (("means", row.meaning), ("valid", row.valid), ("default", _format_value(row.default)))
-        parts += [(f"\n{name}: {render_prose(text)}\n", "") for name, text in told]
+    if len(answer.settings) == 1:
+        row = answer.settings[0]
+        facts = (("means", row.meaning), ("valid", row.valid), ("default", _format_value(row.default)))
+        parts += [(f"\n{name}: {render_prose(text)}\n", "") for name, text in facts]
     parts.append(("\nagent-tui config edit opens your config.toml, and checks it.\n", "$foreground 60%"))
     return PageDialog("Settings", Content.assemble(*parts))
 
@@ -175,10 +177,10 @@ def _format_value(value: Any) -> str:
 def build_status_page(facts: Iterable[StatusFact], keymap: Mapping[str, str]) -> PageDialog:
     """Build the page of the facts of the status bar, each with the command or key that leads to more."""
     parts: list[tuple[str, str]] = []
-    for each in facts:
-        way = each.way if each.way.startswith("/") else format_first_key(each.way, keymap)
-        more = f"  {way}" if each.way != PAGE else ""
-        parts += [(render_prose(each.told), ""), (f"{more}\n", "$accent")]
+    for fact in facts:
+        shortcut = fact.way if fact.way.startswith("/") else format_first_key(fact.way, keymap)
+        suffix = f"  {shortcut}" if fact.way != PAGE else ""
+        parts += [(render_prose(fact.told), ""), (f"{suffix}\n", "$accent")]
     return PageDialog("Status", Content.assemble(*parts))
 
 
@@ -200,16 +202,16 @@ def render_help(manual: ManualAnswer, width: int) -> Content:
     from tui.slash_commands import SLASH_COMMANDS
 
     parts: list[tuple[str, str]] = [(_HELP, "")]
-    column = min(max(len(each.word) for each in SLASH_COMMANDS), max(width - _MIN_LABEL, 8)) + 2
-    for each in SLASH_COMMANDS:
+    column = min(max(len(command.word) for command in SLASH_COMMANDS), max(width - _MIN_LABEL, 8)) + 2
+    for command in SLASH_COMMANDS:
         room = width - column - 3
-        label = fit_line(each.label, room)
-        takes = each.argument if each.argument and len(label) + 2 + len(each.argument) <= room else ""
-        parts += [(f"  /{each.word:<{column - 1}}", "bold"), (label, ""), (f"  {takes}\n", "$foreground 60%")]
+        label = fit_line(command.label, room)
+        takes = command.argument if command.argument and len(label) + 2 + len(command.argument) <= room else ""
+        parts += [(f"  /{command.word:<{column - 1}}", "bold"), (label, ""), (f"  {takes}\n", "$foreground 60%")]
     parts.append(("\n  @ names a file   F1 the keys of a place   Ctrl+P every command   Shift+Tab the mode\n\n", ""))
     if manual.pages:
         parts.append(("Read more: /help and one of these words\n", "bold $accent"))
-        words = "  ".join(each.name for each in manual.pages)
+        words = "  ".join(page.name for page in manual.pages)
         parts += [(f"{words[start:end]}\n", "") for start, end in find_line_breaks(words, width)]
     return Content.assemble(*parts)
 

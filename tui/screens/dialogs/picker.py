@@ -42,15 +42,15 @@ class PickerDialog(Dialog[str]):
         *,
         current: str = "",
         free_text: str = "",
-        about: str = "",
+        explanation: str = "",
     ) -> None:
         super().__init__(title)
-        self._choices, self._current, self._free, self._about = choices, current, free_text, about
+        self._choices, self._current, self._free, self._about = choices, current, free_text, explanation
         self.check: Callable[[str], str] = lambda _: ""
         self.preview: Callable[[str], None] | None = None  # called with what the cursor is on
         self._shown: list[PickerOption] = []
         self._rows: list[Option] = []
-        self._column = max((min(len(each.label), LONGEST_LABEL) for each in choices if each.note), default=0)
+        self._column = max((min(len(choice.label), LONGEST_LABEL) for choice in choices if choice.note), default=0)
         self._about_line = Static(classes="dialog-about")
 
     def compose_body(self) -> ComposeResult:
@@ -71,7 +71,7 @@ class PickerDialog(Dialog[str]):
 
     def find_shown(self, row: Option) -> PickerOption | None:
         """Return the option in a row of the list; None: the list has been filled anew since that row was in it."""
-        return next((shown for shown, other in zip(self._shown, self._rows, strict=True) if other is row), None)
+        return next((choice for choice, other in zip(self._shown, self._rows, strict=True) if other is row), None)
 
     def show_about(self, text: str, *, is_problem: bool = True) -> None:
         """Show a line below the list; "" = none."""
@@ -83,17 +83,19 @@ class PickerDialog(Dialog[str]):
         """Fill the list with what a typed text leaves of the choices."""
         options, has_words = self.query_one(OptionList), bool(text.split())
         self._shown = self.select_choices(text)
-        self._rows = [Option(self.format_choice(each)) for each in self._shown]
+        self._rows = [Option(self.format_choice(choice)) for choice in self._shown]
         options.set_options(self._rows)
-        at = next((index for index, each in enumerate(self._shown) if each.id == self._current and not has_words), 0)
-        options.highlighted = at if self._shown and (has_words or not self.asks_consent) else None
+        position = next(
+            (index for index, choice in enumerate(self._shown) if choice.id == self._current and not has_words), 0
+        )
+        options.highlighted = position if self._shown and (has_words or not self.asks_consent) else None
 
     def select_choices(self, text: str) -> list[PickerOption]:
         """Return the choices that have all words of a text, those with the first one in their name before the rest."""
         words = text.lower().split()
-        texts = [(each, f"{each.label} {each.note}".lower()) for each in self._choices]
-        found = [each for each, shown in texts if all(word in shown for word in words)]
-        return sorted(found, key=lambda each: words[0] not in each.label.lower()) if words else found
+        texts = [(choice, f"{choice.label} {choice.note}".lower()) for choice in self._choices]
+        matches = [choice for choice, haystack in texts if all(word in haystack for word in words)]
+        return sorted(matches, key=lambda choice: words[0] not in choice.label.lower()) if words else matches
 
     def format_choice(self, choice: PickerOption) -> Content:
         """Format one line of the list."""
@@ -106,14 +108,14 @@ class PickerDialog(Dialog[str]):
         self.fill_list(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        at = self.query_one(OptionList).highlighted
-        if at is not None:
-            self.answer(self._shown[at].id)
-        elif self._free and (typed := event.value.strip()):
-            if problem := self.check(typed):
+        index = self.query_one(OptionList).highlighted
+        if index is not None:
+            self.answer(self._shown[index].id)
+        elif self._free and (text := event.value.strip()):
+            if problem := self.check(text):
                 self.show_about(problem)
             else:
-                self.answer(typed)
+                self.answer(text)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         if choice := self.find_shown(event.option):

@@ -30,7 +30,7 @@ def render_cells(rows: Sequence[str]) -> Content:
 
 
 def _render_row(row: str) -> Content:
-    cells = [row[at : at + 12] for at in range(0, len(row) - 11, 12)]
+    cells = [row[index : index + 12] for index in range(0, len(row) - 11, 12)]
     runs = [(cell, len(list(same))) for cell, same in groupby(cells)]
     return Content.assemble(*((UPPER_HALF_BLOCK * count, f"#{cell[:6]} on #{cell[6:]}") for cell, count in runs))
 
@@ -41,9 +41,9 @@ class PictureDialog(Dialog[None]):
     BINDINGS = get_bindings("picture")
     shape = "picture"
 
-    def __init__(self, shown: Sequence[Attachment], ask: QueryEngine) -> None:
+    def __init__(self, attachments: Sequence[Attachment], ask: QueryEngine) -> None:
         super().__init__()
-        self._shown, self._ask, self._at = tuple(shown), ask, 0
+        self._shown, self._ask, self._at = tuple(attachments), ask, 0
 
     def compose_body(self) -> ComposeResult:
         yield Static(classes="picture-cells")
@@ -57,27 +57,27 @@ class PictureDialog(Dialog[None]):
             self._show()
 
     def _show(self) -> None:
-        shown = self._shown[self._at]
+        attachment = self._shown[self._at]
         count = f"{self._at + 1} of {len(self._shown)}: " if len(self._shown) > 1 else ""
-        title = f"{count}{classify_attachment(shown)} {shown.name or ''} {describe_attachment(shown)}"
+        title = f"{count}{classify_attachment(attachment)} {attachment.name or ''} {describe_attachment(attachment)}"
         self.query_one(".dialog-title", Static).update(to_content(fit_line(" ".join(title.split()), 200)))
         keymap = get_keymap(self.app)
         turn = f"{format_first_key('picture.next', keymap)} the next   " if len(self._shown) > 1 else ""
         keys = f"{turn}{format_first_key('picture.leave', keymap)} back"
         self.query_one(".picture-keys", Static).update(Content(keys))
-        start_worker(self, self._draw, shown, group="picture", exclusive=True)
+        start_worker(self, self._draw, attachment, group="picture", exclusive=True)
 
-    async def _draw(self, shown: Attachment) -> None:
+    async def _draw(self, attachment: Attachment) -> None:
         cells = self.query_one(".picture-cells", Static)
-        if not shown.width:
+        if not attachment.width:
             cells.update(Content("A PDF is not drawn here."))
             return
         columns, rows = self.app.size.width - MARGINS[0], self.app.size.height - MARGINS[1]
-        found = await self._ask(PictureQuery(digest=shown.digest, columns=max(columns, 4), rows=max(rows, 2)))
-        if isinstance(found, PictureAnswer):
-            cells.update(render_cells(found.rows))
+        answer = await self._ask(PictureQuery(digest=attachment.digest, columns=max(columns, 4), rows=max(rows, 2)))
+        if isinstance(answer, PictureAnswer):
+            cells.update(render_cells(answer.rows))
         else:
-            cells.update(to_content(getattr(found, "message", "It can't be drawn.")))
+            cells.update(to_content(getattr(answer, "message", "It can't be drawn.")))
 
     def action_turn(self, step: int) -> None:
         self._at = (self._at + step) % len(self._shown)

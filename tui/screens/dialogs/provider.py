@@ -42,24 +42,24 @@ def complete_address(text: str) -> str:
 
     Without a scheme it is https for a name on the internet, http for what has a port, or is on a network of the user's.
     """
-    found = _ADDRESS.fullmatch(text.strip())
-    if found is None or int(found["port"] or 1) not in range(1, 1 << 16):
+    match = _ADDRESS.fullmatch(text.strip())
+    if match is None or int(match["port"] or 1) not in range(1, 1 << 16):
         return ""
-    host, path = found["host"], (found["path"] or "").rstrip("/")
-    if not found["scheme"] and not ("." in host or found["port"] or _OWN_HOST.fullmatch(host)):
+    host, path = match["host"], (match["path"] or "").rstrip("/")
+    if not match["scheme"] and not ("." in host or match["port"] or _OWN_HOST.fullmatch(host)):
         return ""  # one bare word is more likely a slip
-    is_public = not found["port"] and not _OWN_HOST.fullmatch(host)
-    scheme = (found["scheme"] or ("https" if is_public else "http")).lower()
-    return f"{scheme}://{host}{':' if found['port'] else ''}{found['port'] or ''}{path or _USUAL_PATH}"
+    is_public = not match["port"] and not _OWN_HOST.fullmatch(host)
+    scheme = (match["scheme"] or ("https" if is_public else "http")).lower()
+    return f"{scheme}://{host}{':' if match['port'] else ''}{match['port'] or ''}{path or _USUAL_PATH}"
 
 
 def name_server(url: str) -> str:
     """Return a name for the server at an address: `local-8080`, `host-example`."""
-    found = _ADDRESS.fullmatch(url)
-    if found is None:
+    match = _ADDRESS.fullmatch(url)
+    if match is None:
         return ""
-    host = "local" if _OWN_HOST.fullmatch(found["host"]) else found["host"].lower()
-    words = re.findall(r"[a-z0-9]+", f"{host} {found['port'] or ''}")
+    host = "local" if _OWN_HOST.fullmatch(match["host"]) else match["host"].lower()
+    words = re.findall(r"[a-z0-9]+", f"{host} {match['port'] or ''}")
     name = "-".join(words if words[0][0].isalpha() else ("at", *words))
     return name[:_MAX_NAME].rstrip("-")
 
@@ -106,8 +106,8 @@ class AddressDialog(Dialog[ProviderConfigure]):
 
     def action_move(self, step: int) -> None:
         names = list(FIELDS)
-        at = next((place for place, name in enumerate(names) if self._get_field(name).has_focus), 0)
-        self._get_field(names[(at + step) % len(names)]).focus()
+        position = next((index for index, name in enumerate(names) if self._get_field(name).has_focus), 0)
+        self._get_field(names[(position + step) % len(names)]).focus()
 
 
 class KeyDialog(Dialog[str]):

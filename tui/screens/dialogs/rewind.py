@@ -32,7 +32,10 @@ _KEYS: Final = (*((f"rewind.{part}", part) for part in get_args(RestoredPart)), 
 
 def build_options(checkpoints: tuple[CheckpointInfo, ...], now: int) -> list[PickerOption]:
     """Build the picker's options, the newest first. `now` in ms."""
-    return [PickerOption(each.id, format_title(each), _format_note(each, now)) for each in reversed(checkpoints)]
+    return [
+        PickerOption(checkpoint.id, format_title(checkpoint), _format_note(checkpoint, now))
+        for checkpoint in reversed(checkpoints)
+    ]
 
 
 def format_title(info: CheckpointInfo) -> str:
@@ -64,10 +67,10 @@ class RewindDialog(Dialog[RestoredPart]):
     def _render_lines(self) -> Iterator[Content]:
         preview = self._preview
         yield Content.assemble(("conversation  ", "$foreground 60%"), _describe_conversation(preview))
-        for each in preview.paths[:MAX_PATHS]:
-            yield _render_path(each)
-        if (more := len(preview.paths) - MAX_PATHS) > 0:
-            yield Content(f"and {more:,} more files")
+        for path in preview.paths[:MAX_PATHS]:
+            yield _render_path(path)
+        if (hidden_count := len(preview.paths) - MAX_PATHS) > 0:
+            yield Content(f"and {hidden_count:,} more files")
         for root in preview.bulks:
             yield Content.assemble(("generated     ", "$foreground 60%"), format_path(root, 60), "  as it was")
         if preview.info.problem:
@@ -75,8 +78,8 @@ class RewindDialog(Dialog[RestoredPart]):
         if not (preview.paths or preview.bulks):
             yield Content.assemble(("files         ", "$foreground 60%"), "are as they were")
 
-    def action_choose(self, what: RestoredPart) -> None:
-        self.answer(what)
+    def action_choose(self, part: RestoredPart) -> None:
+        self.answer(part)
 
     def action_scroll(self, pages: int) -> None:
         view = self.query_one(VerticalScroll)
@@ -93,8 +96,8 @@ def _describe_conversation(preview: CheckpointPreviewAnswer) -> str:
 def _render_path(path: RestoredPath) -> Content:
     name = format_path(path.path, 200)
     if path.reason:
-        why = (f"  {fit_line(path.reason, 200)}", "$foreground 60%")
-        return Content.assemble(("left alone    ", "$text-warning"), name, why)
-    where = "your file     " if path.disk else "review        "
-    what = filter(None, (_DISK.get(path.disk), _PENDING.get(path.pending)))
-    return Content.assemble((where, "$foreground 60%"), name, "  ", ", ".join(what))
+        reason = (f"  {fit_line(path.reason, 200)}", "$foreground 60%")
+        return Content.assemble(("left alone    ", "$text-warning"), name, reason)
+    location = "your file     " if path.disk else "review        "
+    effects = filter(None, (_DISK.get(path.disk), _PENDING.get(path.pending)))
+    return Content.assemble((location, "$foreground 60%"), name, "  ", ", ".join(effects))

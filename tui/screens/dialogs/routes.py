@@ -37,9 +37,9 @@ def render_routes(table: RoutesAnswer, width: int) -> Content:
         model = row.model if row.own else "as chat"
         lines = [(model or "nothing does this yet", "" if row.model and row.own else MUTED)]
         lines += [(line, MUTED) for line in _describe_route(row, table)]
-        for each in row.taken:
-            whose = f" ({each.model})" if each.model != row.model else ""
-            lines.append((f"{_format_usage(each.usage)}{whose}", "$success"))
+        for model_usage in row.taken:
+            whose = f" ({model_usage.model})" if model_usage.model != row.model else ""
+            lines.append((f"{_format_usage(model_usage.usage)}{whose}", "$success"))
         for number, (line, style) in enumerate(_wrap_lines(lines, width - NAME_COLUMNS)):
             parts.append((f"{'' if number else name:<{NAME_COLUMNS}}", "" if number else "bold $accent"))
             parts.append((f"{line}\n", style))
@@ -48,25 +48,25 @@ def render_routes(table: RoutesAnswer, width: int) -> Content:
 
 
 def _wrap_lines(lines: list[tuple[str, str]], width: int) -> list[tuple[str, str]]:
-    found = []
+    wrapped_lines = []
     for text, style in lines:
         flat = fit_line(text, 400)
-        found += [(flat[start:end].strip(), style) for start, end in find_line_breaks(flat, max(width, 10))]
-    return found
+        wrapped_lines += [(flat[start:end].strip(), style) for start, end in find_line_breaks(flat, max(width, 10))]
+    return wrapped_lines
 
 
 def _describe_route(row: RouteRow, table: RoutesAnswer) -> list[str]:
-    said = [] if row.mode else [JOB_NOTES[row.job]]
+    notes = [] if row.mode else [JOB_NOTES[row.job]]
     if not row.model or not row.own:
-        return said
+        return notes
     effort = f"effort {row.effort or 'by default'}" + (f" (it has no {row.wanted})" if row.wanted else "")
     window = f"window {format_count(row.context_window)}" if row.context_window else "window not known"
-    said.append(", ".join((effort, window, "price known" if row.priced else "price not known")))
+    notes.append(", ".join((effort, window, "price known" if row.priced else "price not known")))
     if row.fallback:
-        said.append(f"else {', '.join(row.fallback)}")
+        notes.append(f"else {', '.join(row.fallback)}")
     if table.answering and row.job == "chat" and not row.mode:
-        said.append(f"now answers: {table.answering}")
-    return said
+        notes.append(f"now answers: {table.answering}")
+    return notes
 
 
 def _format_usage(usage: Usage) -> str:
@@ -75,10 +75,10 @@ def _format_usage(usage: Usage) -> str:
 
 
 def _format_total(table: RoutesAnswer) -> str:
-    taken = [each.usage for row in table.rows for each in row.taken]
-    if not taken:
+    usages = [model_usage.usage for row in table.rows for model_usage in row.taken]
+    if not usages:
         return "Nothing was asked in this session yet."
-    costs = [usage.cost for usage in taken if usage.cost is not None]
-    tokens = sum(usage.prompt_tokens + usage.completion_tokens for usage in taken)
-    unknown = " and what is not known" if len(costs) < len(taken) else ""
+    costs = [usage.cost for usage in usages if usage.cost is not None]
+    tokens = sum(usage.prompt_tokens + usage.completion_tokens for usage in usages)
+    unknown = " and what is not known" if len(costs) < len(usages) else ""
     return f"This session: {format_count(tokens)} tokens, {format_cost(sum(costs))}{unknown}"

@@ -46,8 +46,8 @@ class SubagentDialog(Dialog[str]):
 
     def _show_keys(self) -> None:
         hints = (*KEY_HINTS[:-1], ("subagent.stop", "stop it"), LEAVE) if self._is_working else KEY_HINTS
-        for shown in self.query(KeyHints):  # none: it is being closed
-            shown.show(hints)
+        for widget in self.query(KeyHints):  # none: it is being closed
+            widget.show(hints)
 
     async def _read(self) -> None:
         async for envelope in self._follow(self._subagent):
@@ -63,8 +63,8 @@ class SubagentDialog(Dialog[str]):
             self._timer.pause()
         if self not in self.app.screen_stack:
             return
-        for shown in self.query(Transcript):
-            shown.show(self._view.blocks)
+        for transcript in self.query(Transcript):
+            transcript.show(self._view.blocks)
 
     def action_stop(self) -> None:
         if self._is_working:

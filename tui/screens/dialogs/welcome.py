@@ -66,27 +66,37 @@ class WelcomeDialog(Dialog[WelcomeAnswer]):
         options = [_build_option("demo", "Take the demo", "scripted, on a sample, no key")]
         if count := len(self._models.models):
             options.insert(0, _build_option("pick", "Choose a model", f"{count} found"))
-        keyless = [each for each in self._models.providers if not each.local and not each.key]
-        for each in keyless[:MAX_NAMED_PROVIDERS]:
-            options.append(_build_option(f"key:{each.id}", f"Paste a key for {fit_line(each.label, 40)}"))
-        if others := ", ".join(fit_line(each.label, 20) for each in keyless[MAX_NAMED_PROVIDERS:]):
+        keyless = [provider for provider in self._models.providers if not provider.local and not provider.key]
+        for provider in keyless[:MAX_NAMED_PROVIDERS]:
+            options.append(_build_option(f"key:{provider.id}", f"Paste a key for {fit_line(provider.label, 40)}"))
+        if others := ", ".join(fit_line(provider.label, 20) for provider in keyless[MAX_NAMED_PROVIDERS:]):
             options.append(_build_option("other", "Paste another key…", fit_line(others, 30)))
         options.append(_build_option("address", "A server of your own…", "any address"))
         options.append(_build_option("leave", "Leave"))
-        marked = ways.highlighted_option.id if ways.highlighted_option else None
+        marked_id = ways.highlighted_option.id if ways.highlighted_option else None
         ways.set_options(options)
-        ways.highlighted = next((at for at, each in enumerate(options) if each.id == marked != self._first), 0)
+        ways.highlighted = next(
+            (index for index, option in enumerate(options) if option.id == marked_id != self._first), 0
+        )
         self._first = options[0].id
 
     def _render_providers(self) -> Content:
         parts: list[tuple[str, str]] = []
-        keyless = [each for each in self._models.providers if not each.local and not each.key and not each.problem]
-        named = [each for each in self._models.providers if each not in keyless[MAX_NAMED_PROVIDERS:]]
-        shown = [(*self._describe_provider(each), each) for each in named]
-        for usable, what, provider in sorted(shown, key=lambda each: not each[0]):
+        keyless = [
+            provider_status
+            for provider_status in self._models.providers
+            if not provider_status.local and not provider_status.key and not provider_status.problem
+        ]
+        visible_providers = [
+            provider_status
+            for provider_status in self._models.providers
+            if provider_status not in keyless[MAX_NAMED_PROVIDERS:]
+        ]
+        rows = [(*self._describe_provider(provider_status), provider_status) for provider_status in visible_providers]
+        for usable, description, provider in sorted(rows, key=lambda row: not row[0]):
             parts.append(("✓ " if usable else "· ", "$success" if usable else "$foreground 60%"))
             parts.append((fit_line(provider.label, 22).ljust(22), "" if usable else "$foreground 60%"))
-            parts.append((f"{fit_line(what, 60)}\n", "$foreground 60%"))
+            parts.append((f"{fit_line(description, 60)}\n", "$foreground 60%"))
         return Content.assemble(*parts or [("Nothing was found to work with yet.\n", "$foreground 60%")])
 
     def _describe_provider(self, provider: ProviderStatus) -> tuple[bool, str]:
@@ -113,7 +123,7 @@ class WelcomeDialog(Dialog[WelcomeAnswer]):
     def _pick_model(self) -> None:
         from tui.screens.dialogs.picker import PickerDialog, PickerOption
 
-        choices = [PickerOption(each.id, each.id, each.source) for each in self._models.models]
+        choices = [PickerOption(model.id, model.id, model.source) for model in self._models.models]
         _ = self.app.push_screen(PickerDialog("Choose a model", choices), self._take_model)
 
     def _take_model(self, model: str | None) -> None:

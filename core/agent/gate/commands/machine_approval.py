@@ -51,21 +51,21 @@ class MachineAnswer(Struct, frozen=True):
 async def ask_for_machine(approver: Approver, call: str, tool: RunTerminalCmd) -> MachineAnswer:
     """Ask whether a command may run on the user's machine. The approval of a yes is `build_machine_approval`."""
     permissions = approver.permissions
-    why = explain_confinement(permissions, tool)
-    if why := why or await approver.find_hook_refusal(call, cast("Tool[object]", tool)):
-        return MachineAnswer("nowhere", why)
+    refusal = explain_confinement(permissions, tool)
+    if refusal := refusal or await approver.find_hook_refusal(call, cast("Tool[object]", tool)):
+        return MachineAnswer("nowhere", refusal)
     before, foreign = build_machine_approval(permissions, tool), _name_foreign(permissions)
     if not approver.user.is_interactive:
         return _answer_by_rule(approver, _build_request(call, tool, approver, before), foreign)
     if foreign and not await _ask_about_foreign(approver, call, tool, foreign):
         return MachineAnswer("nowhere", "The user refused this call. Nothing was changed.")
-    resolved = await approver.user.approve(_build_request(call, tool, approver, before))
-    if resolved.decision not in {"run_on_machine", "allow_once"}:
-        note = f" {resolved.note}" if resolved.note else ""
+    resolution = await approver.user.approve(_build_request(call, tool, approver, before))
+    if resolution.decision not in {"run_on_machine", "allow_once"}:
+        note = f" {resolution.note}" if resolution.note else ""
         return MachineAnswer("nowhere", f"The user refused this call.{note} Nothing was changed.")
     if explain_confinement(permissions, tool) or build_machine_approval(permissions, tool) != before:
         return MachineAnswer("nowhere", CHANGED)
-    return MachineAnswer("machine" if resolved.decision == "run_on_machine" else "box")
+    return MachineAnswer("machine" if resolution.decision == "run_on_machine" else "box")
 
 
 def build_machine_approval(permissions: CallPermissions, tool: RunTerminalCmd) -> Approval:
@@ -84,7 +84,7 @@ def explain_confinement(permissions: CallPermissions, tool: RunTerminalCmd) -> s
     if not permissions.terminal.keeps_effects():
         return NOTHING_KEPT
     rules = select_rules(permissions.load_rules(), "Machine")
-    rule = find_strictest(each for each in rules if each.matches(tool.command))
+    rule = find_strictest(permission_rule for permission_rule in rules if permission_rule.matches(tool.command))
     return f"The rule {rule} refuses it outside of the box." if rule is not None and rule.choice == "deny" else ""
 
 
@@ -96,8 +96,8 @@ def _name_foreign(permissions: CallPermissions) -> str:
 def _build_request(call: str, tool: RunTerminalCmd, approver: Approver, approval: Approval) -> ApprovalRequested:
     terminal = approver.permissions.terminal
     root, waiting = terminal.host.workspace.root, len(terminal.host.state.changes)
-    nested = find_nested_repositories(root, approval.directory, approval.subject)
-    warning = f"{NESTED.format(', '.join(nested))}; " if nested else ""
+    nested_repositories = find_nested_repositories(root, approval.directory, approval.subject)
+    warning = f"{NESTED.format(', '.join(nested_repositories))}; " if nested_repositories else ""
     pending = f"; {waiting:,} {'file waits' if waiting == 1 else 'files wait'} for your review: it sees what is on disk"
     return ApprovalRequested(
         id=new_id("apr"),
@@ -117,14 +117,14 @@ def _build_request(call: str, tool: RunTerminalCmd, approver: Approver, approval
 def _answer_by_rule(approver: Approver, request: ApprovalRequested, foreign: str) -> MachineAnswer:
     """Answer by the user's rules where nobody can be asked; question and answer are recorded like any other."""
     allowing = select_rules(approver.permissions.load_rules(), "Machine", "allow")
-    is_named = any(each.matches(request.subject) for each in allowing)
-    misplaced = _explain_place(approver.permissions, request.directory)
+    is_named = any(rule.matches(request.subject) for rule in allowing)
+    directory_problem = _explain_place(approver.permissions, request.directory)
     approver.emit(request)
-    if is_named and not foreign and not misplaced:
+    if is_named and not foreign and not directory_problem:
         note = "A rule names exactly this command."
         approver.emit(ApprovalResolved(id=request.id, decision="run_on_machine", by="user", note=note))
         return MachineAnswer("machine")
-    note = (misplaced or FOREIGN_ALONE.format(foreign)) if is_named else NOBODY
+    note = (directory_problem or FOREIGN_ALONE.format(foreign)) if is_named else NOBODY
     approver.emit(ApprovalResolved(id=request.id, decision="reject_once", by="program", note=note))
     return MachineAnswer("nowhere", f"The program refused this call. {note} Nothing was changed.")
 

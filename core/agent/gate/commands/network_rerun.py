@@ -33,19 +33,19 @@ class NetworkRerun(Struct, eq=False):
         """Ask about hosts that were refused to the run that has just ended. True: they are granted to the next one."""
         permissions, call = self.approver.permissions, self.call
         grants = permissions.network_grants
-        wanted = tuple(each for each in grants.take_refused() if grants.can_be_asked(each.host))
-        if not wanted or self.refusal or len(self.reached) >= MAX_RERUNS:
+        targets = tuple(target for target in grants.take_refused() if grants.can_be_asked(target.host))
+        if not targets or self.refusal or len(self.reached) >= MAX_RERUNS:
             return False
-        before, named = self._build_approval(), ", ".join(map(str, wanted))
-        if not await self.approver.ask_for_network(call.request.id, call.subject, wanted):
-            self.refusal = f"It wanted the network: {named}. It was not allowed to."
+        before, target_names = self._build_approval(), ", ".join(map(str, targets))
+        if not await self.approver.ask_for_network(call.request.id, call.subject, targets):
+            self.refusal = f"It wanted the network: {target_names}. It was not allowed to."
             return False
-        if why := self._explain_change(before):
-            self.refusal = why
+        if reason := self._explain_change(before):
+            self.refusal = reason
             return False
-        call.hosts += tuple(each.host for each in wanted)
+        call.hosts += tuple(target.host for target in targets)
         call.approval = permissions.build_approval(call.subject, call.approval.permissions)
-        self.reached.append(named)
+        self.reached.append(target_names)
         return True
 
     def _build_approval(self) -> Approval:

@@ -46,21 +46,21 @@ def weigh_request(tool: object, terminal: Terminal, grants: NetworkGrants) -> We
     """Weigh what a call asks for; nothing for a call that is no command. Call `terminal.find_box` first."""
     if not isinstance(tool, RunTerminalCmd):
         return WeighedRequest()
-    granted, notes, services = list[str](), list[str](), list[str]()
+    permissions, notes, services = list[str](), list[str](), list[str]()
     hosts: tuple[str, ...] = ()
-    for each in list_requested(tool.required_permissions):
-        why = ""
-        if each == "all":
+    for permission in list_requested(tool.required_permissions):
+        reason = ""
+        if permission == "all":
             continue
-        if each == "network":
-            hosts, why = _select_hosts(tool, terminal, grants)
-        elif each == "git_write":
-            why = "" if terminal.keeps_effects() else NOT_KEPT
-        elif terminal.is_contained and (why := _explain_no_service(each, tool, terminal, grants)) == "":
-            services += [] if each in grants.list_services() else [each]
-        notes += [why] if why else []
-        granted += [each] if not why or (hosts and each == "network") else []
-    return WeighedRequest(tuple(granted), hosts, tuple(services), tuple(notes))
+        if permission == "network":
+            hosts, reason = _select_hosts(tool, terminal, grants)
+        elif permission == "git_write":
+            reason = "" if terminal.keeps_effects() else NOT_KEPT
+        elif terminal.is_contained and (reason := _explain_no_service(permission, tool, terminal, grants)) == "":
+            services += [] if permission in grants.list_services() else [permission]
+        notes += [reason] if reason else []
+        permissions += [permission] if not reason or (hosts and permission == "network") else []
+    return WeighedRequest(tuple(permissions), hosts, tuple(services), tuple(notes))
 
 
 def _explain_no_service(service: str, tool: RunTerminalCmd, terminal: Terminal, grants: NetworkGrants) -> str:
@@ -69,8 +69,8 @@ def _explain_no_service(service: str, tool: RunTerminalCmd, terminal: Terminal, 
         return DENIED.format(service, "it")
     if len(list_services(tool.required_permissions)) > MAX_SERVICES:
         return TOO_MANY.format(service, MAX_SERVICES)
-    if why := explain_unreachable(service, terminal.host.box.tier, os.environ):
-        return why
+    if reason := explain_unreachable(service, terminal.host.box.tier, os.environ):
+        return reason
     if tool.is_background and service not in grants.list_services():
         return NOT_FOR_JOBS.format(service, "it")
     return ""
@@ -83,12 +83,12 @@ def _select_hosts(tool: RunTerminalCmd, terminal: Terminal, grants: NetworkGrant
         return (), ""
     if tier is not Tier.NAMESPACES:
         return (), NO_NETWORK.format(f"the box of this machine ({tier.value})")
-    named = [each for each in find_named_hosts(tool.command) if _is_outside(each) and not grants.is_allowed(each)]
-    denied = [each for each in named if not grants.can_be_asked(each)]
-    wanted = tuple(each for each in named if each not in denied)
-    if wanted and tool.is_background:
-        return (), NOT_FOR_JOBS.format("network", ", ".join(wanted))
-    return wanted, DENIED.format("network", ", ".join(denied)) if denied else ""
+    hosts = [host for host in find_named_hosts(tool.command) if _is_outside(host) and not grants.is_allowed(host)]
+    denied_hosts = [host for host in hosts if not grants.can_be_asked(host)]
+    requested_hosts = tuple(host for host in hosts if host not in denied_hosts)
+    if requested_hosts and tool.is_background:
+        return (), NOT_FOR_JOBS.format("network", ", ".join(requested_hosts))
+    return requested_hosts, DENIED.format("network", ", ".join(denied_hosts)) if denied_hosts else ""
 
 
 def _is_outside(host: str) -> bool:

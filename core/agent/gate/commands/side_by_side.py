@@ -47,8 +47,8 @@ def split_calls(
     for is_free, group in groupby(calls, key=lambda call: _is_independent(call, permissions)):
         run = list(group)
         size = MOST_AT_ONCE if is_free else 1
-        for at in range(0, len(run), size):
-            together = run[at : at + size]
+        for index in range(0, len(run), size):
+            together = run[index : index + size]
             for call in together:
                 call.is_beside_others = len(together) > 1
             yield together
@@ -68,11 +68,11 @@ def tell_refused(calls: Sequence[GatedCall], permissions: CallPermissions) -> No
     """Tell commands that ran at the same time of the network that was refused: nobody knows to which of them."""
     if not calls[0].is_beside_others or calls[0].access is not Access.EXEC:
         return
-    if wanted := permissions.network_grants.take_refused():
-        named = ", ".join(dict.fromkeys(map(str, wanted)))
-        permissions.record_refused(wanted)
+    if targets := permissions.network_grants.take_refused():
+        target_names = ", ".join(dict.fromkeys(map(str, targets)))
+        permissions.record_refused(targets)
         for call in calls:
-            call.text += REFUSED.format(named)
+            call.text += REFUSED.format(target_names)
 
 
 def is_independent(command: str, checks: Sequence[str] = ()) -> bool:
@@ -81,7 +81,7 @@ def is_independent(command: str, checks: Sequence[str] = ()) -> bool:
     parts = split_command(command)
     if not parts.is_certain or parts.writes:
         return False
-    return all(_is_known(each, checks) for each in parts.commands)
+    return all(_is_known(subcommand, checks) for subcommand in parts.commands)
 
 
 def _is_known(command: str, checks: Sequence[str]) -> bool:

@@ -118,11 +118,11 @@ def leave_old_root(old_root: int) -> None:
     os.close(old_root)
 
 
-def create_host_overlays(*needed: bytes) -> HostOverlays:
+def create_host_overlays(*needed_paths: bytes) -> HostOverlays:
     """Return the `HostOverlays` in the directory that becomes the root."""
     nothing = _SCRATCH + b"/nothing"
     os.mkdir(nothing, 0o755)
-    return HostOverlays(nothing, [os.path.realpath(path) for path in needed if path])
+    return HostOverlays(nothing, [os.path.realpath(path) for path in needed_paths if path])
 
 
 def plan_top_level(plan: MountPlan, overlays: HostOverlays) -> None:
@@ -138,25 +138,25 @@ def plan_top_level(plan: MountPlan, overlays: HostOverlays) -> None:
 def plan_readable(plan: MountPlan, overlays: HostOverlays, path: bytes) -> None:
     """Plan a toolchain or what the user added. What is not there is left out."""
     with contextlib.suppress(FileNotFoundError, PermissionError):
-        overlays.plan_path(plan, path, own=True)
+        overlays.plan_path(plan, path, is_private=True)
 
 
 def plan_cache(message: NamespaceLaunch, plan: MountPlan) -> None:
     if message["cache"]:
         if os.stat(message["cache"]).st_uid == 0:
             change_owner_below(message["cache"], message["owner"])
-        taken = kernel.clone_mount(message["cache"])
-        kernel.set_mount_attributes(taken, b"", add=kernel.NO_SUID | kernel.NO_DEVICES)
-        plan.add_mount(taken, os.path.realpath(message["home"]) + b"/.cache", is_writable=True)
+        mount = kernel.clone_mount(message["cache"])
+        kernel.set_mount_attributes(mount, b"", add=kernel.NO_SUID | kernel.NO_DEVICES)
+        plan.add_mount(mount, os.path.realpath(message["home"]) + b"/.cache", is_writable=True)
 
 
 def plan_writable(message: NamespaceLaunch, plan: MountPlan) -> None:
     """Plan directories that the command may change, at the places where it looks for them."""
-    for path, place in message["writable"]:
+    for path, target in message["writable"]:
         change_owner_below(path, message["owner"])
-        taken = kernel.clone_mount(path)
-        kernel.set_mount_attributes(taken, b"", add=kernel.NO_SUID | kernel.NO_DEVICES)
-        plan.add_mount(taken, os.path.realpath(place), is_writable=True)
+        mount = kernel.clone_mount(path)
+        kernel.set_mount_attributes(mount, b"", add=kernel.NO_SUID | kernel.NO_DEVICES)
+        plan.add_mount(mount, os.path.realpath(target), is_writable=True)
 
 
 def enter_new_root() -> None:
@@ -168,8 +168,8 @@ def enter_new_root() -> None:
 
 def attach_scratch(size: int) -> None:
     """Attach one tmpfs for all that is fresh and writable, so that one number bounds it."""
-    for place in (b"dev", _SCRATCH, COVERS):
-        os.mkdir(place, 0o755)
+    for directory in (b"dev", _SCRATCH, COVERS):
+        os.mkdir(directory, 0o755)
     kernel.attach_mount(mounts.create_tmpfs(size, "0700"), _SCRATCH)
 
 
@@ -178,14 +178,14 @@ def plan_fresh_directories(message: NamespaceLaunch, plan: MountPlan) -> None:
     if home != message["home"]:
         plan.add_link(message["home"], home)
     places = [(b"/tmp", 0o1777), (b"/var/tmp", 0o1777), (b"/run", 0o755), (b"/dev/shm", 0o1777), (home, 0o700)]
-    for number, (place, mode) in enumerate(places):
+    for number, (target, mode) in enumerate(places):
         inside = b"%s/%d" % (_SCRATCH, number)
         os.mkdir(inside)
         change_owner(inside, message["owner"])
         os.chmod(inside, mode)
-        if place == home and message["git_settings"]:
+        if target == home and message["git_settings"]:
             write_file(inside + b"/.gitconfig", message["git_settings"], message["owner"])
-        plan.add_mount(kernel.clone_mount(inside, recursive=False), place, is_writable=True)
+        plan.add_mount(kernel.clone_mount(inside, recursive=False), target, is_writable=True)
 
 
 def plan_workspace(
@@ -206,16 +206,16 @@ def plan_workspace_overlay(
     upper, work, workspace, lowers = message["upper"], message["work"], message["workspace"], message["lowers"]
     if not upper:
         upper, work = _SCRATCH + b"/upper", _SCRATCH + b"/work"
-        for place in (upper, work):
-            os.mkdir(place)
+        for directory in (upper, work):
+            os.mkdir(directory)
         os.chmod(upper, stat.S_IMODE(os.stat(workspace).st_mode))
     change_owner(upper, owner)
     for lower in lowers:
         change_owner_below(lower, owner)
     if message["masked"]:
-        place = message["masks"] or _SCRATCH + b"/masks"
-        create_mask_layer(place, workspace, message["masked"])
-        lowers = [*lowers, place]
+        directory = message["masks"] or _SCRATCH + b"/masks"
+        create_mask_layer(directory, workspace, message["masked"])
+        lowers = [*lowers, directory]
     plan.add_mount(
         mounts.create_overlay([*lowers, workspace], upper, work), workspace, is_needed=True, is_writable=True
     )
@@ -231,9 +231,9 @@ def plan_repository(
         return
     layer = message["repository_layer"] or _SCRATCH + b"/repository"
     upper, work = layer + b"/upper", layer + b"/work"
-    for place in (layer, upper, work):
-        os.mkdir(place)
-        change_owner(place, owner)
+    for directory in (layer, upper, work):
+        os.mkdir(directory)
+        change_owner(directory, owner)
     os.chmod(upper, stat.S_IMODE(os.stat(repository).st_mode))
     with contextlib.suppress(OSError):
         plan.add_mount(mounts.create_overlay([repository], upper, work), repository, is_writable=True)
@@ -241,17 +241,17 @@ def plan_repository(
 
 def plan_submounts(plan: MountPlan, overlays: HostOverlays, submounts: list[tuple[bytes, int]]) -> None:
     """Plan what was mounted inside the workspace, read-only. Mounts in these are not followed."""
-    for number, (path, taken) in enumerate(submounts):
-        if not stat.S_ISDIR(os.fstat(taken).st_mode):
-            kernel.set_mount_attributes(taken, b"", add=_LOCKED_DOWN, recursive=True)
-            plan.add_mount(taken, path)
+    for number, (path, mount) in enumerate(submounts):
+        if not stat.S_ISDIR(os.fstat(mount).st_mode):
+            kernel.set_mount_attributes(mount, b"", add=_LOCKED_DOWN, recursive=True)
+            plan.add_mount(mount, path)
             continue
-        place = b"%s/inside%d" % (_SCRATCH, number)
-        os.mkdir(place)
-        kernel.attach_mount(taken, place)
-        opened = os.open(place, os.O_PATH | os.O_DIRECTORY)
-        plan.add_mount(overlays.create_overlay(opened, for_all=False), path)
-        os.close(opened)
+        mount_point = b"%s/inside%d" % (_SCRATCH, number)
+        os.mkdir(mount_point)
+        kernel.attach_mount(mount, mount_point)
+        descriptor = os.open(mount_point, os.O_PATH | os.O_DIRECTORY)
+        plan.add_mount(overlays.create_overlay(descriptor, for_all=False), path)
+        os.close(descriptor)
 
 
 def clone_devices() -> Iterator[tuple[bytes, int]]:
@@ -290,33 +290,33 @@ def make_read_only(writable: list[bytes]) -> None:
     kernel.unmount(b"/" + _SCRATCH)
     os.rmdir(b"/" + _SCRATCH)
     kernel.set_mount_attributes(kernel.AT_FDCWD, b"/", add=kernel.READ_ONLY | kernel.NO_SUID, recursive=True)
-    for place in (*writable, b"/dev/pts"):
-        kernel.set_mount_attributes(kernel.AT_FDCWD, place, clear=kernel.READ_ONLY)
+    for path in (*writable, b"/dev/pts"):
+        kernel.set_mount_attributes(kernel.AT_FDCWD, path, clear=kernel.READ_ONLY)
 
 
-def write_file(place: bytes, content: bytes, owner: tuple[int, int] | None) -> None:
+def write_file(path: bytes, content: bytes, owner: tuple[int, int] | None) -> None:
     """Write a new file that belongs to the command's user."""
-    with open(place, "xb") as file:
+    with open(path, "xb") as file:
         file.write(content)
-    change_owner(place, owner)
+    change_owner(path, owner)
 
 
-def change_owner(place: bytes, owner: tuple[int, int] | None) -> None:
+def change_owner(path: bytes, owner: tuple[int, int] | None) -> None:
     """Give away one file or directory; without an owner nothing is done."""
     if owner:
-        os.chown(place, *owner, follow_symlinks=False)
+        os.chown(path, *owner, follow_symlinks=False)
 
 
 def change_owner_below(directory: bytes, owner: tuple[int, int] | None) -> None:
     """Give away a directory with all in and below it that is root's."""
     waiting = [directory] if owner else []
     while waiting:
-        here = waiting.pop()
-        change_owner(here, owner)
-        with os.scandir(here) as entries:
+        path = waiting.pop()
+        change_owner(path, owner)
+        with os.scandir(path) as entries:
             for entry in entries:
-                found = entry.stat(follow_symlinks=False)
-                if stat.S_ISDIR(found.st_mode):
+                stats = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(stats.st_mode):
                     waiting.append(entry.path)
-                elif found.st_uid == 0:
+                elif stats.st_uid == 0:
                     change_owner(entry.path, owner)

@@ -35,54 +35,54 @@ class HostOverlays:
     be mounted on, wherever they are.
     """
 
-    def __init__(self, nothing: bytes, needed: Iterable[bytes]) -> None:
+    def __init__(self, nothing: bytes, needed_paths: Iterable[bytes]) -> None:
         self._nothing = os.open(nothing, os.O_PATH | os.O_DIRECTORY)
         self._mounted = mounts.read_mount_types()
         self._nobody = kernel.find_nobody_id() if os.geteuid() == 0 else 0
-        self._apart = {*self._mounted, *(path for path in needed if self._nobody and not _is_traversable(path))}
+        self._apart = {*self._mounted, *(path for path in needed_paths if self._nobody and not _is_traversable(path))}
         self._count = 0
 
-    def plan_path(self, plan: MountPlan, path: bytes, *, own: bool = False) -> None:
+    def plan_path(self, plan: MountPlan, path: bytes, *, is_private: bool = False) -> None:
         """Plan to show what is at an absolute path, at this path; for links what they lead to, in their place.
 
         What is neither a directory nor a regular file is left out, and so is a file system that no overlay takes.
         `own`: also what is not readable by everybody. Raises OSError if the host's own root can't be shown like this.
         """
-        self._plan_opened(plan, os.open(path, os.O_PATH), path, for_all=self._nobody > 0 and not own)
+        self._plan_opened(plan, os.open(path, os.O_PATH), path, for_all=self._nobody > 0 and not is_private)
 
-    def _plan_opened(self, plan: MountPlan, place: int, path: bytes, *, for_all: bool) -> None:
+    def _plan_opened(self, plan: MountPlan, descriptor: int, path: bytes, *, for_all: bool) -> None:
         """Plan what a descriptor stands for, and close it."""
         try:
-            mode = os.fstat(place).st_mode
+            mode = os.fstat(descriptor).st_mode
             if stat.S_ISREG(mode):
-                self._plan_file(plan, place, path)
+                self._plan_file(plan, descriptor, path)
             elif stat.S_ISDIR(mode):
-                self._plan_directory(plan, place, path, for_all=for_all)
+                self._plan_directory(plan, descriptor, path, for_all=for_all)
         finally:
-            os.close(place)
+            os.close(descriptor)
 
     def create_overlay(self, directory: int, *, for_all: bool) -> int:
         """Create the overlay of one directory, which may have no mounts in it; return its descriptor."""
-        lowers = [b"/proc/self/fd/%d" % each for each in (directory, self._nothing)]
+        lowers = [b"/proc/self/fd/%d" % descriptor for descriptor in (directory, self._nothing)]
         return mounts.create_read_only_overlay(lowers, rights_of=self._nobody if for_all else 0)
 
-    def _plan_file(self, plan: MountPlan, place: int, path: bytes) -> None:
-        taken = kernel.clone_mount(b"/proc/self/fd/%d" % place, recursive=False)
-        kernel.set_mount_attributes(taken, b"", add=_LOCKED_DOWN)
-        plan.add_mount(taken, path)
+    def _plan_file(self, plan: MountPlan, descriptor: int, path: bytes) -> None:
+        mount = kernel.clone_mount(b"/proc/self/fd/%d" % descriptor, recursive=False)
+        kernel.set_mount_attributes(mount, b"", add=_LOCKED_DOWN)
+        plan.add_mount(mount, path)
 
-    def _plan_directory(self, plan: MountPlan, place: int, path: bytes, *, for_all: bool) -> None:
-        real = os.readlink(b"/proc/self/fd/%d" % place)
+    def _plan_directory(self, plan: MountPlan, descriptor: int, path: bytes, *, for_all: bool) -> None:
+        real = os.readlink(b"/proc/self/fd/%d" % descriptor)
         inside = real.rstrip(b"/") + b"/"
         if any(point.startswith(inside) for point in self._apart):
             self._plan_entries(plan, real, path, for_all=for_all)
             return
         try:
-            plan.add_mount(self.create_overlay(place, for_all=for_all), path)
+            plan.add_mount(self.create_overlay(descriptor, for_all=for_all), path)
         except OSError:
             kind = self._find_file_system(real)
             if kind in _WITHOUT_SOCKETS:
-                self._plan_file(plan, place, path)
+                self._plan_file(plan, descriptor, path)
             elif kind == self._find_file_system(b"/"):
                 raise
             else:
@@ -108,10 +108,10 @@ class HostOverlays:
                 plan.add_link(target, os.readlink(entry.path))
             elif not for_all or entry.stat(follow_symlinks=False).st_mode & stat.S_IROTH:
                 try:
-                    place = os.open(entry.path, os.O_PATH | os.O_NOFOLLOW)
+                    descriptor = os.open(entry.path, os.O_PATH | os.O_NOFOLLOW)
                 except OSError:
                     continue
-                self._plan_opened(plan, place, target, for_all=for_all)
+                self._plan_opened(plan, descriptor, target, for_all=for_all)
 
 
 def _is_traversable(path: bytes) -> bool:
@@ -125,7 +125,7 @@ def _is_traversable(path: bytes) -> bool:
 
 def _scan_directory(directory: bytes) -> Iterator[os.DirEntry[bytes]]:
     try:
-        with os.scandir(directory) as found:
-            yield from found
+        with os.scandir(directory) as entries:
+            yield from entries
     except OSError:
         return

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def create_mask_layer(layer: bytes, workspace: bytes, masked: Sequence[bytes]) -> None:
+def create_mask_layer(layer: bytes, workspace: bytes, masked_paths: Sequence[bytes]) -> None:
     """Make the layer in the directory `place`, which must not exist. A path that is missing or no file gets no mask.
 
     Its directories look like those of the workspace, since an overlay shows theirs.
     """
     os.mkdir(layer, 0o700)
     directories = {b""}
-    for path in masked:
+    for path in masked_paths:
         try:
             if not stat.S_ISREG(os.lstat(os.path.join(workspace, path)).st_mode):
                 continue
@@ -34,20 +34,20 @@ def create_mask_layer(layer: bytes, workspace: bytes, masked: Sequence[bytes]) -
         _copy_status(os.path.join(layer, path), os.path.join(workspace, path))
 
 
-def _make_parents(place: bytes, path: bytes, directories: set[bytes]) -> None:
+def _make_parents(layer: bytes, path: bytes, directories: set[bytes]) -> None:
     above = os.path.dirname(path)
     missing = []
     while above not in directories:
         missing.append(above)
         above = os.path.dirname(above)
-    for each in reversed(missing):
-        os.mkdir(os.path.join(place, each), 0o700)
-        directories.add(each)
+    for parent in reversed(missing):
+        os.mkdir(os.path.join(layer, parent), 0o700)
+        directories.add(parent)
 
 
 def _copy_status(target: bytes, source: bytes) -> None:
-    found = os.lstat(source)
+    stats = os.lstat(source)
     if os.geteuid() == 0:
-        os.chown(target, found.st_uid, found.st_gid)
-    os.chmod(target, stat.S_IMODE(found.st_mode))
-    os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
+        os.chown(target, stats.st_uid, stats.st_gid)
+    os.chmod(target, stat.S_IMODE(stats.st_mode))
+    os.utime(target, ns=(stats.st_atime_ns, stats.st_mtime_ns))

@@ -28,21 +28,21 @@ class MountPlan:
     def add_mount(self, descriptor: int, target: bytes, *, is_needed: bool = False, is_writable: bool = False) -> None:
         """Attach a mount that was taken before. One that is not needed is left out where there is no place for it."""
 
-        def step(place: bytes) -> None:
+        def step(path: bytes) -> None:
             try:
-                make_mount_point(place, like=descriptor)
-                kernel.attach_mount(descriptor, place)
+                make_mount_point(path, like=descriptor)
+                kernel.attach_mount(descriptor, path)
             except OSError:
                 if is_needed:
                     raise
                 os.close(descriptor)
                 return
             if is_writable:
-                self.writable.append(place)
+                self.writable.append(path)
 
         self._steps.append((target, step))
 
-    def add_directory(self, place: bytes, mode: int) -> None:
+    def add_directory(self, target: bytes, mode: int) -> None:
         """Make an empty directory, where there is a place for it."""
 
         def step(path: bytes) -> None:
@@ -50,26 +50,26 @@ class MountPlan:
                 os.makedirs(path, 0o755, exist_ok=True)
                 os.chmod(path, mode)
 
-        self._steps.append((place, step))
+        self._steps.append((target, step))
 
-    def add_link(self, place: bytes, target: bytes) -> None:
-        self._steps.append((place, lambda path: make_link(path, target)))
+    def add_link(self, link: bytes, target: bytes) -> None:
+        self._steps.append((link, lambda path: make_link(path, target)))
 
     def add_cover(self, target: bytes) -> None:
         self._steps.append((target, cover_path))
 
     def apply(self) -> None:
-        for target, step in sorted(self._steps, key=lambda each: each[0].rstrip(b"/").count(b"/")):
+        for target, step in sorted(self._steps, key=lambda pair: pair[0].rstrip(b"/").count(b"/")):
             step(target)
 
 
-def make_link(place: bytes, target: bytes) -> None:
+def make_link(link: bytes, target: bytes) -> None:
     """Make a symbolic link. Where there is something already, or all is read-only, it needs none."""
-    if os.path.lexists(place):
+    if os.path.lexists(link):
         return
     with contextlib.suppress(OSError):
-        os.makedirs(os.path.dirname(place), 0o755, exist_ok=True)
-        os.symlink(target, place)
+        os.makedirs(os.path.dirname(link), 0o755, exist_ok=True)
+        os.symlink(target, link)
 
 
 def make_mount_point(target: bytes, *, like: int) -> None:
@@ -87,12 +87,12 @@ def cover_path(target: bytes) -> None:
     """Mount an empty file or directory over a path, if it is there: it can be neither read nor listed then."""
     if not os.path.exists(target):
         return
-    place = b"/%s/%d" % (COVERS, len(os.listdir(b"/" + COVERS)))
+    cover = b"/%s/%d" % (COVERS, len(os.listdir(b"/" + COVERS)))
     if os.path.isdir(target):
-        os.mkdir(place, 0o755)
+        os.mkdir(cover, 0o755)
     else:
-        os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0))
-    mount = kernel.clone_mount(place)
+        os.close(os.open(cover, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0))
+    mount = kernel.clone_mount(cover)
     try:
         kernel.attach_mount(mount, target)
     except FileNotFoundError:

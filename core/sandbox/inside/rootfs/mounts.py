@@ -27,13 +27,13 @@ def create_tmpfs(size: int, mode: str) -> int:
 
 def create_overlay(lowers: Sequence[bytes], upper: bytes, work: bytes) -> int:
     """Create an overlay, not attached; return its descriptor. `lowers` topmost first, the workspace last."""
-    opened = [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in (*lowers, upper, work)]
+    descriptors = [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in (*lowers, upper, work)]
     try:
-        *below, top, scratch = [f"/proc/self/fd/{each}".encode() for each in opened]
+        *below, top, scratch = [f"/proc/self/fd/{descriptor}".encode() for descriptor in descriptors]
         return _create_by_layers(below, top, scratch)
     finally:
-        for each in opened:
-            os.close(each)
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def create_read_only_overlay(lowers: Sequence[bytes], *, rights_of: int = 0) -> int:
@@ -65,25 +65,25 @@ def _create_by_layers(lowers: Sequence[bytes], upper: bytes, work: bytes) -> int
 
 def create_by_option_string(lowers: Sequence[bytes], upper: bytes, work: bytes) -> int:
     """Create the overlay on kernels before 6.5, which take the lower directories in one string."""
-    named = [b"lowerdir=" + b":".join(lowers), b"upperdir=" + upper, b"workdir=" + work]
-    named += [name if value is None else name + b"=" + value for name, value in _OPTIONS]
-    return _create_by_options(b",".join(named))
+    options = [b"lowerdir=" + b":".join(lowers), b"upperdir=" + upper, b"workdir=" + work]
+    options += [name if value is None else name + b"=" + value for name, value in _OPTIONS]
+    return _create_by_options(b",".join(options))
 
 
 def _create_by_options(options: bytes, *, rights_of: int = 0) -> int:
-    place = b".overlay"
-    os.mkdir(place)
+    mount_point = b".overlay"
+    os.mkdir(mount_point)
     try:
         with kernel.FileAccessAs(rights_of):
-            kernel.mount_with_options(b"overlay", place, options)
+            kernel.mount_with_options(b"overlay", mount_point, options)
         try:
-            taken = kernel.clone_mount(place, recursive=False)
+            mount = kernel.clone_mount(mount_point, recursive=False)
         finally:
-            kernel.unmount(place)
+            kernel.unmount(mount_point)
     finally:
-        os.rmdir(place)
-    kernel.set_mount_attributes(taken, b"", add=_NO_SUID_NO_DEVICES)
-    return taken
+        os.rmdir(mount_point)
+    kernel.set_mount_attributes(mount, b"", add=_NO_SUID_NO_DEVICES)
+    return mount
 
 
 def read_mount_types() -> dict[bytes, bytes]:
@@ -107,19 +107,19 @@ def detach_submounts(workspace: bytes) -> list[tuple[bytes, int]]:
     The kernel lays no overlay over what an ordinary user could uncover that way. Only root can detach it, in mounts of
     its own, before it enters the box. Raises OSError (EBUSY) for others.
     """
-    found = list_mounts_below(workspace)
-    if not found:
+    mount_points = list_mounts_below(workspace)
+    if not mount_points:
         return []
     if os.geteuid() != 0:
-        shown = found[0].decode("utf-8", "backslashreplace")
-        raise OSError(16, f"{shown} is a mount point inside the workspace; an ordinary user can't have it in a box")
+        label = mount_points[0].decode("utf-8", "backslashreplace")
+        raise OSError(16, f"{label} is a mount point inside the workspace; an ordinary user can't have it in a box")
     kernel.unshare(kernel.NEW_MOUNTS)
     kernel.make_mounts_private()
-    outermost = [path for path in found if not any(path.startswith(each + b"/") for each in found)]
-    taken = [(path, kernel.clone_mount(path)) for path in outermost]
+    outermost = [path for path in mount_points if not any(path.startswith(parent + b"/") for parent in mount_points)]
+    submounts = [(path, kernel.clone_mount(path)) for path in outermost]
     for path in outermost:
         kernel.unmount(path)
-    return taken
+    return submounts
 
 
 def _unescape(field: bytes) -> bytes:

@@ -60,7 +60,7 @@ class Debugger(Protocol):
     async def remove_probes(self, names: tuple[str, ...]) -> RemovedProbes:
         """Take probes away (none named: all). Before the last goes, the user judges a fix; a broken one is reverted."""
 
-    async def reproduce(self, wanted: Reproduction) -> ReproductionReport:
+    async def reproduce(self, reproduction: Reproduction) -> ReproductionReport:
         """Run with the probes in place. `ToolFailed` when that can't be done or is refused."""
 
     def records(self, run: str) -> tuple[ProbeRecord, ...]:
@@ -81,6 +81,6 @@ def format_hypotheses(hypotheses: tuple[Hypothesis, ...]) -> str:
     return "\n".join(map(_format_hypothesis, hypotheses))
 
 
-def _format_hypothesis(each: Hypothesis) -> str:
-    cited = f" ({', '.join(line.name for line in each.evidence)})" if each.evidence else ""
-    return f"{each.id} {each.state.upper()}{cited}: {each.statement}"
+def _format_hypothesis(hypothesis: Hypothesis) -> str:
+    citation = f" ({', '.join(line.name for line in hypothesis.evidence)})" if hypothesis.evidence else ""
+    return f"{hypothesis.id} {hypothesis.state.upper()}{citation}: {hypothesis.statement}"

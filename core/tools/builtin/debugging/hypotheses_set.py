@@ -27,13 +27,17 @@ class HypothesesSetTool(DebugTool, frozen=True, kw_only=True):
         return f"{len(self.hypotheses)} hypotheses"
 
     async def run(self, capability: Debugger) -> ToolOutcome:
-        wanted = tuple(
-            Hypothesis(id=each.id or f"H{number}", statement=each.statement.strip(), expects=each.expected.strip())
-            for number, each in enumerate(self.hypotheses, start=1)
+        hypotheses = tuple(
+            Hypothesis(
+                id=hypothesis.id or f"H{number}",
+                statement=hypothesis.statement.strip(),
+                expects=hypothesis.expected.strip(),
+            )
+            for number, hypothesis in enumerate(self.hypotheses, start=1)
         )
-        check_hypotheses(wanted)
-        taken_back = capability.set_hypotheses(wanted)
-        told = [format_hypotheses(wanted)]
+        check_hypotheses(hypotheses)
+        taken_back = capability.set_hypotheses(hypotheses)
+        lines = [format_hypotheses(hypotheses)]
         if taken_back:
-            told.append(f"The fix that did not help was taken back in {', '.join(taken_back)}.")
-        return ToolOutcome(content="\n".join(told), summary="the fix was taken back" if taken_back else "")
+            lines.append(f"The fix that did not help was taken back in {', '.join(taken_back)}.")
+        return ToolOutcome(content="\n".join(lines), summary="the fix was taken back" if taken_back else "")

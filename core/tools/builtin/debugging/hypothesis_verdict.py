@@ -26,10 +26,12 @@ class HypothesisVerdict(DebugTool, frozen=True, kw_only=True, rename={"hypothesi
         return f"{self.hypothesis}: {self.verdict}"
 
     async def run(self, capability: Debugger) -> ToolOutcome:
-        judged = capability.give_verdict(self.hypothesis, self.verdict, self.evidence, self.reason)
-        told = [format_hypotheses(capability.hypotheses())]
-        if judged.state == "confirmed":
-            told.append("Mend this cause now, with as small a change as it takes; then reproduce again and compare.")
-        elif all(each.state in {"rejected", "inconclusive"} for each in capability.hypotheses()):
-            told.append("None is confirmed: set new hypotheses from what you learned, or probe elsewhere.")
-        return ToolOutcome(content="\n".join(told), summary=", ".join(each.name for each in judged.evidence))
+        hypothesis = capability.give_verdict(self.hypothesis, self.verdict, self.evidence, self.reason)
+        lines = [format_hypotheses(capability.hypotheses())]
+        if hypothesis.state == "confirmed":
+            lines.append("Mend this cause now, with as small a change as it takes; then reproduce again and compare.")
+        elif all(
+            other_hypothesis.state in {"rejected", "inconclusive"} for other_hypothesis in capability.hypotheses()
+        ):
+            lines.append("None is confirmed: set new hypotheses from what you learned, or probe elsewhere.")
+        return ToolOutcome(content="\n".join(lines), summary=", ".join(line.name for line in hypothesis.evidence))

@@ -20,9 +20,9 @@ class ProbeRemove(DebugTool, frozen=True, kw_only=True):
         return ", ".join(self.ids) or "all probes"
 
     async def run(self, capability: Debugger) -> ToolOutcome:
-        removed = await capability.remove_probes(self.ids)
-        gone = removed.gone
-        left = ", ".join(each.id for each in capability.probes())
-        in_place = left or "none, and no file has a mark of one"
-        told = f"Removed: {', '.join(gone) or 'nothing, there was none'}. In place: {in_place}."
-        return ToolOutcome(content=f"{removed.said}\n{told}".strip(), summary=f"{len(gone)} removed")
+        removed_probes = await capability.remove_probes(self.ids)
+        removed_ids = removed_probes.gone
+        remaining_ids = ", ".join(probe.id for probe in capability.probes())
+        in_place = remaining_ids or "none, and no file has a mark of one"
+        report = f"Removed: {', '.join(removed_ids) or 'nothing, there was none'}. In place: {in_place}."
+        return ToolOutcome(content=f"{removed_probes.said}\n{report}".strip(), summary=f"{len(removed_ids)} removed")

@@ -36,26 +36,26 @@ class ReadProbeLog(DebugTool, frozen=True, kw_only=True, rename={"hypothesis": "
         return f"{runs}{f' ({self.hypothesis})' if self.hypothesis else ''}"
 
     async def run(self, capability: Debugger) -> ToolOutcome:
-        runs = [each.id for each in capability.runs()]
+        runs = [probe_run.id for probe_run in capability.runs()]
         if not runs:
             raise ToolInputInvalid("Nothing was logged yet.", hint="Call reproduce first.")
         name = self.named or runs[-1]
-        logged = capability.records(name)
-        records = self._filter_records(logged)
+        all_records = capability.records(name)
+        records = self._filter_records(all_records)
         if self.compare_with:
             other = self._filter_records(capability.records(self.compare_with))
             return self._compare_runs(name, compare_runs(records, other))
         part = records[self.offset : self.offset + _MOST]
-        told = [
+        lines = [
             f"{count('line', len(records))} of {name}:",
-            *(format_probe_line(name, each.line, format_record(each)) for each in part),
+            *(format_probe_line(name, record.line, format_record(record)) for record in part),
         ]
-        left = len(records) - self.offset - len(part)
-        if left > 0:
-            whole = "\n".join(format_probe_line(name, each.line, format_record(each)) for each in logged)
-            file = capability.save_output(name, whole)
-            told.append(f"[{left} more{f'; the whole log: read_file {file}' if file else ''}]")
-        return ToolOutcome(content="\n".join(told), summary=count("line", len(records)))
+        remaining_count = len(records) - self.offset - len(part)
+        if remaining_count > 0:
+            full_log = "\n".join(format_probe_line(name, record.line, format_record(record)) for record in all_records)
+            file = capability.save_output(name, full_log)
+            lines.append(f"[{remaining_count} more{f'; the whole log: read_file {file}' if file else ''}]")
+        return ToolOutcome(content="\n".join(lines), summary=count("line", len(records)))
 
     def _filter_records(self, records: tuple[ProbeRecord, ...]) -> tuple[ProbeRecord, ...]:
         return filter_records(records, hypothesis=self.hypothesis, words=(self.containing,) if self.containing else ())
@@ -63,13 +63,13 @@ class ReadProbeLog(DebugTool, frozen=True, kw_only=True, rename={"hypothesis": "
     def _compare_runs(self, name: str, rows: tuple[ComparedLocation, ...]) -> ToolOutcome:
         other = self.compare_with
         part = rows[self.offset : self.offset + _MOST]
-        told = [f"{name} and {other}, place by place:"]
+        lines = [f"{name} and {other}, place by place:"]
         for row in part:
-            told += _format_comparison(row, name, other)
-        left = len(rows) - self.offset - len(part)
-        told += [f"[{left} places more]"] if left > 0 else []
+            lines += _format_comparison(row, name, other)
+        remaining_count = len(rows) - self.offset - len(part)
+        lines += [f"[{remaining_count} places more]"] if remaining_count > 0 else []
         differing = sum(row.side != "same" for row in rows)
-        return ToolOutcome(content="\n".join(told), summary=f"{differing} of {len(rows)} places differ")
+        return ToolOutcome(content="\n".join(lines), summary=f"{differing} of {len(rows)} places differ")
 
 
 def _format_comparison(row: ComparedLocation, name: str, other: str) -> Iterator[str]:
@@ -78,6 +78,6 @@ def _format_comparison(row: ComparedLocation, name: str, other: str) -> Iterator
         f"({row.first_count} and {row.second_count} lines)"
     )
     if row.side != "same":
-        near = narrow_place(row, _SIDE)
-        for run, records in ((name, near.first), (other, near.second)):
-            yield from (f"  {format_probe_line(run, each.line, each.data or each.message)}" for each in records)
+        compared_location = narrow_place(row, _SIDE)
+        for run, records in ((name, compared_location.first), (other, compared_location.second)):
+            yield from (f"  {format_probe_line(run, record.line, record.data or record.message)}" for record in records)

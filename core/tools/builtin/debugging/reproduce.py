@@ -38,43 +38,44 @@ class Reproduce(DebugTool, frozen=True, kw_only=True):
     async def run(self, capability: Debugger) -> ToolOutcome:
         if bool(self.command.strip()) is bool(self.steps) or "\0" in self.command:
             raise ToolInputInvalid("Give either a command or steps for the user.", hint="A command is better.")
-        wanted = Reproduction(command=self.command, steps=self.steps, seconds=float(self.timeout or 120))
-        done = await capability.reproduce(wanted)
-        run = done.run
+        reproduction = Reproduction(command=self.command, steps=self.steps, seconds=float(self.timeout or 120))
+        report = await capability.reproduce(reproduction)
+        run = report.run
         lines = [
-            format_probe_line(run.id, each.line, format_record(each)) for each in capability.records(run.id)[:_FIRST]
+            format_probe_line(run.id, record.line, format_record(record))
+            for record in capability.records(run.id)[:_FIRST]
         ]
-        more = run.records - len(lines)
-        parts = [_format_head(done), *lines]
-        if more > 0:
-            parts.append(f"[{more} more: read_probe_log {{run: {run.id}}}]")
-        if done.result is not None:
-            told = format_outcome(self.command, done.result).content
-            parts.append(told if len(told) <= _OUTPUT else f"[…]\n{told[-_OUTPUT:]}")
+        remaining_count = run.records - len(lines)
+        parts = [_format_head(report), *lines]
+        if remaining_count > 0:
+            parts.append(f"[{remaining_count} more: read_probe_log {{run: {run.id}}}]")
+        if report.result is not None:
+            content = format_outcome(self.command, report.result).content
+            parts.append(content if len(content) <= _OUTPUT else f"[…]\n{content[-_OUTPUT:]}")
         summary = f"{run.id}: {count('line', run.records)} logged"
-        return ToolOutcome(content="\n".join(parts), summary=summary, failed=done.outcome == "stopped")
+        return ToolOutcome(content="\n".join(parts), summary=summary, failed=report.outcome == "stopped")
 
 
 def format_probe_line(run: str, line: int, text: str) -> str:
     return f"{run}:{line} {text}"
 
 
-def _format_head(done: ReproductionReport) -> str:
-    run = done.run
-    counted = ", ".join(f"{name or 'no hypothesis'} {number}" for name, number in run.counts.items())
+def _format_head(report: ReproductionReport) -> str:
+    run = report.run
+    breakdown = ", ".join(f"{name or 'no hypothesis'} {number}" for name, number in run.counts.items())
     when = " (after a change on evidence)" if run.after_fix else ""
     parts = [f"Run {run.id}{when}: {count('probe', run.probes)} in place,"]
-    parts.append(f"{count('line', run.records)} logged{f' ({counted})' if counted else ''}.")
+    parts.append(f"{count('line', run.records)} logged{f' ({breakdown})' if breakdown else ''}.")
     if run.broken:
         parts.append(f"{run.broken} lines of the log were no JSON objects.")
-    if done.lost:
-        parts.append(f"The code around {', '.join(done.lost)} has changed: they have no place any more.")
+    if report.lost:
+        parts.append(f"The code around {', '.join(report.lost)} has changed: they have no place any more.")
     if run.left:
         parts.append(f"{run.left} lines more were logged than are kept.")
-    if done.unseen:
+    if report.unseen:
         parts.append(
-            f"This run saw the files on disk, not what is pending in {', '.join(done.unseen)}: ask the user to accept "
-            "that first."
+            f"This run saw the files on disk, not what is pending in {', '.join(report.unseen)}: ask the user to "
+            "accept that first."
         )
-    parts += filter(None, (_SAID.get(done.outcome, ""), done.note))
+    parts += filter(None, (_SAID.get(report.outcome, ""), report.note))
     return " ".join(parts)

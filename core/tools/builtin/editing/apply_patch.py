@@ -52,19 +52,19 @@ class ApplyPatch(Tool[Editor], frozen=True, kw_only=True):
 
     def paths(self) -> tuple[str, ...]:
         with suppress(EditError):
-            named = ((each.path, each.moved_to) for each in parse_patch(self.input))
-            return tuple(dict.fromkeys(path for pair in named for path in pair if path))
+            path_pairs = ((file_patch.path, file_patch.moved_to) for file_patch in parse_patch(self.input))
+            return tuple(dict.fromkeys(path for pair in path_pairs for path in pair if path))
         return ()
 
     async def run(self, capability: Editor) -> ToolOutcome:
         sides: dict[str, _FileState] = {}
         files = parse_patch(self.input)
-        for number, each in enumerate(files, start=1):
+        for number, file in enumerate(files, start=1):
             try:
-                sides |= _apply_file(capability, each, sides)
+                sides |= _apply_file(capability, file, sides)
             except EditError as error:
                 part = format_part("File", number, len(files))
-                raise error.name_part(f"{part}, {each.path}" if part else each.path) from error
+                raise error.name_part(f"{part}, {file.path}" if part else file.path) from error
         return await self._describe_result(_write_all(capability, sides), sides)
 
     async def _describe_result(
@@ -73,9 +73,12 @@ class ApplyPatch(Tool[Editor], frozen=True, kw_only=True):
         outcomes = [await _describe_file(path, detail, sides[path]) for path, detail in details.items()]
         if len(outcomes) == 1:
             return outcomes[0]
-        added, removed = (sum(getattr(each, name) for each in details.values()) for name in ("added", "removed"))
-        summary = f"{count('file', len(outcomes))}, +{added} -{removed}"
-        content = "\n".join(each.content for each in outcomes)
+        added_lines, removed_lines = (
+            sum(getattr(file_edit_detail, name) for file_edit_detail in details.values())
+            for name in ("added", "removed")
+        )
+        summary = f"{count('file', len(outcomes))}, +{added_lines} -{removed_lines}"
+        content = "\n".join(outcome.content for outcome in outcomes)
         return ToolOutcome(content=content, summary=summary, detail=FileEditDetails(tuple(details.values())))
 
 
@@ -89,17 +92,17 @@ def _apply_file(reader: Editor, patch: FilePatch, sides: Mapping[str, _FileState
         raise build_missing_error(reader, path)
     if patch.action == "update" and not patch.hunks and not patch.moved_to:
         raise EditError("The patch names the file and changes no line of it.", hint="Nothing was changed.")
-    done = apply_file_patch(side.text, patch)
-    rungs, slips = (*side.rungs, *done.rungs), (*side.slips, *done.slips)
+    result = apply_file_patch(side.text, patch)
+    rungs, slips = (*side.rungs, *result.rungs), (*side.slips, *result.slips)
     if not patch.moved_to:
-        return {path: _FileState(before=side.before, text=done.text, fresh=side.fresh, rungs=rungs, slips=slips)}
+        return {path: _FileState(before=side.before, text=result.text, fresh=side.fresh, rungs=rungs, slips=slips)}
     target = reader.relative(patch.moved_to)
     if (sides[target] if target in sides else _read_state(reader, target)).text is not None:
         raise EditError(f"{patch.moved_to} exists, so nothing can be moved there.", hint="Nothing was changed.")
     return {
         path: _FileState(before=side.before, text=None),
         target: _FileState(
-            before=side.before, text=done.text, rungs=rungs, slips=slips, moved_from=side.moved_from or path
+            before=side.before, text=result.text, rungs=rungs, slips=slips, moved_from=side.moved_from or path
         ),
     }
 
@@ -117,24 +120,24 @@ def _write_all(editor: Editor, sides: Mapping[str, _FileState]) -> dict[str, Fil
     before = {path: editor.read_bytes(path, 1 << 26) if editor.stat(path) else None for path in sides}
     if all(side.data == before[path] for path, side in sides.items()):
         raise ToolInputInvalid("The patch changes nothing: the files are already as it says.", hint="Go on.")
-    moved = {
+    moves = {
         path: side.moved_from
         for path, side in sides.items()
         if side.data is not None and before.get(path) is None and _is_left(side.moved_from, sides, before)
     }
-    done: dict[str, FileEditDetail] = {}
+    details: dict[str, FileEditDetail] = {}
     try:
         for path, side in sides.items():
-            if path in moved and side.data is not None:
-                done[path] = editor.move(moved[path], path, side.data)
-            elif side.data != before[path] and path not in moved.values():
-                done[path] = _write_one(editor, path, side.data)
+            if path in moves and side.data is not None:
+                details[path] = editor.move(moves[path], path, side.data)
+            elif side.data != before[path] and path not in moves.values():
+                details[path] = _write_one(editor, path, side.data)
     except AgentTuiError:
-        for path in {each for pair in done for each in (pair, moved.get(pair, ""))} - {""}:
+        for path in {touched_path for pair in details for touched_path in (pair, moves.get(pair, ""))} - {""}:
             with suppress(AgentTuiError):
                 _write_one(editor, path, before[path])
         raise
-    return done
+    return details
 
 
 def _is_left(path: str, sides: Mapping[str, _FileState], before: Mapping[str, bytes | None]) -> bool:
@@ -156,6 +159,6 @@ async def _describe_file(path: str, detail: FileEditDetail, side: _FileState) ->
             return await describe_creation(path, detail, side.text or "")
         case _:
             before = side.before.text if side.before else ""
-            moved = f"renamed from {detail.renamed_from}, and " if detail.renamed_from else ""
-            how = f"{moved}the patch was applied.{describe_match(side.rungs)}{describe_slips(side.slips)}"
-            return await describe_edit(path, before, side.text or "", detail, how=how)
+            rename_note = f"renamed from {detail.renamed_from}, and " if detail.renamed_from else ""
+            description = f"{rename_note}the patch was applied.{describe_match(side.rungs)}{describe_slips(side.slips)}"
+            return await describe_edit(path, before, side.text or "", detail, description=description)

@@ -35,27 +35,29 @@ class EditBlocks(SingleFileEdit, frozen=True, kw_only=True):
                 hint="Read it with read_file first, or give the lines to replace. Nothing was changed.",
                 code="not_read",
             )
-        done = apply_blocks(file.text, blocks)
-        detail = capability.write(self.file_path, file.encode(done.text))
-        return await describe_edit(self.file_path, file.text, done.text, detail, how=_describe_matches(done))
+        result = apply_blocks(file.text, blocks)
+        detail = capability.write(self.file_path, file.encode(result.text))
+        return await describe_edit(
+            self.file_path, file.text, result.text, detail, description=_describe_matches(result)
+        )
 
     def _parse_blocks(self) -> tuple[SearchReplaceBlock, ...]:
-        parsed = parse_blocks(self.diff)
-        mine = select_blocks(parsed, self.file_path)
-        if len(mine) < len(parsed):
-            others = sorted({block.path for block in parsed if block.path and block not in mine})
+        blocks = parse_blocks(self.diff)
+        own_blocks = select_blocks(blocks, self.file_path)
+        if len(own_blocks) < len(blocks):
+            others = sorted({block.path for block in blocks if block.path and block not in own_blocks})
             raise ToolInputInvalid(
                 f"The blocks are for several files: {self.file_path}, {', '.join(others) or 'others'}.",
                 hint="Make one call for each file. Nothing was changed.",
             )
-        return mine
+        return own_blocks
 
 
-def _describe_matches(done: SearchReplaceResult) -> str:
+def _describe_matches(result: SearchReplaceResult) -> str:
     rows = [
         f"block {number}: line {line}{f', matched with {RUNGS[rung]}' if rung in RUNGS else ''}"
-        for number, (line, rung) in enumerate(zip(done.lines, done.rungs, strict=True), start=1)
+        for number, (line, rung) in enumerate(zip(result.lines, result.rungs, strict=True), start=1)
     ]
-    more = [f"[... {len(rows) - _MAX_LINES} more blocks]"] if len(rows) > _MAX_LINES else []
-    head = f"{count('block', len(rows))} applied.{describe_slips(done.slips)}"
-    return "\n".join([head, *rows[:_MAX_LINES], *more])
+    overflow = [f"[... {len(rows) - _MAX_LINES} more blocks]"] if len(rows) > _MAX_LINES else []
+    head = f"{count('block', len(rows))} applied.{describe_slips(result.slips)}"
+    return "\n".join([head, *rows[:_MAX_LINES], *overflow])

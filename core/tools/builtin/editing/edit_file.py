@@ -41,19 +41,19 @@ class EditFile(SingleFileEdit, frozen=True, kw_only=True):
         if capability.stat(self.target_file) is None:
             return await self._create(capability)
         file = read_editable(capability, self.target_file)
-        how = BY_RULES
+        description = BY_RULES
         try:
             text = apply_lazy(file.text, self.code_edit, self.target_file)
         except UndecidedEdit as undecided:
             order = EditRequest(self.target_file, file.text, self.instructions, self.code_edit, undecided.message)
-            text, how = await apply_with_model(capability, order), BY_MODEL
+            text, description = await apply_with_model(capability, order), BY_MODEL
         if text == file.text:
             raise ToolInputInvalid(
                 f"The edit changes nothing: {self.target_file} is already as it says.",
                 hint="Read the file; if something is still to be changed, write the new lines into code_edit.",
             )
         detail = capability.write(self.target_file, file.encode(text))
-        return await describe_edit(self.target_file, file.text, text, detail, how=how)
+        return await describe_edit(self.target_file, file.text, text, detail, description=description)
 
     async def _create(self, capability: Editor) -> ToolOutcome:
         if any(is_marker(line) for line in self.code_edit.splitlines()):

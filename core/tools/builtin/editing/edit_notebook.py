@@ -69,17 +69,17 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
         data = self._read(capability, is_new=is_new)
         notebook = await to_thread(parse_notebook, self.target_notebook, data)
         if is_new:
-            edited = self._insert(notebook)
+            edit = self._insert(notebook)
         elif self.edit_mode == "delete":
-            edited = self._delete(capability, notebook)
+            edit = self._delete(capability, notebook)
         else:
-            edited = self._edit(capability, notebook)
-        after = await to_thread(parse_notebook, self.target_notebook, edited.data)
-        detail = capability.write(self.target_notebook, edited.data)
-        rows = [f"Edited {self.target_notebook}: {edited.how}"]
+            edit = self._edit(capability, notebook)
+        after = await to_thread(parse_notebook, self.target_notebook, edit.data)
+        detail = capability.write(self.target_notebook, edit.data)
+        rows = [f"Edited {self.target_notebook}: {edit.how}"]
         if self.edit_mode != "delete":
-            rows += await to_thread(_describe_result, after, after.cells[edited.index], edited.before)
-        return ToolOutcome(content="\n".join(rows), summary=edited.how.partition(".")[0], detail=detail)
+            rows += await to_thread(_describe_result, after, after.cells[edit.index], edit.before)
+        return ToolOutcome(content="\n".join(rows), summary=edit.how.partition(".")[0], detail=detail)
 
     def _rephrase(self, source: str) -> EditNotebook:
         """Return this call without Claude's word."""
@@ -140,10 +140,10 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
                 hint="Look whether you mean another one; to change its kind, delete it and put a new one in.",
             )
         if self.old_string:
-            source, how = self._replace(notebook, cell)
+            source, description = self._replace(notebook, cell)
         elif self.edit_mode == "replace" or not cell.source:
             self._require_read(capability)
-            source, how = self.new_string, "the whole cell was replaced."
+            source, description = self.new_string, "the whole cell was replaced."
         else:
             raise ToolInputInvalid(
                 f"Cell {cell.index} has text, and old_string is empty.",
@@ -151,18 +151,25 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
             )
         if source == cell.source:
             raise ToolInputInvalid(f"Cell {cell.index} is already as it should be.", hint="Go on.")
-        cleared = " Its outputs were cleared: they were of the old text." if cell.outputs else ""
+        outputs_note = " Its outputs were cleared: they were of the old text." if cell.outputs else ""
         data = replace_source(notebook, cell, source)
-        return _Edited(data, cell.index, cell.source, f"{_format_name(cell)}: {how}{cleared}")
+        return _Edited(data, cell.index, cell.source, f"{_format_name(cell)}: {description}{outputs_note}")
 
     def _replace(self, notebook: Notebook, cell: Cell) -> tuple[str, str]:
         try:
-            done = replace_string(cell.source, self.old_string, self.new_string)
+            replacement = replace_string(cell.source, self.old_string, self.new_string)
         except EditError as error:
-            others = [each.index for each in notebook.cells if each is not cell and self.old_string in each.source]
+            others = [
+                other_cell.index
+                for other_cell in notebook.cells
+                if other_cell is not cell and self.old_string in other_cell.source
+            ]
             hint = f"It stands in cell {', '.join(map(str, others[:5]))}. " if others else ""
             raise EditError(f"Cell {cell.index}: {error.message}", hint=f"{hint}{error.hint}") from error
-        return done.text, f"1 place replaced.{describe_match([done.rung])}{describe_slips(done.slips)}"
+        return (
+            replacement.text,
+            f"1 place replaced.{describe_match([replacement.rung])}{describe_slips(replacement.slips)}",
+        )
 
     def _find_cell(self, notebook: Notebook) -> Cell:
         cells = notebook.cells
@@ -179,9 +186,9 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
         return cells[index]
 
     def _find_cell_by_id(self, notebook: Notebook) -> Cell:
-        same = [each for each in notebook.cells if each.id == self.cell_id]
+        same = [cell for cell in notebook.cells if cell.id == self.cell_id]
         if len(same) > 1:
-            numbers = ", ".join(str(each.index) for each in same)
+            numbers = ", ".join(str(cell.index) for cell in same)
             raise ToolInputInvalid(
                 f"The cells {numbers} of {self.target_notebook} have the id {self.cell_id!r}.",
                 hint="Name the one that you mean by cell_idx.",
@@ -191,9 +198,11 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
         number = self.cell_id.removeprefix("cell-")
         if number.isdecimal() and int(number) < len(notebook.cells):
             return notebook.cells[int(number)]
-        known = {each.id: each for each in reversed(notebook.cells) if each.id}
-        near = [f"{name} (cell {known[name].index})" for name in find_nearest_names(self.cell_id, known)]
-        hint = f"Did you mean {' or '.join(near)}?" if near else "Name it by cell_idx."
+        cells_by_id = {cell.id: cell for cell in reversed(notebook.cells) if cell.id}
+        suggestions = [
+            f"{name} (cell {cells_by_id[name].index})" for name in find_nearest_names(self.cell_id, cells_by_id)
+        ]
+        hint = f"Did you mean {' or '.join(suggestions)}?" if suggestions else "Name it by cell_idx."
         raise ToolInputInvalid(f"{self.target_notebook} has no cell with the id {self.cell_id!r}.", hint=hint)
 
     def _find_kind(self) -> str:

@@ -54,8 +54,8 @@ def describe_match(rungs: Sequence[str]) -> str:
         return ""
     if len(rungs) == 1:
         return f" Matched with {RUNGS[rungs[0]]}."
-    more = f"; and {len(lenient) - _MAX_ROWS} more" if len(lenient) > _MAX_ROWS else ""
-    return f" Not all matched exactly ({'; '.join(lenient[:_MAX_ROWS])}{more})."
+    overflow = f"; and {len(lenient) - _MAX_ROWS} more" if len(lenient) > _MAX_ROWS else ""
+    return f" Not all matched exactly ({'; '.join(lenient[:_MAX_ROWS])}{overflow})."
 
 
 def describe_slips(slips: Sequence[str]) -> str:
@@ -63,9 +63,9 @@ def describe_slips(slips: Sequence[str]) -> str:
     return "".join(f" {SLIPS[slip]}" for slip in dict.fromkeys(slips))
 
 
-async def describe_edit(path: str, before: str, after: str, detail: FileEditDetail, *, how: str) -> ToolOutcome:
+async def describe_edit(path: str, before: str, after: str, detail: FileEditDetail, *, description: str) -> ToolOutcome:
     """The answer for a file whose text became `after`. `how` is said after the file's name."""
-    rows = [f"Edited {path}: {how}", *await to_thread(_format_result, path, before, after, detail.hunks)]
+    rows = [f"Edited {path}: {description}", *await to_thread(_format_result, path, before, after, detail.hunks)]
     return ToolOutcome(content="\n".join(rows), summary=f"+{detail.added} -{detail.removed}", detail=detail)
 
 
@@ -88,19 +88,19 @@ def _format_result(path: str, before: str, after: str, hunks: Sequence[Hunk]) ->
 def find_new_faults(path: str, before: str, after: str) -> list[str]:
     """Lines that say what does not parse now and did before, and if that is surely broken; none when nothing of that
     kind is known."""
-    found = find_new_flaws(path, before, after)
-    if not found:
+    new_flaws = find_new_flaws(path, before, after)
+    if not new_flaws:
         return []
-    more = [f"[... {len(found) - _MAX_FLAWS} more]"] if len(found) > _MAX_FLAWS else []
+    overflow = [f"[... {len(new_flaws) - _MAX_FLAWS} more]"] if len(new_flaws) > _MAX_FLAWS else []
     return [
-        _build_fault_head(path, before, after, found),
-        *(f"  {describe_flaw(flaw)}" for flaw in found[:_MAX_FLAWS]),
-        *more,
+        _build_fault_head(path, before, after, new_flaws),
+        *(f"  {describe_flaw(flaw)}" for flaw in new_flaws[:_MAX_FLAWS]),
+        *overflow,
     ]
 
 
-def _build_fault_head(path: str, before: str, after: str, found: Sequence[SyntaxFlaw]) -> str:
-    if not breaks_syntax(path, before, after, found):
+def _build_fault_head(path: str, before: str, after: str, flaws: Sequence[SyntaxFlaw]) -> str:
+    if not breaks_syntax(path, before, after, flaws):
         return _UNREAD
     has_parsed = before and not find_flaws(path, before, limit=1)
     return "This edit broke the syntax of the file: it parsed before." if has_parsed else "New syntax errors:"
@@ -110,13 +110,13 @@ def format_regions(hunks: Sequence[Hunk], after: str) -> list[str]:
     """Return every changed place as it is now, with line numbers and the lines around it."""
     lines = split_lines(after).bodies
     rows: list[str] = []
-    shown = 0
+    last_line = 0
     for first, last in _find_spans(hunks):
-        start = max(shown + 1, first - _CONTEXT, 1)
-        shown = min(len(lines), max(last, first - 1) + _CONTEXT)
-        if rows and start > 1 and start <= shown:
+        start = max(last_line + 1, first - _CONTEXT, 1)
+        last_line = min(len(lines), max(last, first - 1) + _CONTEXT)
+        if rows and start > 1 and start <= last_line:
             rows.append("   ...")
-        rows += [f"{number:6}|{normalise_endings(lines[number - 1])[:300]}" for number in range(start, shown + 1)]
+        rows += [f"{number:6}|{normalise_endings(lines[number - 1])[:300]}" for number in range(start, last_line + 1)]
     if len(rows) <= _MAX_ROWS:
         return rows
     half = _MAX_ROWS // 2
@@ -125,10 +125,10 @@ def format_regions(hunks: Sequence[Hunk], after: str) -> list[str]:
 
 def _find_spans(hunks: Sequence[Hunk]) -> list[tuple[int, int]]:
     """Return (first, last) line of each changed place, in the text as it is now; those close together are one."""
-    found: list[tuple[int, int]] = []
-    for each in hunks:
-        first, last = each.new_start, each.new_start + each.new_lines - 1
-        if found and first - found[-1][1] <= 2 * _CONTEXT + 1:
-            first = found.pop()[0]
-        found.append((first, last))
-    return found
+    spans: list[tuple[int, int]] = []
+    for hunk in hunks:
+        first, last = hunk.new_start, hunk.new_start + hunk.new_lines - 1
+        if spans and first - spans[-1][1] <= 2 * _CONTEXT + 1:
+            first = spans.pop()[0]
+        spans.append((first, last))
+    return spans

@@ -57,11 +57,13 @@ def require_present(reader: Reader, path: str) -> PathStat:
 def build_missing_error(reader: Reader, path: str) -> ToolInputInvalid:
     """The error for a path that does not exist, naming what is there."""
     rel = PurePosixPath(reader.relative(path))
-    folder = next((each for each in rel.parents if _is_folder(reader, str(each))), PurePosixPath("."))
+    folder = next((parent for parent in rel.parents if _is_folder(reader, str(parent))), PurePosixPath("."))
     names = [entry.name for entry in reader.list_dir(str(folder))]
-    wanted = rel.parts[len(folder.parts)] if len(rel.parts) > len(folder.parts) else rel.name
-    near = [str(folder / name) for name in find_nearest_names(wanted, names)]
-    hint = f"Did you mean {' or '.join(near)}?" if near else "Find it with glob_file_search or list_dir."
+    missing_name = rel.parts[len(folder.parts)] if len(rel.parts) > len(folder.parts) else rel.name
+    nearest_paths = [str(folder / name) for name in find_nearest_names(missing_name, names)]
+    hint = (
+        f"Did you mean {' or '.join(nearest_paths)}?" if nearest_paths else "Find it with glob_file_search or list_dir."
+    )
     return ToolInputInvalid(f"{path} does not exist.", hint=hint, code="file_not_found")
 
 

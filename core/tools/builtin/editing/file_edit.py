@@ -33,13 +33,13 @@ class FileEditTool(SingleFileEdit, frozen=True, kw_only=True):
         if capability.stat(self.path) is None:
             return await propose_file(capability, self.path, draft.body)
         file = read_editable(capability, self.path)
-        text, how = await self._apply(capability, file.text, draft)
+        text, description = await self._apply(capability, file.text, draft)
         if text == file.text:
             raise ToolInputInvalid(
                 f"The draft changes nothing: {self.path} is already as it says.", hint="Write the new lines into it."
             )
         detail = capability.write(self.path, file.encode(text))
-        return await describe_edit(self.path, file.text, text, detail, how=how)
+        return await describe_edit(self.path, file.text, text, detail, description=description)
 
     async def _apply(self, capability: Editor, text: str, draft: FileDraft) -> tuple[str, str]:
         if (draft.start, draft.end) == (-1, -1):
@@ -47,8 +47,8 @@ class FileEditTool(SingleFileEdit, frozen=True, kw_only=True):
         try:
             return apply_draft(text, draft), "the draft was laid on the range."
         except UndecidedEdit as undecided:
-            meant = f"The draft is meant for lines {draft.start} to {draft.end} (-1: the last)."
-            order = EditRequest(self.path, text, meant, draft.body, undecided.message)
+            instruction = f"The draft is meant for lines {draft.start} to {draft.end} (-1: the last)."
+            order = EditRequest(self.path, text, instruction, draft.body, undecided.message)
             return await apply_with_model(capability, order), BY_MODEL
 
 

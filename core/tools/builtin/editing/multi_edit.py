@@ -27,12 +27,12 @@ class MultiEdit(SingleFileEdit, frozen=True, kw_only=True):
     edits: Annotated[tuple[ReplacementArgument, ...], Meta(min_length=1, description="The replacements, in order.")]
 
     async def run(self, capability: Editor) -> ToolOutcome:
-        wanted = to_builtins(self.edits)
+        edits = to_builtins(self.edits)
         if not self.edits[0].old_string and capability.stat(self.file_path) is None:
-            text = apply_edits(None, list(wanted)).text
+            text = apply_edits(None, list(edits)).text
             return await propose_file(capability, self.file_path, text)
         file = read_editable(capability, self.file_path)
-        text, rungs, slips = apply_edits(file.text, list(wanted))
+        text, rungs, slips = apply_edits(file.text, list(edits))
         detail = capability.write(self.file_path, file.encode(text))
-        how = f"{count('replacement', len(rungs))} made.{describe_match(rungs)}{describe_slips(slips)}"
-        return await describe_edit(self.file_path, file.text, text, detail, how=how)
+        description = f"{count('replacement', len(rungs))} made.{describe_match(rungs)}{describe_slips(slips)}"
+        return await describe_edit(self.file_path, file.text, text, detail, description=description)

@@ -26,21 +26,21 @@ class SearchReplaceTool(SingleFileEdit, frozen=True, kw_only=True):
     replace_all: Annotated[bool, Meta(description="Replace every occurrence instead of the only one.")] = False
 
     @classmethod
-    def adapt_arguments(cls, given: dict[str, Any]) -> dict[str, Any]:
-        found = dict(given)
-        if isinstance(count := found.pop("expected_replacements", 1), int) and count > 1:
-            found.setdefault("replace_all", True)
-        return found
+    def adapt_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        adapted_arguments = dict(arguments)
+        if isinstance(count := adapted_arguments.pop("expected_replacements", 1), int) and count > 1:
+            adapted_arguments.setdefault("replace_all", True)
+        return adapted_arguments
 
     async def run(self, capability: Editor) -> ToolOutcome:
         if not self.old_string:
             return await self._create(capability)
         file = read_editable(capability, self.file_path)
-        done = replace_string(file.text, self.old_string, self.new_string, replace_all=self.replace_all)
-        detail = capability.write(self.file_path, file.encode(done.text))
-        how = f"{f'{done.count} places' if done.count > 1 else '1 place'} replaced."
-        how += describe_match([done.rung]) + describe_slips(done.slips)
-        return await describe_edit(self.file_path, file.text, done.text, detail, how=how)
+        replacement = replace_string(file.text, self.old_string, self.new_string, replace_all=self.replace_all)
+        detail = capability.write(self.file_path, file.encode(replacement.text))
+        description = f"{f'{replacement.count} places' if replacement.count > 1 else '1 place'} replaced."
+        description += describe_match([replacement.rung]) + describe_slips(replacement.slips)
+        return await describe_edit(self.file_path, file.text, replacement.text, detail, description=description)
 
     async def _create(self, capability: Editor) -> ToolOutcome:
         if capability.stat(self.file_path) is not None:

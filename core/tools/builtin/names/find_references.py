@@ -14,9 +14,9 @@ class FindReferences(PlaceTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "find_references"
 
     async def run(self, capability: Reader) -> ToolOutcome:
-        at = self.find_place(capability)
-        places = await capability.find_places("references", at)
-        files = len({each.path for each in places})
+        position = self.find_place(capability)
+        places = await capability.find_places("references", position)
+        files = len({place.path for place in places})
         count = f"{len(places)} place{'s' * (len(places) != 1)} in {files} file{'s' * (files != 1)}"
         rows = [f"{self.symbol} is used in {count}{':' if places else '.'}", *format_places(places, _SHOWN)]
         return ToolOutcome(content="\n".join(rows), summary=count)

@@ -48,19 +48,23 @@ class PlaceTool(ReadTool, frozen=True, kw_only=True):
 
 def find_named_place(reader: Reader, path: str, line: int, symbol: str) -> NamePosition:
     """Find a name on a line or close to it. Raises `ToolInputInvalid` with the lines where it stands instead."""
-    wanted = re.compile(rf"(?<!\w){re.escape(symbol.rpartition('.')[2].strip('()'))}(?!\w)")
+    pattern = re.compile(rf"(?<!\w){re.escape(symbol.rpartition('.')[2].strip('()'))}(?!\w)")
     bodies = split_lines(read_editable(reader, path).text).bodies
-    found = [(number, hit.start() + 1) for number, body in enumerate(bodies, 1) for hit in wanted.finditer(body)]
-    near = [place for place in found if not line or abs(place[0] - line) <= NEAR]
-    if near:
-        at, column = min(near, key=lambda place: abs(place[0] - line)) if line else near[0]
-        return NamePosition(path=reader.relative(path), line=at, column=column)
-    elsewhere = ", ".join(str(number) for number in list(dict.fromkeys(at for at, _ in found))[:_NAMED])
-    where = f"It stands on line {elsewhere}." if elsewhere else "It does not stand in that file at all."
-    raise ToolInputInvalid(f"There is no {symbol!r} around {path}:{line}.", hint=where)
+    positions = [(number, hit.start() + 1) for number, body in enumerate(bodies, 1) for hit in pattern.finditer(body)]
+    nearby_positions = [position for position in positions if not line or abs(position[0] - line) <= NEAR]
+    if nearby_positions:
+        line_number, column = (
+            min(nearby_positions, key=lambda position: abs(position[0] - line)) if line else nearby_positions[0]
+        )
+        return NamePosition(path=reader.relative(path), line=line_number, column=column)
+    elsewhere = ", ".join(
+        str(number) for number in list(dict.fromkeys(line_number for line_number, _ in positions))[:_NAMED]
+    )
+    hint = f"It stands on line {elsewhere}." if elsewhere else "It does not stand in that file at all."
+    raise ToolInputInvalid(f"There is no {symbol!r} around {path}:{line}.", hint=hint)
 
 
 def format_places(places: Sequence[Place], limit: int) -> list[str]:
     """Return a line for each place, with its text."""
-    rows = [f"  {each.path}:{each.line}{f': {each.text}' if each.text else ''}" for each in places[:limit]]
+    rows = [f"  {place.path}:{place.line}{f': {place.text}' if place.text else ''}" for place in places[:limit]]
     return [*rows, f"  [... {len(places) - limit} more]"] if len(places) > limit else rows

@@ -31,25 +31,25 @@ class RenameSymbol(Tool[Editor], frozen=True, kw_only=True):
         return (self.path,)
 
     async def run(self, capability: Editor) -> ToolOutcome:
-        at = find_named_place(capability, self.path, self.line, self.symbol)
-        texts = await capability.plan_rename(at, self.new_name)
+        position = find_named_place(capability, self.path, self.line, self.symbol)
+        texts = await capability.plan_rename(position, self.new_name)
         before = {path: read_editable(capability, path) for path in texts}
-        done: dict[str, FileEditDetail] = {}
+        details: dict[str, FileEditDetail] = {}
         try:
             for path, text in texts.items():
-                done[path] = capability.write(path, before[path].encode(text))
+                details[path] = capability.write(path, before[path].encode(text))
         except AgentTuiError:
-            for path in done:
+            for path in details:
                 with suppress(AgentTuiError):
                     capability.write(path, before[path].encode(before[path].text))
             raise
-        return self._describe(done)
+        return self._describe(details)
 
-    def _describe(self, done: dict[str, FileEditDetail]) -> ToolOutcome:
-        added = sum(each.added for each in done.values())
-        removed = sum(each.removed for each in done.values())
-        edits = tuple(done.values())
+    def _describe(self, details: dict[str, FileEditDetail]) -> ToolOutcome:
+        added_lines = sum(edit.added for edit in details.values())
+        removed_lines = sum(edit.removed for edit in details.values())
+        edits = tuple(details.values())
         detail = edits[0] if len(edits) == 1 else FileEditDetails(edits)
-        rows = [f"Renamed {self.symbol} to {self.new_name} in {len(done)} file{'s' * (len(done) != 1)}:"]
-        rows += [f"  {path}: {each.added} line{'s' * (each.added != 1)}" for path, each in done.items()]
-        return ToolOutcome(content="\n".join(rows), summary=f"+{added} -{removed}", detail=detail)
+        rows = [f"Renamed {self.symbol} to {self.new_name} in {len(details)} file{'s' * (len(details) != 1)}:"]
+        rows += [f"  {path}: {edit.added} line{'s' * (edit.added != 1)}" for path, edit in details.items()]
+        return ToolOutcome(content="\n".join(rows), summary=f"+{added_lines} -{removed_lines}", detail=detail)

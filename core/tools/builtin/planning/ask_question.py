@@ -49,15 +49,15 @@ class AskQuestion(Tool[Asker], frozen=True, kw_only=True):
     title: Annotated[str, Meta(max_length=500, description="A heading over the questions.")] = ""
 
     @classmethod
-    def adapt_arguments(cls, given: dict[str, Any]) -> dict[str, Any]:
-        found = dict(given)
-        alone = [found.pop(name) for name in ("question", "prompt", "text") if name in found]
-        if alone and "questions" not in found:
-            options = found.pop("options", None) or found.pop("follow_up", None) or []
-            found["questions"] = [{"prompt": alone[0], "options": options}]
-        if isinstance(found.get("questions"), list):
-            found["questions"] = [_adapt_question(each) for each in found["questions"]]
-        return found
+    def adapt_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        adapted_arguments = dict(arguments)
+        alone = [adapted_arguments.pop(name) for name in ("question", "prompt", "text") if name in adapted_arguments]
+        if alone and "questions" not in adapted_arguments:
+            options = adapted_arguments.pop("options", None) or adapted_arguments.pop("follow_up", None) or []
+            adapted_arguments["questions"] = [{"prompt": alone[0], "options": options}]
+        if isinstance(adapted_arguments.get("questions"), list):
+            adapted_arguments["questions"] = [_adapt_question(question) for question in adapted_arguments["questions"]]
+        return adapted_arguments
 
     def subject(self) -> str:
         return self.title or self.questions[0].prompt
@@ -76,79 +76,87 @@ class AskQuestion(Tool[Asker], frozen=True, kw_only=True):
 
     def check_questions(self) -> tuple[Question, ...]:
         """The questions as they are put. Raises `ToolInputInvalid`."""
-        questions = tuple(_build_question(number, each) for number, each in enumerate(self.questions, start=1))
-        if doubled := _find_duplicate(question.id for question in questions):
-            raise ToolInputInvalid(f"Two questions have the id {doubled!r}.", hint="Give each its own id.")
+        questions = tuple(
+            _build_question(number, asked_question) for number, asked_question in enumerate(self.questions, start=1)
+        )
+        if duplicate := _find_duplicate(question.id for question in questions):
+            raise ToolInputInvalid(f"Two questions have the id {duplicate!r}.", hint="Give each its own id.")
         return questions
 
 
-def _adapt_question(asked: Any) -> Any:
+def _adapt_question(question: Any) -> Any:
     """Return a question whose options may be bare texts, or have a text of their own beside the label."""
-    if not isinstance(asked, dict) or not isinstance(asked.get("options"), list):
-        return asked
-    return asked | {"options": [_adapt_option(each) for each in asked["options"]]}
+    if not isinstance(question, dict) or not isinstance(question.get("options"), list):
+        return question
+    return question | {"options": [_adapt_option(option) for option in question["options"]]}
 
 
 def _adapt_option(option: Any) -> Any:
     if isinstance(option, str):
         return {"label": option}
-    if not isinstance(option, dict) or not isinstance(about := option.get("description"), str):
+    if not isinstance(option, dict) or not isinstance(description := option.get("description"), str):
         return option
     rest = {name: value for name, value in option.items() if name != "description"}
     label = option.get("label")
-    whole = f"{label}: {about.strip()}"
-    return rest | {"label": whole} if label and about.strip() and len(whole) <= LONGEST_LABEL else rest
+    full_label = f"{label}: {description.strip()}"
+    return rest | {"label": full_label} if label and description.strip() and len(full_label) <= LONGEST_LABEL else rest
 
 
-def _build_question(number: int, asked: AskedQuestion) -> Question:
-    where = f"Question {number}"
-    _check_text(f"{where} has", "prompt", asked.prompt, LONGEST_TEXT)
-    if not FEWEST <= len(asked.options) <= MOST:
-        count = {0: "no options", 1: "one option"}.get(len(asked.options), f"{len(asked.options)} options")
+def _build_question(number: int, asked_question: AskedQuestion) -> Question:
+    subject = f"Question {number}"
+    _check_text(f"{subject} has", "prompt", asked_question.prompt, LONGEST_TEXT)
+    if not FEWEST <= len(asked_question.options) <= MOST:
+        count = {0: "no options", 1: "one option"}.get(
+            len(asked_question.options), f"{len(asked_question.options)} options"
+        )
         raise ToolInputInvalid(
-            f"{where} has {count}; it needs {FEWEST} to {MOST}.",
+            f"{subject} has {count}; it needs {FEWEST} to {MOST}.",
             hint=f"Give the likeliest answers that really differ. {_OWN_WORDS}",
         )
-    for place, option in enumerate(asked.options, start=1):
-        _check_text(f"Option {place} of question {number} has", "label", option.label, LONGEST_LABEL)
-    if doubled := _find_duplicate(_strip_invisible(option.label.casefold()) for option in asked.options):
-        raise ToolInputInvalid(f"{where} has two options that read {doubled!r}.", hint="Let each say something else.")
-    if doubled := _find_duplicate(option.id for option in asked.options if option.id):
-        raise ToolInputInvalid(f"{where} has two options with the id {doubled!r}.", hint="Give each option its own id.")
-    if sum(option.recommended for option in asked.options) > 1 and not asked.allow_multiple:
-        raise ToolInputInvalid(f"{where} recommends more than one option.", hint="Recommend the best one, or none.")
+    for option_number, option in enumerate(asked_question.options, start=1):
+        _check_text(f"Option {option_number} of question {number} has", "label", option.label, LONGEST_LABEL)
+    if duplicate := _find_duplicate(_strip_invisible(option.label.casefold()) for option in asked_question.options):
+        raise ToolInputInvalid(
+            f"{subject} has two options that read {duplicate!r}.", hint="Let each say something else."
+        )
+    if duplicate := _find_duplicate(option.id for option in asked_question.options if option.id):
+        raise ToolInputInvalid(
+            f"{subject} has two options with the id {duplicate!r}.", hint="Give each option its own id."
+        )
+    if sum(option.recommended for option in asked_question.options) > 1 and not asked_question.allow_multiple:
+        raise ToolInputInvalid(f"{subject} recommends more than one option.", hint="Recommend the best one, or none.")
     return Question(
-        id=asked.id.strip() or f"q{number}",
-        text=asked.prompt.strip(),
-        options=_build_options(asked.options),
-        allow_multiple=asked.allow_multiple,
-        header=asked.header.strip(),
+        id=asked_question.id.strip() or f"q{number}",
+        text=asked_question.prompt.strip(),
+        options=_build_options(asked_question.options),
+        allow_multiple=asked_question.allow_multiple,
+        header=asked_question.header.strip(),
     )
 
 
-def _build_options(asked: Sequence[AskedOption]) -> tuple[Option, ...]:
+def _build_options(asked_options: Sequence[AskedOption]) -> tuple[Option, ...]:
     """With an id for each that came without one."""
-    taken = {option.id for option in asked}
-    free = (name for name in map(str, range(1, 3 * MOST)) if name not in taken)
+    used_ids = {option.id for option in asked_options}
+    free = (name for name in map(str, range(1, 3 * MOST)) if name not in used_ids)
     return tuple(
         Option(id=option.id or next(free), label=option.label.strip(), recommended=option.recommended)
-        for option in asked
+        for option in asked_options
     )
 
 
-def _check_text(whose: str, what: str, text: str, limit: int) -> None:
+def _check_text(whose: str, field_name: str, text: str, limit: int) -> None:
     if not _strip_invisible(text):
-        raise ToolInputInvalid(f"{whose} an empty {what}.", hint="Write what the user is to read.")
+        raise ToolInputInvalid(f"{whose} an empty {field_name}.", hint="Write what the user is to read.")
     if len(text) > limit:
         raise ToolInputInvalid(
-            f"{whose} a {what} of {len(text):,} characters; at most {limit:,} can be shown.",
+            f"{whose} a {field_name} of {len(text):,} characters; at most {limit:,} can be shown.",
             hint="Explain it in your text before the call, and ask in short.",
         )
 
 
 def _strip_invisible(text: str) -> str:
     """Return what can be read of it: without white space and what is never drawn."""
-    return "".join(each for each in text if each.isprintable() and not each.isspace())
+    return "".join(character for character in text if character.isprintable() and not character.isspace())
 
 
 def _find_duplicate(values: Iterable[str]) -> str:
@@ -157,24 +165,31 @@ def _find_duplicate(values: Iterable[str]) -> str:
 
 def format_answers(questions: Sequence[Question], answers: Sequence[QuestionAnswer]) -> str:
     """Each question with its answer, as the model is told."""
-    given = {answer.question: answer for answer in answers}
-    return "\n".join(f"{each.id}: {each.text}\n  -> {_format_answer(each, given.get(each.id))}" for each in questions)
+    answers_by_question = {answer.question: answer for answer in answers}
+    return "\n".join(
+        f"{question.id}: {question.text}\n  -> {_format_answer(question, answers_by_question.get(question.id))}"
+        for question in questions
+    )
 
 
 def _format_answer(question: Question, answer: QuestionAnswer | None) -> str:
     labels = {option.id: option.label for option in question.options}
-    chosen = [f"{key} ({labels[key]})" if key in labels else key for key in answer.options] if answer else []
+    choices = [f"{key} ({labels[key]})" if key in labels else key for key in answer.options] if answer else []
     text = [answer.text] if answer and answer.text else []
-    return "; ".join(chosen + text) or "no answer"
+    return "; ".join(choices + text) or "no answer"
 
 
 def _advise_without_answer(questions: Sequence[Question]) -> str:
     """Return how to go on without an answer: by what was recommended, where something was."""
-    best = {each.id: [o for o in each.options if o.recommended] for each in questions}
-    named = "; ".join(
-        f"{key}: {', '.join(f'{o.id} ({o.label})' for o in found)}" for key, found in best.items() if found
+    best = {question.id: [o for o in question.options if o.recommended] for question in questions}
+    recommendations = "; ".join(
+        f"{key}: {', '.join(f'{o.id} ({o.label})' for o in options)}" for key, options in best.items() if options
     )
-    rest = [key for key, found in best.items() if not found]
-    taken = f"Go on with the recommended option ({named})" if named else "Go on with what you judge best"
-    others = f", and with what you judge best for {', '.join(rest)}" if named and rest else ""
-    return f"{taken}{others}, and name your assumption; or end your turn if the work can't go on without an answer."
+    rest = [key for key, options in best.items() if not options]
+    advice = (
+        f"Go on with the recommended option ({recommendations})"
+        if recommendations
+        else "Go on with what you judge best"
+    )
+    others = f", and with what you judge best for {', '.join(rest)}" if recommendations and rest else ""
+    return f"{advice}{others}, and name your assumption; or end your turn if the work can't go on without an answer."

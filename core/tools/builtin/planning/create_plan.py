@@ -40,13 +40,15 @@ class CreatePlan(Tool[Planner], frozen=True, kw_only=True, rename={"title": "nam
     async def run(self, capability: Planner) -> ToolOutcome:
         if not self.title.strip():
             raise ToolInputInvalid("The plan has no name.", hint="Name it in three or four words.")
-        todos = tuple(Todo(**{**asdict(each), "verify": each.verify.strip()}) for each in self.todos)
+        todos = tuple(
+            Todo(**{**asdict(planned_todo), "verify": planned_todo.verify.strip()}) for planned_todo in self.todos
+        )
         check_graph(todos)
         plan = Plan(path="", name=self.title.strip(), overview=self.overview.strip(), body=self.plan, todos=todos)
-        made = capability.create_plan(plan)
-        first = ", ".join(todo.id for todo in find_ready(made.todos)) or "none"
+        stored_plan = capability.create_plan(plan)
+        first = ", ".join(todo.id for todo in find_ready(stored_plan.todos)) or "none"
         content = (
-            f"Plan written to {made.path} with {count('todo', len(made.todos))}; ready to start: {first}. "
-            "The user sees it now and decides when to build it. Do not begin the work in this turn."
+            f"Plan written to {stored_plan.path} with {count('todo', len(stored_plan.todos))}; ready to start: {first}."
+            " The user sees it now and decides when to build it. Do not begin the work in this turn."
         )
-        return ToolOutcome(content=content, summary=count("todo", len(made.todos)), detail=made)
+        return ToolOutcome(content=content, summary=count("todo", len(stored_plan.todos)), detail=stored_plan)

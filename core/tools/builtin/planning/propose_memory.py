@@ -22,8 +22,8 @@ class ProposeMemory(Tool[Asker], frozen=True, kw_only=True):
     why: Annotated[str, Meta(description="Why, for the user.")] = ""
 
     @classmethod
-    def adapt_arguments(cls, given: dict[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in given.items() if (name, value) not in _KEEPING}
+    def adapt_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in arguments.items() if (name, value) not in _KEEPING}
 
     def subject(self) -> str:
         return self.note

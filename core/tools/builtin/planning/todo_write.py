@@ -40,14 +40,14 @@ class TodoWrite(Tool[TodoBoard], frozen=True, kw_only=True):
     ] = True
 
     @classmethod
-    def adapt_arguments(cls, given: dict[str, Any]) -> dict[str, Any]:
-        todos = given.get("todos")
+    def adapt_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        todos = arguments.get("todos")
         if not isinstance(todos, list) or not todos:
-            return given
-        if not all(isinstance(each, dict) and "id" not in each for each in todos):
-            return given
-        numbered = [{"id": f"step-{number}", **each} for number, each in enumerate(todos, start=1)]
-        return {"merge": False} | given | {"todos": numbered}  # who gives no ids, gives the whole list
+            return arguments
+        if not all(isinstance(todo, dict) and "id" not in todo for todo in todos):
+            return arguments
+        numbered_todos = [{"id": f"step-{number}", **todo} for number, todo in enumerate(todos, start=1)]
+        return {"merge": False} | arguments | {"todos": numbered_todos}  # who gives no ids, gives the whole list
 
     def subject(self) -> str:
         count = len(self.todos)
@@ -56,46 +56,52 @@ class TodoWrite(Tool[TodoBoard], frozen=True, kw_only=True):
     async def run(self, capability: TodoBoard) -> ToolOutcome:
         before = {todo.id: todo for todo in capability.todos()}
         # A plan is not thinned out by a list that leaves some of it out: that is what cancelling is for.
-        keeps = self.merge or bool(capability.plan)
+        is_merging = self.merge or bool(capability.plan)
         changes = _name_known(build_changes(self.todos), before)
-        wanted = apply_todo_changes(tuple(before.values()), changes, merge=keeps)
-        settled = await capability.set_todos(wanted)
-        after = settled.todos
+        new_todos = apply_todo_changes(tuple(before.values()), changes, merge=is_merging)
+        update = await capability.set_todos(new_todos)
+        after = update.todos
         marks = tuple(TodoStatusUpdate(id=todo.id, status=todo.status) for todo in after if before.get(todo.id) != todo)
-        done = sum(todo.status in DONE for todo in after)
-        content = "\n".join([*settled.notes, format_todos(after)])
-        summary = f"{done}/{len(after)} done"
-        return ToolOutcome(content=content, summary=summary, detail=marks, failed=settled.failed)
+        done_count = sum(todo.status in DONE for todo in after)
+        content = "\n".join([*update.notes, format_todos(after)])
+        summary = f"{done_count}/{len(after)} done"
+        return ToolOutcome(content=content, summary=summary, detail=marks, failed=update.failed)
 
 
 def _name_known(changes: Sequence[TodoChange], before: Mapping[str, Todo]) -> tuple[TodoChange, ...]:
     """Return the changes, those that say a known todo in its words under another id with the id that it has."""
-    said = {todo.content: todo.id for todo in before.values()}
-    given = {each.id for each in changes}
-    own = [said.get(each.content or "", each.id) if each.id not in before else each.id for each in changes]
-    return tuple(replace(each, id=name) if name not in given else each for each, name in zip(changes, own, strict=True))
+    ids_by_content = {todo.content: todo.id for todo in before.values()}
+    change_ids = {change.id for change in changes}
+    todo_ids = [
+        ids_by_content.get(change.content or "", change.id) if change.id not in before else change.id
+        for change in changes
+    ]
+    return tuple(
+        replace(change, id=name) if name not in change_ids else change
+        for change, name in zip(changes, todo_ids, strict=True)
+    )
 
 
 def build_changes(todos: Sequence[Struct]) -> tuple[TodoChange, ...]:
     """Build changes from todos as a model wrote them; one without content keeps the one that it has."""
-    return tuple(TodoChange(**{**asdict(each), "content": getattr(each, "content", "") or None}) for each in todos)
+    return tuple(TodoChange(**{**asdict(todo), "content": getattr(todo, "content", "") or None}) for todo in todos)
 
 
 def format_todos(todos: Sequence[Todo]) -> str:
     """The list as a model is told of it."""
     if not todos:
         return "The list is empty now."
-    waits, shown = find_blockers(todos), select_current(todos)
+    blockers, visible_todos = find_blockers(todos), select_current(todos)
     rows = [
         f"{_MARKS[todo.status]} {todo.id}: {todo.content}"
-        + (f" (waits for {', '.join(waits[todo.id])})" if todo.id in waits else "")
-        for todo in shown
+        + (f" (waits for {', '.join(blockers[todo.id])})" if todo.id in blockers else "")
+        for todo in visible_todos
     ]
-    if len(shown) < len(todos):
-        done = sum(todo.status in DONE for todo in todos)
-        rows.append(f"({len(todos) - len(shown):,} of {len(todos):,} are left out, {done:,} are done)")
+    if len(visible_todos) < len(todos):
+        done_count = sum(todo.status in DONE for todo in todos)
+        rows.append(f"({len(todos) - len(visible_todos):,} of {len(todos):,} are left out, {done_count:,} are done)")
     free = [todo.id for todo in find_ready(todos)]
     if free:
-        more = f" and {len(free) - MOST_READY:,} more" if len(free) > MOST_READY else ""
-        rows.append(f"Ready to start: {', '.join(free[:MOST_READY])}{more}.")
+        overflow = f" and {len(free) - MOST_READY:,} more" if len(free) > MOST_READY else ""
+        rows.append(f"Ready to start: {', '.join(free[:MOST_READY])}{overflow}.")
     return "\n".join(rows)

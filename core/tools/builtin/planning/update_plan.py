@@ -47,6 +47,6 @@ class UpdatePlan(Tool[Planner], frozen=True, kw_only=True, rename={"title": "nam
             todos=build_changes(self.todos),
             remove=self.remove,
         )
-        plan, settled = await capability.update_plan(change)
-        content = "\n".join([f"{plan.path} is changed.", *settled.notes, format_todos(plan.todos)])
-        return ToolOutcome(content=content, summary=count("todo", len(plan.todos)), detail=plan, failed=settled.failed)
+        plan, update = await capability.update_plan(change)
+        content = "\n".join([f"{plan.path} is changed.", *update.notes, format_todos(plan.todos)])
+        return ToolOutcome(content=content, summary=count("todo", len(plan.todos)), detail=plan, failed=update.failed)

@@ -21,5 +21,5 @@ class ActivateSkill(ReadTool, frozen=True, kw_only=True, rename={"skill": "name"
         return f"{self.skill}: {self.file}" if self.file else self.skill
 
     async def run(self, capability: Reader) -> ToolOutcome:
-        found = await capability.open_skill(SkillRequest(self.skill, self.arguments, self.file))
-        return ToolOutcome(content=found.text, summary=found.path)
+        skill = await capability.open_skill(SkillRequest(self.skill, self.arguments, self.file))
+        return ToolOutcome(content=skill.text, summary=skill.path)

@@ -39,16 +39,16 @@ class CodebaseSearch(ReadTool, frozen=True, kw_only=True):
     search_only_prs: bool = False  # likewise
 
     def subject(self) -> str:
-        where = f" in {', '.join(self.target_directories)}" if self.target_directories else ""
-        return f"{' '.join(self.query.split())}{where}"
+        location = f" in {', '.join(self.target_directories)}" if self.target_directories else ""
+        return f"{' '.join(self.query.split())}{location}"
 
     def paths(self) -> tuple[str, ...]:
         return self.target_directories
 
     async def run(self, capability: Reader) -> ToolOutcome:
-        named = (each.rstrip("*/") for each in self.target_directories)  # models write src/** as well
-        wanted = [capability.relative(each or ".") for each in named]
-        directories = () if "." in wanted else tuple(wanted)
+        names = (name.rstrip("*/") for name in self.target_directories)  # models write src/** as well
+        paths = [capability.relative(name or ".") for name in names]
+        directories = () if "." in paths else tuple(paths)
         answer = await capability.search(
             SearchQuery(text=self.query, kind="meaning", directories=directories, limit=_MOST_HITS)
         )
@@ -66,22 +66,22 @@ def _describe_progress(status: IndexStatus) -> str:
         case "ready":
             return ""
         case "building":
-            known = f"{status.indexed:,} of {status.files:,} files" if status.files else "no file"
-            return f"[The index is being built: {known} so far, the others were searched by their words.]"
+            progress = f"{status.indexed:,} of {status.files:,} files" if status.files else "no file"
+            return f"[The index is being built: {progress} so far, the others were searched by their words.]"
         case _:
             reason = f" ({status.problem})" if status.problem else ""
             return f"[There is no index{reason}: files were searched by their words. grep finds exact text.]"
 
 
 def _render_hits(reader: Reader, answer: SearchAnswer) -> Iterator[str]:
-    left = _MOST_CHARACTERS
+    remaining = _MOST_CHARACTERS
     for number, hit in enumerate(answer.hits):
         lines = _read_lines(reader, hit) if number < _WHOLE_HITS else hit.text.split("\n")
-        changed = " (changed in the shadow)" if hit.is_changed else ""
+        change_note = " (changed in the shadow)" if hit.is_changed else ""
         code = "\n".join(lines)[:_LONGEST]
-        text = f"{hit.path}:{hit.start}-{hit.end}{f' {hit.symbol}' if hit.symbol else ''}{changed}\n{code}"
-        left -= len(text)
-        if left < 0:
+        text = f"{hit.path}:{hit.start}-{hit.end}{f' {hit.symbol}' if hit.symbol else ''}{change_note}\n{code}"
+        remaining -= len(text)
+        if remaining < 0:
             return
         yield text
 

@@ -24,9 +24,9 @@ class FetchRules(ReadTool, frozen=True, kw_only=True):
         return ", ".join(self.rules)
 
     async def run(self, capability: Reader) -> ToolOutcome:
-        found = await capability.fetch_rules(self.rules)
-        if not found.texts:
-            known = f"The rules are {', '.join(found.known)}." if found.known else "There are no rules here."
-            raise ToolInputInvalid(f"No rule is called {', '.join(self.rules)}.", hint=known)
-        missing = [f"[no rule is called {', '.join(found.unknown)}]"] if found.unknown else []
-        return ToolOutcome(content="\n".join((*found.texts, *missing)), summary=", ".join(found.paths))
+        rules = await capability.fetch_rules(self.rules)
+        if not rules.texts:
+            hint = f"The rules are {', '.join(rules.known)}." if rules.known else "There are no rules here."
+            raise ToolInputInvalid(f"No rule is called {', '.join(self.rules)}.", hint=hint)
+        missing = [f"[no rule is called {', '.join(rules.unknown)}]"] if rules.unknown else []
+        return ToolOutcome(content="\n".join((*rules.texts, *missing)), summary=", ".join(rules.paths))

@@ -31,32 +31,38 @@ class GlobFileSearch(ReadTool, frozen=True, kw_only=True):
     explanation: str = ""  # models of other agents give it
 
     def subject(self) -> str:
-        where = "" if self.target_directory in {"", "."} else f" in {self.target_directory}"
-        return self.glob_pattern + where
+        location = "" if self.target_directory in {"", "."} else f" in {self.target_directory}"
+        return self.glob_pattern + location
 
     async def run(self, capability: Reader) -> ToolOutcome:
         anywhere = self.glob_pattern.removeprefix("./").removeprefix("/")
         anywhere = anywhere if anywhere.startswith("**/") else f"**/{anywhere}"
         scope = SearchScope(capability, self.target_directory, include=anywhere)
-        where = scope.build_arguments()
-        options = ["--files", "--null", *list_scope(capability.root), *where]
-        found = await run_ripgrep(options, cwd=capability.root, time_limit=_TIME_LIMIT) if where else None
-        names = found.data.split(b"\0")[:-1] if found else []
-        taken = [path for path in (from_os_name(name.removeprefix(b"./")) for name in names) if scope.includes(path)]
-        by_age = sorted(taken, key=lambda path: (-_read_mtime(capability.root, path), path))
+        arguments = scope.build_arguments()
+        options = ["--files", "--null", *list_scope(capability.root), *arguments]
+        ripgrep_output = await run_ripgrep(options, cwd=capability.root, time_limit=_TIME_LIMIT) if arguments else None
+        names = ripgrep_output.data.split(b"\0")[:-1] if ripgrep_output else []
+        matching_paths = [
+            path for path in (from_os_name(name.removeprefix(b"./")) for name in names) if scope.includes(path)
+        ]
+        by_age = sorted(matching_paths, key=lambda path: (-_read_mtime(capability.root, path), path))
         pending = scope.list_pending_files()
         room = max(0, _MAX_FILES - len(pending))
-        shown = list(islice(filter(scope.is_searched_on_disk, by_age), room))
-        on_disk = len(shown) if len(shown) < room else len([path for path in taken if path not in scope.pending])
+        disk_paths = list(islice(filter(scope.is_searched_on_disk, by_age), room))
+        on_disk = (
+            len(disk_paths)
+            if len(disk_paths) < room
+            else len([path for path in matching_paths if path not in scope.pending])
+        )
         total = len(pending) + on_disk
-        stopped = found is not None and (found.cut or found.timed_out)
-        return self._format_outcome([*pending, *shown][:_MAX_FILES], total, stopped=stopped)
+        is_incomplete = ripgrep_output is not None and (ripgrep_output.cut or ripgrep_output.timed_out)
+        return self._format_outcome([*pending, *disk_paths][:_MAX_FILES], total, is_incomplete=is_incomplete)
 
-    def _format_outcome(self, paths: list[str], total: int, *, stopped: bool) -> ToolOutcome:
+    def _format_outcome(self, paths: list[str], total: int, *, is_incomplete: bool) -> ToolOutcome:
         if not paths:
             hint = "Ignored files are not listed; try a wider pattern, or list_dir."
             return ToolOutcome(content=f"No file matches {self.glob_pattern}. {hint}", summary="no files")
-        head = f"{total:,}{'+' if stopped else ''} file{'' if total == 1 else 's'}"
+        head = f"{total:,}{'+' if is_incomplete else ''} file{'' if total == 1 else 's'}"
         note = f", the {len(paths)} latest shown; use a narrower pattern to see others" * (total > len(paths))
         return ToolOutcome(content="\n".join([f"{head}{note}", *paths]), summary=head)
 

@@ -20,10 +20,10 @@ _PLAIN = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 def compile_glob(pattern: str) -> re.Pattern[str]:
     """Raises `ToolInputInvalid` for a pattern that is malformed or could take very long."""
     plain = pattern.strip().removeprefix("./")
-    anchored = "/" in plain.rstrip("/")
+    is_anchored = "/" in plain.rstrip("/")
     body = plain.strip("/")
     _check_pattern(pattern, body)
-    prefix = "" if anchored else "(?:.*/)?"
+    prefix = "" if is_anchored else "(?:.*/)?"
     try:
         return re.compile(rf"{prefix}{_translate(pattern, body)}(?:/.*)?", re.DOTALL)
     except re.error as error:
@@ -33,29 +33,29 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
 def _check_pattern(pattern: str, body: str) -> None:
     if not body:
         raise ToolInputInvalid("The glob pattern is empty.", hint="Give one such as *.py or src/**/*.ts.")
-    crowded = any(part.replace("**", "*").count("*") > _MAX_STARS for part in body.split("/"))
-    if len(body) > _MAX_LENGTH or crowded or body.count("**") > _MAX_STARS:
+    is_crowded = any(part.replace("**", "*").count("*") > _MAX_STARS for part in body.split("/"))
+    if len(body) > _MAX_LENGTH or is_crowded or body.count("**") > _MAX_STARS:
         raise ToolInputInvalid(
             f"The glob pattern {pattern[:80]!r} has too many wildcards.", hint="Use a simpler one, or several calls."
         )
 
 
 def _translate(pattern: str, body: str) -> str:
-    out, depth = [], 0
+    parts, depth = [], 0
     for token in _TOKEN.findall(body):
         if token == "{":
             depth += 1
-            out.append("(?:")
+            parts.append("(?:")
         elif token == "}" and depth:
             depth -= 1
-            out.append(")")
+            parts.append(")")
         elif token == "," and depth:
-            out.append("|")
+            parts.append("|")
         else:
-            out.append(_PLAIN.get(token) or _escape_token(token))
+            parts.append(_PLAIN.get(token) or _escape_token(token))
     if depth:
         raise ToolInputInvalid(f"The glob pattern {pattern!r} has a {{ that is never closed.", hint="Add the }.")
-    return "".join(out)
+    return "".join(parts)
 
 
 def _escape_token(token: str) -> str:
@@ -78,9 +78,13 @@ def _translate_set(token: str) -> str:
 def extract_name_part(pattern: str) -> str:
     """The part of a pattern that file names have to match; "" when it says nothing about names."""
     name = _SET.sub("*", pattern.strip().rstrip("/").rpartition("/")[2])  # to ripgrep a set is one character
-    balanced = name.count("{") == name.count("}")
+    is_balanced = name.count("{") == name.count("}")
     return (
         name
-        if balanced and "[" not in name and "**" not in name and not pattern.endswith("/") and re.search(r"[*?.]", name)
+        if is_balanced
+        and "[" not in name
+        and "**" not in name
+        and not pattern.endswith("/")
+        and re.search(r"[*?.]", name)
         else ""
     )

@@ -99,44 +99,44 @@ class Grep(ReadTool, frozen=True, kw_only=True):
     offset: Annotated[int, Meta(ge=0)] = 0
 
     def subject(self) -> str:
-        where = "" if self.path in {"", "."} else f" in {self.path}"
-        return f"{self.pattern}{where}" + (f" ({self.include_pattern})" if self.include_pattern else "")
+        location = "" if self.path in {"", "."} else f" in {self.path}"
+        return f"{self.pattern}{location}" + (f" ({self.include_pattern})" if self.include_pattern else "")
 
     def paths(self) -> tuple[str, ...]:
         return (self.path,) if self.path not in {"", "."} else ()
 
     async def run(self, capability: Reader) -> ToolOutcome:
-        found = await self.find_matches(capability)
-        if self.output_mode != "content" and found.files:
-            return self._list_files(found)
-        most = min(self.head_limit or _MAX_MATCHES, _MAX_MATCHES)
-        return _format_outcome(self.pattern, found, most, self.offset)
+        matches = await self.find_matches(capability)
+        if self.output_mode != "content" and matches.files:
+            return self._list_files(matches)
+        limit = min(self.head_limit or _MAX_MATCHES, _MAX_MATCHES)
+        return _format_outcome(self.pattern, matches, limit, self.offset)
 
-    def _list_files(self, found: GrepMatches) -> ToolOutcome:
+    def _list_files(self, matches: GrepMatches) -> ToolOutcome:
         """The files with matches in the place of the matches, each with their number if that is what is wanted."""
-        most = min(self.head_limit or _MAX_LISTED, _MAX_LISTED)
-        counts = [(path, sum(row.hit for row in rows)) for path, rows in sorted(found.files.items())]
+        limit = min(self.head_limit or _MAX_LISTED, _MAX_LISTED)
+        counts = [(path, sum(row.hit for row in rows)) for path, rows in sorted(matches.files.items())]
         is_counted = self.output_mode == "count"
-        part = counts[self.offset :][:most]
+        part = counts[self.offset :][:limit]
         rows = [f"{path}:{n}{'+' * (n >= _PER_FILE)}" if is_counted else path for path, n in part]
-        more = "+" if found.cut or found.timed_out else ""
-        head = f"{len(counts):,}{more} file{'' if len(counts) == 1 else 's'} with matches"
-        shown = _name_part(most, self.offset)
-        note = f", {shown} shown; narrow the pattern, path or include_pattern" * (len(counts) > len(rows))
-        return ToolOutcome(content="\n".join([f"{head}{note}", *rows]) + _describe_end(found), summary=head)
+        plus = "+" if matches.cut or matches.timed_out else ""
+        head = f"{len(counts):,}{plus} file{'' if len(counts) == 1 else 's'} with matches"
+        range_text = _name_part(limit, self.offset)
+        note = f", {range_text} shown; narrow the pattern, path or include_pattern" * (len(counts) > len(rows))
+        return ToolOutcome(content="\n".join([f"{head}{note}", *rows]) + _describe_end(matches), summary=head)
 
     async def find_matches(self, capability: Reader) -> GrepMatches:
         """Return the lines that match, pending files in their pending state."""
         scope = SearchScope(capability, self.path, include=self.include_pattern, exclude=self.exclude_pattern)
-        disk, listed = await asyncio.gather(
+        disk, notebook_paths = await asyncio.gather(
             self._search_disk(capability, scope), self._list_notebooks(capability, scope)
         )
         pending = scope.list_pending_files()
-        until = time.monotonic() + _TIME_LIMIT
-        notebooks = await asyncio.to_thread(_read_notebooks, capability, [*pending, *listed], until)
-        encoded = await self._list_encoded(capability, scope)
-        texts = await asyncio.to_thread(_read_encoded, capability, [*pending, *encoded], until) | notebooks
-        is_late = time.monotonic() > until
+        deadline = time.monotonic() + _TIME_LIMIT
+        notebooks = await asyncio.to_thread(_read_notebooks, capability, [*pending, *notebook_paths], deadline)
+        encoded_paths = await self._list_encoded(capability, scope)
+        texts = await asyncio.to_thread(_read_encoded, capability, [*pending, *encoded_paths], deadline) | notebooks
+        is_late = time.monotonic() > deadline
         copies = await self._search_copies(capability, pending, texts)
         on_disk = ((path, rows) for path, rows in _group_by_file(disk.data) if path not in texts)
         files = {path: rows for path, rows in on_disk if scope.is_searched_on_disk(path)}
@@ -165,10 +165,10 @@ class Grep(ReadTool, frozen=True, kw_only=True):
         ]
 
     async def _search_disk(self, reader: Reader, scope: SearchScope) -> RipgrepOutput:
-        where = scope.build_arguments()
-        if not where:
+        arguments = scope.build_arguments()
+        if not arguments:
             return _NOTHING
-        options = [*list_scope(reader.root), *self._build_options(), *where]
+        options = [*list_scope(reader.root), *self._build_options(), *arguments]
         return await run_ripgrep(options, cwd=reader.root, time_limit=_TIME_LIMIT)
 
     async def _list_notebooks(self, reader: Reader, scope: SearchScope) -> list[str]:
@@ -178,18 +178,18 @@ class Grep(ReadTool, frozen=True, kw_only=True):
         if scope.is_file:
             return [scope.path] if scope.is_searched_on_disk(scope.path) else []
         options = (*list_scope(reader.root), "--files", "--null", "--type-add=notebook:*.ipynb", "--type=notebook")
-        found = await run_ripgrep([*options, "--", f"./{scope.path}"], cwd=reader.root, time_limit=_TIME_LIMIT)
-        paths = (normpath(from_os_name(name)) for name in found.data.split(b"\0")[:-1])
+        ripgrep_output = await run_ripgrep([*options, "--", f"./{scope.path}"], cwd=reader.root, time_limit=_TIME_LIMIT)
+        paths = (normpath(from_os_name(name)) for name in ripgrep_output.data.split(b"\0")[:-1])
         return [path for path in paths if scope.is_searched_on_disk(path)]
 
     async def _list_encoded(self, reader: Reader, scope: SearchScope) -> list[str]:
         """List the files on disk that may be in another encoding, if what is searched for reads otherwise in it."""
-        where = scope.build_arguments()
-        if not where or (self.pattern.isascii() and "\\" not in self.pattern):
+        arguments = scope.build_arguments()
+        if not arguments or (self.pattern.isascii() and "\\" not in self.pattern):
             return []
         options = (*list_scope(reader.root), "--null", "--files-with-matches", "--no-unicode", "-e", _NO_UTF8)
-        found = await run_ripgrep([*options, *where], cwd=reader.root, time_limit=_TIME_LIMIT)
-        paths = (normpath(from_os_name(name)) for name in found.data.split(b"\0")[:-1])
+        ripgrep_output = await run_ripgrep([*options, *arguments], cwd=reader.root, time_limit=_TIME_LIMIT)
+        paths = (normpath(from_os_name(name)) for name in ripgrep_output.data.split(b"\0")[:-1])
         return [path for path in paths if scope.is_searched_on_disk(path)][:_MOST_ENCODED]
 
     async def _search_copies(self, reader: Reader, pending: Sequence[str], texts: Mapping[str, str]) -> RipgrepOutput:
@@ -205,34 +205,34 @@ class Grep(ReadTool, frozen=True, kw_only=True):
             return await run_ripgrep(options, cwd=folder, time_limit=_TIME_LIMIT)
 
 
-def _read_notebooks(reader: Reader, paths: Iterable[str], until: float) -> dict[str, str]:
+def _read_notebooks(reader: Reader, paths: Iterable[str], deadline: float) -> dict[str, str]:
     """Return the texts of the notebooks among these files, as many as there is time for; one that has none is searched
     as it stands."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for path in filter(is_notebook_path, paths):
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             break
         with suppress(PathRefused):  # it went away since it was listed
             text = find_notebook_text(path, reader.read_bytes(path, LARGEST + 1), has_outputs=False)
-            found |= {path: text} if text is not None else {}
-    return found
+            texts |= {path: text} if text is not None else {}
+    return texts
 
 
-def _read_encoded(reader: Reader, paths: Iterable[str], until: float) -> dict[str, str]:
+def _read_encoded(reader: Reader, paths: Iterable[str], deadline: float) -> dict[str, str]:
     """Return the texts of the files that are in another encoding, as many as there is time for."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for path in paths:
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             break
         with suppress(PathRefused):  # it went away since it was listed
             file = decode_project_file(reader, path, reader.read_bytes(path, _MOST_DECODED))
-            found |= {path: file.text} if file is not None and file.name else {}
-    return found
+            texts |= {path: file.text} if file is not None and file.name else {}
+    return texts
 
 
 def _decode_rows(reader: Reader, files: Mapping[str, list[MatchRow]]) -> dict[str, list[MatchRow]]:
     """Return the rows with what is no UTF-8 as the text of their file has it, or U+FFFD."""
-    found: dict[str, list[MatchRow]] = {}
+    decoded_files: dict[str, list[MatchRow]] = {}
     for path, rows in files.items():
         strange = any(find_bytes(row.text) for row in rows)
         file = None
@@ -240,8 +240,8 @@ def _decode_rows(reader: Reader, files: Mapping[str, list[MatchRow]]) -> dict[st
             with suppress(PathRefused):
                 file = decode_project_file(reader, path, reader.read_bytes(path, _MOST_DECODED))
         codec = file.encoding if file is not None else "utf-8"
-        found[path] = [replace(row, text=_decode_row(row.text, codec)) for row in rows] if strange else rows
-    return found
+        decoded_files[path] = [replace(row, text=_decode_row(row.text, codec)) for row in rows] if strange else rows
+    return decoded_files
 
 
 def _decode_row(text: str, codec: str) -> str:
@@ -257,15 +257,15 @@ def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
 
 def _name_cells(rows: Sequence[MatchRow], text: str) -> list[MatchRow]:
     """Return the rows of a notebook with the head of each cell above those of it."""
-    lines, cells, shown = text.split("\n"), list_cells(text), set[int]()
-    named: list[MatchRow] = []
+    lines, cells, seen_heads = text.split("\n"), list_cells(text), set[int]()
+    named_rows: list[MatchRow] = []
     for row in rows:
         head = next((cell.head for cell in cells if cell.head <= row.line <= cell.last), 0)
-        if head not in {0, row.line} and head not in shown:
-            named.append(MatchRow(head, lines[head - 1], False))
-        shown.add(head)
-        named.append(row)
-    return named
+        if head not in {0, row.line} and head not in seen_heads:
+            named_rows.append(MatchRow(head, lines[head - 1], False))
+        seen_heads.add(head)
+        named_rows.append(row)
+    return named_rows
 
 
 def _group_by_file(data: bytes) -> Iterator[tuple[str, list[MatchRow]]]:
@@ -276,19 +276,19 @@ def _group_by_file(data: bytes) -> Iterator[tuple[str, list[MatchRow]]]:
 
 def _parse_rows(data: bytes) -> Iterator[tuple[str, MatchRow]]:
     """Rows with their file, in sequence: a file name may hold a newline. A last row that was cut is left out."""
-    place, name = 0, ""
-    while place < len(data):
-        if data.startswith(b"--\n", place):
+    offset, name = 0, ""
+    while offset < len(data):
+        if data.startswith(b"--\n", offset):
             yield name, MatchRow(0, "", False)
-            place += 3
+            offset += 3
             continue
-        null = data.find(b"\0", place)
+        null = data.find(b"\0", offset)
         end = data.find(b"\n", null) if null >= 0 else -1
         if end < 0:
             return
-        name = from_os_name(data[place:null].removeprefix(b"./"))
+        name = from_os_name(data[offset:null].removeprefix(b"./"))
         yield name, _parse_row(data[null + 1 : end])
-        place = end + 1
+        offset = end + 1
 
 
 def _parse_row(row: bytes) -> MatchRow:
@@ -297,49 +297,49 @@ def _parse_row(row: bytes) -> MatchRow:
     return MatchRow(int(row[:digits] or 0), text, row[digits : digits + 1] == b":")
 
 
-def _describe_end(found: GrepMatches) -> str:
+def _describe_end(matches: GrepMatches) -> str:
     late = f"\n[stopped after {_TIME_LIMIT:.0f} s; narrow the search by path or include_pattern]"
-    return late if found.timed_out else ""
+    return late if matches.timed_out else ""
 
 
-def _name_part(most: int, skipped: int) -> str:
-    return f"{skipped + 1} to {skipped + most}" if skipped else f"the first {most}"
+def _name_part(limit: int, offset: int) -> str:
+    return f"{offset + 1} to {offset + limit}" if offset else f"the first {limit}"
 
 
-def _format_outcome(pattern: str, found: GrepMatches, most: int, skipped: int = 0) -> ToolOutcome:
-    files, late = found.files, _describe_end(found)
+def _format_outcome(pattern: str, matches: GrepMatches, limit: int, offset: int = 0) -> ToolOutcome:
+    files, late = matches.files, _describe_end(matches)
     total = sum(row.hit for rows in files.values() for row in rows)
     if not total:
         return ToolOutcome(content=f"No matches for {pattern}{late}", summary="no matches")
-    more = found.cut or found.timed_out
-    more = more or any(sum(row.hit for row in rows) >= _PER_FILE for rows in files.values())
-    count = f"{total:,}{'+' if more else ''}"
+    is_incomplete = matches.cut or matches.timed_out
+    is_incomplete = is_incomplete or any(sum(row.hit for row in rows) >= _PER_FILE for rows in files.values())
+    count = f"{total:,}{'+' if is_incomplete else ''}"
     head = f"{count} match{'' if count == '1' else 'es'} in {len(files):,} file{'' if len(files) == 1 else 's'}"
-    note = f", {_name_part(most, skipped)} shown; narrow the pattern, path or include_pattern"
-    note *= total > most or bool(skipped)
-    body = "\n".join(_format_rows(_skip_hits(sorted(files.items()), skipped), most))
+    note = f", {_name_part(limit, offset)} shown; narrow the pattern, path or include_pattern"
+    note *= total > limit or bool(offset)
+    body = "\n".join(_format_rows(_skip_hits(sorted(files.items()), offset), limit))
     return ToolOutcome(content=f"{head}{note}\n{body}{late}", summary=head)
 
 
 def _skip_hits(files: Iterable[tuple[str, list[MatchRow]]], count: int) -> Iterator[tuple[str, list[MatchRow]]]:
     """Yield the rows behind the first `count` that match."""
     for path, rows in files:
-        kept = rows
-        while count and kept:
-            count -= kept[0].hit
-            kept = kept[1:]
-        if kept:
-            yield path, kept
+        remaining_rows = rows
+        while count and remaining_rows:
+            count -= remaining_rows[0].hit
+            remaining_rows = remaining_rows[1:]
+        if remaining_rows:
+            yield path, remaining_rows
 
 
-def _format_rows(files: Iterable[tuple[str, list[MatchRow]]], most: int) -> Iterator[str]:
-    left = most
+def _format_rows(files: Iterable[tuple[str, list[MatchRow]]], limit: int) -> Iterator[str]:
+    remaining = limit
     for path, rows in files:
-        if left <= 0:
+        if remaining <= 0:
             return
         yield f"\n{path}"
         for row in rows:
-            if row.hit and left <= 0:
+            if row.hit and remaining <= 0:
                 return
-            left -= row.hit
+            remaining -= row.hit
             yield "--" if not row.line else f"{row.line}{':' if row.hit else '-'}{row.text}"

@@ -53,8 +53,8 @@ class ListDir(ReadTool, frozen=True, kw_only=True):
         path = capability.relative(self.relative_workspace_path or ".")
         if require_present(capability, path).kind != "directory":
             raise ToolInputInvalid(f"{path} is not a directory.", hint="Read a file with read_file.")
-        hidden = [compile_glob(glob) for glob in self.ignore_globs]
-        root = _build_tree(capability, path, hidden)
+        patterns = [compile_glob(glob) for glob in self.ignore_globs]
+        root = _build_tree(capability, path, patterns)
         rows = [f"{path.rstrip('/')}/", *_format_rows(root, "")]
         if len(rows) == 1:
             rows.append("(empty)")
@@ -62,31 +62,31 @@ class ListDir(ReadTool, frozen=True, kw_only=True):
         return ToolOutcome(content="\n".join(rows), summary=f"{count:,} entr{'y' if count == 1 else 'ies'}")
 
 
-def _build_tree(reader: Reader, path: str, hidden: list[re.Pattern[str]]) -> _Folder:
+def _build_tree(reader: Reader, path: str, patterns: list[re.Pattern[str]]) -> _Folder:
     root = _Folder(path=path, depth=1)
-    waiting, shown = deque([root]), 0
-    while waiting and shown < _TOTAL:
+    waiting, entry_count = deque([root]), 0
+    while waiting and entry_count < _TOTAL:
         folder = waiting.popleft()
-        _read_folder(reader, folder, hidden, _TOTAL - shown)
-        shown += len(folder.entries or ())
+        _read_folder(reader, folder, patterns, _TOTAL - entry_count)
+        entry_count += len(folder.entries or ())
         if folder.depth < _DEPTH:
             waiting.extend(child for _, child in folder.entries or () if child is not None and not child.note)
     return root
 
 
-def _read_folder(reader: Reader, folder: _Folder, hidden: list[re.Pattern[str]], room: int) -> None:
+def _read_folder(reader: Reader, folder: _Folder, patterns: list[re.Pattern[str]], room: int) -> None:
     try:
-        found = reader.list_dir(folder.path)
+        entries = reader.list_dir(folder.path)
     except (OSError, PathRefused) as error:
         if folder.depth == 1:  # what was asked for: no note beside it says what else there is
             raise
         folder.note = " (cannot be opened)" if isinstance(error, OSError) else " (not open to you)"
         return
-    paths = [(entry, entry.name if folder.path == "." else f"{folder.path}/{entry.name}") for entry in found]
-    kept = [(entry, path) for entry, path in paths if not any(glob.fullmatch(path) for glob in hidden)]
+    paths = [(entry, entry.name if folder.path == "." else f"{folder.path}/{entry.name}") for entry in entries]
+    visible_entries = [(entry, path) for entry, path in paths if not any(glob.fullmatch(path) for glob in patterns)]
     cut = min(room, _PER_FOLDER)
-    folder.left_out = max(0, len(kept) - cut)
-    folder.entries = [(entry, _build_child(entry, path, folder.depth + 1)) for entry, path in kept[:cut]]
+    folder.left_out = max(0, len(visible_entries) - cut)
+    folder.entries = [(entry, _build_child(entry, path, folder.depth + 1)) for entry, path in visible_entries[:cut]]
 
 
 def _build_child(entry: DirectoryEntry, path: str, depth: int) -> _Folder | None:
@@ -110,5 +110,5 @@ def _format_label(entry: DirectoryEntry, child: _Folder | None) -> str:
     if child is None:
         kind = "" if entry.kind in {"file", "symlink"} else f" ({entry.kind})"
         return entry.name + kind + (" (ignored)" if entry.ignored else "")
-    unopened = " …" if child.entries is None and not child.note else ""
-    return f"{entry.name}/{child.note}{unopened}"
+    ellipsis = " …" if child.entries is None and not child.note else ""
+    return f"{entry.name}/{child.note}{ellipsis}"

@@ -69,18 +69,25 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
     end_line: Annotated[int, Meta(ge=0)] = 0
 
     @classmethod
-    def adapt_arguments(cls, given: dict[str, Any]) -> dict[str, Any]:
-        found = dict(given)
+    def adapt_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        adapted_arguments = dict(arguments)
         for name in ("view_range", "line_range"):
-            match found.get(name):
+            match adapted_arguments.get(name):
                 case [int(first), int(last)]:
-                    del found[name]
-                    found |= {"offset": first, "end_line": max(last, 0)}  # -1: to the end
-        if isinstance(lines := found.pop("context_lines", None), int) and lines > 0:
-            middle = next((found[key] for key in ("line_number", "offset") if isinstance(found.get(key), int)), 1)
-            found.pop("line_number", None)
-            found |= {"offset": max(1, middle - lines // 2), "limit": lines}
-        return found
+                    del adapted_arguments[name]
+                    adapted_arguments |= {"offset": first, "end_line": max(last, 0)}  # -1: to the end
+        if isinstance(lines := adapted_arguments.pop("context_lines", None), int) and lines > 0:
+            middle = next(
+                (
+                    adapted_arguments[key]
+                    for key in ("line_number", "offset")
+                    if isinstance(adapted_arguments.get(key), int)
+                ),
+                1,
+            )
+            adapted_arguments.pop("line_number", None)
+            adapted_arguments |= {"offset": max(1, middle - lines // 2), "limit": lines}
+        return adapted_arguments
 
     def __post_init__(self) -> None:
         if self.should_read_entire_file:
@@ -101,9 +108,9 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
         return (self.target_file,)
 
     async def run(self, capability: Reader) -> ToolOutcome:
-        spilled = capability.read_spilled(self.target_file)
-        if spilled is not None:
-            return self._format_text(spilled[:_SCAN], len(spilled))[0]
+        spilled_data = capability.read_spilled(self.target_file)
+        if spilled_data is not None:
+            return self._format_text(spilled_data[:_SCAN], len(spilled_data))[0]
         stat = require_present(capability, self.target_file)
         require_file(stat, self.target_file)
         data = capability.read_bytes(self.target_file, _SCAN)
@@ -121,14 +128,18 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
         if size > len(data):
             raise build_not_text_error(self.target_file, data, size)
         try:
-            made = await asyncio.to_thread(prepare_attachment, data, PurePosixPath(self.target_file).name)
+            prepared_attachment = await asyncio.to_thread(
+                prepare_attachment, data, PurePosixPath(self.target_file).name
+            )
         except AttachmentRefused as refused:
-            known = build_not_text_error(self.target_file, data, size)
-            raise ToolFailed(f"{known.message} {refused.message}", hint=known.hint, code=known.code) from None
-        what = describe_attachment(made.attachment)
-        note = f", {made.note}" if made.note else ""
-        content = f"{classify_attachment(made.attachment)}: {what}{note}"
-        return ToolOutcome(content=content, summary=what, attachments=(made,))
+            not_text_error = build_not_text_error(self.target_file, data, size)
+            raise ToolFailed(
+                f"{not_text_error.message} {refused.message}", hint=not_text_error.hint, code=not_text_error.code
+            ) from None
+        description = describe_attachment(prepared_attachment.attachment)
+        note = f", {prepared_attachment.note}" if prepared_attachment.note else ""
+        content = f"{classify_attachment(prepared_attachment.attachment)}: {description}{note}"
+        return ToolOutcome(content=content, summary=description, attachments=(prepared_attachment,))
 
     async def _show_notebook(self, capability: Reader, data: bytes, size: int) -> ToolOutcome:
         """A notebook as its cells, with the pictures among their outputs; as plain text if it is not valid."""
@@ -139,13 +150,13 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
         except NotebookInvalid as invalid:
             outcome, _ = self._format_text(data, max(size, len(data)))
             return replace(outcome, content=f"[{invalid.format_with_hint()}]\n{outcome.content}")
-        shown = render_for_reading(notebook)
-        text = shown.text.encode("utf-8", "replace")
+        notebook_text = render_for_reading(notebook)
+        text = notebook_text.text.encode("utf-8", "replace")
         outcome, complete = self._format_text(text, len(text))
         if complete:
             capability.mark_read(self.target_file)
-        made = await asyncio.to_thread(_prepare_pictures, shown.pictures)
-        return replace(outcome, attachments=made)
+        prepared_attachments = await asyncio.to_thread(_prepare_pictures, notebook_text.pictures)
+        return replace(outcome, attachments=prepared_attachments)
 
     def _format_text(self, data: bytes, size: int, reader: Reader | None = None) -> tuple[ToolOutcome, bool]:
         """The answer, and whether it reaches the end of the file. `reader`: of a file of the project."""
@@ -153,17 +164,17 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
             return ToolOutcome(content="The file is empty.", summary="empty"), True
         data, encoding = self._decode_to_utf8(data, size, reader)
         window = self._cut_window(data)
-        whole = size <= _SCAN
+        is_whole = size <= _SCAN
         if not window.rows:
             content = f"The file has {window.total:,} lines; there is nothing at line {self.offset}."
             return ToolOutcome(content=content, summary=f"no line {self.offset}"), False
-        notes = self._build_notes(window, size, whole)
+        notes = self._build_notes(window, size, is_whole)
         notes += [f"[the file is in {encoding}, and what is written to it is, too]"] if encoding else []
-        at_end = whole and window.last == window.total
+        at_end = is_whole and window.last == window.total
         if window.first == 1 and at_end:
             summary = f"{window.total:,} line{'' if window.total == 1 else 's'}"
         else:
-            summary = f"lines {window.first:,}-{window.last:,} of {window.total:,}{'' if whole else '+'}"
+            summary = f"lines {window.first:,}-{window.last:,} of {window.total:,}{'' if is_whole else '+'}"
         return ToolOutcome(content="\n".join([*window.rows, *notes]), summary=summary), at_end
 
     def _decode_to_utf8(self, data: bytes, size: int, reader: Reader | None) -> tuple[bytes, str]:
@@ -182,23 +193,23 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
     def _cut_window(self, data: bytes) -> _LineWindow:
         total = data.count(b"\n") + (not data.endswith(b"\n"))
         first = max(1, self.offset if self.offset >= 0 else total + self.offset + 1)
-        wanted = min(self.limit or _MAX_LINES, _MAX_LINES)
+        limit = min(self.limit or _MAX_LINES, _MAX_LINES)
         rows: list[str] = []
-        used = 0
+        byte_count = 0
         # One line at a time: a huge file of short lines must not become a huge list.
-        for number, line in islice(enumerate(BytesIO(data), start=1), first - 1, first - 1 + wanted):
+        for number, line in islice(enumerate(BytesIO(data), start=1), first - 1, first - 1 + limit):
             row = f"{number:6}|{_format_line(line)}"
-            used += len(row) + 1
-            if rows and used > _MAX_BYTES:
+            byte_count += len(row) + 1
+            if rows and byte_count > _MAX_BYTES:
                 break
             rows.append(row)
         return _LineWindow(rows=rows, first=first, last=first + len(rows) - 1, total=total)
 
-    def _build_notes(self, window: _LineWindow, size: int, whole: bool) -> list[str]:
-        if whole and window.last == window.total:
+    def _build_notes(self, window: _LineWindow, size: int, is_whole: bool) -> list[str]:
+        if is_whole and window.last == window.total:
             return []
         if window.last < window.total:
-            count = f"{window.total:,}" if whole else f"more than {window.total:,}"
+            count = f"{window.total:,}" if is_whole else f"more than {window.total:,}"
             return [
                 f"[lines {window.first:,}-{window.last:,} of {count}, {size:,} bytes in all; "
                 f"go on with offset={window.last + 1}]"
@@ -207,11 +218,13 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
 
 
 def _prepare_pictures(pictures: Sequence[OutputPicture]) -> tuple[PreparedAttachment, ...]:
-    found: list[PreparedAttachment] = []
-    for each in pictures[:_MAX_PICTURES]:
+    prepared_attachments: list[PreparedAttachment] = []
+    for picture in pictures[:_MAX_PICTURES]:
         with suppress(AttachmentRefused, ValueError):
-            found.append(prepare_attachment(base64.b64decode(each.data), f"output of cell {each.cell}"))
-    return tuple(found)
+            prepared_attachments.append(
+                prepare_attachment(base64.b64decode(picture.data), f"output of cell {picture.cell}")
+            )
+    return tuple(prepared_attachments)
 
 
 def _format_line(line: bytes) -> str:

@@ -66,25 +66,31 @@ class ReadLints(ReadTool, frozen=True, kw_only=True):
         files = self._list_files(capability)
         if not files:
             return ToolOutcome(content="No edit is pending here, so there is nothing new to find.", summary="nothing")
-        served = await self._ask_servers(capability, files)
-        jobs = plan_jobs(files, lambda linter, place: _is_configured(capability, linter, place))
-        known = {each.name for each in served}
-        jobs = [each for each in jobs if not known.intersection(COVERED.get(each.linter, ()))]
-        if not jobs and not served:
+        server_results = await self._ask_servers(capability, files)
+        jobs = plan_jobs(files, lambda linter, directory: _is_configured(capability, linter, directory))
+        server_names = {lint_result.name for lint_result in server_results}
+        jobs = [lint_job for lint_job in jobs if not server_names.intersection(COVERED.get(lint_job.linter, ()))]
+        if not jobs and not server_results:
             return ToolOutcome(
                 content=f"No linter of this project speaks of {_abbreviate(files)} (known: {', '.join(LINTERS)}).",
                 summary="no linter",
             )
-        found = await asyncio.gather(*(self._run_linter(capability, job) for job in jobs[:_MOST_JOBS]))
-        return _format_outcome([*served, *(_drop_served(each, served) for each in found)], len(jobs) - len(found))
+        linter_results = await asyncio.gather(*(self._run_linter(capability, job) for job in jobs[:_MOST_JOBS]))
+        return _format_outcome(
+            [*server_results, *(_drop_served(lint_result, server_results) for lint_result in linter_results)],
+            len(jobs) - len(linter_results),
+        )
 
     async def _ask_servers(self, reader: Reader, files: Sequence[str]) -> list[_LintResult]:
         """Return what language servers find new, one result for each of them."""
-        reported = await reader.diagnose(tuple(files))
-        names = dict.fromkeys(name for each in reported for name in each.sources)
+        reports = await reader.diagnose(tuple(files))
+        names = dict.fromkeys(name for report in reports for name in report.sources)
         return [
             _LintResult(
-                name=name, new=[found for each in reported for found in each.diagnostics if found.source == name]
+                name=name,
+                new=[
+                    diagnostic for report in reports for diagnostic in report.diagnostics if diagnostic.source == name
+                ],
             )
             for name in names
         ]
@@ -96,7 +102,9 @@ class ReadLints(ReadTool, frozen=True, kw_only=True):
         for name in self.named or (".",):
             path = reader.relative(name)
             if require_present(reader, path).kind == "directory":
-                files += [each for each in pending if path == "." or each.startswith(f"{path}/")]
+                files += [
+                    pending_path for pending_path in pending if path == "." or pending_path.startswith(f"{path}/")
+                ]
             else:
                 files.append(path)
         return list(dict.fromkeys(files))[:_MOST_FILES]
@@ -106,45 +114,55 @@ class ReadLints(ReadTool, frozen=True, kw_only=True):
             now, before = await asyncio.gather(reader.lint(job, pending=True), reader.lint(job, pending=False))
         except AgentTuiError as problem:
             return _LintResult(name=job.linter, directory=job.directory, trouble=problem.format_with_hint())
-        seen, old = (
+        diagnostics, old = (
             self._filter_problems(reader, parse_problems(job, run.output, reader.root)) for run in (now, before)
         )
-        new = find_new_diagnostics(seen, old)
+        new = find_new_diagnostics(diagnostics, old)
         return _LintResult(
             name=job.linter,
             directory=job.directory,
             new=new,
-            older=len(seen) - len(new),
-            trouble=_describe_trouble(now, seen),
+            older=len(diagnostics) - len(new),
+            trouble=_describe_trouble(now, diagnostics),
         )
 
-    def _filter_problems(self, reader: Reader, found: list[Diagnostic]) -> list[Diagnostic]:
-        named = [reader.relative(each) for each in self.named]
-        if not named or "." in named:
-            return found
-        return [each for each in found if any(each.path == name or each.path.startswith(f"{name}/") for name in named)]
+    def _filter_problems(self, reader: Reader, diagnostics: list[Diagnostic]) -> list[Diagnostic]:
+        named_paths = [reader.relative(target) for target in self.named]
+        if not named_paths or "." in named_paths:
+            return diagnostics
+        return [
+            diagnostic
+            for diagnostic in diagnostics
+            if any(diagnostic.path == name or diagnostic.path.startswith(f"{name}/") for name in named_paths)
+        ]
 
 
-def _drop_served(result: _LintResult, served: Sequence[_LintResult]) -> _LintResult:
+def _drop_served(result: _LintResult, server_results: Sequence[_LintResult]) -> _LintResult:
     """Return a linter's result without what a language server said of the same line in the same words."""
-    said = {(each.path, each.line): each.message for server in served for each in server.new}
-    left = [each for each in result.new if (said.get((each.path, each.line)) or "\0") not in each.message]
-    return replace(result, new=left)
+    messages = {
+        (diagnostic.path, diagnostic.line): diagnostic.message for server in server_results for diagnostic in server.new
+    }
+    diagnostics = [
+        diagnostic
+        for diagnostic in result.new
+        if (messages.get((diagnostic.path, diagnostic.line)) or "\0") not in diagnostic.message
+    ]
+    return replace(result, new=diagnostics)
 
 
 def _is_configured(reader: Reader, linter: Linter, directory: str) -> bool:
-    place = PurePosixPath(directory)
-    if any(reader.stat(str(place / mark)) is not None for mark in linter.marks):
+    directory_path = PurePosixPath(directory)
+    if any(reader.stat(str(directory_path / mark)) is not None for mark in linter.marks):
         return True
     for name, words in linter.within.items():
-        path = str(place / name)
+        path = str(directory_path / name)
         stat = reader.stat(path)
         if stat is not None and stat.kind == "file" and words.encode() in reader.read_bytes(path, _CONFIGURATION):
             return True
     return False
 
 
-def _describe_trouble(run: LintRun, seen: Sequence[Diagnostic]) -> str:
+def _describe_trouble(run: LintRun, diagnostics: Sequence[Diagnostic]) -> str:
     """Return why a run says nothing; "" when it did its work."""
     if run.exit_code == NOT_INSTALLED:
         return "is not installed here"
@@ -152,33 +170,37 @@ def _describe_trouble(run: LintRun, seen: Sequence[Diagnostic]) -> str:
         return "did not finish in time"
     if run.exit_code is None:
         return f"was stopped ({run.ended.replace('_', ' ')})"
-    if run.exit_code == 0 or seen:
+    if run.exit_code == 0 or diagnostics:
         return ""
     last = [line.strip()[:300] for line in run.output.splitlines() if re.search(r"\w", line)][-_LAST_LINES:]
     return f"failed with exit code {run.exit_code}" + "".join(f"\n  {line}" for line in last)
 
 
-def _format_outcome(found: Sequence[_LintResult], left: int) -> ToolOutcome:
+def _format_outcome(lint_results: Sequence[_LintResult], skipped_count: int) -> ToolOutcome:
     rows: list[str] = []
-    shown = 0
-    for each in found:
-        rows.append(_format_head(each))
-        rows += [f"  {_format_problem(problem)}" for problem in each.new[: max(0, _SHOWN - shown)]]
-        shown += len(each.new)
-    if shown > _SHOWN:
-        rows.append(f"[... {shown - _SHOWN} more; name fewer paths]")
-    if left:
-        rows.append(f"[{left} more linters were not run; name fewer paths]")
-    return ToolOutcome(content="\n".join(rows), summary=f"{shown} new" if shown else "nothing new")
+    problem_count = 0
+    for lint_result in lint_results:
+        rows.append(_format_head(lint_result))
+        rows += [f"  {_format_problem(problem)}" for problem in lint_result.new[: max(0, _SHOWN - problem_count)]]
+        problem_count += len(lint_result.new)
+    if problem_count > _SHOWN:
+        rows.append(f"[... {problem_count - _SHOWN} more; name fewer paths]")
+    if skipped_count:
+        rows.append(f"[{skipped_count} more linters were not run; name fewer paths]")
+    return ToolOutcome(content="\n".join(rows), summary=f"{problem_count} new" if problem_count else "nothing new")
 
 
-def _format_head(found: _LintResult) -> str:
-    where = "" if found.directory == "." else f" in {found.directory}"
-    if found.trouble:
-        return f"{found.name}{where} {found.trouble}"
-    count = f"{len(found.new)} new problem{'' if len(found.new) == 1 else 's'}" if found.new else "nothing new"
-    older = f" ({found.older} older, not shown)" if found.older else ""
-    return f"{found.name}{where}: {count}{older}"
+def _format_head(lint_result: _LintResult) -> str:
+    location = "" if lint_result.directory == "." else f" in {lint_result.directory}"
+    if lint_result.trouble:
+        return f"{lint_result.name}{location} {lint_result.trouble}"
+    count = (
+        f"{len(lint_result.new)} new problem{'' if len(lint_result.new) == 1 else 's'}"
+        if lint_result.new
+        else "nothing new"
+    )
+    older = f" ({lint_result.older} older, not shown)" if lint_result.older else ""
+    return f"{lint_result.name}{location}: {count}{older}"
 
 
 def _format_problem(problem: Diagnostic) -> str:

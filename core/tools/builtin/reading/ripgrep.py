@@ -40,22 +40,24 @@ def find_program() -> str:
     """The path of `rg`: beside the running Python, else on PATH (absolute entries, none in the current directory)."""
     entries = [Path(entry) for entry in os.environ.get("PATH", "").split(os.pathsep) if entry.startswith("/")]
     absolute = os.pathsep.join(str(entry) for entry in entries if not _is_in_workspace(entry))
-    found = shutil.which("rg", path=str(Path(sys.executable).parent)) or shutil.which("rg", path=absolute or os.defpath)
-    if found is None:
+    program = shutil.which("rg", path=str(Path(sys.executable).parent)) or shutil.which(
+        "rg", path=absolute or os.defpath
+    )
+    if program is None:
         raise ToolFailed(
             "The search program ripgrep (rg) is not installed.",
             hint="Install the Python package ripgrep.",
             code="no_rg",
         )
-    return found
+    return program
 
 
 def _is_in_workspace(entry: Path) -> bool:
     try:
-        here = Path.cwd()
+        current_directory = Path.cwd()
     except OSError:  # the current directory was removed
         return False
-    return here != Path("/") and entry.resolve().is_relative_to(here)
+    return current_directory != Path("/") and entry.resolve().is_relative_to(current_directory)
 
 
 def list_scope(root: str) -> tuple[str, ...]:
@@ -85,20 +87,22 @@ async def run_ripgrep(arguments: Sequence[str], *, cwd: str, time_limit: float) 
 
 def has_unusual_rules(root: str) -> bool:
     """Return True if an ignore file below a directory is there and no regular file."""
-    waiting, left = [root], _MOST
+    waiting, remaining = [root], _MOST
     outside = map(str, IgnoreRules(Workspace(Path(root))).list_outer_files())
     if any(map(_is_unusual, (f"{root}/.git/info/exclude", *outside))):
         return True
-    while waiting and left > 0:
+    while waiting and remaining > 0:
         try:
             with os.scandir(waiting.pop()) as entries:
-                found = list(entries)
+                directory_entries = list(entries)
         except OSError:
             continue
-        left -= len(found)
-        if any(each.name in _RULES and _is_unusual(each.path) for each in found):
+        remaining -= len(directory_entries)
+        if any(entry.name in _RULES and _is_unusual(entry.path) for entry in directory_entries):
             return True
-        waiting += [each.path for each in found if each.is_dir(follow_symlinks=False) and each.name != ".git"]
+        waiting += [
+            entry.path for entry in directory_entries if entry.is_dir(follow_symlinks=False) and entry.name != ".git"
+        ]
     return False
 
 
@@ -121,11 +125,11 @@ async def _run(arguments: Sequence[str], cwd: str, time_limit: float) -> Ripgrep
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    out = bytearray()
+    output = bytearray()
     timed_out = False
     try:
         async with asyncio.timeout(time_limit):
-            errors = await _read_limited(process, out)
+            errors = await _read_limited(process, output)
             await process.wait()
     except TimeoutError:
         timed_out, errors = True, b""
@@ -134,20 +138,20 @@ async def _run(arguments: Sequence[str], cwd: str, time_limit: float) -> Ripgrep
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
-    if process.returncode == 2 and errors and not out:
+    if process.returncode == 2 and errors and not output:
         raise _build_error(errors.decode("utf-8", "replace").strip())
-    return RipgrepOutput(data=bytes(out), cut=len(out) >= _MAX_OUTPUT, timed_out=timed_out)
+    return RipgrepOutput(data=bytes(output), cut=len(output) >= _MAX_OUTPUT, timed_out=timed_out)
 
 
-async def _read_limited(process: asyncio.subprocess.Process, out: bytearray) -> bytes:
+async def _read_limited(process: asyncio.subprocess.Process, output: bytearray) -> bytes:
     """Fill `out` up to the limit; the answer is what the program complained of."""
     assert process.stdout is not None
     assert process.stderr is not None
     complaint = asyncio.ensure_future(_read_errors(process.stderr))
     try:
-        while len(out) < _MAX_OUTPUT and (piece := await process.stdout.read(_PIECE)):
-            out += piece
-        if len(out) >= _MAX_OUTPUT:
+        while len(output) < _MAX_OUTPUT and (piece := await process.stdout.read(_PIECE)):
+            output += piece
+        if len(output) >= _MAX_OUTPUT:
             process.kill()
         return await complaint
     finally:
@@ -156,10 +160,10 @@ async def _read_limited(process: asyncio.subprocess.Process, out: bytearray) -> 
 
 async def _read_errors(errors: asyncio.StreamReader) -> bytes:
     """All that it says, in as many pieces as it comes, up to a limit."""
-    said = bytearray()
-    while len(said) < _PIECE and (piece := await errors.read(_PIECE)):
-        said += piece
-    return bytes(said)
+    output = bytearray()
+    while len(output) < _PIECE and (piece := await errors.read(_PIECE)):
+        output += piece
+    return bytes(output)
 
 
 def _build_error(complaint: str) -> ToolInputInvalid:

@@ -45,8 +45,8 @@ class SearchScope:
     def includes(self, path: str) -> bool:
         """By its name alone."""
         below = self.path in {".", path} or path.startswith(f"{self.path}/")
-        wanted = self._include is None or self._matches(self._include, path)
-        return below and wanted and not (self._exclude and self._matches(self._exclude, path))
+        is_included = self._include is None or self._matches(self._include, path)
+        return below and is_included and not (self._exclude and self._matches(self._exclude, path))
 
     def may_include(self, ending: str) -> bool:
         """False if no file with this ending can be of this scope, by the patterns."""

@@ -26,13 +26,13 @@ _PERMISSION_NAMES: Final = {"full_network": "network", "internet": "network", "g
 _BLOCKING: Final = "block_until_ms"  # 0: in the background at once
 
 
-def adapt_command(given: Mapping[str, Any]) -> dict[str, Any]:
+def adapt_command(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a command in the words of `run_terminal_cmd`. Raises `ToolInputInvalid`."""
-    found = dict(given)
-    _join_words(found)
-    _adapt_time(found)
-    _adapt_permissions(found)
-    return found
+    adapted_arguments = dict(arguments)
+    _join_words(adapted_arguments)
+    _adapt_time(adapted_arguments)
+    _adapt_permissions(adapted_arguments)
+    return adapted_arguments
 
 
 def go_to(directory: str, command: str) -> str:
@@ -40,38 +40,38 @@ def go_to(directory: str, command: str) -> str:
     return f"(cd {shlex.quote(directory)} || exit\n{command}\n)"
 
 
-def adapt_wait(given: Mapping[str, Any], longest: int) -> dict[str, Any]:
+def adapt_wait(arguments: Mapping[str, Any], longest: int) -> dict[str, Any]:
     """Return the arguments of a look at a job: how long it is waited for in seconds, `longest` at most."""
-    found = {name: str(value) if name == "session_id" else value for name, value in given.items()}
-    if found.pop("block", None) in {False, "false"}:
-        found.pop("timeout", None)
+    adapted_arguments = {name: str(value) if name == "session_id" else value for name, value in arguments.items()}
+    if adapted_arguments.pop("block", None) in {False, "false"}:
+        adapted_arguments.pop("timeout", None)
     for name in ("timeout", "yield_time_ms"):
-        value = found.get(name)
+        value = adapted_arguments.get(name)
         if isinstance(value, int) and (name != "timeout" or value > longest):
-            found.pop(name)
-            found["wait"] = min(-(-value // 1000), longest)
-    return found
+            adapted_arguments.pop(name)
+            adapted_arguments["wait"] = min(-(-value // 1000), longest)
+    return adapted_arguments
 
 
-def _join_words(found: dict[str, Any]) -> None:
+def _join_words(arguments: dict[str, Any]) -> None:
     """Make one text of a command that came as its words; the shell that it names itself is left out."""
-    words = found.get("command")
-    if not isinstance(words, Sequence) or isinstance(words, str) or not all(isinstance(each, str) for each in words):
+    words = arguments.get("command")
+    if not isinstance(words, Sequence) or isinstance(words, str) or not all(isinstance(word, str) for word in words):
         return
     is_script = len(words) == 3 and words[0] in _SHELLS and words[1] in {"-c", "-lc", "-cl"}
-    found["command"] = words[2] if is_script else shlex.join(words)
+    arguments["command"] = words[2] if is_script else shlex.join(words)
 
 
-def _adapt_time(found: dict[str, Any]) -> None:
-    if found.pop(_BLOCKING, None) == 0:
-        found.setdefault("is_background", True)
-    value, is_ms = found.get("timeout"), False
-    if "timeout_ms" in found and "timeout" not in found:
-        value, is_ms = found.pop("timeout_ms"), True
+def _adapt_time(arguments: dict[str, Any]) -> None:
+    if arguments.pop(_BLOCKING, None) == 0:
+        arguments.setdefault("is_background", True)
+    value, is_ms = arguments.get("timeout"), False
+    if "timeout_ms" in arguments and "timeout" not in arguments:
+        value, is_ms = arguments.pop("timeout_ms"), True
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value)
     if isinstance(value, int) and (is_ms or value >= _CERTAINLY_MS):
-        found["timeout"] = min(max(1, -(-value // 1000)), LONGEST_SECONDS)
+        arguments["timeout"] = min(max(1, -(-value // 1000)), LONGEST_SECONDS)
     elif isinstance(value, int) and value > LONGEST_SECONDS:
         raise ToolInputInvalid(
             f"timeout is in seconds, at most {LONGEST_SECONDS}: {value} is more. Nothing was run.",
@@ -79,20 +79,22 @@ def _adapt_time(found: dict[str, Any]) -> None:
         )
 
 
-def _adapt_permissions(found: dict[str, Any]) -> None:
-    asks = [name for name, value in _ESCALATIONS.items() if name in found and found.pop(name) == value]
-    wanted = found.get("required_permissions")
-    if isinstance(wanted, str) and not wanted.lstrip().startswith("["):
-        wanted = wanted.replace(",", " ").split()
-    if isinstance(wanted, list):
-        wanted = [_name_permission(each) if isinstance(each, str) else each for each in wanted]
-        found["required_permissions"] = wanted
-    if asks and (wanted is None or isinstance(wanted, list)):
-        found["required_permissions"] = [*(wanted or ()), "all"]
+def _adapt_permissions(arguments: dict[str, Any]) -> None:
+    asks = [name for name, value in _ESCALATIONS.items() if name in arguments and arguments.pop(name) == value]
+    permissions = arguments.get("required_permissions")
+    if isinstance(permissions, str) and not permissions.lstrip().startswith("["):
+        permissions = permissions.replace(",", " ").split()
+    if isinstance(permissions, list):
+        permissions = [
+            _name_permission(permission) if isinstance(permission, str) else permission for permission in permissions
+        ]
+        arguments["required_permissions"] = permissions
+    if asks and (permissions is None or isinstance(permissions, list)):
+        arguments["required_permissions"] = [*(permissions or ()), "all"]
 
 
 def _name_permission(word: str) -> str:
-    own = word.strip()
-    if own.startswith("127.0.0.1:"):
-        own = f"localhost:{own.partition(':')[2]}"
-    return _PERMISSION_NAMES.get(own, own)
+    name = word.strip()
+    if name.startswith("127.0.0.1:"):
+        name = f"localhost:{name.partition(':')[2]}"
+    return _PERMISSION_NAMES.get(name, name)

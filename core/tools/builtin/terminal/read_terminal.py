@@ -24,8 +24,8 @@ class ReadTerminal(Tool[JobWatcher], frozen=True, kw_only=True):
     wait: Annotated[int, Meta(ge=0, le=_MAX_WAIT, description="Seconds to wait for its end first, at most 300.")] = 0
 
     @classmethod
-    def adapt_arguments(cls, given: dict[str, Any]) -> dict[str, Any]:
-        return adapt_wait(given, _MAX_WAIT)
+    def adapt_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        return adapt_wait(arguments, _MAX_WAIT)
 
     def subject(self) -> str:
         return self.job or "all jobs"
@@ -34,6 +34,6 @@ class ReadTerminal(Tool[JobWatcher], frozen=True, kw_only=True):
         if self.job:
             return format_job_outcome(await capability.read(self.job, float(self.wait)))
         jobs = capability.list()
-        lines = [f"{describe_job(each)} · {each.command}" for each in jobs]
-        alive = sum(each.result is None for each in jobs)
+        lines = [f"{describe_job(job)} · {job.command}" for job in jobs]
+        alive = sum(job.result is None for job in jobs)
         return ToolOutcome(content="\n".join(lines) or "There are no jobs.", summary=f"{alive} of {len(jobs)} running")

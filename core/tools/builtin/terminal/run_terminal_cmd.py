@@ -71,8 +71,8 @@ class RunTerminalCmd(Tool[Runner], frozen=True, kw_only=True):
         check_requested(self.required_permissions)
 
     @classmethod
-    def adapt_arguments(cls, given: dict[str, Any]) -> dict[str, Any]:
-        return adapt_command(given)
+    def adapt_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        return adapt_command(arguments)
 
     def subject(self) -> str:
         return self.command
@@ -87,7 +87,9 @@ class RunTerminalCmd(Tool[Runner], frozen=True, kw_only=True):
         return format_outcome(self.command, result, self.required_permissions)
 
 
-def format_outcome(command: str, result: CommandResult, requested: Sequence[RequestedPermission] = ()) -> ToolOutcome:
+def format_outcome(
+    command: str, result: CommandResult, requested_permissions: Sequence[RequestedPermission] = ()
+) -> ToolOutcome:
     """Return what the model and the user are told of a command that ended, or that goes on as a job."""
     head = _format_head(result)
     parts = [head, *result.notes, result.output.rstrip("\n") if result.output.strip() else "(no output)"]
@@ -102,7 +104,7 @@ def format_outcome(command: str, result: CommandResult, requested: Sequence[Requ
         effects=f"goes on as {result.job}" if result.job else result.effects,
         tests=result.tests,
         permissions=result.permissions,
-        requested=list_requested(requested),
+        requested=list_requested(requested_permissions),
     )
     return ToolOutcome(
         content="\n".join(parts),
@@ -118,6 +120,6 @@ def _format_head(result: CommandResult) -> str:
     if result.job:
         return f"runs in the background as {result.job}; output of the first {seconds}"
     if result.exit_code is not None:
-        where = "" if result.directory == "." else f" · in {result.directory}"
-        return f"exit code {result.exit_code} · {seconds}{where}"
+        location = "" if result.directory == "." else f" · in {result.directory}"
+        return f"exit code {result.exit_code} · {seconds}{location}"
     return _ENDS.get(result.ended, "stopped after {}; output until then").format(seconds)

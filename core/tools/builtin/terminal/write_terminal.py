@@ -26,8 +26,8 @@ class WriteTerminal(Tool[Runner], frozen=True, kw_only=True):
     explanation: Annotated[str, Meta(description="One sentence for the user: why this is sent.")] = ""
 
     @classmethod
-    def adapt_arguments(cls, given: dict[str, Any]) -> dict[str, Any]:
-        return adapt_wait(given, _MAX_WAIT)
+    def adapt_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        return adapt_wait(arguments, _MAX_WAIT)
 
     def subject(self) -> str:
         return f"{self.job} <- {self.text}"

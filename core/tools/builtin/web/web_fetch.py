@@ -27,12 +27,12 @@ class WebFetch(Tool[WebVisitor], frozen=True, kw_only=True):
         return self.url
 
     async def run(self, capability: WebVisitor) -> ToolOutcome:
-        wanted = PageRequest(url=self.url, prompt=self.prompt, offset=self.offset, find=self.find, is_raw=self.raw)
+        request = PageRequest(url=self.url, prompt=self.prompt, offset=self.offset, find=self.find, is_raw=self.raw)
         try:
-            shown = await capability.visit(wanted)
+            page = await capability.visit(request)
         except WebFailed as problem:
             return ToolOutcome(
                 content=f"{problem.code}: {problem.format_with_hint()}", summary=problem.message, failed=True
             )
-        attachments = () if shown.picture is None else (shown.picture,)
-        return ToolOutcome(content=shown.text, summary=shown.summary, attachments=attachments)
+        attachments = () if page.picture is None else (page.picture,)
+        return ToolOutcome(content=page.text, summary=page.summary, attachments=attachments)

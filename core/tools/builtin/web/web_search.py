@@ -35,10 +35,12 @@ class WebSearch(Tool[WebVisitor], frozen=True, kw_only=True):
         return self.query
 
     async def run(self, capability: WebVisitor) -> ToolOutcome:
-        wanted = WebQuery(text=self.query, count=self.count, allowed=self.allowed_domains, blocked=self.blocked_domains)
+        web_query = WebQuery(
+            text=self.query, count=self.count, allowed=self.allowed_domains, blocked=self.blocked_domains
+        )
         try:
-            shown = await capability.search(wanted)
+            page = await capability.search(web_query)
         except WebFailed as problem:
             content = f"{problem.code}: {problem.format_with_hint()}"
             return ToolOutcome(content=content, summary=problem.message, failed=True)
-        return ToolOutcome(content=shown.text, summary=shown.summary)
+        return ToolOutcome(content=page.text, summary=page.summary)

@@ -49,7 +49,7 @@ class AgentAccess:
     async def list_agents(self) -> tuple[BackgroundAgent, ...]:
         """Return the agents, the newest first. Raises as `open`."""
         store = await self.open()
-        return tuple(each for each in await store.list_agents() if self._is_told(each))
+        return tuple(agent for agent in await store.list_agents() if self._is_told(agent))
 
     async def find(self, name: str) -> BackgroundAgent:
         """Return an agent by its id. Raises `CommandRejected`, or as `open`."""
@@ -60,8 +60,8 @@ class AgentAccess:
         return agent
 
     def _is_told(self, agent: BackgroundAgent) -> bool:
-        place = agent.request.workspace_path
-        return not place or Path(place).is_relative_to(self._directory)
+        workspace_path = agent.request.workspace_path
+        return not workspace_path or Path(workspace_path).is_relative_to(self._directory)
 
 
 def find_local_path(url: str) -> str:

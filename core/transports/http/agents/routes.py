@@ -72,9 +72,9 @@ async def start_background_agent(
     if data.limits != AgentLimits():
         require_grant(request.scope, Grant.APPROVE)
     require_model_grant(request.scope, data.model)
-    place = find_local_path(data.repository_url)
-    if place:
-        service.find_directory(place)
+    local_path = find_local_path(data.repository_url)
+    if local_path:
+        service.find_directory(local_path)
     elif not data.repository_url:
         data = replace(data, workspace_path=str(service.find_directory(data.workspace_path)))
     return await start_agent(await service.agents.open(), data, service.agents.program)
@@ -104,8 +104,8 @@ async def message_background_agent(
     agent: FromPath[str], data: JSONBody[AgentMessageRequest], service: Served
 ) -> BackgroundAgent:
     """Steer an agent that runs; have one that has ended go on."""
-    found = await service.agents.find(agent)
-    await send_message(await service.agents.open(), found, data.text, service.agents.program)
+    background_agent = await service.agents.find(agent)
+    await send_message(await service.agents.open(), background_agent, data.text, service.agents.program)
     return await service.agents.find(agent)
 
 
@@ -119,10 +119,10 @@ async def stop_background_agent(agent: FromPath[str], service: Served) -> Backgr
 @post(ONE + "/pull", opt=APPROVES, status_code=200, summary="Bring the work of a background agent under review")
 async def pull_background_agent(agent: FromPath[str], data: JSONBody[PullRequest], service: Served) -> PulledAgent:
     """Copy the session of an agent that has ended into a project. Its changes wait there for verdicts."""
-    found = await service.agents.find(agent)
+    background_agent = await service.agents.find(agent)
     directory = service.find_directory(data.workspace_path)
-    session = await pull_agent(await service.agents.open(), found, directory)
-    return PulledAgent(session=session, pending=found.pending)
+    session = await pull_agent(await service.agents.open(), background_agent, directory)
+    return PulledAgent(session=session, pending=background_agent.pending)
 
 
 @delete(ONE, opt=DRIVES, summary="Forget a background agent")
@@ -137,7 +137,7 @@ async def _stream_changes(service: HttpService, last: BackgroundAgent) -> AsyncG
     async with aclosing(store.watch()) as news:  # type: ignore[type-var]
         async for _ in news:
             try:
-                found = await service.agents.find(last.id)
+                background_agent = await service.agents.find(last.id)
             except StoreUnavailable:
                 continue  # it is looked at again as soon as the store is there
             except AgentTuiError as problem:
@@ -145,10 +145,10 @@ async def _stream_changes(service: HttpService, last: BackgroundAgent) -> AsyncG
                     raise
                 yield encode_event("agent.deleted", encode_record({"id": last.id}))
                 break
-            if found != last:
-                yield _encode(found)
-            last = found
-            if found.state in ENDED:
+            if background_agent != last:
+                yield _encode(background_agent)
+            last = background_agent
+            if background_agent.state in ENDED:
                 break
     yield DONE
 

@@ -51,38 +51,38 @@ def join_text(content: str | tuple[TextPart | ImagePart, ...]) -> str:
     """Return the text of a content."""
     if isinstance(content, str):
         return content
-    return "\n".join(each.text for each in content if isinstance(each, TextPart))
+    return "\n".join(text_part.text for text_part in content if isinstance(text_part, TextPart))
 
 
 def list_picture_urls(content: str | tuple[TextPart | ImagePart, ...]) -> tuple[str, ...]:
     """Return the URLs of the pictures of a content, in order."""
     if isinstance(content, str):
         return ()
-    return tuple(each.image_url.url for each in content if isinstance(each, ImagePart))
+    return tuple(part.image_url.url for part in content if isinstance(part, ImagePart))
 
 
 def decode_picture(url: str, name: str) -> bytes:
     """Return the bytes that a `data:` URL holds (RFC 2397). Slow for a large one: call it in a thread. Raises
     `CommandRejected`; `name` is that of the picture in it."""
     head, comma, data = url.partition(",")
-    scheme, colon, about = head.partition(":")
+    scheme, colon, media_type = head.partition(":")
     if not comma or not colon or scheme.strip().lower() != "data":
-        said = f"{url[:_SHOWN]}{'…' if len(url) > _SHOWN else ''}"
-        raise CommandRejected(f"{name} is {said!r}, and the server fetches nothing.", hint=_EXAMPLE, code=CODE)
-    kind, *parameters = (each.strip().lower() for each in about.split(";"))
+        excerpt = f"{url[:_SHOWN]}{'…' if len(url) > _SHOWN else ''}"
+        raise CommandRejected(f"{name} is {excerpt!r}, and the server fetches nothing.", hint=_EXAMPLE, code=CODE)
+    kind, *parameters = (part.strip().lower() for part in media_type.split(";"))
     if _ALIASES.get(kind, kind) not in READABLE_TYPES:
-        known = ", ".join(sorted(each.removeprefix("image/") for each in READABLE_TYPES))
+        known_types = ", ".join(sorted(readable_type.removeprefix("image/") for readable_type in READABLE_TYPES))
         raise CommandRejected(
             f"{name} is of the type {kind[:_SHOWN]!r}, which is no picture that can be read.",
-            hint=f"image/… of {known} can be sent.",
+            hint=f"image/… of {known_types} can be sent.",
             code=CODE,
         )
     if "base64" not in parameters:
         raise CommandRejected(f"{name} does not say that it is base64.", hint=_EXAMPLE, code=CODE)
     try:
-        found = base64.b64decode(data, validate=True)
+        picture = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         raise CommandRejected(f"{name}: its data is not base64.", hint=_EXAMPLE, code=CODE) from None
-    if not found:
+    if not picture:
         raise CommandRejected(f"{name} is empty.", hint=_EXAMPLE, code=CODE)
-    return found
+    return picture

@@ -51,7 +51,7 @@ class Conversation:
 
     async def attach(self, files: Iterable[cmd.AttachmentAdd]) -> tuple[str, ...]:
         """Attach files for the next prompt and return their labels. Raises `CommandRejected`."""
-        return await self._labels.attach(structs.replace(each, session=self._session) for each in files)
+        return await self._labels.attach(structs.replace(file, session=self._session) for file in files)
 
     async def _submit(self, command: cmd.AnyCommand) -> cmd.Ack:
         return require_ack(await self._client.submit(command))
@@ -66,8 +66,8 @@ class Conversation:
 
     def find_open_question(self) -> ev.QuestionAsked | None:
         """Return the question that the next message answers."""
-        asked = [each for each in self.state.questions.values() if not each.subagent]
-        return asked[-1] if asked else None
+        questions = [question for question in self.state.questions.values() if not question.subagent]
+        return questions[-1] if questions else None
 
     async def finish_answer(self) -> Response:
         """Return the response object when the turn ends, or when it waits for somebody. Raises `CommandRejected` when
@@ -83,8 +83,8 @@ class Conversation:
 
     def _is_held_up(self) -> bool:
         """True if the turn goes on only when somebody has answered."""
-        asked = self.state.questions.values()
-        return bool(self.state.approvals) or any(each.subagent or not each.lasting for each in asked)
+        questions = self.state.questions.values()
+        return bool(self.state.approvals) or any(question.subagent or not question.lasting for question in questions)
 
     async def stream_answer(self) -> AsyncGenerator[bytes]:
         """Yield the events of the answer until it ends."""
@@ -122,10 +122,10 @@ class Conversation:
 
     async def _step(self) -> bool:
         """Take events in until there is something to tell. False: the session is gone."""
-        before, seen = self._is_ended, self.state.seq
+        before, last_seq = self._is_ended, self.state.seq
 
         def has_news() -> bool:
-            return bool(self._ready) or self._is_ended != before or self._asked or self.state.seq != seen
+            return bool(self._ready) or self._is_ended != before or self._asked or self.state.seq != last_seq
 
         await self._view.wait_until(has_news)
         if self._asked:
@@ -137,20 +137,21 @@ class Conversation:
     def _take_in(self, envelope: ev.Envelope) -> None:
         event, after = envelope.event, self._after
         self._labels.take_in(event)
-        found = self._projection.project(envelope)
+        events = self._projection.project(envelope)
         is_new = after is not None and (envelope.seq > after or isinstance(event, ev.LossyEvent))
         if isinstance(event, ev.TurnFinished) and self.state.turns:
-            found.append(build_done(build_answer(self.state.turns[-1], self.state)))
+            events.append(build_done(build_answer(self.state.turns[-1], self.state)))
             self._is_ended = is_new
         if is_new and isinstance(event, ev.QuestionAsked) and event.lasting and not event.subagent:
             self._asked = True
-        if found and is_new:
-            self._ready.append((envelope.seq, found))
+        if events and is_new:
+            self._ready.append((envelope.seq, events))
 
 
 def _encode(seq: int, events: list[StreamEvent]) -> list[bytes]:
     """Return the frames of one event of the log. The last of them has its number: until then it was not told whole."""
     last = len(events) - 1
     return [
-        encode_event(each.name, encode_record(each), seq=seq if at == last else None) for at, each in enumerate(events)
+        encode_event(event.name, encode_record(event), seq=seq if index == last else None)
+        for index, event in enumerate(events)
     ]

@@ -104,31 +104,31 @@ class ChatRequest(ApiRecord, frozen=True, kw_only=True):
 
     def list_rules(self) -> tuple[str, ...]:
         """Return the rules of the context, and the words of the system."""
-        said = [each.text for each in self.messages if each.role == "system"]
-        return tuple(each for each in (*self.context.rules, *said) if each.strip())
+        system_texts = [message.text for message in self.messages if message.role == "system"]
+        return tuple(rule for rule in (*self.context.rules, *system_texts) if rule.strip())
 
     def list_earlier(self, labels: Mapping[int, Sequence[str]]) -> tuple[cmd.EarlierMessage, ...]:
         """Return what was said before the prompt. `labels`: by the place of a message, those of its pictures."""
-        said = [
-            (each.role, " ".join((*labels.get(at, ()), each.text)))
-            for at, each in enumerate(self.messages[:-1])
-            if each.role != "system"
+        utterances = [
+            (message.role, " ".join((*labels.get(index, ()), message.text)))
+            for index, message in enumerate(self.messages[:-1])
+            if message.role != "system"
         ]
         return tuple(
             cmd.EarlierMessage(role="user" if role == "user" else "assistant", text=text)
-            for role, text in said
+            for role, text in utterances
             if text.strip()
         )
 
     def decode_pictures(self) -> dict[int, tuple[cmd.AttachmentAdd, ...]]:
         """Return the pictures of messages that have any, by the place of the message. Slow: call it in a thread. Raises
         `CommandRejected` for one that can't be taken, and for too many."""
-        found: dict[int, tuple[cmd.AttachmentAdd, ...]] = {}
+        pictures: dict[int, tuple[cmd.AttachmentAdd, ...]] = {}
         count = 0
-        for at, message in enumerate(self.messages):
+        for index, message in enumerate(self.messages):
             urls = list_picture_urls(message.content)
             if urls and message.role != "user":
-                raise CommandRejected(f"messages[{at}] has a picture; only the user's can.", code=CODE)
+                raise CommandRejected(f"messages[{index}] has a picture; only the user's can.", code=CODE)
             if count + len(urls) > MAX_PICTURES:
                 raise CommandRejected(f"there are more than {MAX_PICTURES} pictures.", code=CODE)
             names = [f"picture {number}" for number in range(count + 1, count + len(urls) + 1)]
@@ -136,9 +136,9 @@ class ChatRequest(ApiRecord, frozen=True, kw_only=True):
                 cmd.AttachmentAdd(data=decode_picture(url, name), name=name)
                 for url, name in zip(urls, names, strict=True)
             )
-            found |= {at: adds} if adds else {}
+            pictures |= {index: adds} if adds else {}
             count += len(urls)
-        return found
+        return pictures
 
 
 def check_open_files(paths: Sequence[str]) -> None:
@@ -154,38 +154,42 @@ def check_open_files(paths: Sequence[str]) -> None:
 def build_tool_limits(request: ChatRequest, rows: Sequence[ToolRow]) -> dict[str, ToolSettings]:
     """Return what tools may do in the turn. `rows`: the tools that there are. Raises `CommandRejected`."""
     limits = {
-        name: convert({key: getattr(each, key) for key in each.__struct_fields__}, ToolSettings)
-        for name, each in request.available_tools.items()
+        name: convert({key: getattr(availability, key) for key in availability.__struct_fields__}, ToolSettings)
+        for name, availability in request.available_tools.items()
     }
     if request.tools is None:
         return limits
     names = {alias: row.name for row in rows for alias in (row.name, *row.aliases)}
-    if unknown := [each for each in request.tools if each not in names]:
-        listed = ", ".join(sorted(row.name for row in rows))
+    if unknown := [tool_name for tool_name in request.tools if tool_name not in names]:
+        listing = ", ".join(sorted(row.name for row in rows))
         raise CommandRejected(
-            f"there is no tool {unknown[0][:100]!r}.", hint=f"There are {listed}.", code="tool_unknown"
+            f"there is no tool {unknown[0][:100]!r}.", hint=f"There are {listing}.", code="tool_unknown"
         )
-    wanted = {names[each] for each in request.tools}
-    off = {row.name: ToolSettings(enabled=False) for row in rows if row.name not in wanted and not row.server}
+    requested_names = {names[tool_name] for tool_name in request.tools}
+    off = {row.name: ToolSettings(enabled=False) for row in rows if row.name not in requested_names and not row.server}
     return {**limits, **off}
 
 
-def parse_answers(asked: QuestionAsked, text: str) -> tuple[QuestionAnswer, ...]:
+def parse_answers(open_question: QuestionAsked, text: str) -> tuple[QuestionAnswer, ...]:
     """Return the answers that a message gives to questions: lines like `q1: jwt`, or all of it for the first one."""
     lines = [line.partition(":") for line in text.splitlines() if ":" in line]
-    said: Mapping[str, str] = {key.strip().casefold(): value.strip() for key, _, value in lines}
-    named = [(each, said[each.id.casefold()]) for each in asked.questions if said.get(each.id.casefold())]
-    pairs = named or [(asked.questions[0], text.strip())]
+    values_by_id: Mapping[str, str] = {key.strip().casefold(): value.strip() for key, _, value in lines}
+    answered_pairs = [
+        (question, values_by_id[question.id.casefold()])
+        for question in open_question.questions
+        if values_by_id.get(question.id.casefold())
+    ]
+    pairs = answered_pairs or [(open_question.questions[0], text.strip())]
     return tuple(_build_answer(question, value) for question, value in pairs if value)
 
 
 def _build_answer(question: Question, text: str) -> QuestionAnswer:
     """Return the options that a text names, by their ids or labels; one that names none is the answer itself."""
-    known = {word.casefold(): each.id for each in question.options for word in (each.label, each.id)}
-    words = [each.strip().casefold() for each in ([text] if text.casefold() in known else text.split(","))]
-    chosen = tuple(dict.fromkeys(known[each] for each in words if each in known))
-    if len(chosen) == len(words) and (len(chosen) == 1 or question.allow_multiple):
-        return QuestionAnswer(question=question.id, options=chosen)
+    option_ids = {word.casefold(): option.id for option in question.options for word in (option.label, option.id)}
+    words = [part.strip().casefold() for part in ([text] if text.casefold() in option_ids else text.split(","))]
+    choices = tuple(dict.fromkeys(option_ids[word] for word in words if word in option_ids))
+    if len(choices) == len(words) and (len(choices) == 1 or question.allow_multiple):
+        return QuestionAnswer(question=question.id, options=choices)
     return QuestionAnswer(question=question.id, text=text)
 
 

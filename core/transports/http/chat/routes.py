@@ -142,20 +142,20 @@ async def _answer(request: AnyRequest, data: ChatRequest, service: HttpService) 
             await _submit(data, pictures, service, client, talk)
             if stream is not None:
                 return stream
-            whole = await talk.finish_answer()
+            answer = await talk.finish_answer()
     except BaseException:
         await talk.close()
         raise
     await talk.close()
-    return _encode(whole, _name(session))
+    return _encode(answer, _name(session))
 
 
 async def _hold(service: HttpService, session: str, pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     """Keep a session open while its events are told."""
     with service.engines.hold(session):
         try:
-            async for each in pieces:
-                yield each
+            async for piece in pieces:
+                yield piece
         finally:
             await pieces.aclose()
 
@@ -164,8 +164,8 @@ async def _open(data: ChatRequest, service: HttpService) -> tuple[Client, str]:
     """Return the session of a conversation, with the mode and the model that are wanted."""
     if data.conversation_id is None:
         command = cmd.SessionOpen(mode=data.mode or "agent", model=data.model)
-        client, opened = await service.engines.open(service.find_directory(data.context.workspace_path), command)
-        return client, opened.session
+        client, ack = await service.engines.open(service.find_directory(data.context.workspace_path), command)
+        return client, ack.session
     session = to_session_id(data.conversation_id)
     return await service.find(session), session
 
@@ -174,21 +174,21 @@ async def _submit(
     data: ChatRequest, pictures: Pictures, service: HttpService, client: Client, talk: Conversation
 ) -> None:
     """Send the prompt, or the answers that it is, and tell of what follows."""
-    state, session, asked = talk.state, talk.state.session_id, talk.find_open_question()
-    answers = () if asked is None else parse_answers(asked, data.find_prompt())
-    if asked is not None and answers:
+    state, session, open_question = talk.state, talk.state.session_id, talk.find_open_question()
+    answers = () if open_question is None else parse_answers(open_question, data.find_prompt())
+    if open_question is not None and answers:
         if pictures.get(len(data.messages) - 1):
             hint = "Answer it first, and send the pictures with the message after that."
             raise CommandRejected("a question is answered in words, without pictures.", hint=hint, code=PICTURE_REFUSED)
-        command: cmd.AnyCommand = cmd.QuestionReply(session=session, id=asked.id, answers=answers)
+        command: cmd.AnyCommand = cmd.QuestionReply(session=session, id=open_question.id, answers=answers)
     else:
         command = await _build_submit(data, pictures, service, client, talk)
     if data.mode is not None and data.mode != state.mode:
         await service.submit(client, cmd.ModeSet(session=session, mode=data.mode))
     if data.model and data.model != state.model:
         await service.submit(client, cmd.ModelSet(session=session, model=data.model))
-    accepted = await service.submit(client, command)
-    talk.tell_after(accepted.seq)
+    ack = await service.submit(client, command)
+    talk.tell_after(ack.seq)
 
 
 async def _build_submit(
@@ -201,13 +201,15 @@ async def _build_submit(
     tools = await service.ask(client, ToolsQuery(session=session)) if data.tools is not None else ToolsAnswer()
     rows = tools.tools if isinstance(tools, ToolsAnswer) else ()
     limits = build_tool_limits(data, rows)
-    sent = pictures if is_first else {at: each for at, each in pictures.items() if at == len(data.messages) - 1}
-    labels = {at: await talk.attach(each) for at, each in sent.items()}
+    sent_pictures = (
+        pictures if is_first else {index: adds for index, adds in pictures.items() if index == len(data.messages) - 1}
+    )
+    labels = {index: await talk.attach(adds) for index, adds in sent_pictures.items()}
     return cmd.TurnSubmit(
         session=session,
         text=data.find_prompt(),
         open_files=data.context.open_files,
-        attachments=tuple(label for each in labels.values() for label in each),
+        attachments=tuple(label for message_labels in labels.values() for label in message_labels),
         available_tools=limits,
         rules=data.list_rules(),
         layout=data.context.project_layout,
@@ -219,8 +221,8 @@ def _name(session: str) -> dict[str, str]:
     return {"X-Conversation-Id": to_conversation_id(session)}
 
 
-def _encode(whole: Answer, headers: dict[str, str] | None = None) -> Response[bytes]:
-    return Response(encode_record(whole), media_type=MediaType.JSON, headers=headers or {})
+def _encode(answer: Answer, headers: dict[str, str] | None = None) -> Response[bytes]:
+    return Response(encode_record(answer), media_type=MediaType.JSON, headers=headers or {})
 
 
 HANDLERS: Final[tuple[Any, ...]] = (complete_chat, plan_chat, read_answer, replay_chat, interrupt_chat)

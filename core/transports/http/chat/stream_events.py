@@ -145,23 +145,23 @@ class ChatProjection:
             self._begin(envelope.turn)
         if envelope.turn != self._turn and not isinstance(event, ev.ApprovalRequested):
             return []
-        found: list[StreamEvent] = []
+        events: list[StreamEvent] = []
         match event:
             case ev.DocumentStarted() if event.kind != "reasoning":
-                found = [self._start(event)]
+                events = [self._start(event)]
             case ev.DocumentDelta() if self._kinds.get(event.id) in _WRITTEN:
-                found = [ContentDelta(document_id=self._name(event.id), delta=event.text)]
+                events = [ContentDelta(document_id=self._name(event.id), delta=event.text)]
             case ev.ToolRequested() if self._kinds.get(event.document) in _CALLED:
-                found = self._call(event.document, event.tool, event.call, _parse_arguments(event.arguments))
+                events = self._call(event.document, event.tool, event.call, _parse_arguments(event.arguments))
             case ev.ApprovalRequested():
-                found = self._ask(event)
+                events = self._ask(event)
             case ev.DocumentFinished() if event.document.id in self._numbers:
-                found = self._finish(event.document)
+                events = self._finish(event.document)
             case ev.StepRetried():
                 self._void(event.void_documents)
             case _:
                 pass
-        return found
+        return events
 
     def _begin(self, turn: str) -> None:
         self._numbers.clear()
@@ -173,15 +173,15 @@ class ChatProjection:
         return f"doc_{self._numbers[document]:03}"
 
     def _start(self, event: ev.DocumentStarted) -> StreamEvent:
-        taken = set(self._numbers.values())
-        number = next(each for each in range(1, len(taken) + 2) if each not in taken)
+        used_numbers = set(self._numbers.values())
+        number = next(candidate for candidate in range(1, len(used_numbers) + 2) if candidate not in used_numbers)
         self._numbers[event.id], self._kinds[event.id] = number, event.kind
         return DocumentStart(id=self._name(event.id), type=event.kind, sequence=number)
 
     def _void(self, documents: tuple[str, ...]) -> None:
-        for each in documents:
-            self._numbers.pop(each, None)
-            self._kinds.pop(each, None)
+        for document in documents:
+            self._numbers.pop(document, None)
+            self._kinds.pop(document, None)
 
     def _call(self, document: str, tool: str, call: str, arguments: dict[str, Any]) -> list[StreamEvent]:
         self._calls[document] = (tool, call, arguments)
@@ -191,38 +191,41 @@ class ChatProjection:
             ToolCallArguments(document_id=name, arguments=arguments),
         ]
 
-    def _ask(self, asked: ev.ApprovalRequested) -> list[StreamEvent]:
+    def _ask(self, event: ev.ApprovalRequested) -> list[StreamEvent]:
         waiting = WaitingApproval(
-            id=asked.id, kind=asked.kind, subject=asked.subject, reason=asked.reason, options=asked.options
+            id=event.id, kind=event.kind, subject=event.subject, reason=event.reason, options=event.options
         )
         return [
             ToolCallArguments(document_id=self._name(document), arguments=arguments, approval=waiting)
             for document, (_, call, arguments) in self._calls.items()
-            if call == asked.call and document in self._numbers
+            if call == event.call and document in self._numbers
         ]
 
     def _finish(self, document: Any) -> list[StreamEvent]:
         number, kind = self._numbers[document.id], self._kinds[document.id]
         name = self._name(document.id)
-        whole = structs.replace(document, id=name, sequence=number)
+        full_document = structs.replace(document, id=name, sequence=number)
         if kind == "text" and isinstance(document, d.TextDocument):
             return [DocumentEnd(document_id=name, final_content=document.content or "")]
-        found: list[StreamEvent] = []
+        events: list[StreamEvent] = []
         if (result := _find_result(document)) is not None:
             if document.id not in self._calls:  # it shows a part of a call that was told with another document
-                found += self._call(document.id, *_describe_call(document))
-            found.append(ToolResultEvent(document_id=name, result=result))
+                events += self._call(document.id, *_describe_call(document))
+            events.append(ToolResultEvent(document_id=name, result=result))
         final = document.content if isinstance(document, d.CodeBlockDocument | d.CodeReferenceDocument) else None
-        return [*found, DocumentEnd(document_id=name, final_content=UNSET if final is None else final, document=whole)]
+        return [
+            *events,
+            DocumentEnd(document_id=name, final_content=UNSET if final is None else final, document=full_document),
+        ]
 
 
 def _parse_arguments(text: str) -> dict[str, Any]:
     """Return the arguments of a call; what is no JSON object, under `raw`."""
     try:
-        found = decode_json(text)
+        arguments = decode_json(text)
     except msgspec.DecodeError:
-        found = None
-    return found if isinstance(found, dict) else {"raw": text}
+        arguments = None
+    return arguments if isinstance(arguments, dict) else {"raw": text}
 
 
 def _find_result(document: d.Document) -> d.ToolResult | None:
@@ -240,44 +243,47 @@ def _find_result(document: d.Document) -> d.ToolResult | None:
 
 def _describe_call(document: Any) -> tuple[str, str, dict[str, Any]]:
     """Return tool, call and arguments of a document that shows one."""
-    told = document.metadata
+    metadata = document.metadata
     match document:
         case d.ToolCallDocument():
-            return told.tool_name, told.tool_call_id, told.arguments
+            return metadata.tool_name, metadata.tool_call_id, metadata.arguments
         case d.TerminalCommandDocument():
-            return "run_terminal_cmd", told.tool_call_id, {"command": told.command}
+            return "run_terminal_cmd", metadata.tool_call_id, {"command": metadata.command}
         case _:
-            return told.tool_name, told.tool_call_id, {"file_path": told.file_path}
+            return metadata.tool_name, metadata.tool_call_id, {"file_path": metadata.file_path}
 
 
 def build_answer(turn: TurnState, state: SessionState) -> Response:
     """Return the response object of a turn. One that ended with a question to the user has done what it could."""
-    whole = build_response(turn, state)
-    has_asked = any(isinstance(each, d.ClarificationDocument) and not each.metadata.answers for each in whole.documents)
-    if turn.reason == "interrupted" and has_asked and any(each.lasting for each in state.questions.values()):
-        told = structs.replace(whole.metadata, stop_reason="done", stop_message=WAITS)
-        return structs.replace(whole, status="completed", metadata=told)
-    return whole
+    response = build_response(turn, state)
+    has_asked = any(
+        isinstance(document, d.ClarificationDocument) and not document.metadata.answers
+        for document in response.documents
+    )
+    if turn.reason == "interrupted" and has_asked and any(question.lasting for question in state.questions.values()):
+        metadata = structs.replace(response.metadata, stop_reason="done", stop_message=WAITS)
+        return structs.replace(response, status="completed", metadata=metadata)
+    return response
 
 
-def build_done(whole: Response) -> Done:
+def build_done(response: Response) -> Done:
     """Return the last event of an answer."""
-    names = [each for each in Done.__struct_fields__ if each != "documents"]
-    return Done(**{name: getattr(whole, name) for name in names})
+    names = [name for name in Done.__struct_fields__ if name != "documents"]
+    return Done(**{name: getattr(response, name) for name in names})
 
 
 def build_stream_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a streamed event: its name and its data."""
     kinds, definitions = msgspec.json.schema_components(STREAM_EVENTS, ref_template="#/$defs/{name}")
-    close_records(definitions, required=False)
+    close_records(definitions, is_required=False)
     options = [
         {
             "type": "object",
-            "properties": {"event": {"const": each.name}, "data": kind},
+            "properties": {"event": {"const": event_type.name}, "data": kind},
             "required": ["event", "data"],
             "additionalProperties": False,
         }
-        for each, kind in zip(STREAM_EVENTS, kinds, strict=True)
+        for event_type, kind in zip(STREAM_EVENTS, kinds, strict=True)
     ]
     schema = "https://json-schema.org/draft/2020-12/schema"
     return {"$schema": schema, "title": "agent-tui stream event", "oneOf": options, "$defs": definitions}

@@ -72,9 +72,9 @@ async def open_session(request: Request[Any, Any, Any], data: JSONBody[NewSessio
     """Open a new session, in which nothing was said yet."""
     require_model_grant(request.scope, data.model)
     command = cmd.SessionOpen(mode=data.mode, model=data.model, effort=data.effort)
-    _, opened = await service.engines.open(service.find_directory(data.workspace_path), command)
-    conversation = f"conv_{opened.session.partition('_')[2]}"
-    return OpenedSession(session=opened.session, conversation_id=conversation, seq=opened.seq)
+    _, ack = await service.engines.open(service.find_directory(data.workspace_path), command)
+    conversation = f"conv_{ack.session.partition('_')[2]}"
+    return OpenedSession(session=ack.session, conversation_id=conversation, seq=ack.seq)
 
 
 @get(ONE, opt=READS, summary="A session in short")
@@ -158,10 +158,10 @@ async def send_command(
     """Send any command of the protocol. What accepts, approves or trusts needs the `approve` token."""
     command = check_command(data, session)
     require_grant(request.scope, command.needs)
-    accepted = await service.submit(await service.find(session), command.command)
+    ack = await service.submit(await service.find(session), command.command)
     if isinstance(data, cmd.SessionClose):
         service.engines.forget(session)
-    return accepted
+    return ack
 
 
 @post(
@@ -207,11 +207,11 @@ async def answer_approval(
         session=session, id=approval, decision=data.decision, note=data.note, pattern=data.pattern
     )
     async with service.answering:
-        if (told := find_answer(await read_events(client, session), approval)) is not None:
-            raise CommandRejected(told, code="already_answered")
-        accepted = await service.submit(client, command)
+        if (answer := find_answer(await read_events(client, session), approval)) is not None:
+            raise CommandRejected(answer, code="already_answered")
+        ack = await service.submit(client, command)
         await client.query(q.IdleQuery(session=session))
-        return accepted
+        return ack
 
 
 @get(
@@ -255,11 +255,11 @@ async def load_state(service: HttpService, session: str) -> SessionState:
 
 async def read_events(client: Client, session: str) -> list[ev.Envelope]:
     """Return the events of a session so far."""
-    found = list[ev.Envelope]()
-    view = SessionView(client, session, found.append)
+    envelopes = list[ev.Envelope]()
+    view = SessionView(client, session, envelopes.append)
     try:
         await view.settle()
-        return found
+        return envelopes
     finally:
         await view.close()
 

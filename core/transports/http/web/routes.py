@@ -62,10 +62,10 @@ async def show_terminal() -> Response[bytes]:
 @get("/static/{name:path}", opt=PUBLIC, summary="A file of the pages")
 async def read_static(name: FromPath[str]) -> Response[bytes]:
     """Serve a file that the pages name."""
-    wanted = str(name).strip("/")
-    if wanted in _OWN:
-        return _serve_file(_find_own(wanted))
-    if (of_xterm := wanted.removeprefix("xterm/")) != wanted and of_xterm in _XTERM:
+    relative_path = str(name).strip("/")
+    if relative_path in _OWN:
+        return _serve_file(_find_own(relative_path))
+    if (of_xterm := relative_path.removeprefix("xterm/")) != relative_path and of_xterm in _XTERM:
         return _serve_file(_find_xterm() / of_xterm)
     raise NotFoundException
 
@@ -113,10 +113,10 @@ def _find_own(name: str) -> Path:
 
 def _find_xterm() -> Path:
     """Return where the front end is installed; the package itself, with a server of its own, is not imported."""
-    found = find_spec("textual_serve")
-    if found is None or found.origin is None:
+    spec = find_spec("textual_serve")
+    if spec is None or spec.origin is None:
         raise NotFoundException
-    return Path(found.origin).parent / "static"
+    return Path(spec.origin).parent / "static"
 
 
 HANDLERS: Final[tuple[Any, ...]] = (show_page, show_terminal, read_static, ask_terminal, open_terminal)

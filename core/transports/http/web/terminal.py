@@ -53,7 +53,7 @@ class Tickets:
     def issue(self, session: str) -> str:
         """Return a new ticket for a session."""
         now = monotonic()
-        self._sessions = {key: known for key, known in self._sessions.items() if known[1] > now}
+        self._sessions = {key: entry for key, entry in self._sessions.items() if entry[1] > now}
         if len(self._sessions) >= MAX_TERMINALS:
             raise CommandRejected("too many terminals were asked for.", hint="Wait half a minute.", code="busy")
         ticket = secrets.token_urlsafe(32)
@@ -62,8 +62,8 @@ class Tickets:
 
     def redeem(self, ticket: str) -> str | None:
         """Return the session of a ticket, which is used up by that; None: it is none, or too old."""
-        session, until = self._sessions.pop(ticket, ("", 0.0))
-        return session if until > monotonic() else None
+        session, deadline = self._sessions.pop(ticket, ("", 0.0))
+        return session if deadline > monotonic() else None
 
 
 class Terminals:
@@ -112,11 +112,13 @@ class Terminals:
                 await page.close(1000)
 
 
-def build_environment(given: Mapping[str, str], size: tuple[int, int]) -> dict[str, str]:
+def build_environment(environment: Mapping[str, str], size: tuple[int, int]) -> dict[str, str]:
     """Return the environment of a screen in a browser: no key of a provider is in it, since its engine runs already."""
-    kept = {key: value for key, value in given.items() if key in _KEPT or key.startswith(_KEPT_PREFIXES)}
+    inherited_variables = {
+        key: value for key, value in environment.items() if key in _KEPT or key.startswith(_KEPT_PREFIXES)
+    }
     return {
-        **kept,
+        **inherited_variables,
         "TEXTUAL_DRIVER": "textual.drivers.web_driver:WebDriver",
         "TEXTUAL_FPS": "60",
         "TEXTUAL_COLOR_SYSTEM": "truecolor",
@@ -150,8 +152,8 @@ async def _print_screen(process: asyncio.subprocess.Process, page: TabSocket) ->
                 meta = decode_json(payload, dict[str, Any])
                 if meta.get("type") == "exit":
                     return
-                if said := _translate(meta):
-                    await page.send_text(said)
+                if message := _translate(meta):
+                    await page.send_text(message)
 
 
 def _translate(meta: dict[str, Any]) -> str:
@@ -178,11 +180,11 @@ async def _take_keys(process: asyncio.subprocess.Process, page: TabSocket) -> No
             if len(raw) > MAX_MESSAGE:
                 return
             kind, *rest = decode_json(raw.encode(), list[Any])
-            said = rest[0] if rest else None
+            argument = rest[0] if rest else None
             if kind == "ping":
-                await page.send_text(msgspec.json.encode(["pong", said]).decode())
+                await page.send_text(msgspec.json.encode(["pong", argument]).decode())
             elif (encode := handlers.get(kind)) is not None:
-                stdin.write(encode(said))
+                stdin.write(encode(argument))
                 await stdin.drain()
 
 

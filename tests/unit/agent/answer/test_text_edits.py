@@ -35,13 +35,15 @@ def case_with(tmp_path, *steps, **options) -> Case:
 
 
 def edits(case: Case) -> list[tuple[str, str]]:
-    shown = [each.document for each in case.of(ev.DocumentFinished) if isinstance(each.document, FileEditDocument)]
-    return [(each.metadata.file_path, each.metadata.status) for each in shown]
+    documents = [
+        event.document for event in case.of(ev.DocumentFinished) if isinstance(event.document, FileEditDocument)
+    ]
+    return [(document.metadata.file_path, document.metadata.status) for document in documents]
 
 
 def texts(case: Case) -> str:
-    documents = [each.document for each in case.of(ev.DocumentFinished)]
-    return "\n".join(str(each.content) for each in documents if not isinstance(each, FileEditDocument))
+    documents = [event.document for event in case.of(ev.DocumentFinished)]
+    return "\n".join(str(document.content) for document in documents if not isinstance(document, FileEditDocument))
 
 
 def last_words(case: Case, number: int = -1) -> str:
@@ -50,8 +52,8 @@ def last_words(case: Case, number: int = -1) -> str:
 
 @each_edit
 async def test_an_edit_in_the_text_waits_for_the_review_and_the_model_is_told(tmp_path, name):
-    said = f"I change it.\n\n{EDITS[name]}\n\nThat is all."
-    case = case_with(tmp_path, says(said), says("So."))
+    answer_text = f"I change it.\n\n{EDITS[name]}\n\nThat is all."
+    case = case_with(tmp_path, says(answer_text), says("So."))
     finished = await case.turn()
     assert finished.reason == "done"
     assert edits(case) == [("a.py", "success")]
@@ -72,12 +74,12 @@ async def test_what_was_said_goes_back_unchanged_and_what_came_of_it_after_it(tm
     await case.turn()
     await case.turn("And now?")
     second, third = case.model.requests[1:]
-    answer = next(each for each in second.messages if isinstance(each, AssistantMessage))
+    answer = next(message for message in second.messages if isinstance(message, AssistantMessage))
     assert (answer.content, answer.tool_calls, answer.wire) == (TAGGED, (), wire)
-    assert not any(isinstance(each, ToolMessage) for each in second.messages)
+    assert not any(isinstance(message, ToolMessage) for message in second.messages)
     assert isinstance(second.messages[-1], UserMessage)
     assert third.messages[: len(second.messages)] == second.messages
-    assert all(each.tools == second.tools for each in case.model.requests)
+    assert all(request.tools == second.tools for request in case.model.requests)
 
 
 async def test_beside_function_calls_their_results_come_first(tmp_path):
@@ -85,7 +87,7 @@ async def test_beside_function_calls_their_results_come_first(tmp_path):
     case = case_with(tmp_path, step, says("So."))
     await case.turn()
     sent = case.model.requests[1].messages
-    assert [type(each).__name__ for each in sent[-4:]] == [
+    assert [type(message).__name__ for message in sent[-4:]] == [
         "AssistantMessage", "ToolMessage", "ToolMessage", "UserMessage"
     ]  # fmt: skip
     assert len(sent[-4].tool_calls) == 2
@@ -177,6 +179,8 @@ async def test_another_dialect_is_told_the_text_as_it_was(tmp_path):
     await case.turn()
     case.session.use_settings(Settings(models={"directed/m": ModelSettings(dialect="tags")}))
     await case.turn("And now?")
-    said = [each.content for each in case.model.requests[-1].messages if isinstance(each, AssistantMessage)]
-    assert said[0] == TAGGED
-    assert "<tool_call>" not in "".join(said)
+    contents = [
+        message.content for message in case.model.requests[-1].messages if isinstance(message, AssistantMessage)
+    ]
+    assert contents[0] == TAGGED
+    assert "<tool_call>" not in "".join(contents)

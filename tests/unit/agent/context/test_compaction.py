@@ -39,8 +39,8 @@ async def test_a_full_window_is_compacted_before_the_step(tmp_path):
     assert compacted.after_tokens < compacted.before_tokens / 2
     sent = case.model.requests[1].messages
     text = "\n".join(str(message) for message in sent)
-    for kept in ("My first wish", "And tabs", "Now this", "Notes: it was f3.", "Do the thing", "new.py", "Step 11."):
-        assert kept in text
+    for phrase in ("My first wish", "And tabs", "Now this", "Notes: it was f3.", "Do the thing", "new.py", "Step 11."):
+        assert phrase in text
     assert "Step 0." not in text
     assert faults(sent) == []
     assert case.model.requests[0].tools == ()
@@ -54,7 +54,9 @@ async def test_the_history_is_never_cut_between_a_call_and_its_result(tmp_path, 
     assert faults(compacted.messages) == []
     calls_kept = [message for message in compacted.messages if isinstance(message, AssistantMessage)]
     assert 0 < len(calls_kept) < 12
-    assert len([each for each in compacted.messages if isinstance(each, ToolMessage)]) == len(calls_kept)
+    assert len([tool_message for tool_message in compacted.messages if isinstance(tool_message, ToolMessage)]) == len(
+        calls_kept
+    )
 
 
 async def test_when_no_model_writes_notes_they_are_made_of_the_steps(tmp_path):

@@ -37,13 +37,13 @@ def told(case):
 
 
 def wires(messages):
-    return [each.wire for each in messages if isinstance(each, AssistantMessage)]
+    return [message.wire for message in messages if isinstance(message, AssistantMessage)]
 
 
 async def test_an_answer_is_kept_as_it_came_with_the_server_s_id_of_its_call(tmp_path):
     case = Case(tmp_path, thinks("One.", call="list_dir"), thinks("Two."))
     await case.turn()
-    first, second = (each for each in case.messages if isinstance(each, AssistantMessage))
+    first, second = (message for message in case.messages if isinstance(message, AssistantMessage))
     assert first.wire.items[0] == THOUGHT
     assert first.tool_calls[0].wire_id == "w0" != first.tool_calls[0].id
     assert second.wire.binding == "b"
@@ -94,7 +94,7 @@ async def test_reasoning_that_the_api_refuses_is_given_up_and_the_step_tried_onc
     before, after = case.model.requests[-2:]
     assert all(wires(before.messages))
     assert wires(after.messages) == [None, None]
-    assert [each.content for each in after.messages] == [each.content for each in before.messages]
+    assert [message.content for message in after.messages] == [message.content for message in before.messages]
     assert faults(case.messages) == []
 
 
@@ -120,10 +120,14 @@ async def test_a_compaction_gives_up_what_is_bound_and_says_so(tmp_path):
             case.emit(ev.MessageAppended(message=message))
     await case.turn("Now this")
     [compacted] = case.of(ev.ContextCompacted)
-    kept = [each.wire for each in compacted.messages if isinstance(each, AssistantMessage) and each.wire is not None]
-    assert kept
-    assert {each.wire for each in kept} == {"chat"}
-    [notice] = [each for each in told(case) if "shortened" in each]
+    remaining_wires = [
+        assistant_message.wire
+        for assistant_message in compacted.messages
+        if isinstance(assistant_message, AssistantMessage) and assistant_message.wire is not None
+    ]
+    assert remaining_wires
+    assert {wire_answer.wire for wire_answer in remaining_wires} == {"chat"}
+    [notice] = [candidate for candidate in told(case) if "shortened" in candidate]
     assert "The reasoning of " in notice
     fresh = int(notice.split("About ")[1].split(" tokens")[0].replace(",", ""))
     assert 0 < fresh < compacted.after_tokens  # the system prompt and the tools are not
@@ -140,7 +144,7 @@ async def test_a_paused_answer_is_sent_back_and_gone_on_with(tmp_path):
     finished = await case.turn()
     assert (finished.reason, finished.steps) == ("done", 2)
     sent = case.model.requests[1].messages
-    assert [each.wire is not None for each in sent if isinstance(each, AssistantMessage)] == [True]
+    assert [message.wire is not None for message in sent if isinstance(message, AssistantMessage)] == [True]
     assert isinstance(sent[-1], AssistantMessage)
 
 
@@ -160,7 +164,7 @@ async def test_a_window_that_was_full_before_the_answer_was_whole_is_made_room_i
     assert finished.reason == "done"
     [compacted] = case.of(ev.ContextCompacted)
     assert compacted.after_tokens < compacted.before_tokens
-    assert any("length limit" in each.content for each in case.model.requests[-1].messages[-3:])
+    assert any("length limit" in message.content for message in case.model.requests[-1].messages[-3:])
 
 
 async def test_a_window_that_no_room_can_be_made_in_is_said_to_be_too_small(tmp_path):

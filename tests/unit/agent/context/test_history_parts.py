@@ -23,20 +23,20 @@ HISTORY = [
 
 
 def drop(messages, name):
-    [part] = [each for each in list_history_parts(messages) if each.name == name]
+    [part] = [history_part for history_part in list_history_parts(messages) if history_part.name == name]
     return ev.ContextDropped(name=name, spans=part.spans, note="(left out by the user: about 9 tokens)")
 
 
 def test_every_block_is_a_part_with_its_reason():
-    found = {each.name: each for each in list_history_parts(HISTORY)}
-    assert list(found) == [
+    parts = {part.name: part for part in list_history_parts(HISTORY)}
+    assert list(parts) == [
         "project layout", "r.mdc", "add · a.py:3-9", "b.py", "“fix add in a.py”", "reminder", "answers",
         "results of read_file",
     ]  # fmt: skip
-    assert found["add · a.py:3-9"].reason == "sent with “fix add in a.py”"
-    kept = {name for name, each in found.items() if each.problem}
-    assert kept == {"r.mdc", "“fix add in a.py”", "reminder", "answers"}
-    assert len({each.id for each in found.values()}) == len(found)
+    assert parts["add · a.py:3-9"].reason == "sent with “fix add in a.py”"
+    problem_names = {name for name, part in parts.items() if part.problem}
+    assert problem_names == {"r.mdc", "“fix add in a.py”", "reminder", "answers"}
+    assert len({part.id for part in parts.values()}) == len(parts)
 
 
 def test_a_dropped_block_leaves_a_line_within_its_tags_and_nothing_else_moves():
@@ -44,7 +44,7 @@ def test_a_dropped_block_leaves_a_line_within_its_tags_and_nothing_else_moves():
     _replace_spans(messages, drop(messages, "add · a.py:3-9"))
     assert messages[0].content == FIRST.replace("def add(): ...", "(left out by the user: about 9 tokens)")
     assert messages[1:] == HISTORY[1:]
-    [again] = [each for each in list_history_parts(messages) if each.name == "add · a.py:3-9"]
+    [again] = [history_part for history_part in list_history_parts(messages) if history_part.name == "add · a.py:3-9"]
     assert again.problem == "it is left out already"
 
 
@@ -56,7 +56,7 @@ def test_the_results_of_a_tool_go_together():
 
 
 def test_a_rewound_conversation_reads_what_was_dropped_from_the_log():
-    events = [*(ev.MessageAppended(message=each) for each in HISTORY), drop(HISTORY, "b.py")]
-    records = [ev.Envelope(seq=n, session="s", at=0, event=each) for n, each in enumerate(events, 1)]
+    events = [*(ev.MessageAppended(message=message) for message in HISTORY), drop(HISTORY, "b.py")]
+    records = [ev.Envelope(seq=n, session="s", at=0, event=event) for n, event in enumerate(events, 1)]
     assert "x = 1" not in _read_messages(records)[0].content
     assert "x = 1" in _read_messages(records[:-1])[0].content

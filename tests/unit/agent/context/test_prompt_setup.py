@@ -36,25 +36,27 @@ def case_in(tmp_path, dialect: str, *steps, **settings) -> Case:
 
 
 def documents(case: Case) -> list[object]:
-    return sorted((event.document for event in case.of(ev.DocumentFinished)), key=lambda each: each.sequence)
+    return sorted((event.document for event in case.of(ev.DocumentFinished)), key=lambda document: document.sequence)
 
 
 def kinds(case: Case) -> list[str]:
-    return [each.__struct_config__.tag for each in documents(case)]
+    return [document.__struct_config__.tag for document in documents(case)]
 
 
 def assert_spoken(case: Case) -> None:
     """Every request is text alone, alternates, and begins with the one before it; the log's history is valid."""
     assert faults(case.messages) == []
-    said: list[tuple[str, str]] = []
+    earlier_messages: list[tuple[str, str]] = []
     for request in case.model.requests:
         assert request.tools == ()
-        assert not any(isinstance(each, ToolMessage) or getattr(each, "tool_calls", ()) for each in request.messages)
-        roles = [isinstance(each, UserMessage) for each in request.messages]
+        assert not any(
+            isinstance(message, ToolMessage) or getattr(message, "tool_calls", ()) for message in request.messages
+        )
+        roles = [isinstance(message, UserMessage) for message in request.messages]
         assert roles == [number % 2 == 0 for number in range(len(roles))]
-        now = [(type(each).__name__, each.content) for each in request.messages]
-        assert now[: len(said)] == said
-        said = now
+        now = [(type(message).__name__, message.content) for message in request.messages]
+        assert now[: len(earlier_messages)] == earlier_messages
+        earlier_messages = now
 
 
 async def test_a_turn_in_tags_reads_edits_and_runs(tmp_path):
@@ -65,7 +67,7 @@ async def test_a_turn_in_tags_reads_edits_and_runs(tmp_path):
     finished = await case.turn("Make it 2")
     assert (finished.reason, finished.steps) == ("done", 4)
     assert kinds(case) == ["text", "tool_call", "text", "file_edit", "text", "terminal_command", "text"]
-    assert [each.content for each in documents(case) if each.__struct_config__.tag == "text"] == [
+    assert [document.content for document in documents(case) if document.__struct_config__.tag == "text"] == [
         "I look.", "Better so.", "Now a check.", "It is done."
     ]  # fmt: skip
     assert case.shadow.read("a.py") == b"x = 2\n"
@@ -106,10 +108,14 @@ async def test_an_answer_of_the_wrong_form_is_told_so_and_nothing_of_it_runs(tmp
     case = case_in(tmp_path, "command", says("I am thinking."), says(two), says(DONE))
     assert (await case.turn()).reason == "done"
     assert not list(tmp_path.rglob("one")) + list(tmp_path.rglob("two"))
-    told = [each.content for each in case.messages if isinstance(each, UserMessage) and each.origin == "program"]
-    assert "this one has none" in told[0]
-    assert "2 blocks were found and none was run" in told[1]
-    assert [each.metadata.exit_code for each in documents(case) if isinstance(each, TerminalCommandDocument)] == [
+    notices = [
+        message.content for message in case.messages if isinstance(message, UserMessage) and message.origin == "program"
+    ]
+    assert "this one has none" in notices[0]
+    assert "2 blocks were found and none was run" in notices[1]
+    assert [
+        document.metadata.exit_code for document in documents(case) if isinstance(document, TerminalCommandDocument)
+    ] == [
         None,
         None,
     ]
@@ -215,16 +221,18 @@ async def test_a_session_can_change_to_a_model_of_another_dialect_and_back(tmp_p
     native = case.model.requests[-1]
     assert native.tools
     assert faults(native.messages) == []
-    assert [each.content for each in native.messages if isinstance(each, AssistantMessage)] == [
+    assert [message.content for message in native.messages if isinstance(message, AssistantMessage)] == [
         "I look.",
         "So.",
         "Again.",
     ]
     case.session.use_settings(speaking("tags"))
     await case.turn()
-    told = [each.content for each in case.model.requests[-1].messages if isinstance(each, AssistantMessage)]
-    assert told[0] == f"I look.\n{READ}"
-    assert told[2].startswith("Again.\n<tool_call>")
+    contents = [
+        message.content for message in case.model.requests[-1].messages if isinstance(message, AssistantMessage)
+    ]
+    assert contents[0] == f"I look.\n{READ}"
+    assert contents[2].startswith("Again.\n<tool_call>")
 
 
 async def test_a_resumed_session_begins_with_the_same_bytes(tmp_path):
@@ -259,7 +267,7 @@ async def test_a_wrong_text_of_the_users_ends_the_turn_with_its_place(tmp_path):
 async def test_an_edit_that_does_not_fit_is_told_and_changes_nothing(tmp_path):
     case = case_in(tmp_path, "tags", says(EDIT.replace("x = 1", "y = 9")), says("I see."))
     await case.turn()
-    [edit] = [each for each in documents(case) if isinstance(each, FileEditDocument)]
+    [edit] = [document for document in documents(case) if isinstance(document, FileEditDocument)]
     assert edit.metadata.status == "error"
     assert edit.metadata.file_path == "a.py"
     assert case.state.changes == {}
@@ -295,7 +303,7 @@ async def test_unknown_tools_are_answered_in_words_and_drafts_are_laid_on_their_
     await case.turn()
     assert "no tool 'fly'" in case.results()[0]
     assert case.results()[1] == "OBSERVATION:\nEdited a.py: the draft was laid on the range.\n     1|x = 3"
-    assert [type(each) for each in documents(case)[:2]] == [ToolCallDocument, FileEditDocument]
+    assert [type(document) for document in documents(case)[:2]] == [ToolCallDocument, FileEditDocument]
     assert json.loads(case.of(ev.ToolRequested)[1].arguments)["path"] == "a.py"
 
 

@@ -42,7 +42,7 @@ async def test_a_window_below_16k_has_the_short_prompt_and_few_tools(tmp_path, w
     case = Case(tmp_path, says("So."), settings=windowed(window))
     await case.turn()
     request = case.model.requests[0]
-    assert [each.name for each in request.tools] == list(listed)
+    assert [tool.name for tool in request.tools] == list(listed)
     assert request.system == render("system_short" if listed is TOOLS.essential else "system", rules=[])
 
 
@@ -53,7 +53,7 @@ async def test_what_a_session_began_with_stays_whatever_is_known_of_the_window_l
         case.session.use_settings(windowed(window))
         await case.turn()
         as_after_a_restart(case)
-    heads = [(each.system, each.tools) for each in case.model.requests]
+    heads = [(request.system, request.tools) for request in case.model.requests]
     assert heads == heads[:1] * 3
 
 
@@ -63,7 +63,7 @@ async def test_another_model_of_the_session_has_what_its_own_window_asks_for(tmp
     case.session.use_settings(windowed(200_000))
     case.session.routes.current = type(case.session.routes.current)(provider=case.model, model="n", id="directed/n")
     await case.turn()
-    assert [len(each.tools) for each in case.model.requests] == [len(TOOLS.essential), len(TOOLS.listed)]
+    assert [len(request.tools) for request in case.model.requests] == [len(TOOLS.essential), len(TOOLS.listed)]
 
 
 async def test_a_tool_that_the_short_list_leaves_out_is_called_through_call_tool(tmp_path):
@@ -71,7 +71,7 @@ async def test_a_tool_that_the_short_list_leaves_out_is_called_through_call_tool
     case = Case(tmp_path, calls(("call_tool", inner)), says("So."), settings=windowed(8_000))
     (case.project / "a.py").write_text("x = 1\n")
     await case.turn()
-    assert [(each.tool, each.status) for each in case.of(ev.ToolFinished)] == [("glob_file_search", "completed")]
+    assert [(event.tool, event.status) for event in case.of(ev.ToolFinished)] == [("glob_file_search", "completed")]
     assert "a.py" in case.results()[0]
 
 
@@ -112,7 +112,7 @@ async def test_what_is_learned_of_a_model_later_does_not_change_the_session(tmp_
     known(case, tools=not first)
     as_after_a_restart(case)
     await case.turn()
-    assert [bool(each.tools) for each in case.model.requests] == [first, first]
+    assert [bool(request.tools) for request in case.model.requests] == [first, first]
 
 
 def test_a_subagent_begins_with_what_was_learned_before_it(tmp_path):

@@ -53,7 +53,7 @@ def test_a_server_that_counts_nothing_changes_nothing():
 
 def test_a_picture_counts_by_its_area_and_not_by_its_name():
     picture = Attachment(digest="b", media_type="image/png", name="a.png", width=1_500, height=1_000, size=1)
-    shown = measure_messages([UserMessage(content="", attachments=(picture,))]) - measure_messages(
+    picture_cost = measure_messages([UserMessage(content="", attachments=(picture,))]) - measure_messages(
         [UserMessage(content="")]
     )
-    assert shown == 1_500 * 1_000 // 750 * BYTES_PER_TOKEN
+    assert picture_cost == 1_500 * 1_000 // 750 * BYTES_PER_TOKEN

@@ -15,7 +15,7 @@ def write(case: Case, files: dict[str, str]) -> None:
 
 
 def sent(case: Case) -> list[str]:
-    return [each.content for each in case.messages if isinstance(each, UserMessage)]
+    return [message.content for message in case.messages if isinstance(message, UserMessage)]
 
 
 def system(case: Case, number: int = 0) -> str:

@@ -69,30 +69,30 @@ async def test_n16a_a_fault_is_found_by_evidence_mended_and_shown_to_be_gone(tmp
             "r2, after the fix: exit code 0 of `python3 check.py`",
             "r1, before it: exit code 1",
         ]
-        assert [(each.run, each.outcome) for each in case.of(ev.FixJudged)] == [("r2", "fixed")]
+        assert [(event.run, event.outcome) for event in case.of(ev.FixJudged)] == [("r2", "fixed")]
         debug = case.state.debug
-        assert {name: each.state for name, each in debug.hypotheses.items()} == {
+        assert {name: hypothesis.state for name, hypothesis in debug.hypotheses.items()} == {
             "H1": "confirmed",
             "H2": "rejected",
             "H3": "rejected",
         }
         first, second = (decode_records(case.shadow.blobs.get(run.log)) for run in debug.runs.values())
-        assert [(each.hypothesis_id, each.data) for each in first if each.hypothesis_id] == [
+        assert [(record.hypothesis_id, record.data) for record in first if record.hypothesis_id] == [
             ("H1", '{"key":"tea","currency":"eur","hit":false}'),
             ("H2", '{"currency":"eur","rate":1}'),
             ("H1", '{"key":"tea","currency":"usd","hit":true}'),
             ("H1", '{"key":"tea","currency":"usd","hit":true}'),
         ]
-        assert "AssertionError: 3" in [each.message for each in first if each.location == "output"][-1]
-        for each in debug.hypotheses.values():
-            assert [cited.text.split(" ")[0] for cited in each.evidence] == [
-                f"[{first[cited.line - 1].hypothesis_id}]" for cited in each.evidence
+        assert "AssertionError: 3" in [record.message for record in first if record.location == "output"][-1]
+        for hypothesis in debug.hypotheses.values():
+            assert [cited.text.split(" ")[0] for cited in hypothesis.evidence] == [
+                f"[{first[cited.line - 1].hypothesis_id}]" for cited in hypothesis.evidence
             ]
         assert [(run.exit_code, run.after_fix, run.probes) for run in debug.runs.values()] == [
             (1, False, 2),
             (0, True, 2),
         ]
-        assert [each.data for each in second if each.hypothesis_id == "H1"][-1].startswith('{"key":["tea","usd"]')
+        assert [record.data for record in second if record.hypothesis_id == "H1"][-1].startswith('{"key":["tea","usd"]')
         assert "differs: [H1] prices.py:6: key" in case.results()[-2]
         assert case.shadow.read("prices.py") == MENDED.encode()
         assert (case.project / "prices.py").read_text() == PRICES
@@ -112,7 +112,7 @@ async def test_no_edit_is_let_through_before_a_cause_is_confirmed(tmp_path):
     ) as case:
         project(case.project)
         await case.turn()
-        assert [each.status for each in case.of(ev.ToolFinished)] == ["denied"] * 2 + ["completed"] + [
+        assert [event.status for event in case.of(ev.ToolFinished)] == ["denied"] * 2 + ["completed"] + [
             "denied",
             "denied",
             "completed",
@@ -200,15 +200,15 @@ async def test_a_fix_that_the_user_still_finds_broken_is_taken_back_and_edits_wa
         project(case.project)
         answering(case, "broken")
         await case.turn()
-        assert [(each.outcome, each.taken_back) for each in case.of(ev.FixJudged)] == [("broken", ("prices.py",))]
+        assert [(event.outcome, event.taken_back) for event in case.of(ev.FixJudged)] == [("broken", ("prices.py",))]
         assert case.state.changes == {}
         assert case.of(ev.Notice)[0].message == "Still broken. The fix was taken back in prices.py."
-        told = [result for result in case.results() if "taken back in prices.py" in result]
-        assert len(told) == 1
-        assert "In place: p1, p2." in told[0]
-        assert [each.status for each in case.of(ev.ToolFinished)][-3:] == ["denied", "completed", "completed"]
+        reports = [result for result in case.results() if "taken back in prices.py" in result]
+        assert len(reports) == 1
+        assert "In place: p1, p2." in reports[0]
+        assert [event.status for event in case.of(ev.ToolFinished)][-3:] == ["denied", "completed", "completed"]
         assert case.of(ev.HypothesesSet)[-1].taken_back == ()
-        assert [each.ids for each in case.of(ev.ProbeRemoved)] == [("p1", "p2")]
+        assert [event.ids for event in case.of(ev.ProbeRemoved)] == [("p1", "p2")]
 
 
 async def test_a_fix_that_no_run_has_shown_is_asked_for_once_and_the_user_judges_it_at_the_end_of_the_turn(tmp_path):
@@ -217,8 +217,8 @@ async def test_a_fix_that_no_run_has_shown_is_asked_for_once_and_the_user_judges
         project(case.project)
         answering(case, "proceed")
         await case.turn()
-        assert sum("Nothing was run since you changed prices.py" in each.content for each in case.messages) == 1
-        assert [(each.run, each.outcome) for each in case.of(ev.FixJudged)] == [("r2", "unsure")]
+        assert sum("Nothing was run since you changed prices.py" in message.content for message in case.messages) == 1
+        assert [(event.run, event.outcome) for event in case.of(ev.FixJudged)] == [("r2", "unsure")]
         assert case.shadow.read("prices.py") == MENDED.encode()
 
 
@@ -228,8 +228,8 @@ async def test_nobody_is_asked_without_a_screen_and_that_is_said(tmp_path):
         project(case.project)
         case.session.user.is_interactive = False
         await case.turn()
-        assert [(each.outcome, each.by) for each in case.of(ev.FixJudged)] == [("unsure", "program")]
-        notices = [each.message for each in case.of(ev.Notice)]
+        assert [(event.outcome, event.by) for event in case.of(ev.FixJudged)] == [("unsure", "program")]
+        notices = [notice.message for notice in case.of(ev.Notice)]
         assert notices == [
             "Nobody could be asked whether the fault is gone. r2, after the fix: exit code 0 of `python3 check.py`."
         ]
@@ -283,7 +283,7 @@ async def test_what_is_logged_comes_live(tmp_path):
         await case.turn()
         kinds = [type(event) for event in case.events]
         assert kinds.index(ev.ProbeLogged) < kinds.index(ev.RunRecorded)
-        assert [each.message for each in case.of(ev.ProbeLogged)[0].records] == ["one"]
+        assert [record.message for record in case.of(ev.ProbeLogged)[0].records] == ["one"]
 
 
 async def test_a_log_that_a_command_made_something_else_is_no_log(tmp_path):
@@ -304,7 +304,7 @@ async def test_a_verdict_on_lines_that_were_not_logged_is_refused(tmp_path):
     async with boxed(tmp_path, calls(SUPPOSE), calls(REPRODUCE), calls(wrong, none), mode="debug") as case:
         project(case.project)
         await case.turn()
-        assert [each.status for each in case.of(ev.ToolFinished)[-2:]] == ["failed", "failed"]
+        assert [event.status for event in case.of(ev.ToolFinished)[-2:]] == ["failed", "failed"]
         assert not case.state.debug.has_confirmed_cause
         assert HypothesisVerdict.name == "hypothesis_verdict"
 
@@ -352,7 +352,7 @@ async def test_where_nothing_holds_a_run_there_are_no_probes_and_a_fix_is_seen_o
     case.model.steps += [show, says("It is gone.")]
     await case.turn()
     assert [(run.id, run.exit_code) for run in case.state.debug.runs.values() if run.after_fix] == [("r3", 0)]
-    assert [(each.run, each.outcome) for each in case.of(ev.FixJudged)] == [("r3", "fixed")]
+    assert [(event.run, event.outcome) for event in case.of(ev.FixJudged)] == [("r3", "fixed")]
     assert marks_in(case) == []
 
 
@@ -360,11 +360,11 @@ async def test_a_log_of_100_000_lines_is_bounded_for_the_model_and_whole_in_a_fi
     line = '{\\"hypothesisId\\": \\"H%d\\", \\"message\\": \\"n\\", \\"data\\": {\\"n\\": %d}}\\n'
     many = f"awk 'BEGIN {{ for (i = 1; i <= 100003; i++) printf \"{line}\", i % 3, i }}' >> $AGENT_TUI_PROBE_LOG"
     read = ("read_probe_log", {"hypothesis_id": "H1", "run": "r1"})
-    found = ("read_probe_log", {"containing": '"n":77777}', "run": "r1"})
+    search_call = ("read_probe_log", {"containing": '"n":77777}', "run": "r1"})
     both = ("read_probe_log", {"run": "r1", "compare_with": "r2"})
     runs = [calls(("reproduce", {"command": many})), calls(("reproduce", {"command": "echo more"}))]
     file = calls(("read_file", {"target_file": "output:log_r1.txt", "offset": 99_990, "limit": 5}))
-    async with boxed(tmp_path, calls(SUPPOSE), *runs, calls(read, found, both), file, mode="debug") as case:
+    async with boxed(tmp_path, calls(SUPPOSE), *runs, calls(read, search_call, both), file, mode="debug") as case:
         await case.turn()
         assert [(run.records, run.left) for run in case.state.debug.runs.values()] == [(100_000, 3), (1, 0)]
         once, _, mine, one, compared, whole = case.results()[1:]

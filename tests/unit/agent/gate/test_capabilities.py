@@ -25,7 +25,7 @@ def test_a_tool_sees_the_shadow_by_paths_as_the_model_writes_them(tmp_path):
     assert (done.path, done.operation, case.review.changes["src/a.py"].origin) == ("src/a.py", "create", origin)
     assert editor.read_bytes("src/a.py", 1) == b"1"
     assert dict(editor.pending_paths()) == {"src/a.py": "create"}
-    listed = [(each.name, each.kind, each.ignored) for each in editor.list_dir(".")]
+    listed = [(entry.name, entry.kind, entry.ignored) for entry in editor.list_dir(".")]
     assert listed == [("src", "directory", False), (".gitignore", "file", False), ("x.log", "file", True)]
     assert editor.delete("src/a.py").operation == "delete"
     with pytest.raises(PathRefused):

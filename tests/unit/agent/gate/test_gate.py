@@ -67,11 +67,11 @@ async def test_a_fault_in_a_tool_is_an_answer_without_a_traceback(tmp_path, monk
     monkeypatch.setattr(TOOLS["read_file"], "run", broken)
     case = Case(tmp_path, calls(("read_file", {"target_file": "a"})), says("."))
     assert (await case.turn()).reason == "done"
-    (told,) = case.results()
+    (result,) = case.results()
     assert re.fullmatch(
-        r"The tool failed unexpectedly \(ZeroDivisionError\) \(kept as \S+ among the faults\); .*", told
+        r"The tool failed unexpectedly \(ZeroDivisionError\) \(kept as \S+ among the faults\); .*", result
     )
-    assert "sk-secret" not in told
+    assert "sk-secret" not in result
 
 
 async def test_a_tool_that_gives_itself_up_is_answered(tmp_path, monkeypatch):
@@ -108,8 +108,8 @@ async def test_a_long_result_is_clipped_and_the_whole_can_be_read(tmp_path, monk
     case.model.steps = [calls(("read_file", {"target_file": finished.spilled, "offset": 1_500, "limit": 2})), says(".")]
     await case.turn()
     assert "1500|  1500|line 1499" in case.results()[1]
-    kept = case.directory / "session" / "outputs" / f"{finished.call}.txt"
-    assert kept.stat().st_mode & 0o777 == 0o600
+    path = case.directory / "session" / "outputs" / f"{finished.call}.txt"
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("path", ["output:../../log.jsonl", "output:", "output:a/b.txt", "output:x.jsonl", "outputs/x"])
@@ -207,7 +207,7 @@ async def test_m12_a_yes_to_what_a_subagents_parent_may_no_longer_do_runs_nothin
 
     case.on_event = withdraw
     await case.turn()
-    assert [each.decision for each in case.of(ev.ApprovalResolved)] == ["allow_once"]
+    assert [resolution.decision for resolution in case.of(ev.ApprovalResolved)] == ["allow_once"]
     assert case.tree() == {}
     assert case.of(ev.ToolFinished)[0].status == "denied"
     assert "is not among what you were given" in case.results()[0]
@@ -263,10 +263,12 @@ async def test_the_command_that_the_user_types_runs_in_place_of_the_one_proposed
     assert "\ntyped" in case.results()[0]
     assert case.of(ev.ApprovalRequested) == []
     assert not list(tmp_path.rglob("made"))
-    [shown] = [
-        each.document for each in case.of(ev.DocumentFinished) if isinstance(each.document, d.TerminalCommandDocument)
+    [document] = [
+        event.document
+        for event in case.of(ev.DocumentFinished)
+        if isinstance(event.document, d.TerminalCommandDocument)
     ]
-    assert shown.metadata.command == "echo typed"
+    assert document.metadata.command == "echo typed"
 
 
 async def test_a_proposed_command_can_be_run_as_it_is(tmp_path):
@@ -302,10 +304,10 @@ async def test_a_tool_that_is_switched_off_is_run_under_no_name(tmp_path, name):
 @pytest.mark.parametrize(("decision", "changes"), [("allow_once", 1), ("reject_once", 0)])
 async def test_each_call_of_a_tool_is_asked_about_if_the_user_wants_that(tmp_path, decision, changes):
     settings = Settings(tools={"write": ToolSettings(require_approval=True)})
-    wanted = ("write", {"file_path": "a.py", "contents": "x = 1\n"}), ("list_dir", {})
-    case = Case(tmp_path, calls(*wanted), says("."), settings=settings)
+    tool_calls = ("write", {"file_path": "a.py", "contents": "x = 1\n"}), ("list_dir", {})
+    case = Case(tmp_path, calls(*tool_calls), says("."), settings=settings)
     case.answer_approvals(decision)
     await case.turn()
     asked = case.of(ev.ApprovalRequested)
-    assert [(each.subject, each.reason) for each in asked] == [("a.py", "Each call of write is asked about.")]
+    assert [(request.subject, request.reason) for request in asked] == [("a.py", "Each call of write is asked about.")]
     assert len(case.of(ev.ChangeProposed)) == changes

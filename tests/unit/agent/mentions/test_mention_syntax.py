@@ -11,7 +11,7 @@ from core.agent.mentions.plain_names import MAX_NAMES, find_plain_names
 
 
 def read(prompt, pasted=()):
-    return [(each.text, each.name, each.start, each.end) for each in parse_mentions(prompt, pasted)]
+    return [(mention.text, mention.name, mention.start, mention.end) for mention in parse_mentions(prompt, pasted)]
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,14 @@ def test_code_and_addresses_mention_nothing(prompt):
     ],
 )  # fmt: skip
 def test_decorators_packages_and_versions_are_told_apart_from_names(prompt):
-    assert [each.is_code for each in parse_mentions(prompt)] == [True]
+    assert [mention.is_code for mention in parse_mentions(prompt)] == [True]
 
 
 @pytest.mark.parametrize(
     "prompt", ["@nonexist.py", "@src/utils.ts", "@org/pkg/file.ts", "@alice", "@Foo.bar", "@x.txt"]
 )
 def test_what_looks_like_a_name_is_meant(prompt):
-    assert [each.is_code for each in parse_mentions(prompt)] == [False]
+    assert [mention.is_code for mention in parse_mentions(prompt)] == [False]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,9 @@ def test_any_name_can_stand_between_quotes(name):
 def test_any_text_is_parsed_and_a_mask_keeps_length_and_lines(text):
     masked = mask_code(text)
     assert len(masked) == len(text)
-    assert [i for i, each in enumerate(masked) if each == "\n"] == [i for i, each in enumerate(text) if each == "\n"]
+    assert [i for i, character in enumerate(masked) if character == "\n"] == [
+        i for i, character in enumerate(text) if character == "\n"
+    ]
     for mention in parse_mentions(text):
         assert mention.text in text
         assert mention.text.startswith("@")

@@ -56,15 +56,15 @@ class Desk:
             find_places=find_places,
         )
 
-    async def resolve(self, prompt, **given):
-        found = await resolve_prompt(self.open(), prompt, **given)
-        return [each.label for each in found.items], [each.message for each in found.problems]
+    async def resolve(self, prompt, **kwargs):
+        answer = await resolve_prompt(self.open(), prompt, **kwargs)
+        return [context_item.label for context_item in answer.items], [problem.message for problem in answer.problems]
 
     async def write(self, prompt, history=()):
         sources = self.open()
-        found = await resolve_prompt(sources, prompt)
-        assert not found.problems
-        return (await BlockWriter(sources, history).write(found.items)).blocks
+        answer = await resolve_prompt(sources, prompt)
+        assert not answer.problems
+        return (await BlockWriter(sources, history).write(answer.items)).blocks
 
 
 @pytest.fixture
@@ -117,15 +117,15 @@ async def test_a_prompt_takes_five_pages(desk):
 
 
 async def test_a_refusal_names_what_is_near_and_how_to_send_it_as_text(desk):
-    found = await resolve_prompt(desk.open(), "@utlis.ts")
-    assert found.problems[0].hint == "Did you mean @utils.ts? Put it between `backticks` to send it as text."
+    answer = await resolve_prompt(desk.open(), "@utlis.ts")
+    assert answer.problems[0].hint == "Did you mean @utils.ts? Put it between `backticks` to send it as text."
     assert await desk.resolve("@utlis.ts", excluded=("@utlis.ts",)) == ([], [])
 
 
 async def test_a_secret_is_never_found_and_its_mention_is_refused(desk):
-    labels, [said] = await desk.resolve("@.env and .env")
+    labels, [problem] = await desk.resolve("@.env and .env")
     assert labels == []
-    assert "needs the user's yes" in said
+    assert "needs the user's yes" in problem
     assert "is refused" in (await desk.resolve("@../../etc/passwd"))[1][0]
 
 
@@ -247,9 +247,9 @@ async def test_a_log_that_names_very_many_files_parses_few_of_them_and_each_once
     names, parsed = [f"src/m{number}.py" for number in range(60)], []
     for path in names:
         (desk.case.project / path).write_text(f"def work_in_{path[5:-3]}():\n    pass\n")
-    monkeypatch.setattr(sources_module, "find_symbols", lambda *given: parsed.append(given) or find_symbols(*given))
+    monkeypatch.setattr(sources_module, "find_symbols", lambda *args: parsed.append(args) or find_symbols(*args))
     sources = desk.open()
     sources.names = ProjectNames(names)
-    found = await resolve_prompt(sources, " ".join((*names, *(f"thing{number}x" for number in range(200)))))
-    assert found.items[0].path == "src/m0.py"
+    answer = await resolve_prompt(sources, " ".join((*names, *(f"thing{number}x" for number in range(200)))))
+    assert answer.items[0].path == "src/m0.py"
     assert len(parsed) == len(set(parsed)) <= MAX_LOOKED_INTO

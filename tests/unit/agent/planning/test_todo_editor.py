@@ -54,7 +54,7 @@ async def test_a_todo_is_not_completed_while_its_command_fails_and_is_when_it_pa
     assert "a is not completed. Its command `test -e done.txt` did not pass:\nexit code 1" in second
     assert "[>] a" in second
     assert "[x] a" in fourth
-    assert [each.exit_code for each in case.of(ev.TodoVerified)] == [1, 0]
+    assert [event.exit_code for event in case.of(ev.TodoVerified)] == [1, 0]
     assert case.of(ev.ToolFinished)[2].status == "failed"
     assert statuses(case) == on_disk(case) == ["completed", "pending", "pending"]
     assert faults(case.messages) == []
@@ -178,7 +178,7 @@ async def test_a_plan_file_that_was_broken_outside_is_told_once_and_mended_by_wh
     await case.turn()
     assert statuses(case) == ["pending", "cancelled", "cancelled"]
     assert path.read_text() == good.replace("todos:", "todos: [")
-    assert ["line 5: expected" in each.message for each in case.of(ev.Notice)] == [True]
+    assert ["line 5: expected" in notice.message for notice in case.of(ev.Notice)] == [True]
     path.write_text(good.replace("name: P", "name: Q"))
     case.model.steps = [write(("a", "in_progress")), says("So.")]
     await case.turn()

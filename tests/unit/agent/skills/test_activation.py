@@ -36,7 +36,7 @@ async def test_an_open_skill_outlives_one_compaction_after_the_other_and_is_neve
         grow(case)
         await build_compactor(case.session).compact(1_000)
         assert len(case.of(ev.ContextCompacted)) == count
-        (pinned,) = [each for each in case.messages if '<skill name="pdf"' in each.content]
+        (pinned,) = [message for message in case.messages if '<skill name="pdf"' in message.content]
         assert "Use the script." in pinned.content
         assert len(pinned.content) <= MAX_PINNED
         assert faults(case.messages) == []
@@ -44,7 +44,9 @@ async def test_an_open_skill_outlives_one_compaction_after_the_other_and_is_neve
 
 def test_the_latest_skills_stay_within_the_bound_and_what_stands_or_never_stood_is_left():
     skills = [opened(f"s{number}", "word " * 3_900) for number in range(8)]
-    before = [UserMessage(content=each.text) for each in skills[:7]]
-    found = render_pinned(skills, before, [UserMessage(content=skills[6].text)])
-    assert [each.partition(" path")[0] for each in found] == [f'<skill name="s{number}"' for number in (5, 4, 3, 2, 1)]
-    assert sum(map(len, found)) <= MAX_PINNED_TOGETHER
+    before = [UserMessage(content=skill.text) for skill in skills[:7]]
+    blocks = render_pinned(skills, before, [UserMessage(content=skills[6].text)])
+    assert [block.partition(" path")[0] for block in blocks] == [
+        f'<skill name="s{number}"' for number in (5, 4, 3, 2, 1)
+    ]
+    assert sum(map(len, blocks)) <= MAX_PINNED_TOGETHER

@@ -30,12 +30,12 @@ def test_m12_it_may_what_was_asked_for_and_its_parent_may_and_nothing_else(mode)
     ],
 )
 def test_m12_tools_are_given_and_denied_by_their_names_and_by_those_of_servers(tools, denied, allowed):
-    given = None if tools is None else frozenset(tools)
+    tool_names = None if tools is None else frozenset(tools)
     limits = SubagentLimits(
-        parent_grants=lambda _: True, budget=TurnBudget(TurnLimits), tools=given, denied=frozenset(denied)
+        parent_grants=lambda _: True, budget=TurnBudget(TurnLimits), tools=tool_names, denied=frozenset(denied)
     )
     known = ("grep", "mcp__a__read", "mcp__a__write")
-    assert [each for each in known if limits.is_tool_allowed(each)] == allowed
+    assert [name for name in known if limits.is_tool_allowed(name)] == allowed
 
 
 def test_the_limits_of_a_turn_hold_for_all_that_works_for_it_together():

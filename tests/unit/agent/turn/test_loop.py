@@ -69,13 +69,13 @@ async def test_reasoning_text_and_code_become_documents(tmp_path):
     )  # fmt: skip
     await case.turn()
     finished = [event.document for event in case.of(ev.DocumentFinished)]
-    assert [(each.__struct_config__.tag, each.content) for each in finished] == [
+    assert [(document.__struct_config__.tag, document.content) for document in finished] == [
         ("reasoning", "Hm"), ("text", "See"), ("code_reference", "x")
     ]  # fmt: skip
     assert finished[2].metadata.language == "python"
-    said = case.messages[-1]
-    assert isinstance(said, AssistantMessage)
-    assert (said.reasoning[0].text, said.reasoning[0].signature) == ("Hm", "sig")
+    message = case.messages[-1]
+    assert isinstance(message, AssistantMessage)
+    assert (message.reasoning[0].text, message.reasoning[0].signature) == ("Hm", "sig")
 
 
 @pytest.mark.parametrize(
@@ -139,9 +139,9 @@ async def test_v2_a_stream_that_was_cut_runs_no_partial_call(tmp_path, no_pause)
 async def test_what_was_said_before_a_final_fault_stays_and_is_marked(tmp_path):
     case = Case(tmp_path, [TextDelta("Half an ans"), ProviderError("Gone.")])
     await case.turn()
-    said = case.messages[-1]
-    assert isinstance(said, AssistantMessage)
-    assert (said.content, said.interrupted) == ("Half an ans", True)
+    message = case.messages[-1]
+    assert isinstance(message, AssistantMessage)
+    assert (message.content, message.interrupted) == ("Half an ans", True)
 
 
 async def test_v4_duplicate_and_missing_ids_become_unique(tmp_path):
@@ -255,9 +255,9 @@ async def test_verdicts_reach_the_model_once_with_their_reason(tmp_path):
     case.shadow.resolve("a.py", verdict="reject", reason="Use y")
     await case.turn("Go on")
     await case.turn("Again")
-    told = [m.content for m in case.messages if isinstance(m, UserMessage) and "rejected: a.py" in m.content]
-    assert len(told) == 1
-    assert "Reason: Use y" in told[0]
+    reports = [m.content for m in case.messages if isinstance(m, UserMessage) and "rejected: a.py" in m.content]
+    assert len(reports) == 1
+    assert "Reason: Use y" in reports[0]
     assert len(case.of(ev.VerdictsReported)) == 1
 
 
@@ -272,20 +272,22 @@ async def test_a_verdict_taken_back_is_told_if_the_model_knew_of_it_and_only_onc
     case.shadow.undo()
     await case.turn("And now")
     await case.turn("Again")
-    told = [m.content for m in case.messages if isinstance(m, UserMessage) and "no longer rejected: a.py" in m.content]
-    assert len(told) == 1
-    assert "x = 1" in told[0]
-    assert [len(each.ids) for each in case.of(ev.VerdictsReported)] == [1, 1]
+    reports = [
+        m.content for m in case.messages if isinstance(m, UserMessage) and "no longer rejected: a.py" in m.content
+    ]
+    assert len(reports) == 1
+    assert "x = 1" in reports[0]
+    assert [len(event.ids) for event in case.of(ev.VerdictsReported)] == [1, 1]
 
 
 async def test_a_new_mode_is_told_at_the_next_step_and_only_once(tmp_path):
     switch = [lambda: case.emit(ev.ModeChanged(mode="plan")), *calls(("list_dir", {}))]
     case = Case(tmp_path, switch, calls(("list_dir", {})), says("Done."))
     await case.turn()
-    told = [
+    notices = [
         m.content for m in case.messages if isinstance(m, UserMessage) and "changed from agent to plan" in m.content
     ]
-    assert len(told) == 1
+    assert len(notices) == 1
     assert isinstance(case.model.requests[1].messages[-1], UserMessage)
 
 

@@ -84,5 +84,5 @@ async def test_v3_the_same_fault_is_told_after_the_first_repair_and_ends_the_tur
     finished = await case.turn()
     assert (finished.reason, finished.steps) == ("failed", 3)
     assert "in the same way" in finished.message
-    told = [result for result in case.results() if "no argument" in result]
-    assert ["Once more" in result for result in told] == [False, True, False]
+    complaints = [result for result in case.results() if "no argument" in result]
+    assert ["Once more" in result for result in complaints] == [False, True, False]

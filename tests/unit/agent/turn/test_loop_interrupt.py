@@ -165,9 +165,9 @@ async def test_what_was_said_is_kept_and_marked(tmp_path):
         isinstance(event, ev.DocumentDelta) and "ans" in event.text and case.session.interrupt()
     )
     await case.turn()
-    said = case.messages[-1]
-    assert isinstance(said, AssistantMessage)
-    assert (said.content, said.interrupted) == ("Half an ans", True)
+    message = case.messages[-1]
+    assert isinstance(message, AssistantMessage)
+    assert (message.content, message.interrupted) == ("Half an ans", True)
     assert case.of(ev.DocumentFinished)[0].document.content == "Half an ans"
 
 

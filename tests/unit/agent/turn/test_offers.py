@@ -19,9 +19,9 @@ async def test_an_offer_is_told_once_and_again_when_it_changed_or_the_history_lo
     history = []
     offers = (offering("one", "one", "two", "two", ""),)
     for expected in ("one", None, "two"):
-        told = await render_offers(offers, history)
-        assert told == ([f"<available_skills>\n{expected}\n</available_skills>"] if expected else [])
-        history += [UserMessage(content=f"before\n\n{each}\n\nafter") for each in told]
+        blocks = await render_offers(offers, history)
+        assert blocks == ([f"<available_skills>\n{expected}\n</available_skills>"] if expected else [])
+        history += [UserMessage(content=f"before\n\n{block}\n\nafter") for block in blocks]
     assert find_told_offer("available_skills", history) == "<available_skills>\ntwo\n</available_skills>"
     assert await render_offers(offers, []) == ["<available_skills>\ntwo\n</available_skills>"]
     assert await render_offers(offers, history) == [f"<available_skills>\n{NOTHING_LEFT}\n</available_skills>"]

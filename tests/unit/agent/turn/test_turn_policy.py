@@ -20,7 +20,9 @@ LOOK = calls(("list_dir", {"relative_workspace_path": "."}))
 
 
 def reminders(case: Case) -> list[str]:
-    return [each.content for each in case.messages if isinstance(each, UserMessage) and each.origin == "program"]
+    return [
+        message.content for message in case.messages if isinstance(message, UserMessage) and message.origin == "program"
+    ]
 
 
 def building(tmp_path, *steps, todos: tuple[Todo, ...]) -> Case:
@@ -51,7 +53,7 @@ TWO = (
 async def test_a_plan_turn_that_looked_around_is_asked_once_for_a_plan_or_a_question(tmp_path):
     case = Case(tmp_path, LOOK, says("I saw it."), says("There is nothing to plan."), mode="plan")
     await case.turn()
-    assert ["ends with a plan or with a question" in each for each in reminders(case)] == [True]
+    assert ["ends with a plan or with a question" in reminder for reminder in reminders(case)] == [True]
     assert len(case.model.requests) == 3
 
 
@@ -65,7 +67,7 @@ async def test_a_plan_turn_ends_with_a_question_that_is_left_to_it_and_not_with_
 ):
     options = [{"id": "a", "label": "A"}, {"id": "b", "label": "B"}]
     bad, good = (
-        ("ask_question", {"questions": [{"id": "q", "prompt": "?", "options": each}]}) for each in ([], options)
+        ("ask_question", {"questions": [{"id": "q", "prompt": "?", "options": choices}]}) for choices in ([], options)
     )
     case = Case(tmp_path, calls(bad), calls(good), says("Well."), says("That is all."), mode="plan")
     case.on_event = lambda event: (
@@ -94,9 +96,9 @@ async def test_a_build_goes_on_while_todos_are_left_and_gives_up_without_progres
     done = calls(("todo_write", {"todos": [{"id": "model", "status": "completed"}]}))
     case = building(tmp_path, says("Begun."), done, *[says("Well.")] * 9, todos=TWO)
     await case.turn()
-    urged = [each for each in reminders(case) if "not worked off yet" in each]
+    urged = [reminder for reminder in reminders(case) if "not worked off yet" in reminder]
     assert "Go on with model" in urged[0]
-    assert ["Go on with view" in each for each in urged[1:]] == [True, True]
+    assert ["Go on with view" in reminder for reminder in urged[1:]] == [True, True]
     assert "one todo is left" in case.of(ev.Notice)[-1].message
     assert on_disk(case) == ["completed", "pending"]
 
@@ -110,7 +112,7 @@ async def test_a_build_ends_when_the_model_asks_the_user(tmp_path):
 async def test_the_list_is_live_for_a_model_that_never_calls_a_todo_tool(tmp_path):
     case = building(tmp_path, write("shop/model.py"), write("shop/view.py"), says("All done."), todos=TWO)
     await case.turn()
-    seen = [[todo.status for todo in each.todos] for each in case.of(ev.TodoChanged)]
+    seen = [[todo.status for todo in event.todos] for event in case.of(ev.TodoChanged)]
     assert seen == [
         ["pending", "pending"],
         ["in_progress", "pending"],
@@ -128,7 +130,9 @@ async def test_what_is_followed_is_not_completed_without_its_proof(tmp_path):
     case = building(tmp_path, write("shop/model.py"), *[says("All done.")] * 3, todos=todos)
     await case.turn()
     assert on_disk(case) == ["in_progress"]
-    assert any("model is not completed. Its command `test -e proof` did not pass" in each for each in reminders(case))
+    assert any(
+        "model is not completed. Its command `test -e proof` did not pass" in reminder for reminder in reminders(case)
+    )
 
 
 async def test_a_model_that_keeps_the_list_itself_is_not_followed(tmp_path):
@@ -148,9 +152,9 @@ async def test_the_model_is_told_of_a_plan_that_the_user_changed_in_the_middle(t
 
     case.on_event = edit
     await case.turn()
-    told = [each for each in reminders(case) if "The user changed the plan" in each]
-    assert len(told) == 1
-    assert "shop/page.py" in told[0]
+    change_notices = [reminder for reminder in reminders(case) if "The user changed the plan" in reminder]
+    assert len(change_notices) == 1
+    assert "shop/page.py" in change_notices[0]
     assert case.state.todos[1].content == "Write shop/page.py"
 
 
@@ -185,7 +189,7 @@ async def test_statuses_written_into_the_plan_file_become_the_list_by_its_rules(
         says("Shall I?"),
     ]
     await case.turn()
-    seen = [[todo.status for todo in each.todos] for each in case.of(ev.TodoChanged)]
+    seen = [[todo.status for todo in event.todos] for event in case.of(ev.TodoChanged)]
     assert seen == [
         ["pending", "pending"],
         ["in_progress", "pending"],
@@ -195,8 +199,8 @@ async def test_statuses_written_into_the_plan_file_become_the_list_by_its_rules(
     ]
     assert on_disk(case) == seen[-1]
     assert set(case.state.changes) == {"shop/model.py"}
-    (told,) = [each for each in reminders(case) if "Not all that you wrote" in each]
-    assert "view is not completed. Its command `test -e proof` did not pass" in told
+    (complaint,) = [reminder for reminder in reminders(case) if "Not all that you wrote" in reminder]
+    assert "view is not completed. Its command `test -e proof` did not pass" in complaint
     assert faults(case.messages) == []
 
 
@@ -216,9 +220,9 @@ async def test_what_else_was_written_into_the_plan_file_waits_for_a_review(tmp_p
     await case.turn()
     assert (case.project / path).read_text() == text.replace("pending", "completed", 1)
     assert set(case.state.changes) == {path}
-    told = [each for each in reminders(case) if "Not all that you wrote" in each]
-    assert "view can't be in progress yet: it waits for model" in told[0]
-    assert "can't be read, so none of it counts" in told[1]
+    complaints = [reminder for reminder in reminders(case) if "Not all that you wrote" in reminder]
+    assert "view can't be in progress yet: it waits for model" in complaints[0]
+    assert "can't be read, so none of it counts" in complaints[1]
     assert case.shadow.diff(path).change.conflict == ""
 
 
@@ -227,7 +231,7 @@ async def test_a_model_that_has_the_shell_alone_is_urged_on_and_told_to_use_the_
     case = building(tmp_path, *[done] * 3, todos=TWO)
     case.session.use_settings(Settings(models={"directed/m": ModelSettings(dialect="command")}))
     await case.turn()
-    urged = [each for each in reminders(case) if "not worked off yet" in each]
+    urged = [reminder for reminder in reminders(case) if "not worked off yet" in reminder]
     assert len(urged) == 2
     assert f"mark it `in_progress` by its `status` in `{case.state.todos_plan_path}`" in urged[0]
     assert "2 todos are left" in case.of(ev.Notice)[-1].message
@@ -261,10 +265,10 @@ def test_whatever_is_written_into_the_plan_file_the_list_follows_its_rules(tmp_p
     for todo in todos:
         assert now[todo.id] in {"pending", statuses[todo.id]}
         if now[todo.id] in {"in_progress", "completed"}:
-            assert all(now[each] in {"completed", "cancelled"} for each in todo.dependencies)
-    told = [each for each in reminders(case) if "Not all that you wrote" in each]
+            assert all(now[dependency] in {"completed", "cancelled"} for dependency in todo.dependencies)
+    complaints = [reminder for reminder in reminders(case) if "Not all that you wrote" in reminder]
     refused = [key for key, status in statuses.items() if now[key] != status]
-    assert all(f"{key} is not {statuses[key]}" in told[0] for key in refused)
+    assert all(f"{key} is not {statuses[key]}" in complaints[0] for key in refused)
 
 
 def _go_on_without(case: Case, event: ev.AnyEvent) -> None:

@@ -47,15 +47,15 @@ def carry_out(*words: str) -> int:
 
 
 def read_own() -> dict[str, object]:
-    found: dict[str, object] = json.loads((get_config_dir() / "mcp.json").read_text())["mcpServers"]
-    return found
+    servers: dict[str, object] = json.loads((get_config_dir() / "mcp.json").read_text())["mcpServers"]
+    return servers
 
 
 def test_words_become_an_entry_in_the_dialect_of_the_file(project):
-    said = parse(ADD)
+    arguments = parse(ADD)
     env = {"TOKEN": "${TOKEN}", "PLAIN": "a=b"}
     entry = {"command": "python3", "args": ["server.py", "--dir", "x"], "env": env}
-    assert said == McpArguments(directory=project, action="add", name="small", entry=entry)
+    assert arguments == McpArguments(directory=project, action="add", name="small", entry=entry)
     remote = parse(["mcp", "add", "far", "--scope", "project", "--url", "https://a.example/mcp", "--header", "A: b:c"])
     there = {"type": "http", "url": "https://a.example/mcp", "headers": {"A": "b:c"}}
     assert remote == McpArguments(directory=project, action="add", name="far", scope="project", entry=there)
@@ -85,11 +85,11 @@ def test_a_server_is_added_listed_and_removed_again(project, capsys):
     assert carry_out("mcp", "add", "small", "--env", "TOKEN", "--", "python3", "server.py") == ExitCode.DONE
     assert "small added to" in capsys.readouterr().out
     carry_out("mcp")
-    said = capsys.readouterr().out
-    assert "+ small  [" in said
-    assert '    command: ["python3","server.py"]\n    env TOKEN: ${TOKEN}\n' in said
+    output = capsys.readouterr().out
+    assert "+ small  [" in output
+    assert '    command: ["python3","server.py"]\n    env TOKEN: ${TOKEN}\n' in output
     carry_out("mcp", "list", "--json")
-    assert [each["name"] for each in json.loads(capsys.readouterr().out)["servers"]] == ["small"]
+    assert [server["name"] for server in json.loads(capsys.readouterr().out)["servers"]] == ["small"]
     assert carry_out("mcp", "remove", "small") == ExitCode.DONE
     assert read_own() == {}
     with pytest.raises(AgentTuiError, match="no server 'small'"):
@@ -127,22 +127,22 @@ def test_a_server_is_tried_in_the_box_and_nothing_of_it_is_left(project, capsys)
     carry_out("mcp", "add", "bad", "--", "python3", "${workspaceFolder}/server.py", "broken")
     capsys.readouterr()
     assert carry_out("mcp", "test", "small") == ExitCode.DONE
-    said = capsys.readouterr().out
-    assert said.startswith("small started and named ")
-    assert "tools:\n  write\n    Writes a file.\n  read  (says that it changes" in said
+    output = capsys.readouterr().out
+    assert output.startswith("small started and named ")
+    assert "tools:\n  write\n    Writes a file.\n  read  (says that it changes" in output
     with pytest.raises(AgentTuiError, match="no licence"):
         carry_out("mcp", "test", "bad")
     with pytest.raises(AgentTuiError, match="no MCP server 'other'"):
         carry_out("mcp", "test", "other")
-    assert sorted(each.name for each in project.iterdir()) == ["server.py"]
+    assert sorted(path.name for path in project.iterdir()) == ["server.py"]
 
 
 @boxed
 def test_i3_a_server_of_the_project_is_tried_after_the_yes_to_its_entry(project, capsys):
     carry_out("mcp", "add", "small", "--scope", "project", "--", "python3", "${workspaceFolder}/server.py")
     trust(project)
-    said = ServerConfig(name="small", is_project=True, command=("python3", "${workspaceFolder}/server.py"))
-    ConsentStore(project).save(said, is_allowed=True)
+    server_config = ServerConfig(name="small", is_project=True, command=("python3", "${workspaceFolder}/server.py"))
+    ConsentStore(project).save(server_config, is_allowed=True)
     assert carry_out("mcp", "test", "small") == ExitCode.DONE
     assert "small started and named" in capsys.readouterr().out
 
@@ -152,24 +152,24 @@ def test_a_login_is_shown_and_waited_for_and_can_be_forgotten(project, capsys, m
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     issuer = Issuer()
 
-    async def serve(ready: threading.Event, done: threading.Event, found: list[str]) -> None:
+    async def serve(ready: threading.Event, done: threading.Event, urls: list[str]) -> None:
         async with serving(issuer.build_server) as server:
-            found.append(server.url)
+            urls.append(server.url)
             ready.set()
             await asyncio.to_thread(done.wait)
 
-    ready, done, found = threading.Event(), threading.Event(), list[str]()
-    thread = threading.Thread(target=lambda: asyncio.run(serve(ready, done, found)))
+    ready, done, urls = threading.Event(), threading.Event(), list[str]()
+    thread = threading.Thread(target=lambda: asyncio.run(serve(ready, done, urls)))
     thread.start()
     assert ready.wait(60)
     words = [sys.executable, str(ROOT / "agent_tui.py"), "mcp"]
     try:
-        carry_out("mcp", "add", "far", "--url", found[0])
+        carry_out("mcp", "add", "far", "--url", urls[0])
         with subprocess.Popen([*words, "login", "far", "--no-browser"], stdout=subprocess.PIPE, text=True) as started:
             assert started.stdout is not None
             page = next(line.strip() for line in started.stdout if line.startswith("http"))
             httpx2.get(page, follow_redirects=True, trust_env=False)
-            assert f"Logged in to far at {found[0].removesuffix('/mcp')}" in started.stdout.read()
+            assert f"Logged in to far at {urls[0].removesuffix('/mcp')}" in started.stdout.read()
         capsys.readouterr()
         assert carry_out("mcp", "logout", "far") == ExitCode.DONE
         assert capsys.readouterr().out == "The login to far is forgotten.\n"

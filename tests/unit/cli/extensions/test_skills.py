@@ -24,5 +24,5 @@ def test_a_check_of_a_project_that_is_not_trusted_vouches_for_your_own_alone(tmp
     arguments = parse(["skills", "check", str(tmp_path)])
     assert isinstance(arguments, SkillsArguments)
     assert run(arguments) == 0
-    told = capsys.readouterr().out
-    assert told.startswith("Nothing is wrong with your own.\nThis project is not trusted")
+    output = capsys.readouterr().out
+    assert output.startswith("Nothing is wrong with your own.\nThis project is not trusted")

@@ -40,8 +40,8 @@ RENAME = Change(path="new", operation="rename", base=ABSENT, pending=FileState(b
 
 
 def response(**more: Any) -> Response:
-    found = build_refusal(Reject(code="", message=""), at=0)
-    return replace(found, id="chat_1", metadata=replace(found.metadata, stop_reason="done", **more))
+    refusal = build_refusal(Reject(code="", message=""), timestamp=0)
+    return replace(refusal, id="chat_1", metadata=replace(refusal.metadata, stop_reason="done", **more))
 
 
 def text_printed(name: str, *happened: ev.AnyEvent, **more: Any) -> str:
@@ -66,8 +66,8 @@ def plan_of(name: str) -> Plan:
 
 
 def listed(name: str) -> str:
-    found = PlanListing(plans=(plan_of(name),), broken=(BrokenPlan(path=name, problem=name),))
-    store = cast("PlanStore", SimpleNamespace(list_plans=lambda: found))
+    listing = PlanListing(plans=(plan_of(name),), broken=(BrokenPlan(path=name, problem=name),))
+    store = cast("PlanStore", SimpleNamespace(list_plans=lambda: listing))
     return said(lambda: plan_print._list(store, json=False))
 
 
@@ -150,15 +150,15 @@ ORDINARY = "pay.py"
 @example(one="pay\ud83d.py", other="pay.py")
 @example(one="\u00e9\U000e0100", other="\u00e9")
 def test_n14_printed_names_forge_no_line_hide_nothing_and_differ(printer, one, other):
-    shown, like = PRINTERS[printer](one), PRINTERS[printer](other)
-    for text in (shown, like):
+    output, like = PRINTERS[printer](one), PRINTERS[printer](other)
+    for text in (output, like):
         assert not re.search(f"[{HIDDEN}\r]", text)
         assert len(text.splitlines()) == len(PRINTERS[printer](ORDINARY).splitlines())
         assert text.encode("utf-8")
     if printer not in PROSE:
-        assert (shown == like) == (one == other)
+        assert (output == like) == (one == other)
     if one != display_name(one) and printer not in PROSE | {"patch", "rename"} and not printer.startswith("box"):
-        assert display_name(one) in shown
+        assert display_name(one) in output
 
 
 @pytest.mark.parametrize("form", [JsonPrinter, StreamPrinter])
@@ -171,8 +171,8 @@ def test_n14_json_escapes_a_name_as_json_does_and_keeps_its_value(form, name):
     printer.end(response(pending_changes=(replace(PENDING, path=name, renamed_from=name),)))
     assert not re.search(f"[{HIDDEN}]", out.getvalue() + err.getvalue())
     last = json.loads(out.getvalue() if form is JsonPrinter else out.getvalue().splitlines()[-1])
-    found = last if form is JsonPrinter else last["response"]
-    assert found["metadata"]["pendingChanges"][0]["path"] == name
+    answer = last if form is JsonPrinter else last["response"]
+    assert answer["metadata"]["pendingChanges"][0]["path"] == name
 
 
 @given(name=NAMES.filter(lambda each: not re.search("[\ud800-\udfff]", each)))
@@ -187,7 +187,7 @@ def test_n14_a_project_of_an_odd_name_has_no_line_that_its_name_made(tmp_path, c
     place.mkdir()
     sessions_print.run(sessions_print.SessionsArguments(directory=place))
     permissions_print.run(cast("Any", SimpleNamespace(directory=place, remove="")))
-    told = capsys.readouterr().out.splitlines()
-    assert len(told) == 3
-    assert all("a␊SESSION" in each for each in told[:2])
-    assert not re.search(f"[{HIDDEN}]", "".join(told))
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert all("a␊SESSION" in line for line in lines[:2])
+    assert not re.search(f"[{HIDDEN}]", "".join(lines))

@@ -35,9 +35,9 @@ def test_n21_a_mark_in_a_text_is_no_character_that_is_hidden(forms):
 
 def test_n21_a_terminal_shows_blanks_tabs_and_line_ends():
     texts = [("a", ""), ("a", "crlf"), ("a ", ""), ("a\t", ""), ("a   ", ""), ("аре", ""), ("are", ""), ("e\u0301", "")]
-    shown = [print_line(text, FOR_PEOPLE, eol=eol)[-1] for text, eol in texts]
-    assert shown[:4] == ["+a", "+a␍␊", "+a␣", "+a⇥  "]
-    assert len(set(shown)) == len(texts)
+    lines = [print_line(text, FOR_PEOPLE, eol=eol)[-1] for text, eol in texts]
+    assert lines[:4] == ["+a", "+a␍␊", "+a␣", "+a⇥  "]
+    assert len(set(lines)) == len(texts)
 
 
 def test_n21_a_pipe_keeps_tabs_blanks_and_letters():
@@ -55,7 +55,7 @@ def test_n23_why_a_change_is_red_is_printed_with_it():
 
 
 def test_n21_messages_of_commits_hide_nothing():
-    told = ["a\u200bb", "a‹U+200B›b", "p\u0430y", "pay", "e\u0301", "é", "a ", "a"]
-    shown = list(render_git_preview(GitPreview(root=".git", text="\n".join(told))))
-    assert len(set(shown)) == len(told)
-    assert shown[0] == "a‹U+200B›b"
+    messages = ["a\u200bb", "a‹U+200B›b", "p\u0430y", "pay", "e\u0301", "é", "a ", "a"]
+    lines = list(render_git_preview(GitPreview(root=".git", text="\n".join(messages))))
+    assert len(set(lines)) == len(messages)
+    assert lines[0] == "a‹U+200B›b"

@@ -32,11 +32,11 @@ def test_an_input_that_is_left_open_is_spoken_of_and_then_read_to_its_end(monkey
     reader, writer = os.pipe()
     os.set_blocking(reader, blocks)
     os.write(writer, b"early ")
-    said = Said(writer)
-    monkeypatch.setattr("sys.stderr", said)
+    stderr = Said(writer)
+    monkeypatch.setattr("sys.stderr", stderr)
     with os.fdopen(reader, "rb") as source:
         assert read_input(source) == b"early late"
-    assert said.getvalue().count(NOTICE) == 1
+    assert stderr.getvalue().count(NOTICE) == 1
 
 
 @pytest.mark.parametrize("blocks", [True, False])

@@ -22,8 +22,8 @@ def test_one_long_line_is_cut_between_characters():
 
 
 def test_i2_a_comment_in_code_is_seen_and_code_in_a_comment_is_not():
-    kept = "Write `<!-- x -->`:\n```xml\n<!-- y -->\n```\n"
-    assert strip_invisible(kept) == (kept, [])
+    visible_text = "Write `<!-- x -->`:\n```xml\n<!-- y -->\n```\n"
+    assert strip_invisible(visible_text) == (visible_text, [])
     hidden = "a <!--\n```\nevil\n```\n--> b"
     assert strip_invisible(hidden) == ("a  b", ["1 HTML comment stripped"])
     assert strip_invisible("a <!--\n```\nevil\n```\n")[0] == "a "

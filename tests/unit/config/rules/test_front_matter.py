@@ -52,7 +52,7 @@ PATTERN = st.text(alphabet="ab*/.", min_size=1, max_size=8).filter(lambda each: 
 
 @given(st.lists(PATTERN, min_size=1, max_size=5))
 def test_patterns_are_the_same_in_every_way_to_write_them(patterns):
-    flow = "[" + ", ".join(f'"{each}"' for each in patterns) + "]"
-    for way in (", ".join(patterns), flow, "".join(f"\n  - {each}" for each in patterns)):
+    flow = "[" + ", ".join(f'"{pattern}"' for pattern in patterns) + "]"
+    for way in (", ".join(patterns), flow, "".join(f"\n  - {pattern}" for pattern in patterns)):
         front, _ = read(f"globs: {way}")
         assert list(parse_patterns(front, "globs")) == patterns

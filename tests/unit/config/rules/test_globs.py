@@ -37,7 +37,7 @@ from core.config.rules.globs import matches
 def test_globs_as_people_write_them(globs, yes, no):
     front, _ = split_front_matter(f"---\nglobs: {globs}\nalwaysApply: false\n---\nText.")
     patterns = list(parse_patterns(front, "globs"))
-    assert [path for path in (*yes, *no) if any(matches(each, path) for each in patterns)] == yes
+    assert [path for path in (*yes, *no) if any(matches(pattern, path) for pattern in patterns)] == yes
 
 
 @pytest.mark.parametrize("pattern", ["*a" * 40, "**/" * 40 + "x", "{" * 300 + "a", "[" * 300, "a" * 500, "[z-a]"])

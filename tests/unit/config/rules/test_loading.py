@@ -29,9 +29,11 @@ def write(root, files):
 
 def rules_of(project, *paths, words=(), hears=lambda *_: True):
     """Every rule as it is listed, by path, and the paths of those that bind, in order."""
-    files = load_rule_files(Workspace(project), hears, near=paths)
+    files = load_rule_files(Workspace(project), hears, nearby_paths=paths)
     choices = choose_rules(files, RuleOccasion(paths, find_named(files, words)))
-    return {each.path: each for each in list_loaded(files, choices)}, [each.rule.path for each in choices if each.binds]
+    return {loaded_rule.path: loaded_rule for loaded_rule in list_loaded(files, choices)}, [
+        choice.rule.path for choice in choices if choice.binds
+    ]
 
 
 def test_agents_md_and_always_rules_bind_from_the_start(project):
@@ -48,8 +50,8 @@ def test_agents_md_and_always_rules_bind_from_the_start(project):
     )
     rows, bound = rules_of(project)
     assert bound == ["AGENTS.md", ".cursorrules", ".cursor/rules/a.mdc", ".cursor/rules/deep/b.mdc"]
-    assert [rows[each].kind for each in bound] == ["agents_md", "always", "always", "always"]
-    assert [rows[each].position for each in bound] == [1, 2, 3, 4]
+    assert [rows[path].kind for path in bound] == ["agents_md", "always", "always", "always"]
+    assert [rows[path].position for path in bound] == [1, 2, 3, 4]
     assert rows[".cursor/rules/manual.mdc"].position == 0
     assert rows[".cursor/rules/manual.mdc"].reason == "only when you name it: @manual"
     assert ".cursor/rules/plain.md" not in rows
@@ -186,7 +188,7 @@ def test_a_folder_that_is_no_repository_hears_nothing_above_it(project):
 def test_nothing_of_a_project_is_read_before_trust_but_what_the_user_wrote(project):
     write(project, {"AGENTS.md": "Root"})
     write(get_config_dir(), {"AGENTS.md": "Mine", "rules/py.mdc": "---\nglobs: *.py\n---\nTypes."})
-    files = load_rule_files(Workspace(project), None, near=["a.py"])
+    files = load_rule_files(Workspace(project), None, nearby_paths=["a.py"])
     assert [rule.text for rule in files.rules] == ["Mine", "Types."]
 
 

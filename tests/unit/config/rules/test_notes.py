@@ -23,19 +23,25 @@ def project(tmp_path) -> Path:
 
 def told(project, is_trusted=lambda *_: True):
     files = load_rule_files(Workspace(project), is_trusted)
-    return [(each.kind, each.reason, each.note) for each in list_loaded(files, choose_rules(files)) if each.position]
+    return [
+        (loaded_rule.kind, loaded_rule.reason, loaded_rule.note)
+        for loaded_rule in list_loaded(files, choose_rules(files))
+        if loaded_rule.position
+    ]
 
 
 def test_a_proposed_note_binds_once_it_is_accepted_and_no_longer_once_it_is_dropped(project):
     notes = ProjectNotes(project)
     note = notes.add("Tests need a database.", "They failed without one.", is_kept=False)
-    assert [(each.text, each.why, each.is_kept) for each in notes.load()] == [(note.text, note.why, False)]
+    assert [(memory_note.text, memory_note.why, memory_note.is_kept) for memory_note in notes.load()] == [
+        (note.text, note.why, False)
+    ]
     assert told(project) == []
     notes.accept(note.id)
     assert told(project) == [("memory", MEMORY_REASON, "")]
     assert told(project, None) == [("memory", MEMORY_REASON, "")]  # it is the user's own: it asks for no trust
     notes.accept(note.id, "Tests need Postgres.")
-    assert [each.text for each in ProjectNotes(project).load()] == ["Tests need Postgres."]
+    assert [memory_note.text for memory_note in ProjectNotes(project).load()] == ["Tests need Postgres."]
     notes.reject(note.id)
     assert (notes.load(), told(project)) == ((), [])
 
@@ -63,7 +69,7 @@ def test_the_same_words_wait_or_are_kept_once_and_a_user_keeps_what_waits(projec
     notes.add("Twice.", is_kept=True)
     with pytest.raises(CommandRejected, match="is kept already"):
         notes.add("Twice.", is_kept=False)
-    assert [each.is_kept for each in notes.load()] == [True]
+    assert [memory_note.is_kept for memory_note in notes.load()] == [True]
 
 
 @pytest.mark.parametrize(("is_kept", "most"), [(True, MAX_NOTES), (False, MAX_WAITING)])
@@ -94,17 +100,17 @@ def test_a_broken_file_is_said_and_takes_no_other_rule_along(project):
     (get_state_dir() / "memory.json").write_text("{")
     files = load_rule_files(Workspace(project))
     assert [rule.path for rule in files.rules] == ["AGENTS.md"]
-    assert [(each.path, each.kind) for each in files.problems] == [("memory", "memory")]
+    assert [(problem.path, problem.kind) for problem in files.problems] == [("memory", "memory")]
     assert "memory.json can't be used" in files.problems[0].note
 
 
 def test_two_processes_lose_nothing(project):
     context = multiprocessing.get_context("fork")
     workers = [context.Process(target=_add_many, args=(project, name)) for name in "ab"]
-    for each in workers:
-        each.start()
-    for each in workers:
-        each.join()
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
     assert len(ProjectNotes(project).load()) == 40
 
 

@@ -27,12 +27,12 @@ def joined(lines: list[str], end: str = "\n") -> str:
 
 
 def changes(before: list[str], after: list[str]) -> list[dict[str, object]]:
-    found = []
+    line_changes = []
     for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if tag != "equal":
             last = i2 if i2 > i1 else None
-            found.append({"start_line": i1 + 1, "end_line": last, "replacement": joined(after[j1:j2])})
-    return found
+            line_changes.append({"start_line": i1 + 1, "end_line": last, "replacement": joined(after[j1:j2])})
+    return line_changes
 
 
 @given(texts, texts, endings)
@@ -50,8 +50,12 @@ def test_what_a_plan_changes_is_what_it_names(before, after):
     plan = parse_line_plan(json.dumps(changes(before, after)))
     text = joined(before)
     assert find_unplanned_changes(text, apply_line_plan(text, plan), plan) == []
-    named = {n for each in plan for n in range(each.start_line, (each.end_line or each.start_line - 1) + 1)}
-    other = next((n for n in range(1, len(before) + 1) if n not in named), None)
+    line_numbers = {
+        n
+        for line_range in plan
+        for n in range(line_range.start_line, (line_range.end_line or line_range.start_line - 1) + 1)
+    }
+    other = next((n for n in range(1, len(before) + 1) if n not in line_numbers), None)
     if other is not None and not plan:
         wrong = apply_line_plan(text, [LineRange(start_line=other, end_line=other, replacement="other line")])
         assert find_unplanned_changes(text, wrong, plan) == [other]

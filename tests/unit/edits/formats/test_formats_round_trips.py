@@ -53,15 +53,15 @@ def texts(draw: st.DrawFn) -> Part:
 
 def parts(before: list[str], after: list[str]) -> list[Part]:
     """What changes, each with the nearest line that stays on both sides; parts that share one are joined."""
-    found: list[tuple[int, int, int, int]] = []
+    spans: list[tuple[int, int, int, int]] = []
     for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if tag == "equal":
             continue
-        if found and i1 - 1 < found[-1][1]:
-            found[-1] = (found[-1][0], i2 + 1, found[-1][2], j2 + 1)
+        if spans and i1 - 1 < spans[-1][1]:
+            spans[-1] = (spans[-1][0], i2 + 1, spans[-1][2], j2 + 1)
         else:
-            found.append((i1 - 1, i2 + 1, j1 - 1, j2 + 1))
-    return [(before[a:b], after[c:d]) for a, b, c, d in found]
+            spans.append((i1 - 1, i2 + 1, j1 - 1, j2 + 1))
+    return [(before[a:b], after[c:d]) for a, b, c, d in spans]
 
 
 def blocks(changes: list[Part]) -> str:

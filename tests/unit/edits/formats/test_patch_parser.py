@@ -73,13 +73,13 @@ def test_no_line_that_comes_or_goes_is_lost(templates):
     except EditError:
         return
     read = {(sign, line) for file in files for hunk in file.hunks for sign, line in hunk.rows}
-    named = {name for file in files for name in (file.path, file.moved_to)}
+    file_names = {name for file in files for name in (file.path, file.moved_to)}
     for row in rows:
         if re.match(r"[-+]t", row):
             assert (row[0], row[1:]) in read
-        elif found := re.match(r"(?:\*\*\* \w+ File: |--- a/|\+\+\+ b/|diff --git a/)(\w+)", row):
+        elif match := re.match(r"(?:\*\*\* \w+ File: |--- a/|\+\+\+ b/|diff --git a/)(\w+)", row):
             # A line of another kind of patch within a hunk is context that the file has to have.
-            assert found[1] in named or {(row[0], row[1:]), (" ", row)} & read
+            assert match[1] in file_names or {(row[0], row[1:]), (" ", row)} & read
 
 
 @pytest.mark.parametrize(

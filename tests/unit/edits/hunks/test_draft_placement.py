@@ -65,8 +65,8 @@ FORMATS = pytest.mark.parametrize("format_", ["lazy", "draft"])
 def test_n7_what_stands_between_two_anchors_of_a_marker_stays(format_: str):
     long = MODULE + "".join(f"\n\ndef step_{number}():\n    return {number}\n" for number in range(60))
     draft = f'{MARK}\n    def load(self, path):\n        with open(path, "rb") as file:\n{MARK}\n\ndef step_59():\n    return 60\n'
-    wanted = long.replace("open(path) as", 'open(path, "rb") as').replace("return 59", "return 60")
-    assert made(long, draft, format_) in (None, wanted)
+    expected_text = long.replace("open(path) as", 'open(path, "rb") as').replace("return 59", "return 60")
+    assert made(long, draft, format_) in (None, expected_text)
 
 
 @FORMATS
@@ -86,8 +86,10 @@ def test_n7_the_head_of_a_docstring_in_whose_middle_a_draft_begins_is_there_once
 @FORMATS
 def test_n7_a_marker_after_the_imports_stands_for_what_follows_them(format_: str):
     draft = f"import os\nimport sys\nimport time\n\nVALUE = 1\n# no changes here\n        self.changed = False\n        return max(len(rows), 1)\n\n    def save(self, path):\n{MARK}\n"
-    wanted = MODULE.replace("import sys\n", "import sys\nimport time\n").replace("len(rows)", "max(len(rows), 1)")
-    assert made(MODULE, draft, format_) == wanted
+    expected_text = MODULE.replace("import sys\n", "import sys\nimport time\n").replace(
+        "len(rows)", "max(len(rows), 1)"
+    )
+    assert made(MODULE, draft, format_) == expected_text
 
 
 @FORMATS
@@ -140,10 +142,10 @@ def synthetic(chance: random.Random) -> Change:
 @FORMATS
 def test_n7_no_edit_of_a_synthetic_corpus_is_wrong(format_: str):
     chance = random.Random(7)
-    made_of = [each for each in (synthetic(chance) for _ in range(150)) if each.spans]
+    made_of = [change for change in (synthetic(chance) for _ in range(150)) if change.spans]
     tally = Tally()
-    for each in edits(made_of, format_, 100, 7, shape="careful"):
-        tally.add(each)
+    for edit in edits(made_of, format_, 100, 7, shape="careful"):
+        tally.add(edit)
     assert not tally.wrong, tally.wrong[0]
     assert tally.all["right"] >= 90, list(tally.rows())
 
@@ -153,11 +155,11 @@ def test_n7_no_edit_of_this_projects_own_commits_is_wrong(format_: str):
     if subprocess.run(["git", "-C", ROOT, "cat-file", "-e", LAST], check=False, capture_output=True).returncode:
         pytest.skip("there is no history here, or not enough of it")
     chance = random.Random(7)
-    made_of = [each for each, _ in zip(changes(ROOT, chance, commits=60, until=LAST), range(60), strict=False)]
+    made_of = [change for change, _ in zip(changes(ROOT, chance, commits=60, until=LAST), range(60), strict=False)]
     assert len(made_of) >= 20
     tally = Tally()
-    for each in edits(made_of, format_, 40, 7, shape="careful"):
-        tally.add(each)
+    for edit in edits(made_of, format_, 40, 7, shape="careful"):
+        tally.add(edit)
     assert not tally.wrong, tally.wrong[0]
 
 

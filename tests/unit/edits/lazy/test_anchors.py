@@ -40,12 +40,12 @@ def test_an_edit_whose_target_was_written_anew_or_is_gone_changes_nothing(format
     for text in SOURCES * (TRIALS // len(SOURCES)):
         rows = text.splitlines()
         first, last = choose_span(rows, chance)
-        shown = [*rows[first : first + 3], "audit_trail(1)", "audit_trail(2)", *rows[first + 4 : last]]
-        kept = {"nothing": None, "the first line": first, "the last line": last - 1}[stands]
-        now = [row if index == kept else reword(row) for index, row in enumerate(rows[first:last], first)]
-        now = ([rows[kept]] if kept is not None else []) if is_removed else now
+        draft_rows = [*rows[first : first + 3], "audit_trail(1)", "audit_trail(2)", *rows[first + 4 : last]]
+        retained_index = {"nothing": None, "the first line": first, "the last line": last - 1}[stands]
+        now = [row if index == retained_index else reword(row) for index, row in enumerate(rows[first:last], first)]
+        now = ([rows[retained_index]] if retained_index is not None else []) if is_removed else now
         aged = "\n".join([*rows[:first], *now, *rows[last:]]) + "\n"
-        draft = "\n".join(["# ... existing code ...", *shown, "# ... existing code ...", ""])
+        draft = "\n".join(["# ... existing code ...", *draft_rows, "# ... existing code ...", ""])
         assert lay(aged, draft, format_, "a.py") in (None, aged)
 
 
@@ -55,11 +55,11 @@ def test_no_line_outside_of_what_an_edit_shows_is_ever_gone(format_: str):
     for text in SOURCES * TRIALS:
         rows = text.splitlines()
         first, last = choose_span(rows, chance)
-        shown = rows[first:last]
-        shown[chance.randint(0, 6)] = chance.choice(("audit_trail(1)", reword(shown[3])))
-        shown = shown[chance.randint(0, 2) : 7 - chance.randint(0, 2)]
+        draft_rows = rows[first:last]
+        draft_rows[chance.randint(0, 6)] = chance.choice(("audit_trail(1)", reword(draft_rows[3])))
+        draft_rows = draft_rows[chance.randint(0, 2) : 7 - chance.randint(0, 2)]
         ends = ["# ... existing code ..."] * chance.choice((1, 2))
-        done = lay(text, "\n".join([ends[0], *shown, *ends[1:], ""]), format_, "a.py")
+        done = lay(text, "\n".join([ends[0], *draft_rows, *ends[1:], ""]), format_, "a.py")
         rest = iter([] if done is None else done.splitlines())
         assert done is None or all(row in rest for row in (*rows[:first], *rows[last:]))
 
@@ -82,8 +82,8 @@ def test_beside_a_marker_one_thing_comes_at_most(format_: str, draft: str):
 @both
 def test_one_thing_beside_a_line_of_the_file_is_added(format_: str):
     draft = "// ...\nfunction count() {\n  return cart.length;\n}\n\nfunction clear() {\n// ...\n"
-    wanted = CART.replace("function clear", "function count() {\n  return cart.length;\n}\n\nfunction clear")
-    assert lay(CART, draft, format_, "cart.js") == wanted
+    expected_text = CART.replace("function clear", "function count() {\n  return cart.length;\n}\n\nfunction clear")
+    assert lay(CART, draft, format_, "cart.js") == expected_text
 
 
 @both

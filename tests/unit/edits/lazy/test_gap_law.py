@@ -84,8 +84,8 @@ func testFail(t *testing.T) {
 	assert.Equal(t, 1, 1)
 // ... existing code ...
 """
-    made = lay(READER, draft, format_, "binding.go")
-    assert made is None or "func (h hook) Read([]byte) (int, error) {\n\treturn 0" in made
+    new_text = lay(READER, draft, format_, "binding.go")
+    assert new_text is None or "func (h hook) Read([]byte) (int, error) {\n\treturn 0" in new_text
 
 
 @both
@@ -100,8 +100,8 @@ def test_the_end_of_what_is_shown_by_its_head_tells_its_place(format_: str):
     // ... existing code ...
 }
 """
-    made = lay(CALCULATOR, draft, format_, "calculator.js")
-    assert made == CALCULATOR.replace('new Error("zero")', 'new RangeError("zero")')
+    new_text = lay(CALCULATOR, draft, format_, "calculator.js")
+    assert new_text == CALCULATOR.replace('new Error("zero")', 'new RangeError("zero")')
 
 
 @both
@@ -112,8 +112,8 @@ def test_heads_alone_do_not_delete_the_brackets_before_them(format_: str):
     divide(amount) {
     // ... existing code ...
 """
-    made = lay(CALCULATOR, draft, format_, "calculator.js")
-    assert made is None or made.count("}") == CALCULATOR.count("}")
+    new_text = lay(CALCULATOR, draft, format_, "calculator.js")
+    assert new_text is None or new_text.count("}") == CALCULATOR.count("}")
 
 
 @both
@@ -127,8 +127,8 @@ def test_a_sentence_that_ends_in_brackets_names_nothing(format_: str):
   inside another tuple are now indented less (#3964, #4012)
 <!-- ... existing code ... -->
 """
-    made = lay(CHANGES, draft, format_, "CHANGES.md")
-    assert made is None or "- Multiline list and dict unpacking is now also\n  indented less (#3992)\n" in made
+    new_text = lay(CHANGES, draft, format_, "CHANGES.md")
+    assert new_text is None or "- Multiline list and dict unpacking is now also\n  indented less (#3992)\n" in new_text
 
 
 @both
@@ -182,8 +182,8 @@ def test_the_last_statement_of_a_function_takes_the_place_of_the_one_that_leaves
     divide(number) {
 // ... existing code ...
 """
-    made = lay(CALCULATOR, draft, format_, "calculator.js")
-    assert made in (None, CALCULATOR.replace("return this", "return null", 1))
+    new_text = lay(CALCULATOR, draft, format_, "calculator.js")
+    assert new_text in (None, CALCULATOR.replace("return this", "return null", 1))
 
 
 @both
@@ -192,15 +192,15 @@ def test_a_setter_is_added_beside_its_getter(format_: str):
     text = f"class Box:\n{getter}    @property\n    def area(self):\n        return 1\n"
     setter = "    @size.setter\n    def size(self, value):\n        self._size = value\n\n"
     draft = f"# ... existing code ...\n\n{setter}    @property\n    def area(self):\n        # ... existing code ...\n"
-    made = lay(text, draft, format_, "box.py")
-    assert made in (None, text.replace("    @property\n    def area", f"{setter}    @property\n    def area"))
+    new_text = lay(text, draft, format_, "box.py")
+    assert new_text in (None, text.replace("    @property\n    def area", f"{setter}    @property\n    def area"))
 
 
 def test_in_a_range_what_stands_before_the_first_line_shown_does_not_go():
     text = "".join(f"line_{number}()\n" for number in range(30))
-    shown = "line_12()\nadded()\nline_13()\n# no changes after\n"
+    excerpt = "line_12()\nadded()\nline_13()\n# no changes after\n"
     with pytest.raises(EditError):
-        apply_drafts(text, f'<file_edit path="a.py" start=11 end=25>\n{shown}</file_edit>', "a.py")
+        apply_drafts(text, f'<file_edit path="a.py" start=11 end=25>\n{excerpt}</file_edit>', "a.py")
 
 
 @pytest.mark.parametrize("gone", [1, 2, 3])
@@ -216,8 +216,8 @@ def test_a_whole_file_that_begins_further_down_is_not_taken_for_one(gone: int):
         "}",
     ]
     draft = "\n".join([*rows[gone:-1], "  int count() {", "    return 2;", "  }", "}"]) + "\n"
-    made = lay("\n".join(rows) + "\n", draft, "lazy", "Test.java")
-    assert made is None or made.startswith("\n".join(rows[:gone]))
+    new_text = lay("\n".join(rows) + "\n", draft, "lazy", "Test.java")
+    assert new_text is None or new_text.startswith("\n".join(rows[:gone]))
 
 
 @both
@@ -255,16 +255,16 @@ def test_a_sentence_of_a_comment_that_ends_in_dropped_removes_nothing():
         '// Previously parsing was skipped for the command\n// "help", causing such flags to be silently dropped.\n'
     )
     draft = f"// no changes before\n{comment}func B() {{\n\tb()\n}}\n\nfunc C() {{\n// no changes after\n"
-    made = lay(text, draft, "draft", "help_test.go")
-    assert made is None or comment in made
+    new_text = lay(text, draft, "draft", "help_test.go")
+    assert new_text is None or comment in new_text
 
 
 def test_the_line_shown_at_the_foot_of_a_file_may_be_the_one_that_would_go():
     case = '{ code: "%s" },\n  { error: "dot" },\n'
     text = f"[\n  {case % 'a'}  {case % 'b'}]\n"
     draft = f'// ... existing code ...\n  {{ error: "dot" }},\n  {case % "c"}  {case % "d"}]\n'
-    made = lay(text, draft, "lazy", "cases.js")
-    assert made is None or all(f'"{name}"' in made for name in "abcd")
+    new_text = lay(text, draft, "lazy", "cases.js")
+    assert new_text is None or all(f'"{name}"' in new_text for name in "abcd")
 
 
 @both
@@ -280,24 +280,24 @@ def test_blank_lines_alone_do_not_tell_one_of_two_places(format_: str):
     first = f'func A() {{\n\trun()\n\t}}\n\n{start}\tcontains := find("one")\n\tok(contains)\n}}\n\n'
     text = f'{first}func B() {{\n\trun()\n\t}}\n{start}\tcontains := find("two")\n\tok(contains)\n}}\n'
     draft = f'// ... existing code ...\n\t}}\n{start}\tcontains := find("new")\n// ... existing code ...\n'
-    made = lay(text, draft, format_, "server_test.go")
-    assert made in (None, text.replace('"two"', '"new"'))
+    new_text = lay(text, draft, format_, "server_test.go")
+    assert new_text in (None, text.replace('"two"', '"new"'))
 
 
 def test_a_definition_is_not_left_out_by_the_end_of_one_and_the_head_of_another():
     create = "pub fn create() -> Manager {\n    make()\n}\n\n"
     text = f"{create}pub struct Manager {{\n    all: Vec<Type>,\n}}\n\nimpl Manager {{\n    fn add(&self) {{}}\n}}\n"
     draft = "// no changes before\n}\n\nimpl Manager {\n    fn add(&mut self) {}\n// no changes after\n"
-    made = lay(text, draft, "draft", "mod.rs")
-    assert made is None or "pub struct Manager" in made
+    new_text = lay(text, draft, "draft", "mod.rs")
+    assert new_text is None or "pub struct Manager" in new_text
 
 
 def test_three_bare_lines_do_not_shift_a_draft():
     text = "try:\n    import brotli\nexcept ImportError:\n    brotli = None\n"
-    shown = "    try:\n        import brotlicffi as brotli\n    except ImportError:\n        import brotli\n"
-    draft = f"    # code above is unchanged\n{shown}        # no changes after\n"
-    made = lay(text, draft, "draft", "test_http_parser.py")
-    assert made is None or shown in made
+    excerpt = "    try:\n        import brotlicffi as brotli\n    except ImportError:\n        import brotli\n"
+    draft = f"    # code above is unchanged\n{excerpt}        # no changes after\n"
+    new_text = lay(text, draft, "draft", "test_http_parser.py")
+    assert new_text is None or excerpt in new_text
 
 
 @both

@@ -73,9 +73,9 @@ both = pytest.mark.parametrize("format_", FORMATS)
 )
 def test_lines_that_a_marker_stands_for_stay_or_the_edit_is_refused(format_: str, draft: str):
     done = lay(SHOP, draft, format_, "shop.py")
-    shown = {"result = 0", "text = json.dumps(items)", "return len(text)"}
-    gone = [line for line in SHOP.splitlines() if done is not None and line not in done.splitlines()]
-    assert all(line.strip() in shown for line in gone), done
+    edited_lines = {"result = 0", "text = json.dumps(items)", "return len(text)"}
+    removed_lines = [line for line in SHOP.splitlines() if done is not None and line not in done.splitlines()]
+    assert all(line.strip() in edited_lines for line in removed_lines), done
 
 
 @both
@@ -244,9 +244,9 @@ def test_a_file_written_without_its_licence_and_without_a_marker_is_left_to_the_
 @pytest.mark.parametrize("shape", [*SHAPES, STALE])
 def test_no_shape_of_an_edit_loses_lines_or_is_written_elsewhere(format_: str, shape: str):
     chance = random.Random(11)
-    made_of = [each for each in (synthetic(chance) for _ in range(60)) if each.spans]
+    made_of = [change for change in (synthetic(chance) for _ in range(60)) if change.spans]
     tally = Tally()
-    for each in edits(made_of, format_, 40, 11, shape=shape):
-        tally.add(each)
+    for edit in edits(made_of, format_, 40, 11, shape=shape):
+        tally.add(edit)
     assert tally.all.total() >= 10
     assert not [outcome for outcome, _ in tally.wrong if outcome in (LOST, STALE)], tally.wrong[0]

@@ -11,8 +11,8 @@ from tests.support.work import counted
 
 
 def applied(text: str, old: str, new: str, **options) -> tuple[str, str]:
-    found = locate(SearchText(text), old, new, **options)
-    return apply_splices(text, found.splices), found.rung
+    match = locate(SearchText(text), old, new, **options)
+    return apply_splices(text, match.splices), match.rung
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_whole_lines_are_not_matched_inside_of_lines():
 def test_the_places_are_counted():
     done = replace_string("a\nb\nc\nd\n", "b\nc\n", "x\n")
     assert (done.text, done.count) == ("a\nx\nd\n", 1)
-    gone = replace_string("b\na\nb\nc\n", "b\n", "", replace_all=True)
-    assert (gone.text, gone.count) == ("a\nc\n", 2)
+    removal = replace_string("b\na\nb\nc\n", "b\n", "", replace_all=True)
+    assert (removal.text, removal.count) == ("a\nc\n", 2)
 
 
 def test_an_empty_text_to_find_is_refused():

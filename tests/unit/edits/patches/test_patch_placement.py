@@ -109,7 +109,7 @@ def test_hunks_of_a_file_never_overlap():
 
 
 def test_patches_of_changed_sources_are_right_or_refused_whatever_happens_to_them():
-    outcomes = [judged(made)[0] for made in patches(list(made_changes(60)), 400, 35)]
+    outcomes = [judged(patch)[0] for patch in patches(list(made_changes(60)), 400, 35)]
     assert set(outcomes) <= {RIGHT, REFUSED}
     assert outcomes.count(RIGHT) > 250
 
@@ -125,14 +125,14 @@ def made_changes(count: int) -> Iterator[Change]:
         )
         new, at, spans = [], 0, []
         for place in places:
-            gone, come = chance.choice([(1, 1), (2, 1), (0, 2), (1, 0)])
+            removed_count, come = chance.choice([(1, 1), (2, 1), (0, 2), (1, 0)])
             new += old[at : max(at, place)]
             first = max(at, place)
             fresh = [
                 f"{old[first][: len(old[first]) - len(old[first].lstrip())]}fresh_{number}_{step}()"
                 for step in range(come)
             ]
-            at = min(len(old), first + gone)
+            at = min(len(old), first + removed_count)
             spans.append(Span(first, at, len(new), len(new) + come))
             new += fresh
         new += old[at:]

@@ -63,13 +63,13 @@ def session(tmp_path: Path) -> Path:
     )
     rejected = replace(verdict, id="v2", verdict="reject", hunks=HUNKS[1:], reason=f"no {KEY}")
     ran = d.TerminalCommandMetadata(command="cat x", output=f"{Path.home()}/x {EVIL}", exit_code=0)
-    said = f"Done: ![see](https://evil.example/x.png) [a](javascript:alert(1)) **well** {EVIL} {KEY}"
+    answer_text = f"Done: ![see](https://evil.example/x.png) [a](javascript:alert(1)) **well** {EVIL} {KEY}"
     events: list[ev.AnyEvent] = [
         ev.SessionStarted(
             workspace=str(tmp_path / "shop"), mode="agent", model="m", title=f"Fix {EVIL}", branch="topic"
         ),
         ev.TurnStarted(prompt=f"Please {EVIL}", mode="agent", model="m"),
-        ev.DocumentFinished(document=d.TextDocument(id="1", sequence=1, content=said)),
+        ev.DocumentFinished(document=d.TextDocument(id="1", sequence=1, content=answer_text)),
         ev.DocumentFinished(document=d.TerminalCommandDocument(id="2", sequence=2, metadata=ran)),
         ev.ChangeProposed(change=change),
         ev.CheckRecorded(check=CHECK),
@@ -86,16 +86,16 @@ def session(tmp_path: Path) -> Path:
 
 
 def test_the_record_has_every_turn_and_each_verdict_with_its_hunk_and_evidence(session):
-    found = read_export(session)
-    assert [turn.prompt[:6] for turn in found.turns] == ["Please", "And th"]
-    assert [len(turn.documents) for turn in found.turns] == [2, 1]
-    accepted, rejected, waiting = found.changes
-    shown = [(row.kind, row.text) for row in accepted.lines if row.kind != "context"]
-    assert shown == [("removed", "two"), ("added", "TWO")]
+    export = read_export(session)
+    assert [turn.prompt[:6] for turn in export.turns] == ["Please", "And th"]
+    assert [len(turn.documents) for turn in export.turns] == [2, 1]
+    accepted, rejected, waiting = export.changes
+    lines = [(row.kind, row.text) for row in accepted.lines if row.kind != "context"]
+    assert lines == [("removed", "two"), ("added", "TWO")]
     assert (accepted.check, accepted.todos) == (CHECK, ("t1",))
     assert [(row.kind, row.text) for row in rejected.lines if row.kind != "context"] == [("added", "four <b>")]
     assert (waiting.verdict, waiting.path) == (None, "a.txt")
-    assert found.project == "shop"
+    assert export.project == "shop"
 
 
 @pytest.mark.parametrize("wanted", ["md", "html", "json"])
@@ -109,15 +109,15 @@ def test_no_key_and_no_home_directory_is_in_any_format(session, wanted):
 
 
 def test_the_page_runs_nothing_and_loads_nothing(session):
-    made = export_session(session, "html")
-    page = Page(made.text)
+    answer = export_session(session, "html")
+    page = Page(answer.text)
     assert {"script", "img", "link", "iframe", "b"}.isdisjoint(page.tags)
-    assert not [each for each in page.attributes if each.startswith("on") or each == "src"]
+    assert not [attribute for attribute in page.attributes if attribute.startswith("on") or attribute == "src"]
     assert "javascript:" not in [*page.attributes]
-    assert 'href="javascript' not in made.text
+    assert 'href="javascript' not in answer.text
     assert "https://evil.example/x.png" in page.text
     assert "<script>alert(1)</script>" in page.text  # as text, where it was said
-    assert "default-src 'none'" in made.text
+    assert "default-src 'none'" in answer.text
     assert "strong" in page.tags
 
 
@@ -135,24 +135,24 @@ def test_lines_whose_bytes_are_lost_are_told_and_no_failure(session):
     for blob in (session / "blobs").rglob("*"):
         if blob.is_file():
             blob.unlink()
-    assert [each.note for each in read_export(session).changes] == ["its lines are not kept"] * 3
+    assert [change.note for change in read_export(session).changes] == ["its lines are not kept"] * 3
 
 
 def test_a_file_that_is_there_is_never_replaced(session, tmp_path):
-    made = export_session(session, "md")
-    assert write_export(made, tmp_path) == tmp_path / made.name
-    assert (tmp_path / made.name).read_text(encoding="utf-8") == made.text
+    answer = export_session(session, "md")
+    assert write_export(answer, tmp_path) == tmp_path / answer.name
+    assert (tmp_path / answer.name).read_text(encoding="utf-8") == answer.text
     with pytest.raises(StateError, match="is there already"):
-        write_export(made, tmp_path / made.name)
+        write_export(answer, tmp_path / answer.name)
 
 
 def write_session(directory: Path, *events: ev.AnyEvent) -> Path:
     directory.mkdir(exist_ok=True)
     (directory / "blobs").mkdir(exist_ok=True)
     start = ev.SessionStarted(workspace=str(directory / "shop"), mode="agent", model="m", title="T")
-    told = (start, ev.TurnStarted(prompt="Go", mode="agent", model="m"), *events, ev.TurnFinished(reason="done"))
+    all_events = (start, ev.TurnStarted(prompt="Go", mode="agent", model="m"), *events, ev.TurnFinished(reason="done"))
     with (directory / "log.jsonl").open("wb") as file:
-        for seq, event in enumerate(told, 1):
+        for seq, event in enumerate(all_events, 1):
             file.write(encode_record(ev.Envelope(seq=seq, session=directory.name, at=seq * 1000, event=event)))
     return directory
 
@@ -165,9 +165,9 @@ def propose(directory: Path, new: bytes, path: str = "a.py") -> Change:
     return Change(path=path, operation="edit", base=old, pending=pending, hunks=(hunk,), added=1)
 
 
-def read_as(directory: Path, wanted: str) -> str:
-    text = export_session(directory, wanted).text
-    return Page(text).text if wanted == "html" else text
+def read_as(directory: Path, export_format: str) -> str:
+    text = export_session(directory, export_format).text
+    return Page(text).text if export_format == "html" else text
 
 
 @pytest.mark.parametrize("wanted", ["md", "html"])
@@ -189,13 +189,13 @@ def test_n21_an_export_draws_no_two_lines_alike(tmp_path, wanted):
         "a\r",
     ]
     lines += ["\U000e0165\U000e0166", "\U000e0165\U000e0167", "x" * 3_000 + "; import os", "x" * 3_000 + "; import re"]
-    shown = set()
+    texts = set()
     for at, line in enumerate(lines):
         directory = tmp_path / f"ses_{at}"
         change = propose(directory, f"{line}\n".encode())
         text = read_as(write_session(directory, ev.ChangeProposed(change=change)), wanted)
-        shown.add(text[text.index("+", text.index("k = 1")) :])
-    assert len(shown) == len(lines)
+        texts.add(text[text.index("+", text.index("k = 1")) :])
+    assert len(texts) == len(lines)
 
 
 @pytest.mark.parametrize("wanted", ["md", "html"])

@@ -16,7 +16,7 @@ GOOD = "[[float(len(text))] * 384 for text in texts]"
 
 @pytest.fixture
 async def make(monkeypatch):
-    made = []
+    models = []
 
     def build(answer):
         program = (
@@ -24,19 +24,19 @@ async def make(monkeypatch):
             f"    print(json.dumps({answer}), flush=True)\n"
         )
         monkeypatch.setattr(local_model, "build_model_command", lambda: [sys.executable, "-c", program])
-        made.append(LocalModel())
-        return made[-1]
+        models.append(LocalModel())
+        return models[-1]
 
     yield build
-    for each in made:
-        await each.close()
+    for model in models:
+        await model.close()
 
 
 async def test_vectors_come_in_the_order_of_their_texts_a_few_at_a_time(make):
-    given = make(f"{{'vectors': {GOOD}}} if len(texts) <= 8 else {{'problem': 'too many'}}")
+    model = make(f"{{'vectors': {GOOD}}} if len(texts) <= 8 else {{'problem': 'too many'}}")
     texts = ["x" * length for length in range(20)]
-    assert [vector[0] for vector in await given.embed("minilm", texts)] == list(range(20))
-    assert await given.embed("minilm", []) == []
+    assert [vector[0] for vector in await model.embed("minilm", texts)] == list(range(20))
+    assert await model.embed("minilm", []) == []
 
 
 @pytest.mark.parametrize(
@@ -55,23 +55,23 @@ async def test_an_answer_without_its_vectors_is_an_error(make, answer, said):
 
 
 async def test_one_that_has_died_is_started_again(make):
-    given = make(f"{{'vectors': {GOOD}}}")
-    await given.embed("minilm", ["one"])
-    first = given._process
+    model = make(f"{{'vectors': {GOOD}}}")
+    await model.embed("minilm", ["one"])
+    first = model._process
     first.kill()
     await first.wait()
-    assert len(await given.embed("minilm", ["one"])) == 1
-    assert given._process is not first
+    assert len(await model.embed("minilm", ["one"])) == 1
+    assert model._process is not first
 
 
 async def test_an_answer_that_nobody_waited_for_is_not_that_of_the_next(make):
-    given = make(f"sys.stdin.readline() if texts == ['slow'] else {{'vectors': {GOOD}}}")
-    await given.embed("minilm", ["one"])
-    first = given._process
-    waiting = asyncio.create_task(given.embed("minilm", ["slow"]))
+    model = make(f"sys.stdin.readline() if texts == ['slow'] else {{'vectors': {GOOD}}}")
+    await model.embed("minilm", ["one"])
+    first = model._process
+    waiting = asyncio.create_task(model.embed("minilm", ["slow"]))
     await asyncio.sleep(0)  # it has written its question, and reads
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert first.returncode is not None
-    assert [vector[0] for vector in await given.embed("minilm", ["four"])] == [4.0]
+    assert [vector[0] for vector in await model.embed("minilm", ["four"])] == [4.0]

@@ -48,9 +48,9 @@ class Progress(list):
 
 
 @asynccontextmanager
-async def opened(project, *, enabled=True, told=None):
-    tell = (lambda status: None) if told is None else told.tell
-    index = ProjectIndex(project, project.parent / "state", tell, enabled=enabled)
+async def opened(project, *, enabled=True, progress=None):
+    tell = (lambda status: None) if progress is None else progress.tell
+    index = ProjectIndex(project, project.parent / "state", tell, is_enabled=enabled)
     try:
         yield index
     finally:
@@ -58,22 +58,22 @@ async def opened(project, *, enabled=True, told=None):
 
 
 async def test_it_is_built_by_a_process_and_tells_how_far_it_is(project):
-    told = Progress()
-    async with opened(project, told=told) as index:
+    progress = Progress()
+    async with opened(project, progress=progress) as index:
         status = await index.wait_ready(60)
         assert (status.state, status.files, status.problem) == ("ready", 1, "")
         places = await index.find_symbols(["Basket.add", "basket", "nothing"])
-        assert {name: [each.symbol for each in found] for name, found in places.items()} == {
+        assert {name: [match.symbol for match in matches] for name, matches in places.items()} == {
             "Basket.add": ["Basket.add"],
             "basket": ["Basket"],
         }
         assert (places["Basket.add"][0].start, places["Basket.add"][0].signature) == (2, "def add(self, item):")
-    assert told[-1].state == "ready"
+    assert progress[-1].state == "ready"
 
 
 async def test_a_builder_that_is_being_started_ends_with_the_index(project):
     state = project.parent / "state"
-    index = ProjectIndex(project, state, lambda status: None, enabled=True)
+    index = ProjectIndex(project, state, lambda status: None, is_enabled=True)
     await asyncio.gather(index.start(), index.close())
     lock = lock_for_building(state / FILE_NAME)
     assert lock is not None, "nobody builds any more"
@@ -81,8 +81,8 @@ async def test_a_builder_that_is_being_started_ends_with_the_index(project):
 
 
 async def test_a_changed_file_is_found_after_it_was_told(project):
-    told = Progress()
-    async with opened(project, told=told) as index:
+    progress = Progress()
+    async with opened(project, progress=progress) as index:
         await index.wait_ready(60)
         (project / "new.py").write_text("def fresh_name():\n    pass\n")
         index.on_disk_changed(("new.py",))
@@ -90,21 +90,21 @@ async def test_a_changed_file_is_found_after_it_was_told(project):
         async def is_found():
             return bool(await index.find_symbols(["fresh_name"]))
 
-        assert await told.until(is_found)
+        assert await progress.until(is_found)
         (project / "new.py").unlink()
         index.on_disk_changed(())
 
         async def is_gone():
             return not await is_found()
 
-        assert await told.until(is_gone)
+        assert await progress.until(is_gone)
 
 
 async def test_a_second_process_reads_and_takes_over_when_the_first_is_gone(project):
-    told = Progress()
+    progress = Progress()
     async with opened(project) as first:
         await first.wait_ready(60)
-        async with opened(project, told=told) as second:
+        async with opened(project, progress=progress) as second:
             assert (await second.wait_ready(60)).state == "ready"
             assert not second._link.is_ours
             assert await second.find_symbols(["Basket"])
@@ -115,14 +115,14 @@ async def test_a_second_process_reads_and_takes_over_when_the_first_is_gone(proj
             async def is_found():
                 return bool(await second.find_symbols(["fresh_name"]))
 
-            assert await told.until(is_found)
+            assert await progress.until(is_found)
             assert second._link.is_ours
 
 
 async def test_a_builder_that_is_killed_is_started_again(project, monkeypatch):
     monkeypatch.setattr("core.engine.index.builder_link.pause", lambda seconds: asyncio.sleep(0))
-    told = Progress()
-    async with opened(project, told=told) as index:
+    progress = Progress()
+    async with opened(project, progress=progress) as index:
         await index.wait_ready(60)
         process = index._link._process
         (project / "new.py").write_text("def fresh_name():\n    pass\n")
@@ -132,7 +132,7 @@ async def test_a_builder_that_is_killed_is_started_again(project, monkeypatch):
         async def is_found():
             return bool(await index.find_symbols(["fresh_name"]))
 
-        assert await told.until(is_found)
+        assert await progress.until(is_found)
         assert index._link.is_ours
         assert index._link._process is not process
 
@@ -187,7 +187,7 @@ async def test_the_map_names_what_is_used_elsewhere(project, tmp_path):
         assert await index.build_repo_map(200, (), show_all) == "shop.py:\n  def find_best_price(item)"
         assert await index.build_repo_map(2, (), show_all) == ""
         assert await index.build_repo_map(200, ("shop.py",), lambda path: path != "shop.py") == ""
-    unstarted = ProjectIndex(project, tmp_path / "state", lambda status: None, enabled=True)
+    unstarted = ProjectIndex(project, tmp_path / "state", lambda status: None, is_enabled=True)
     assert await unstarted.build_repo_map(200, (), show_all) == "shop.py:\n  def find_best_price(item)"
     await unstarted.close()
 
@@ -225,8 +225,8 @@ async def test_who_is_cancelled_leaves_the_index_to_the_next_when_its_thread_has
 
 
 async def test_an_index_that_turns_out_to_be_damaged_is_made_anew_and_that_is_said(project):
-    told = Progress()
-    async with opened(project, told=told) as index:
+    progress = Progress()
+    async with opened(project, progress=progress) as index:
         await index.wait_ready(60)
         break_table(project.parent / "state" / FILE_NAME, "symbols_by_name")
 
@@ -234,5 +234,5 @@ async def test_an_index_that_turns_out_to_be_damaged_is_made_anew_and_that_is_sa
             return await index.find_symbols(["Basket"])
 
         assert not await is_found_again()
-        assert await told.until(is_found_again)
-        assert any("damaged" in status.problem and "made anew" in status.problem for status in told)
+        assert await progress.until(is_found_again)
+        assert any("damaged" in status.problem and "made anew" in status.problem for status in progress)

@@ -39,7 +39,7 @@ def write(store: SessionStore, name: str, *events: ev.AnyEvent, days: int = 0, u
 
 
 def names(store: SessionStore) -> set[str]:
-    return {each.id for each in list_sessions(store, limit=99)}
+    return {session.id for session in list_sessions(store, limit=99)}
 
 
 def test_a_kept_session_is_renamed_and_tagged_and_keeps_its_place_in_the_list(store):
@@ -48,10 +48,10 @@ def test_a_kept_session_is_renamed_and_tagged_and_keeps_its_place_in_the_list(st
     record_change(store, "ses_old", ev.SessionRenamed(title="The old one"))
     record_change(store, "ses_old", ev.SessionTagged(tags=("keep", "api")))
     listed = list_sessions(store, limit=9)
-    assert [each.id for each in listed] == ["ses_new", "ses_old"]
+    assert [session.id for session in listed] == ["ses_new", "ses_old"]
     assert (listed[1].title, listed[1].tags) == ("The old one", ("keep", "api"))
     assert listed[1].updated == NOW - 3 * DAY
-    assert [each.seq for each in read_envelopes(store.sessions_path / "ses_old" / "log.jsonl")] == [1, 2, 3]
+    assert [envelope.seq for envelope in read_envelopes(store.sessions_path / "ses_old" / "log.jsonl")] == [1, 2, 3]
 
 
 def test_a_session_that_is_open_or_damaged_is_left_as_it_is(store):
@@ -72,7 +72,7 @@ def test_a_session_in_which_a_question_waits_is_deleted_only_when_that_was_confi
     write(store, "ses_a", ASKED)
     with pytest.raises(StateError, match="1 question waits for an answer"):
         delete_session(store, "ses_a")
-    delete_session(store, "ses_a", confirmed=True)
+    delete_session(store, "ses_a", is_confirmed=True)
     assert names(store) == set()
 
 

@@ -41,7 +41,7 @@ async def test_a_subscriber_gets_the_past_and_then_what_happens():
     for text in "abc":
         tape.say(text)
     stream = Subscription(tape.bus, 1).iter_envelopes()
-    assert [each.seq for each in await take(stream, 2)] == [2, 3]
+    assert [envelope.seq for envelope in await take(stream, 2)] == [2, 3]
     waiting = asyncio.ensure_future(anext(stream))
     await asyncio.sleep(0)
     tape.say("d")
@@ -61,10 +61,10 @@ async def test_waiting_deltas_of_one_document_become_one():
     tape.output("2")
     tape.say("end")
     tape.delta("e")
-    found = [(await waiting).event, *(each.event for each in await take(stream, 4))]
-    assert found[:2] == [DocumentDelta(id="d", text="abcd"), DocumentDelta(id="other", text="x")]
-    assert found[2] == ToolOutput(call="c", text="12")
-    assert found[4] == DocumentDelta(id="d", text="e")
+    events = [(await waiting).event, *(envelope.event for envelope in await take(stream, 4))]
+    assert events[:2] == [DocumentDelta(id="d", text="abcd"), DocumentDelta(id="other", text="x")]
+    assert events[2] == ToolOutput(call="c", text="12")
+    assert events[4] == DocumentDelta(id="d", text="e")
 
 
 async def test_a_slow_subscriber_loses_only_lossy_events_and_is_told_once():
@@ -74,12 +74,12 @@ async def test_a_slow_subscriber_loses_only_lossy_events_and_is_told_once():
         tape.say(str(number))
         tape.delta("x")
     tape.say("last")
-    found = []
-    while not found or not isinstance(found[-1].event, StreamLagged):
-        found.append(await anext(stream))
-    durable = [each.seq for each in found if isinstance(each.event, Notice)]
+    envelopes = []
+    while not envelopes or not isinstance(envelopes[-1].event, StreamLagged):
+        envelopes.append(await anext(stream))
+    durable = [envelope.seq for envelope in envelopes if isinstance(envelope.event, Notice)]
     assert durable == list(range(2, len(tape.durable) + 1))
-    assert found[-1].event == StreamLagged(dropped=MAX_QUEUED)
+    assert envelopes[-1].event == StreamLagged(dropped=MAX_QUEUED)
     tape.say("live again")
     assert (await anext(stream)).seq == len(tape.durable)
 
@@ -97,4 +97,4 @@ async def test_closing_the_bus_ends_the_streams():
     stream = await caught_up(tape)
     tape.say("bye")
     tape.bus.close()
-    assert [each.event.message async for each in stream] == ["bye"]
+    assert [envelope.event.message async for envelope in stream] == ["bye"]

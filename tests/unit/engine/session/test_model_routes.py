@@ -12,11 +12,11 @@ from core.state.session import SessionState
 
 
 def test_a_provider_that_was_made_for_an_address_of_before_is_not_used():
-    made: list[str] = []
+    resolved_models: list[str] = []
 
     def resolve(name: str, settings: Settings) -> tuple[Any, str]:
-        made.append(settings.model)
-        if len(made) == 1:  # the user gives a key while the first one is still being made
+        resolved_models.append(settings.model)
+        if len(resolved_models) == 1:  # the user gives a key while the first one is still being made
             settings_now.append(Settings(model="new"))
             asyncio.run(routes.close())
         return SimpleNamespace(made_for=settings.model), name
@@ -26,4 +26,4 @@ def test_a_provider_that_was_made_for_an_address_of_before_is_not_used():
     routes = ModelRoutes(models, lambda: settings_now[-1], SessionState(), lambda _: None)
     assert routes.open("openai/x").provider.made_for == "new"
     assert routes.open("openai/x").provider.made_for == "new"
-    assert made == ["old", "new"]
+    assert resolved_models == ["old", "new"]

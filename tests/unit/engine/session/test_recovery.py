@@ -32,7 +32,7 @@ def lost(call: str) -> ToolMessage:
     ids=["whole", "no result", "one of two", "in the middle", "twice", "before its call", "too late"],
 )
 def test_each_call_has_one_result_behind_its_message(history: list[Message], mended: list[Message]):
-    found = complete_results(history)
-    assert found == mended
-    assert faults(found) == []
-    assert complete_results(found) == found
+    messages = complete_results(history)
+    assert messages == mended
+    assert faults(messages) == []
+    assert complete_results(messages) == messages

@@ -27,17 +27,17 @@ def test_names_of_other_agents_are_understood(name):
 
 def test_the_users_own_takes_the_place_of_ours():
     types = list_agent_types([define("explore", description="mine")], TOOLS)
-    assert [each.description for each in types if each.name == "explore"] == ["mine"]
+    assert [agent_type.description for agent_type in types if agent_type.name == "explore"] == ["mine"]
     assert len(types) == len(BUILTIN)
 
 
 def test_tools_are_known_by_the_names_of_other_agents_and_unknown_ones_grant_nothing():
     definition = define("a", tools=("Read", "Bash", "Telepathy", "mcp__git__log"), disallowed_tools=("Write",))
-    found = list_agent_types([definition], TOOLS)[0]
-    assert found.tools == {"read_file", "run_terminal_cmd", "mcp__git__log"}
-    assert found.denied == {"write"}
-    assert found.problems == ("there is no tool 'Telepathy' here",)
-    assert not found.refusals
+    agent_type = list_agent_types([definition], TOOLS)[0]
+    assert agent_type.tools == {"read_file", "run_terminal_cmd", "mcp__git__log"}
+    assert agent_type.denied == {"write"}
+    assert agent_type.problems == ("there is no tool 'Telepathy' here",)
+    assert not agent_type.refusals
 
 
 @pytest.mark.parametrize("tool", ["Bash(git *)", "Read(src/**)"])
@@ -61,6 +61,8 @@ def test_the_example_of_the_page_is_an_agent(tmp_path):
     place.mkdir(parents=True)
     (place / "reviewer.md").write_text(text[1])
     definitions = load_agent_definitions(Workspace(tmp_path / "project"), lambda *_: True)
-    [found] = [each for each in list_agent_types(definitions.agents, TOOLS) if each.name == "reviewer"]
-    assert found.tools == {"read_file", "grep", "glob_file_search"}
-    assert (found.model, found.max_steps, found.problems, found.refusals) == ("fast", 20, (), ())
+    [agent_type] = [
+        candidate for candidate in list_agent_types(definitions.agents, TOOLS) if candidate.name == "reviewer"
+    ]
+    assert agent_type.tools == {"read_file", "grep", "glob_file_search"}
+    assert (agent_type.model, agent_type.max_steps, agent_type.problems, agent_type.refusals) == ("fast", 20, (), ())

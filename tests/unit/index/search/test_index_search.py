@@ -44,9 +44,9 @@ class Project:
 @pytest.fixture
 def project(tmp_path):
     (tmp_path / "p").mkdir()
-    made = Project(tmp_path / "p", tmp_path / "index.sqlite")
-    yield made
-    made.builder.close()
+    indexed_project = Project(tmp_path / "p", tmp_path / "index.sqlite")
+    yield indexed_project
+    indexed_project.builder.close()
 
 
 def test_of_a_name_the_definition_comes_first(project):
@@ -140,7 +140,7 @@ def test_words_are_looked_up_before_the_files_that_they_stand_in(project):
     project.search._connection.set_trace_callback(asked.append)
     assert project.find("add the tax of a price", directories=("shop",))
     project.search._connection.set_trace_callback(None)
-    (statement,) = [each for each in asked if "bm25" in each]
+    (statement,) = [query for query in asked if "bm25" in query]
     plan = project.search._connection.execute(f"explain query plan {statement}").fetchall()
     assert plan[0][3].startswith("SCAN fts VIRTUAL TABLE")
     assert all("SEARCH" in row[3] for row in plan[1:3])

@@ -50,6 +50,6 @@ def test_a_kind_is_told_by_the_path(path, kind):
 
 
 def test_what_is_asked_for_is_put_behind_less():
-    wanted = list_wanted_kinds("which test covers the till?")
-    assert weigh_path("tests/test_till.py", wanted) > weigh_path("tests/test_till.py", frozenset())
+    wanted_kinds = list_wanted_kinds("which test covers the till?")
+    assert weigh_path("tests/test_till.py", wanted_kinds) > weigh_path("tests/test_till.py", frozenset())
     assert list_wanted_kinds("where is the latest till made?") == frozenset()

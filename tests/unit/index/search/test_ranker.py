@@ -13,13 +13,13 @@ def place(path, start=1, symbol="", defines=()):
 
 
 def order(text, candidates, *lists, definitions=None):
-    given = RankerInput(
+    ranker_input = RankerInput(
         lists=[(keys, 1.0) for keys in lists],
         candidates=candidates,
         definitions=definitions or {},
         rarity=lambda _word: 1.0,
     )
-    return [key for key, _score in rank(read_question(text), given)]
+    return [key for key, _score in rank(read_question(text), ranker_input)]
 
 
 def test_what_two_lists_have_comes_before_what_only_one_has():
@@ -31,8 +31,8 @@ def test_what_two_lists_have_comes_before_what_only_one_has():
 def test_a_name_that_is_defined_nearly_everywhere_tells_nothing(defined, gains):
     candidates = {number: place(f"src/f{number}.py") for number in range(20)}
     keys = range(19, 19 - defined, -1)
-    found = order("load_orders fails", candidates, list(range(20)), definitions={"load_orders": keys})
-    assert (found[0] in keys) is gains
+    ranked_keys = order("load_orders fails", candidates, list(range(20)), definitions={"load_orders": keys})
+    assert (ranked_keys[0] in keys) is gains
 
 
 def test_equals_stand_by_path_and_line():

@@ -114,9 +114,9 @@ def test_what_is_no_name_finds_nothing(search, text):
     [("till tax", "Till.add_tax"), ("queryset filter", "filter_queryset"), ("bulk create", "bulk_create")],
 )
 def test_the_words_of_a_name_may_stand_apart(search, text, first):
-    found = [place.symbol for place in search.search_words(SearchRequest(text=text))]
-    assert found[0] == first
-    assert len(found) == len(set(found))
+    symbols = [place.symbol for place in search.search_words(SearchRequest(text=text))]
+    assert symbols[0] == first
+    assert len(symbols) == len(set(symbols))
 
 
 def test_a_sentence_is_no_name(search):

@@ -26,9 +26,9 @@ def test_the_nearest_are_those_that_exact_arithmetic_finds():
         return sum(a * b for a, b in zip(one, other, strict=True)) / length
 
     exact = sorted(values, key=lambda n: -cosine(values[n], asked))[:20]
-    found = matrix.find_nearest(pack_vector(asked), 20)
-    assert len(set(exact) & {chunk for chunk, _ in found}) >= 19
-    assert found[0][1] == pytest.approx(cosine(values[found[0][0]], asked), abs=0.02)
+    neighbors = matrix.find_nearest(pack_vector(asked), 20)
+    assert len(set(exact) & {chunk for chunk, _ in neighbors}) >= 19
+    assert neighbors[0][1] == pytest.approx(cosine(values[neighbors[0][0]], asked), abs=0.02)
 
 
 def test_more_than_a_block_is_searched_and_equals_come_by_id():

@@ -25,14 +25,14 @@ class Dialled(Exception):
 
 async def dial(host: str, inner: tuple[str, ...], *addresses: str) -> str:
     async def resolve(_: str) -> list[Any]:
-        return [ip_address(each) for each in addresses]
+        return [ip_address(address_text) for address_text in addresses]
 
     async def connect(address: str, port: int) -> Any:
         raise Dialled(f"{address}:{port}")
 
-    with pytest.raises(Dialled) as found:
+    with pytest.raises(Dialled) as exception_info:
         await build_server_network(inner, resolve, connect).connect_tcp(host, 443)
-    return str(found.value)
+    return str(exception_info.value)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "fe80::1"])
@@ -52,7 +52,7 @@ async def test_each_address_of_a_host_that_is_named_is_tried_and_of_another_the_
     dialled = []
 
     async def resolve(_: str) -> list[Any]:
-        return [ip_address(each) for each in ("93.184.215.14", "93.184.215.15")]
+        return [ip_address(address_text) for address_text in ("93.184.215.14", "93.184.215.15")]
 
     async def connect(address: str, port: int) -> Any:
         dialled.append(address)
@@ -89,8 +89,8 @@ def answer(body: bytes, **headers: str) -> Any:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             return
-        named = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-        await send({"type": "http.response.start", "status": 200, "headers": named})
+        raw_headers = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": 200, "headers": raw_headers})
         await send({"type": "http.response.body", "body": body})
 
     return app

@@ -27,11 +27,11 @@ LOGIN = Login(
 @pytest.fixture
 def ring(monkeypatch) -> dict[str, str]:
     """A keyring that is there: its passwords by account."""
-    kept: dict[str, str] = {}
-    monkeypatch.setattr("keyring.get_password", lambda _, name: kept.get(name))
-    monkeypatch.setattr("keyring.set_password", lambda _, name, value: kept.update({name: value}))
-    monkeypatch.setattr("keyring.delete_password", lambda _, name: kept.pop(name))
-    return kept
+    passwords: dict[str, str] = {}
+    monkeypatch.setattr("keyring.get_password", lambda _, name: passwords.get(name))
+    monkeypatch.setattr("keyring.set_password", lambda _, name, value: passwords.update({name: value}))
+    monkeypatch.setattr("keyring.delete_password", lambda _, name: passwords.pop(name))
+    return passwords
 
 
 def test_a_login_is_kept_in_the_keyring_by_its_issuer_and_in_no_file(ring):
@@ -39,8 +39,8 @@ def test_a_login_is_kept_in_the_keyring_by_its_issuer_and_in_no_file(ring):
     assert store.save(LOGIN) == "the keyring"
     assert list(ring) == ["mcp https://login.example.org /mcp https://mcp.example.org"]
     assert store.load() == LOGIN
-    files = [each for each in get_state_dir().rglob("*") if each.is_file()]
-    assert not [each for each in files if LOGIN.access_token.encode() in each.read_bytes()]
+    files = [path for path in get_state_dir().rglob("*") if path.is_file()]
+    assert not [path for path in files if LOGIN.access_token.encode() in path.read_bytes()]
     assert store.remove()
     assert (ring, store.load()) == ({}, None)
 
@@ -49,7 +49,7 @@ def test_another_issuer_takes_the_place_of_the_one_before(ring):
     store = LoginStore(URL)
     store.save(LOGIN)
     store.save(Login(issuer="https://new.example.org", token_endpoint="", client_id="", access_token="other-token"))
-    assert [each.split()[1] for each in ring] == ["https://new.example.org"]
+    assert [account.split()[1] for account in ring] == ["https://new.example.org"]
     assert store.find_entry() == LoginEntry("https://new.example.org", 2)
 
 

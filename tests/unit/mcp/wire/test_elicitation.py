@@ -57,18 +57,18 @@ def test_each_kind_of_field_is_a_question_with_its_choices_and_its_default():
         )
     )
     assert name.text == "Which one?\n\nYour name: As it is shown"
-    assert [(each.id, each.label, each.recommended) for each in name.options] == [
+    assert [(option.id, option.label, option.recommended) for option in name.options] == [
         (DEFAULT, "Ada", True),
         (DECLINE, "Don't answer", False),
     ]
     assert count.text == "count\n(a whole number, at least 1, at most 5, may be left out)"
-    assert [(each.label, each.recommended) for each in sure.options] == [
+    assert [(option.label, option.recommended) for option in sure.options] == [
         ("Yes", True),
         ("No", False),
         ("Leave it out", False),
     ]
-    assert [(each.label, each.recommended) for each in colour.options][:2] == [("Red", False), ("Green", True)]
-    assert ([each.label for each in many.options], many.allow_multiple) == (["A", "b", "Leave it out"], True)
+    assert [(option.label, option.recommended) for option in colour.options][:2] == [("Red", False), ("Green", True)]
+    assert ([option.label for option in many.options], many.allow_multiple) == (["A", "b", "Leave it out"], True)
 
 
 @pytest.mark.parametrize(
@@ -143,10 +143,10 @@ async def test_a_form_that_asks_for_a_secret_is_refused_with_words_and_never_sho
     ],
 )
 async def test_a_form_whose_message_asks_for_a_secret_is_refused_whatever_its_fields_are_called(message):
-    wanted = Elicitation(message=message, schema={"properties": {"value": {"type": "string"}}})
-    found = await answer_elicitation("files", wanted, ask_nobody)
-    assert found.action == "decline"
-    assert "asked for a secret in a form" in found.notice
+    elicitation = Elicitation(message=message, schema={"properties": {"value": {"type": "string"}}})
+    answer = await answer_elicitation("files", elicitation, ask_nobody)
+    assert answer.action == "decline"
+    assert "asked for a secret in a form" in answer.notice
 
 
 @pytest.mark.parametrize(
@@ -209,9 +209,9 @@ async def test_a_form_without_fields_asks_for_a_yes():
 
 
 async def test_a_page_is_shown_with_its_server_and_its_whole_host():
-    wanted = Elicitation(message="Log \x1b[31min", url="https://login.far.example:8443/a?b=c")
+    elicitation = Elicitation(message="Log \x1b[31min", url="https://login.far.example:8443/a?b=c")
     user = Asked((chosen("page", "done"),))
-    assert await answer_elicitation("far", wanted, user) == ElicitationAnswer(action="accept")
+    assert await answer_elicitation("far", elicitation, user) == ElicitationAnswer(action="accept")
     title, (question,) = user.shown[0]
     assert title == "The MCP server far asks"
     assert "a page of login.far.example:" in question.text
@@ -241,9 +241,9 @@ SCHEMAS = st.dictionaries(
 
 @given(SCHEMAS, st.text(max_size=5))
 def test_any_form_at_all_is_shown_and_read_or_refused_with_words(field, text):
-    wanted = form(("x",), x=field)
-    found: dict[str, Any] | None = None
+    elicitation = form(("x",), x=field)
+    answers: dict[str, Any] | None = None
     with contextlib.suppress(ConfigError):
-        assert build_questions(wanted)[0].id == "x"
-        found = read_answers(wanted.schema, [typed("x", text)])
-    assert found is None or set(found) == {"x"}
+        assert build_questions(elicitation)[0].id == "x"
+        answers = read_answers(elicitation.schema, [typed("x", text)])
+    assert answers is None or set(answers) == {"x"}

@@ -76,6 +76,6 @@ def test_what_is_not_as_the_protocol_wants_it_is_left_out_of_a_tool():
 
 
 def test_what_a_tool_says_of_itself_stays():
-    said = {"annotations": {"readOnlyHint": True}, "_meta": {"anthropic/maxResultSizeChars": 9}, "title": "Good"}
-    tool = {**GOOD, **said, "outputSchema": {"type": "object"}}
+    fields = {"annotations": {"readOnlyHint": True}, "_meta": {"anthropic/maxResultSizeChars": 9}, "title": "Good"}
+    tool = {**GOOD, **fields, "outputSchema": {"type": "object"}}
     assert mend_tools([tool]) == [tool]

@@ -35,7 +35,7 @@ def test_any_object_that_has_a_result_or_an_error_and_the_number_of_a_call_ends_
 
 @given(VALUES)
 def test_any_value_is_read_without_a_fault(value):
-    assert all(hasattr(each, "method") or hasattr(each, "id") for each in read_messages(json.dumps(value)))
+    assert all(hasattr(message, "method") or hasattr(message, "id") for message in read_messages(json.dumps(value)))
     assert mend_message(value) is None or isinstance(value, dict)
 
 

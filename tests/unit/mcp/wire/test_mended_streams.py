@@ -32,8 +32,8 @@ class Ends:
             yield self._reading, self._writing
 
     def say(self, *messages: dict[str, Any]) -> None:
-        for each in messages:
-            self.sending.send_nowait(SessionMessage(mend_message(each)))
+        for message in messages:
+            self.sending.send_nowait(SessionMessage(mend_message(message)))
 
 
 async def ask(writing: Any, *numbers: int) -> None:

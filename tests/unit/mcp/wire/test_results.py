@@ -20,9 +20,9 @@ def draw_picture() -> str:
 async def test_a_picture_is_attached_also_where_it_is_an_embedded_resource(tmp_path):
     embedded = {"uri": "demo://dot", "mimeType": "image/png", "blob": draw_picture()}
     blocks = [ContentBlock(type="image", data=draw_picture()), ContentBlock(type="resource", resource=embedded)]
-    found = await render_answer(CallAnswer(content=blocks), tmp_path, "call")
-    assert [each.attachment.media_type for each in found.attachments] == ["image/png"] * 2
-    assert found.text == ""
+    answer = await render_answer(CallAnswer(content=blocks), tmp_path, "call")
+    assert [attachment.attachment.media_type for attachment in answer.attachments] == ["image/png"] * 2
+    assert answer.text == ""
 
 
 async def test_what_can_not_be_shown_is_said_in_its_place(tmp_path):
@@ -34,8 +34,8 @@ async def test_what_can_not_be_shown_is_said_in_its_place(tmp_path):
         ContentBlock(type="resource_link", uri="demo://link"),
         ContentBlock(type="of tomorrow"),
     ]
-    found = await render_answer(CallAnswer(content=blocks), tmp_path, "call")
-    assert found.text.splitlines() == [
+    answer = await render_answer(CallAnswer(content=blocks), tmp_path, "call")
+    assert answer.text.splitlines() == [
         "[image, image/png, 6 bytes: it can't be shown here]",
         "[audio, audio/wav, 3 bytes: it can't be shown here]",
         "[A resource that is no text: demo://zip]",
@@ -46,5 +46,5 @@ async def test_what_can_not_be_shown_is_said_in_its_place(tmp_path):
 
 
 async def test_structured_content_alone_is_shown_as_json(tmp_path):
-    found = await render_answer(CallAnswer(structured_content={"a": [1, "é"]}), tmp_path, "call")
-    assert found.text == '{"a": [1, "é"]}'
+    answer = await render_answer(CallAnswer(structured_content={"a": [1, "é"]}), tmp_path, "call")
+    assert answer.text == '{"a": [1, "é"]}'

@@ -38,8 +38,8 @@ async def connect(answer: Answer, strays: list[str] | None = None, before: str =
     def write(data: bytes) -> None:
         message = json.loads(data)
         if "id" in message:
-            said = answer(message["method"], message.get("params") or {}) or greet(message["method"])
-            pipe.feed(f"{before}{json.dumps({'jsonrpc': '2.0', 'id': message['id'], **said})}\n")
+            response = answer(message["method"], message.get("params") or {}) or greet(message["method"])
+            pipe.feed(f"{before}{json.dumps({'jsonrpc': '2.0', 'id': message['id'], **response})}\n")
 
     pipe = MessagePipe(write, (strays if strays is not None else []).append)
     connection = SdkConnection(pipe.open_streams(), lambda: None, ask_nobody)

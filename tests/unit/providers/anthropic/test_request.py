@@ -25,8 +25,8 @@ BYTES = {"d1": b"png", "d2": b"%PDF"}
 
 
 def asked(*messages, **fields):
-    given = {"model": OPUS, "system": "S", "tools": SPECS, "session": "s1", "blobs": BYTES.__getitem__, **fields}
-    return ModelRequest(messages=messages, **given)
+    arguments = {"model": OPUS, "system": "S", "tools": SPECS, "session": "s1", "blobs": BYTES.__getitem__, **fields}
+    return ModelRequest(messages=messages, **arguments)
 
 
 def user(content="hi", origin="user", **fields):
@@ -40,7 +40,7 @@ def result(number, content="r", **fields):
 def answered(encoder, *history, items, model=OPUS):
     """What a model answered to this history, as it stands in the log."""
     request = asked(*history, model=model)
-    sent = encoder.encode(MessagesWire(request, provider="anthropic", marked=True), request)
+    sent = encoder.encode(MessagesWire(request, provider="anthropic", is_marked=True), request)
     calls = tuple(
         ToolCall(id=f"ours{number}", name=item["name"], arguments=json.dumps(item["input"]), wire_id=item["id"])
         for number, item in enumerate(item for item in items if item["type"] == "tool_use")
@@ -62,7 +62,7 @@ STEP = [thinking(), {"type": "redacted_thinking", "data": "x"}, {"type": "text",
 
 
 def sent(request, encoder=None):
-    return (encoder or RequestEncoder()).encode(MessagesWire(request, provider="anthropic", marked=True), request)
+    return (encoder or RequestEncoder()).encode(MessagesWire(request, provider="anthropic", is_marked=True), request)
 
 
 def types(message):
@@ -78,7 +78,7 @@ def test_an_answer_goes_back_block_for_block_and_its_results_under_its_own_ids()
     body = messages_body(asked(*history))
     assert body["messages"][1] == {"role": "assistant", "content": items}
     assert json.dumps(items, separators=(",", ":")).encode() in messages_bytes(asked(*history))
-    assert [(each["tool_use_id"], each.get("is_error")) for each in body["messages"][2]["content"]] == [
+    assert [(block["tool_use_id"], block.get("is_error")) for block in body["messages"][2]["content"]] == [
         ("toolu_0", None),
         ("toolu_1", True),
     ]
@@ -132,11 +132,11 @@ def test_a_longer_history_begins_with_the_bytes_of_the_shorter_one():
     history += [second, result(9), user("late answer", "program"), user("next")]
     stops = (1, 4, 6, 7, 8)
     requests = [asked(*history[:stop], temperature=number) for number, stop in enumerate(stops)]
-    incremental = [sent(each, encoder) for each in requests]
+    incremental = [sent(request, encoder) for request in requests]
     for shorter, longer in itertools.pairwise(incremental):
         assert longer.prefix.startswith(shorter.prefix)
-    assert [each.dropped_reasoning for each in incremental] == [0] * 5
-    assert [sent(each).prefix for each in requests] == [each.prefix for each in incremental]
+    assert [encoded_request.dropped_reasoning for encoded_request in incremental] == [0] * 5
+    assert [sent(request).prefix for request in requests] == [encoded_request.prefix for encoded_request in incremental]
 
 
 def test_results_of_a_step_stand_first_and_other_words_are_messages_of_their_own():
@@ -154,7 +154,7 @@ def test_results_of_a_step_stand_first_and_other_words_are_messages_of_their_own
             user("c"),
         )
     )
-    roles = [each["role"] for each in body["messages"]]
+    roles = [message["role"] for message in body["messages"]]
     assert roles == ["user", "user", "assistant", "user", "user", "assistant", "user"]
     assert types(body["messages"][3]) == ["tool_result", "tool_result", "text"]
 
@@ -175,7 +175,7 @@ def test_no_block_is_empty():
 
 
 def test_a_history_that_begins_with_an_answer_is_led_in():
-    roles = [each["role"] for each in messages_body(asked(AssistantMessage(content="x"), user()))["messages"]]
+    roles = [message["role"] for message in messages_body(asked(AssistantMessage(content="x"), user()))["messages"]]
     assert roles == ["user", "assistant", "user"]
 
 
@@ -302,7 +302,7 @@ def test_blank_text_and_thinking_that_nothing_follows_do_not_go_back():
     blocks = [thinking(), {"type": "text", "text": "\n\n"}, tool_use(), {"type": "text", "text": ""}, thinking("cut")]
     for index, block in enumerate(blocks):
         list(answer.feed({"type": "content_block_start", "index": index, "content_block": block}))
-    found = answer.build_wire_answer("b")
-    assert found is not None
-    assert [item["type"] for item in found.items] == ["thinking", "tool_use"]
+    wire_answer = answer.build_wire_answer("b")
+    assert wire_answer is not None
+    assert [item["type"] for item in wire_answer.items] == ["thinking", "tool_use"]
     assert MessageAnswer(set()).build_wire_answer("b") is None

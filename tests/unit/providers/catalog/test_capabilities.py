@@ -59,9 +59,13 @@ def gpt(name):
 )
 def test_each_generation_of_claude_thinks_in_its_own_way(names, thinking, efforts, default, sampling):
     for name in names.split():
-        found = claude(name)
-        assert (" ".join(found.thinking), " ".join(found.efforts)) == (thinking, efforts), name
-        assert (found.default_effort, found.sampling, found.wire) == (default, sampling, "messages"), name
+        capabilities = claude(name)
+        assert (" ".join(capabilities.thinking), " ".join(capabilities.efforts)) == (thinking, efforts), name
+        assert (capabilities.default_effort, capabilities.sampling, capabilities.wire) == (
+            default,
+            sampling,
+            "messages",
+        ), name
 
 
 @pytest.mark.parametrize(
@@ -78,19 +82,23 @@ def test_each_generation_of_claude_thinks_in_its_own_way(names, thinking, effort
 )
 def test_openai_s_own_host_speaks_responses_with_the_models_that_think(names, wire, efforts, freeform):
     for name in names.split():
-        found = gpt(name)
-        assert (found.wire, " ".join(found.efforts), found.freeform_tools) == (wire, efforts, freeform), name
-        assert found.sampling is (wire == "chat"), name
+        capabilities = gpt(name)
+        assert (capabilities.wire, " ".join(capabilities.efforts), capabilities.freeform_tools) == (
+            wire,
+            efforts,
+            freeform,
+        ), name
+        assert capabilities.sampling is (wire == "chat"), name
 
 
 @pytest.mark.parametrize("name", [*CLAUDES, *GPTS])
 def test_every_model_that_the_sdks_name_is_known(name):
-    found = find_canonical_name(name)
-    assert (found.wire == "messages") is name.startswith("claude")
-    assert found.context_window
-    assert found.edits
-    assert list(found.efforts) == sorted(found.efforts, key=EFFORTS.index)
-    assert not found.default_effort or found.default_effort in found.efforts
+    capabilities = find_canonical_name(name)
+    assert (capabilities.wire == "messages") is name.startswith("claude")
+    assert capabilities.context_window
+    assert capabilities.edits
+    assert list(capabilities.efforts) == sorted(capabilities.efforts, key=EFFORTS.index)
+    assert not capabilities.default_effort or capabilities.default_effort in capabilities.efforts
 
 
 def test_another_host_has_the_model_but_not_what_only_its_maker_s_api_has():

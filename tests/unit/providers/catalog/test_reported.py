@@ -31,22 +31,29 @@ def forgetful(monkeypatch):
 @pytest.mark.parametrize("name", CLAUDES)
 def test_what_anthropic_tells_agrees_with_the_data_file(name):
     known = find_capabilities("anthropic", name, wire="messages")
-    found = merge_reported(known, parse_reported(listed(name)))
-    assert set(found.thinking) == set(known.thinking)
-    assert found.thinking[0] == known.thinking[0]
-    assert (found.efforts, found.default_effort) == (known.efforts, known.default_effort)
-    assert (found.images, found.pdf, found.sampling, found.edits) == (True, True, known.sampling, "str_replace")
-    assert found.context_window
-    assert found.max_output
+    capabilities = merge_reported(known, parse_reported(listed(name)))
+    assert set(capabilities.thinking) == set(known.thinking)
+    assert capabilities.thinking[0] == known.thinking[0]
+    assert (capabilities.efforts, capabilities.default_effort) == (known.efforts, known.default_effort)
+    assert (capabilities.images, capabilities.pdf, capabilities.sampling, capabilities.edits) == (
+        True,
+        True,
+        known.sampling,
+        "str_replace",
+    )
+    assert capabilities.context_window
+    assert capabilities.max_output
 
 
 def test_a_model_that_the_data_file_does_not_know_is_as_its_endpoint_tells():
     entry = {**listed("claude-sonnet-5-5"), "id": "claude-new-7", "max_tokens": 256_000}
     entry["capabilities"] = {**entry["capabilities"], "pdf_input": {"supported": False}}
-    found = merge_reported(find_capabilities("anthropic", "claude-new-7", wire="messages"), parse_reported(entry))
-    assert found.thinking == ("adaptive", "between_tools")
-    assert found.efforts[0] == "none"
-    assert (found.pdf, found.max_output) == (False, 256_000)
+    capabilities = merge_reported(
+        find_capabilities("anthropic", "claude-new-7", wire="messages"), parse_reported(entry)
+    )
+    assert capabilities.thinking == ("adaptive", "between_tools")
+    assert capabilities.efforts[0] == "none"
+    assert (capabilities.pdf, capabilities.max_output) == (False, 256_000)
 
 
 ROUTED = {
@@ -107,19 +114,19 @@ def test_efforts_that_are_known_are_kept_when_it_is_only_told_that_there_are_som
 
 
 def test_what_was_told_is_there_for_the_next_program_and_for_its_address_alone():
-    told.save_reported(ORIGIN, [{"id": "m", "max_model_len": 8_192}, {"id": "silent"}], asked="m")
+    told.save_reported(ORIGIN, [{"id": "m", "max_model_len": 8_192}, {"id": "silent"}], requested_model="m")
     told._read.clear()
     assert find_capabilities("vllm", "m", wire="chat", origin=ORIGIN).context_window == 8_192
     assert find_capabilities("vllm", "m", wire="chat", origin="https://other.example/v1").context_window == 0
     assert find_capabilities("vllm", "m", wire="chat").context_window == 0
     assert [told.is_due(ORIGIN, name) for name in ("m", "silent", "other")] == [False, True, True]
-    told.save_reported(ORIGIN, [], asked="other")
+    told.save_reported(ORIGIN, [], requested_model="other")
     told._read.clear()
     assert [told.is_due(ORIGIN, name) for name in ("m", "other")] == [False, False]
 
 
 def test_what_was_told_is_asked_again_after_a_week(monkeypatch):
-    told.save_reported(ORIGIN, [], asked="m")
+    told.save_reported(ORIGIN, [], requested_model="m")
     later = told.now_ms() + told.FRESH_MS + 1
     monkeypatch.setattr(told, "now_ms", lambda: later)
     assert told.is_due(ORIGIN, "m")

@@ -159,9 +159,9 @@ def named(name: str, message: str = "", cause: Exception | None = None) -> Excep
     ],
 )
 def test_v1_transport_errors_are_told_apart_and_can_be_tried_again(error, code):
-    found = build_exception_error(error, API)
-    assert (found.code, found.retryable) == (code, True)
-    assert found.hint
+    provider_error = build_exception_error(error, API)
+    assert (provider_error.code, provider_error.retryable) == (code, True)
+    assert provider_error.hint
 
 
 def test_names_and_certificates_have_hints_of_their_own():
@@ -172,9 +172,9 @@ def test_names_and_certificates_have_hints_of_their_own():
 
 
 def test_an_unforeseen_exception_becomes_one_of_ours():
-    found = build_exception_error(KeyError("boom"), API)
-    assert found.code == "provider_failed"
-    assert "boom" in found.message
+    provider_error = build_exception_error(KeyError("boom"), API)
+    assert provider_error.code == "provider_failed"
+    assert "boom" in provider_error.message
 
 
 @pytest.mark.parametrize(

@@ -24,25 +24,25 @@ def test_a_real_refusal_is_told_by_its_words_with_what_to_do(case: Answer):
     error = build_status_error(case.status, case.body, case.headers, API)
     assert (error.code, error.retryable) == (case.code, case.retryable)
     assert error.retry_after == (None if case.wait is None else pytest.approx(case.wait))
-    told = error.format_with_hint()
+    text = error.format_with_hint()
     assert error.hint
-    assert "\n" not in told
-    assert "The host" in told or "gpt-9" in told
+    assert "\n" not in text
+    assert "The host" in text or "gpt-9" in text
     for words in case.says:
-        assert words.lower() in told.lower()
+        assert words.lower() in text.lower()
 
 
 @pytest.mark.parametrize("dialect", ["openai", "anthropic"])
 async def test_each_real_refusal_comes_through_the_sdk_as_it_is(dialect):
     asked_again = {"mistral-field", "openai-needs-responses"}  # without the field, over the other wire
-    cases = [each for each in ANSWERS if each.name not in asked_again]
-    steps = [Step(status=each.status, body=each.text(), headers=each.headers) for each in cases]
+    cases = [answer for answer in ANSWERS if answer.name not in asked_again]
+    steps = [Step(status=answer.status, body=answer.text(), headers=answer.headers) for answer in cases]
     async with provider_server(steps) as server:
         provider = connect(server, dialect, label="The host")
-        found = [await failure_of(provider) for _ in cases]
+        errors = [await failure_of(provider) for _ in cases]
         await provider.close()
-    assert [error.code for error in found] == [case.code for case in cases]
-    assert [error.retryable for error in found] == [case.retryable for case in cases]
+    assert [error.code for error in errors] == [case.code for case in cases]
+    assert [error.retryable for error in errors] == [case.retryable for case in cases]
 
 
 async def failure_of(provider) -> ProviderError:

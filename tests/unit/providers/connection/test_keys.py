@@ -31,10 +31,10 @@ class Ring:
 
 @pytest.fixture
 def ring(monkeypatch):
-    found = Ring()
-    monkeypatch.setattr("keyring.get_password", found.get_password)
-    monkeypatch.setattr("keyring.set_password", found.set_password)
-    return found
+    fake_ring = Ring()
+    monkeypatch.setattr("keyring.get_password", fake_ring.get_password)
+    monkeypatch.setattr("keyring.set_password", fake_ring.set_password)
+    return fake_ring
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +73,7 @@ def test_k4_without_a_keyring_the_key_is_in_a_file_for_the_user_alone():
     assert find() == (KEY, str(path))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    assert [each.name for each in path.parent.iterdir()] == ["keys.json"]
+    assert [entry.name for entry in path.parent.iterdir()] == ["keys.json"]
 
 
 def test_a_key_moves_from_the_file_to_a_keyring_that_came_later(request):

@@ -54,7 +54,7 @@ def run(code: str) -> str:
 
 @pytest.mark.parametrize("sdk", ["openai", "anthropic"])
 def test_the_lean_import_streams_the_same_with_a_fraction_of_the_modules(sdk):
-    lean, plain = (json.loads(run(ASK.format(sdk=sdk, plain=each))) for each in (False, True))
+    lean, plain = (json.loads(run(ASK.format(sdk=sdk, plain=is_plain))) for is_plain in (False, True))
     assert lean["sent"] == plain["sent"]
     assert lean["seen"] == plain["seen"]
     assert len(lean["seen"]) == 7

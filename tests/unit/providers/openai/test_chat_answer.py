@@ -14,8 +14,8 @@ def told_apart(*pieces):
     tags = ThinkTagSplitter()
     deltas = [delta for piece in pieces for delta in tags.feed(piece)]
     deltas += tags.flush()
-    thought = "".join(each.text for each in deltas if isinstance(each, ReasoningDelta))
-    return thought, "".join(each.text for each in deltas if isinstance(each, TextDelta))
+    thought = "".join(reasoning_delta.text for reasoning_delta in deltas if isinstance(reasoning_delta, ReasoningDelta))
+    return thought, "".join(text_delta.text for text_delta in deltas if isinstance(text_delta, TextDelta))
 
 
 @pytest.mark.parametrize(

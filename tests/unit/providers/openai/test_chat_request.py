@@ -34,20 +34,20 @@ def user(content="hi", origin="user"):
 
 
 def calling(*arguments, content="", **fields):
-    calls = tuple(ToolCall(id=f"c{place}", name="a", arguments=each) for place, each in enumerate(arguments))
+    calls = tuple(ToolCall(id=f"c{place}", name="a", arguments=argument) for place, argument in enumerate(arguments))
     return AssistantMessage(content=content, tool_calls=calls, **fields)
 
 
 class TestChatCompletions:
     def test_a_round_of_calls_keeps_its_order(self):
         body = openai(user(), calling("{}"), ToolMessage(call_id="c0", content=""), user("x", "program"))
-        assert [each["role"] for each in body["messages"]] == ["system", "user", "assistant", "tool", "user"]
+        assert [message["role"] for message in body["messages"]] == ["system", "user", "assistant", "tool", "user"]
         assert body["messages"][2]["content"] is None
         assert body["messages"][3] == {"role": "tool", "tool_call_id": "c0", "content": "(no output)"}
 
     def test_an_empty_answer_is_left_out(self):
         body = openai(user(), AssistantMessage(reasoning=(ReasoningBlock(text="hm"),)), user())
-        assert [each["role"] for each in body["messages"]] == ["system", "user", "user"]
+        assert [message["role"] for message in body["messages"]] == ["system", "user", "user"]
 
     def test_only_openai_itself_gets_its_own_fields(self):
         theirs = openai(user(), max_tokens=9, session="s1")

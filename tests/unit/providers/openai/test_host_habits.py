@@ -31,14 +31,14 @@ def written(history: list[Message], encoder: RequestEncoder, habits: HostHabits 
 
 def is_by_turns(messages: list[dict[str, Any]]) -> bool:
     """The rule of the templates: calls and their results do not count."""
-    roles = [each["role"] for each in messages if each["role"] != "tool" and not each.get("tool_calls")]
+    roles = [message["role"] for message in messages if message["role"] != "tool" and not message.get("tool_calls")]
     body = roles[1:] if roles[0] == "system" else roles
     return "system" not in body and all(one != other for one, other in itertools.pairwise(body))
 
 
-def step(number: int, said: str) -> list[Message]:
+def step(number: int, text: str) -> list[Message]:
     call = ToolCall(id=f"c{number}", name="grep", arguments="{}")
-    return [AssistantMessage(content=said, tool_calls=(call,)), ToolMessage(call_id=call.id, content=f"r{number}")]
+    return [AssistantMessage(content=text, tool_calls=(call,)), ToolMessage(call_id=call.id, content=f"r{number}")]
 
 
 TURNS = st.lists(st.sampled_from(["user", "program", "call", "call with text", "answer", "silent"]), max_size=12)
@@ -65,8 +65,8 @@ def test_any_history_is_by_turns_and_what_was_said_is_never_taken_back(turns):
         assert new["role"] == old["role"]
         assert str(new.get("content") or "").startswith(str(old.get("content") or ""))
         before = messages
-    said = json.dumps(before)
-    assert all(each.content in said for each in history)
+    transcript = json.dumps(before)
+    assert all(message.content in transcript for message in history)
 
 
 class Refusal(Exception):

@@ -10,8 +10,8 @@ from core.providers.openai.merged_pieces import MergedPieces
 
 def merged(*pieces):
     whole = MergedPieces()
-    for each in pieces:
-        whole.add(each)
+    for piece in pieces:
+        whole.add(piece)
     return whole.build_value()
 
 

@@ -33,7 +33,9 @@ class Talk:
         return (await self.model()).text
 
     async def returns(self, result, *, is_error=False) -> str:
-        call = next(each for each in reversed(self.messages) if isinstance(each, AssistantMessage)).tool_calls[-1]
+        call = next(message for message in reversed(self.messages) if isinstance(message, AssistantMessage)).tool_calls[
+            -1
+        ]
         self.messages.append(ToolMessage(call_id=call.id, content=result, is_error=is_error))
         return (await self.model()).text
 
@@ -55,12 +57,12 @@ CALL = "tool_calls: [{name: grep, arguments: {pattern: x}}]"
 
 
 async def test_turns_are_played_in_order_and_then_otherwise(talk):
-    told = talk("turns: [{steps: [one]}, [two], {steps: [{text: three}]}]\notherwise: over")
-    assert [await told.says("x") for _ in range(5)] == ["one", "two", "three", "over", "over"]
+    conversation = talk("turns: [{steps: [one]}, [two], {steps: [{text: three}]}]\notherwise: over")
+    assert [await conversation.says("x") for _ in range(5)] == ["one", "two", "three", "over", "over"]
 
 
 async def test_a_prompt_finds_the_turn_that_it_matches(talk):
-    told = talk(
+    conversation = talk(
         """
 turns:
   - {match: (?i)plan, steps: [planned]}
@@ -71,29 +73,36 @@ otherwise: [{text: over}]
 """
     )
     prompts = ["run the test", "hello", "Make a PLAN", "run the test", "what?", "plan again"]
-    assert [await told.says(prompt) for prompt in prompts] == ["tested", "first", "planned", "tested", "second", "over"]
+    assert [await conversation.says(prompt) for prompt in prompts] == [
+        "tested",
+        "first",
+        "planned",
+        "tested",
+        "second",
+        "over",
+    ]
 
 
 async def test_steps_follow_the_answers_of_a_turn(talk):
-    told = talk(f"steps: [{{text: a, {CALL}}}, {{text: b, {CALL}}}, c]\notherwise: over")
-    assert await told.says("go") == "a"
-    assert await told.returns("r1") == "b"
-    told.messages.append(UserMessage(content="<system_reminder>mind</system_reminder>", origin="program"))
-    assert await told.returns("r2") == "c"
-    assert await told.says("and now?") == "over"
+    conversation = talk(f"steps: [{{text: a, {CALL}}}, {{text: b, {CALL}}}, c]\notherwise: over")
+    assert await conversation.says("go") == "a"
+    assert await conversation.returns("r1") == "b"
+    conversation.messages.append(UserMessage(content="<system_reminder>mind</system_reminder>", origin="program"))
+    assert await conversation.returns("r2") == "c"
+    assert await conversation.says("and now?") == "over"
 
 
 async def test_what_the_user_sends_meanwhile_is_not_a_new_turn(talk):
-    told = talk(f"turns: [[{{text: a, {CALL}}}, b], [next]]")
-    await told.says("<user_query>\ngo\n</user_query>")
-    told.messages.append(ToolMessage(call_id=told.messages[-1].tool_calls[0].id, content="r"))
+    conversation = talk(f"turns: [[{{text: a, {CALL}}}, b], [next]]")
+    await conversation.says("<user_query>\ngo\n</user_query>")
+    conversation.messages.append(ToolMessage(call_id=conversation.messages[-1].tool_calls[0].id, content="r"))
     steer = tagged("system_reminder", "The user sent this while you were working. Mind it.") + "\n" + query("hey")
-    assert await told.says(steer) == "b"
-    assert await told.says("<user_query>\nmore\n</user_query>") == "next"
+    assert await conversation.says(steer) == "b"
+    assert await conversation.says("<user_query>\nmore\n</user_query>") == "next"
 
 
 async def test_a_step_whose_condition_does_not_hold_is_skipped(talk):
-    told = talk(
+    conversation = talk(
         f"""
 steps:
   - {{text: run, {CALL}}}
@@ -104,40 +113,45 @@ steps:
   - fine
 """
     )
-    await told.says("go")
-    assert await told.returns("3 passed") == "fine"
-    told.messages.clear()
-    await told.says("go")
-    assert await told.returns("1 FAILED") == "fix"
-    assert await told.returns("boom", is_error=True) == "error"
-    told.messages.clear()
-    await told.says("go")
-    told.messages.append(UserMessage(content="rejected: a.py", origin="program"))
-    assert await told.returns("ok") == "sorry"
+    await conversation.says("go")
+    assert await conversation.returns("3 passed") == "fine"
+    conversation.messages.clear()
+    await conversation.says("go")
+    assert await conversation.returns("1 FAILED") == "fix"
+    assert await conversation.returns("boom", is_error=True) == "error"
+    conversation.messages.clear()
+    await conversation.says("go")
+    conversation.messages.append(UserMessage(content="rejected: a.py", origin="program"))
+    assert await conversation.returns("ok") == "sorry"
 
 
 async def test_the_mode_that_the_model_was_told_of_decides(talk):
-    told = talk(
+    conversation = talk(
         f"turns: [{{mode: plan, repeat: true, steps: [planning]}}, {{repeat: true, steps: [{{{CALL}, text: a}}, "
         "{when: {mode: ask}, text: asking}, {text: '{{mode}}'}]}]"
     )
     assert (
-        await told.says("<system_reminder>\nPlan mode: no edits.\n</system_reminder>\n<user_query>\nx\n</user_query>")
+        await conversation.says(
+            "<system_reminder>\nPlan mode: no edits.\n</system_reminder>\n<user_query>\nx\n</user_query>"
+        )
         == "planning"
     )
     assert (
-        await told.says("<system_reminder>\nAgent mode: go.\n</system_reminder>\n<user_query>\nx\n</user_query>") == "a"
+        await conversation.says(
+            "<system_reminder>\nAgent mode: go.\n</system_reminder>\n<user_query>\nx\n</user_query>"
+        )
+        == "a"
     )
-    assert await told.returns("r") == "agent"
-    assert await told.says("again") == "a"
-    told.messages.append(
+    assert await conversation.returns("r") == "agent"
+    assert await conversation.says("again") == "a"
+    conversation.messages.append(
         UserMessage(content="<system_reminder>\nAsk mode: look.\n</system_reminder>", origin="program")
     )
-    assert await told.returns("r") == "asking"
+    assert await conversation.returns("r") == "asking"
 
 
 async def test_places_are_filled_in(talk):
-    told = talk(
+    conversation = talk(
         f"""
 steps:
   - {{text: "{{{{prompt}}}} in {{{{ workspace }}}}", {CALL}}}
@@ -146,15 +160,15 @@ steps:
 """
     )
     assert (
-        await told.says("<user_info>\nWorkspace: /home/me/x\n</user_info>\n<user_query>\ndo it\n</user_query>")
+        await conversation.says("<user_info>\nWorkspace: /home/me/x\n</user_info>\n<user_query>\ndo it\n</user_query>")
         == "do it in /home/me/x"
     )
-    assert await told.returns("wrote a.plan.md now") == "got wrote a.plan.md now"
-    assert json.loads(told.messages[-1].tool_calls[0].arguments) == {"path": "a.plan.md", "n": [1, ""]}
+    assert await conversation.returns("wrote a.plan.md now") == "got wrote a.plan.md now"
+    assert json.loads(conversation.messages[-1].tool_calls[0].arguments) == {"path": "a.plan.md", "n": [1, ""]}
 
 
 async def test_calls_usage_and_finish_are_played(talk):
-    told = talk(
+    conversation = talk(
         """
 - reasoning: hm
   tool_calls:
@@ -165,24 +179,24 @@ async def test_calls_usage_and_finish_are_played(talk):
 - {text: long, finish: length}
 """
     )
-    answer = await told.provider().list_models()
+    answer = await conversation.provider().list_models()
     assert answer[0].name.endswith("script.yaml")
-    told.messages.append(UserMessage(content="x"))
-    answer = await told.model()
+    conversation.messages.append(UserMessage(content="x"))
+    answer = await conversation.model()
     assert answer.reasoning == "hm"
     assert [call["arguments"] for call in answer.calls] == ['{"cut', "{}", "{}"]
     assert len({call["id"] for call in answer.calls}) == 3
     assert answer.usage == Usage(prompt_tokens=7, completion_tokens=3, cached_tokens=2)
     assert answer.finish == "tool_calls"
-    assert (await told.model()).finish == "length"
+    assert (await conversation.model()).finish == "length"
 
 
 async def test_usage_is_estimated_and_grows_with_the_conversation(talk):
-    told = talk("turns: [[one], [two]]")
-    told.messages.append(UserMessage(content="x" * 400))
-    first = (await told.model()).usage
-    told.messages.append(UserMessage(content="y" * 400))
-    second = (await told.model()).usage
+    conversation = talk("turns: [[one], [two]]")
+    conversation.messages.append(UserMessage(content="x" * 400))
+    first = (await conversation.model()).usage
+    conversation.messages.append(UserMessage(content="y" * 400))
+    second = (await conversation.model()).usage
     assert first.prompt_tokens > 100
     assert second.prompt_tokens > first.prompt_tokens + 90
     assert 0 < second.cached_tokens < second.prompt_tokens
@@ -191,11 +205,11 @@ async def test_usage_is_estimated_and_grows_with_the_conversation(talk):
 @pytest.mark.parametrize("chunk", [0, 1, 7])
 async def test_pieces_make_up_the_text_whatever_their_size(talk, chunk):
     text = "Grüße,  Welt!\n\n    indented\n\ttabs averyveryverylongwordwithoutanyspace  \n"
-    told = talk(
+    conversation = talk(
         json.dumps({"chunk": chunk, "steps": [{"text": text, "tool_calls": [{"name": "a", "arguments": text}]}]})
     )
-    told.messages.append(UserMessage(content="x"))
-    answer = await told.model()
+    conversation.messages.append(UserMessage(content="x"))
+    answer = await conversation.model()
     assert answer.text == text
     assert answer.calls[0]["arguments"] == text
     assert sum(isinstance(delta, TextDelta) for delta in answer.deltas) > 5
@@ -203,18 +217,18 @@ async def test_pieces_make_up_the_text_whatever_their_size(talk, chunk):
 
 
 async def test_v2_a_cut_ends_without_a_finish(talk):
-    told = talk("steps: [{text: one two three four, cut: 0.5}]")
+    conversation = talk("steps: [{text: one two three four, cut: 0.5}]")
     answer = Answer()
     with pytest.raises(ProviderError) as caught:
-        await ask(told.provider(), into=answer)
+        await ask(conversation.provider(), into=answer)
     assert caught.value.code == "stream_cut"
     assert answer.text == "one two"
     assert not any(isinstance(delta, StreamEnd) for delta in answer.deltas)
 
 
 async def test_v1_faults_are_played_as_often_as_they_are_meant(talk):
-    told = talk("steps: [{error: {status: 429, retry_after: 2, times: 2}, text: at last}]")
-    provider = told.provider()
+    conversation = talk("steps: [{error: {status: 429, retry_after: 2, times: 2}, text: at last}]")
+    provider = conversation.provider()
     for _ in range(2):
         with pytest.raises(ProviderError) as caught:
             await ask(provider)
@@ -227,9 +241,9 @@ async def test_v1_faults_are_played_as_often_as_they_are_meant(talk):
 
 
 async def test_a_request_without_tools_gets_the_notes(talk):
-    told = talk("steps: [work]\nnotes: what happened")
-    assert (await ask(told.provider(), request(tools=()))).text == "what happened"
-    assert (await ask(told.provider())).text == "work"
+    conversation = talk("steps: [work]\nnotes: what happened")
+    assert (await ask(conversation.provider(), request(tools=()))).text == "what happened"
+    assert (await ask(conversation.provider())).text == "work"
 
 
 @pytest.mark.parametrize(
@@ -272,12 +286,12 @@ def test_a_script_that_can_not_be_read_is_explained(tmp_path):
 
 async def test_the_example_of_the_documentation_works(talk, request):
     page = (request.config.rootpath / "docs" / "scripted-models.md").read_text(encoding="utf-8")
-    told = talk(page.split("```yaml\n")[1].split("```")[0])
-    assert await told.says("Fix the failing test") == "Let me look."
-    assert await told.returns("assert rate == 0.19") == "The rate is wrong."
-    assert json.loads(told.messages[-1].tool_calls[0].arguments)["new_string"] == "RATE = 0.19"
-    assert await told.returns("1 replacement") == "Done. The change waits for your review."
-    assert "end" in await told.says("And now?")
+    conversation = talk(page.split("```yaml\n")[1].split("```")[0])
+    assert await conversation.says("Fix the failing test") == "Let me look."
+    assert await conversation.returns("assert rate == 0.19") == "The rate is wrong."
+    assert json.loads(conversation.messages[-1].tool_calls[0].arguments)["new_string"] == "RATE = 0.19"
+    assert await conversation.returns("1 replacement") == "Done. The change waits for your review."
+    assert "end" in await conversation.says("And now?")
 
 
 async def test_the_pace_is_kept_and_can_be_changed(talk, monkeypatch):
@@ -287,16 +301,16 @@ async def test_the_pace_is_kept_and_can_be_changed(talk, monkeypatch):
         pauses.append(seconds)
 
     monkeypatch.setattr("core.providers.scripted.provider.asyncio.sleep", sleep)
-    told = talk(
+    conversation = talk(
         "tokens_per_second: 50\n"
         "steps: [one two three, {text: one two, delay_ms: 40}, {text: a b, tokens_per_second: 0}]"
     )
     for speed in ("1", "4", "0", "nonsense"):
         monkeypatch.setenv("AGENT_TUI_SCRIPT_SPEED", speed)
-        await ask(ScriptedProvider.from_file(told.path))
+        await ask(ScriptedProvider.from_file(conversation.path))
     assert pauses == [0.02, 0.02, 0.005, 0.005, 0.02, 0.02]
     pauses.clear()
     for count in (1, 2):
         history = [UserMessage(content="x"), *[AssistantMessage(content="y")] * count]
-        await ask(ScriptedProvider.from_file(told.path, speed=1), request(*history))
+        await ask(ScriptedProvider.from_file(conversation.path, speed=1), request(*history))
     assert pauses == [0.04]

@@ -38,10 +38,12 @@ class PlainWire:
             )
         if isinstance(first, UserMessage):
             return EncodedMessages(items=[{"asked": first.content}] if first.content else [])
-        results = [each for each in messages if isinstance(each, ToolMessage)]
-        sent = [before.find_call(each.call_id) for each in results]
-        between = [each.content for each in messages if isinstance(each, UserMessage)]
-        return EncodedMessages(items=[{"results": [each and each.id for each in sent], "between": between}])
+        results = [message for message in messages if isinstance(message, ToolMessage)]
+        sent = [before.find_call(result.call_id) for result in results]
+        between = [message.content for message in messages if isinstance(message, UserMessage)]
+        return EncodedMessages(
+            items=[{"results": [sent_call and sent_call.id for sent_call in sent], "between": between}]
+        )
 
 
 def asked(*messages, **fields):
@@ -62,7 +64,7 @@ def user(content="hi"):
 
 
 def calling(*ids, wire=None):
-    calls = tuple(ToolCall(id=each, name="a", arguments="{}", wire_id=f"w_{each}") for each in ids)
+    calls = tuple(ToolCall(id=call_id, name="a", arguments="{}", wire_id=f"w_{call_id}") for call_id in ids)
     return AssistantMessage(content="x", tool_calls=calls, wire=wire)
 
 
@@ -109,7 +111,10 @@ def edited(draw):
             case "other":
                 now = draw(HISTORIES)
             case _:
-                now = [type(each)(**{name: getattr(each, name) for name in each.__struct_fields__}) for each in now]
+                now = [
+                    type(message)(**{name: getattr(message, name) for name in message.__struct_fields__})
+                    for message in now
+                ]
         steps.append(now)
     return steps
 
@@ -120,14 +125,19 @@ def test_any_edit_of_a_history_gives_what_a_new_encoder_gives(steps, data):
     for messages in steps:
         fields = {"session": "s", "model": data.draw(st.sampled_from("mn")), "system": data.draw(st.sampled_from("ST"))}
         request, key = asked(*messages, **fields), data.draw(st.sampled_from(["", "k"]))
-        made, scratch = written(encoder, request, key=key)[0], from_scratch(request, key=key)
-        assert made == scratch
-        assert list(json.loads(made.build_body({"stream": True}))) == ["model", "system", "messages", "stream"]
+        encoded_request, scratch = written(encoder, request, key=key)[0], from_scratch(request, key=key)
+        assert encoded_request == scratch
+        assert list(json.loads(encoded_request.build_body({"stream": True}))) == [
+            "model",
+            "system",
+            "messages",
+            "stream",
+        ]
 
 
 @given(st.lists(MESSAGES, max_size=12), st.lists(MESSAGES, max_size=4))
 def test_a_longer_history_begins_with_the_bytes_of_the_shorter_one(messages, more):
-    if any(isinstance(each, ToolMessage) for each in more):  # its step is over
+    if any(isinstance(message, ToolMessage) for message in more):  # its step is over
         more = [AssistantMessage(content="x"), *more]
     encoder = RequestEncoder()
     short = written(encoder, asked(*messages))[0]
@@ -149,8 +159,8 @@ def test_the_results_of_a_step_and_what_came_between_them_are_one_unit():
     messages = [calling("1", "2"), result("1"), user("note"), result("2"), user("later"), calling(), result("1")]
     ends = [find_unit_end(messages, place) for place in (0, 1, 4, 5, 6)]
     assert ends == [1, 4, 5, 6, 7]
-    made = json.loads(from_scratch(asked(*messages)).build_body({}))["messages"]
-    assert made[1] == {"results": ["w_1", "w_2"], "between": ["note"]}
+    body_messages = json.loads(from_scratch(asked(*messages)).build_body({}))["messages"]
+    assert body_messages[1] == {"results": ["w_1", "w_2"], "between": ["note"]}
 
 
 def test_an_answer_is_bound_to_all_that_was_sent_before_it_and_to_nothing_else():
@@ -169,8 +179,8 @@ def test_an_answer_is_bound_to_all_that_was_sent_before_it_and_to_nothing_else()
 
 
 def test_the_ids_of_all_calls_are_known_ours_and_the_providers():
-    made = from_scratch(asked(*TURN))
-    assert made.call_ids == {"1", "2", "3", "w_1", "w_2", "w_3"}
+    encoded_request = from_scratch(asked(*TURN))
+    assert encoded_request.call_ids == {"1", "2", "3", "w_1", "w_2", "w_3"}
 
 
 def test_a_history_that_could_not_be_encoded_harms_no_later_request():

@@ -19,22 +19,22 @@ def part(name: str | None = None, arguments: Any = None, **rest: Any) -> dict[st
 
 def played(*parts: dict[str, Any], taken: set[str] | None = None) -> list[tuple[str, str, str]]:
     calls = CallNormaliser(set() if taken is None else taken)
-    found: dict[int, list[str]] = {}
-    for delta in [*(delta for each in parts for delta in calls.feed(each)), *calls.finish()]:
-        call = found.setdefault(delta.index, ["", "", ""])
+    calls_by_index: dict[int, list[str]] = {}
+    for delta in [*(delta for part in parts for delta in calls.feed(part)), *calls.finish()]:
+        call = calls_by_index.setdefault(delta.index, ["", "", ""])
         assert not (delta.id and call[0]), "an id came twice"
         assert not (delta.name and call[1]), "a name came twice"
         for place, text in enumerate((delta.id, delta.name, delta.arguments)):
             call[place] += text
-    assert list(found) == list(range(len(found)))
-    return [(call[0], call[1], call[2]) for call in found.values()]
+    assert list(calls_by_index) == list(range(len(calls_by_index)))
+    return [(call[0], call[1], call[2]) for call in calls_by_index.values()]
 
 
 def names_and_arguments(*parts: dict[str, Any]) -> list[tuple[str, str]]:
     calls = played(*parts)
-    assert len({each[0] for each in calls}) == len(calls)
-    assert all(each[0] for each in calls)
-    return [each[1:] for each in calls]
+    assert len({call[0] for call in calls}) == len(calls)
+    assert all(call[0] for call in calls)
+    return [call[1:] for call in calls]
 
 
 def test_a_regular_stream_comes_through_unchanged():
@@ -76,8 +76,8 @@ def test_a_regular_stream_comes_through_unchanged():
     ],
 )
 def test_v4_every_way_of_leaving_something_out_is_understood(parts):
-    found = names_and_arguments(*parts)
-    assert [(name, arguments.replace(" ", "")) for name, arguments in found] == [("a", '{"x":1}'), ("b", "{}")]
+    calls = names_and_arguments(*parts)
+    assert [(name, arguments.replace(" ", "")) for name, arguments in calls] == [("a", '{"x":1}'), ("b", "{}")]
 
 
 def test_the_id_may_come_after_the_name():
@@ -85,22 +85,22 @@ def test_the_id_may_come_after_the_name():
 
 
 def test_two_calls_of_the_same_tool_with_ids_stay_two():
-    found = names_and_arguments(part("a", "{}", id="1", index=0), part("a", "{}", id="2", index=0))
-    assert found == [("a", "{}"), ("a", "{}")]
+    calls = names_and_arguments(part("a", "{}", id="1", index=0), part("a", "{}", id="2", index=0))
+    assert calls == [("a", "{}"), ("a", "{}")]
 
 
 def test_v4_an_id_that_the_history_has_is_replaced():
     call = ToolCall(id="call_0", name="a", arguments="{}")
     taken = collect_call_ids((UserMessage(content="x"), AssistantMessage(tool_calls=(call,))))
-    (found,) = played(part("a", "{}", index=0, id="call_0"), taken=taken)
-    assert found[0] != "call_0"
+    (played_call,) = played(part("a", "{}", index=0, id="call_0"), taken=taken)
+    assert played_call[0] != "call_0"
     assert taken == {"call_0"}
 
 
 @pytest.mark.parametrize("unusable", ["", "with space", "x" * 65, "ä", 7, None])
 def test_an_id_that_no_api_takes_is_replaced(unusable):
-    (found,) = played(part("a", "{}", index=0, id=unusable))
-    assert found[0].startswith("call_")
+    (played_call,) = played(part("a", "{}", index=0, id=unusable))
+    assert played_call[0].startswith("call_")
 
 
 def test_v3_malformed_arguments_pass_through_as_they_are():
@@ -130,17 +130,17 @@ OFFERED = ("read_file", "list_dir", "grep")
 def settled(*parts: dict[str, Any]) -> list[tuple[str, Any]]:
     """The calls as they are run: names, and arguments that were settled; those that are no object as they are."""
     calls = CallNormaliser(set(), OFFERED)
-    found: dict[int, list[str]] = {}
-    for delta in [*(delta for each in parts for delta in calls.feed(each)), *calls.finish()]:
-        call = found.setdefault(delta.index, ["", ""])
+    calls_by_index: dict[int, list[str]] = {}
+    for delta in [*(delta for part in parts for delta in calls.feed(part)), *calls.finish()]:
+        call = calls_by_index.setdefault(delta.index, ["", ""])
         call[0] += delta.name
         call[1] += delta.arguments
-    listed = [each["function"] for each in calls.list_calls()]
-    assert [each["name"] for each in listed] == [name for name, _ in found.values()]
-    texts = [settle_arguments(arguments) for _, arguments in found.values()]
+    listed = [listed_call["function"] for listed_call in calls.list_calls()]
+    assert [function["name"] for function in listed] == [name for name, _ in calls_by_index.values()]
+    texts = [settle_arguments(arguments) for _, arguments in calls_by_index.values()]
     return [
         (name, json.loads(text) if is_object(text) else text)
-        for (name, _), text in zip(found.values(), texts, strict=True)
+        for (name, _), text in zip(calls_by_index.values(), texts, strict=True)
     ]
 
 
@@ -257,16 +257,16 @@ STYLES = (
 def stream(style: str, number: int, name: str, pieces: list[str]) -> list[dict[str, Any]]:
     """One call in a style of leaving out, adding or repeating."""
     index = {} if style == "no index" else {"index": 0 if style == "index 0" else number}
-    opened, rest = part(name, "", id=f"c{number}", **index), [part(arguments=each, **index) for each in pieces]
+    opened, rest = part(name, "", id=f"c{number}", **index), [part(arguments=piece, **index) for piece in pieces]
     if style in {"name in each", "repeated"}:
         again = ["".join(pieces)] if style == "repeated" else []
-        return [part(name, each, id=f"c{number}", **index) for each in [*pieces, *again]]
+        return [part(name, fragment, id=f"c{number}", **index) for fragment in [*pieces, *again]]
     if style == "empty first":
         return [opened, part(arguments="{}", **index), *rest]
     if style == "name in pieces":
         return [part(name[:3], "", id=f"c{number}", **index), part(name[3:], "", **index), *rest]
     if style == "ids of pieces":
-        return [opened, *({**each, "id": f"c{number}.{at}"} for at, each in enumerate(rest))]
+        return [opened, *({**delta, "id": f"c{number}.{at}"} for at, delta in enumerate(rest))]
     return [opened, *rest]
 
 

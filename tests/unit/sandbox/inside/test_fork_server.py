@@ -54,9 +54,9 @@ def test_a_step_that_is_refused_is_told_with_its_name_and_the_kernels_reason():
     except init_process.SetupStepFailed as failure:
         report = init_process.build_failure_report(failure)
     assert report == ("failed", "namespaces", 1, "unshare: Operation not permitted")
-    told = explain_setup_failure("namespaces", 1, "unshare: Operation not permitted")
-    assert told.message == "The box could not be set up: namespaces: unshare: Operation not permitted [EPERM]."
-    assert told.code == "box_refused"
+    error = explain_setup_failure("namespaces", 1, "unshare: Operation not permitted")
+    assert error.message == "The box could not be set up: namespaces: unshare: Operation not permitted [EPERM]."
+    assert error.code == "box_refused"
 
 
 def test_an_error_that_no_step_expected_is_told_too():
@@ -85,11 +85,11 @@ def test_the_forwarder_listens_on_loopback_only_and_where_it_is_told(tmp_path):
     path = str(tmp_path / "x" / "s.sock")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    found = port_forward.open_listeners([(port, b"", b"one"), (0, path.encode(), b"two")])
+    listeners = port_forward.open_listeners([(port, b"", b"one"), (0, path.encode(), b"two")])
     try:
-        places = [each.listening.getsockname() for each in found]
+        places = [listener.listening.getsockname() for listener in listeners]
         assert places == [("127.0.0.1", messages.PROXY_PORT), ("127.0.0.1", port), path]
-        assert [each.head for each in found] == [b"", b"one", b"two"]
+        assert [listener.head for listener in listeners] == [b"", b"one", b"two"]
     finally:
-        for each in found:
-            each.listening.close()
+        for listener in listeners:
+            listener.listening.close()

@@ -39,8 +39,8 @@ X86 = os.uname().machine == "x86_64"
 def under_filter(*calls: tuple[int, ...], families: tuple[int, ...] = seccomp.FAMILIES) -> tuple[list[int], set[str]]:
     argv = [sys.executable, "-I", "-S", "-c", CHILD, str(ROOT), json.dumps(families), json.dumps(calls)]
     done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=20)
-    told = json.loads(done.stdout)
-    return [told["answers"][str(list(case))] for case in calls], set(told["modules"])
+    report = json.loads(done.stdout)
+    return [report["answers"][str(list(case))] for case in calls], set(report["modules"])
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])

@@ -66,20 +66,20 @@ async def proxy(directory, *hosts, public=lambda _: True, addresses=("127.0.0.1"
 
     async def resolve(host):
         inside.looked_up.append(host)
-        return [ipaddress.ip_address(each) for each in addresses]
+        return [ipaddress.ip_address(address) for address in addresses]
 
-    made = Proxy(
+    proxy_server = Proxy(
         lambda host: host in hosts,
-        refused=inside.refused.append,
-        passed=inside.take,
+        on_refusal=inside.refused.append,
+        on_connection=inside.take,
         public=public,
         resolve=resolve,
     )
-    inside.made, inside.path = made, await made.start(directory / "network")
+    inside.made, inside.path = proxy_server, await proxy_server.start(directory / "network")
     try:
         yield inside
     finally:
-        await made.close()
+        await proxy_server.close()
         server.close()
 
 
@@ -125,12 +125,12 @@ async def test_a_plain_request_is_told_in_the_hosts_own_form_and_no_second_one_g
         )
         assert (await on.say(text)).endswith(b"hello")
         await on.outside.ended.wait()
-        told = on.outside.heard.decode()
-        assert told.startswith(f"POST /a?b=c HTTP/1.1\r\nHost: example.test:{port}\r\nX-Kept: yes\r\n")
-        assert "Connection: close" in told
-        assert "Proxy-Authorization" not in told
-        assert told.endswith("\r\n\r\nabc")
-        assert "evil" not in told
+        request_text = on.outside.heard.decode()
+        assert request_text.startswith(f"POST /a?b=c HTTP/1.1\r\nHost: example.test:{port}\r\nX-Kept: yes\r\n")
+        assert "Connection: close" in request_text
+        assert "Proxy-Authorization" not in request_text
+        assert request_text.endswith("\r\n\r\nabc")
+        assert "evil" not in request_text
 
 
 async def test_s5_a_host_that_was_not_granted_is_refused_unasked_and_told(tmp_path):
@@ -186,7 +186,7 @@ async def test_i11_n11_an_address_of_this_machine_is_refused_even_if_it_was_gran
 
 
 def test_public_addresses_are_public():
-    assert all(is_public(ipaddress.ip_address(each)) for each in ("93.184.216.34", "2606:2800:220:1::1"))
+    assert all(is_public(ipaddress.ip_address(address)) for address in ("93.184.216.34", "2606:2800:220:1::1"))
 
 
 @pytest.mark.parametrize(
@@ -283,5 +283,5 @@ async def test_the_socket_is_the_users_alone_lies_deep_and_goes_with_the_proxy(t
     deep.mkdir(parents=True)
     async with proxy(deep, "example.test") as on:
         assert stat.S_IMODE(on.path.stat().st_mode) == 0o600
-        kept = on.path
-    assert not kept.exists()
+        path = on.path
+    assert not path.exists()

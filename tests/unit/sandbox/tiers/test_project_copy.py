@@ -22,18 +22,18 @@ def whiteout(path: Path) -> None:
 
 def shape(root: Path) -> dict[str, str]:
     """Content by path; directories end in a slash, whiteouts are "gone", links show where they lead."""
-    found = {}
+    entries = {}
     for path in sorted(root.rglob("*")):
         info, name = path.lstat(), str(path.relative_to(root))
         if stat.S_ISLNK(info.st_mode):
-            found[name] = f"-> {path.readlink()}"
+            entries[name] = f"-> {path.readlink()}"
         elif stat.S_ISDIR(info.st_mode):
-            found[f"{name}/"] = ""
+            entries[f"{name}/"] = ""
         elif stat.S_ISCHR(info.st_mode):
-            found[name] = "gone"
+            entries[name] = "gone"
         else:
-            found[name] = path.read_text() if stat.S_ISREG(info.st_mode) else "special"
-    return found
+            entries[name] = path.read_text() if stat.S_ISREG(info.st_mode) else "special"
+    return entries
 
 
 @pytest.fixture

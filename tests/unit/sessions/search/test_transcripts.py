@@ -32,7 +32,7 @@ class Sessions:
     def find(self, words: str, **options: bool) -> list[tuple[str, str]]:
         with TranscriptIndex(self.store) as index:
             assert index.refresh() == 0
-            return [(each.session, each.kind) for each in index.search(words, **options)]
+            return [(hit.session, hit.kind) for hit in index.search(words, **options)]
 
 
 def asked(prompt: str) -> ev.TurnStarted:
@@ -44,8 +44,8 @@ def answered(text: str) -> ev.DocumentFinished:
 
 
 def ran(command: str, output: str) -> ev.DocumentFinished:
-    told = d.TerminalCommandMetadata(command=command, output=output, exit_code=0)
-    return ev.DocumentFinished(document=d.TerminalCommandDocument(id="doc_2", sequence=2, metadata=told))
+    command_metadata = d.TerminalCommandMetadata(command=command, output=output, exit_code=0)
+    return ev.DocumentFinished(document=d.TerminalCommandDocument(id="doc_2", sequence=2, metadata=command_metadata))
 
 
 def start(**about: bool) -> ev.SessionStarted:
@@ -111,9 +111,9 @@ def test_a_key_and_a_private_session_are_never_kept(sessions):
     sessions.say("ses_p", start(private=True), asked("nobody knows"))
     assert sessions.find("here") == [("ses_a", "prompt")]
     assert sessions.find("nobody") == []
-    kept = (sessions.store.path / FILE_NAME).read_bytes()
-    assert key.encode() not in kept
-    assert b"nobody" not in kept
+    index_bytes = (sessions.store.path / FILE_NAME).read_bytes()
+    assert key.encode() not in index_bytes
+    assert b"nobody" not in index_bytes
     assert (sessions.store.path / FILE_NAME).stat().st_mode & 0o777 == 0o600
 
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def counts(review: ReviewCase) -> dict[str, tuple[int, int, int]]:
-    return {each.root: (each.files, each.bytes, each.deleted) for each in review.state.bulks}
+    return {bulk.root: (bulk.files, bulk.bytes, bulk.deleted) for bulk in review.state.bulks}
 
 
 def test_the_bytes_of_a_bulk_are_those_of_all_of_its_files(review):

@@ -29,11 +29,11 @@ def accepted(review: ReviewCase, *roots: str) -> list[str]:
         layer.put(f"{root}/big", b"x" * 40_000)
         layer.absorb()
         review.shadow.resolve_bulk(root)
-    return [each.id for each in review.state.verdicts]
+    return [verdict.id for verdict in review.state.verdicts]
 
 
 def kept(review: ReviewCase) -> set[str]:
-    return {each.name for each in review.shadow.layers.place.iterdir() if "verdict_" in each.name}
+    return {path.name for path in review.shadow.layers.place.iterdir() if "verdict_" in path.name}
 
 
 def started_again(review: ReviewCase) -> Shadow:
@@ -88,7 +88,7 @@ def test_what_was_taken_back_stays_whatever_undoing_takes(review, monkeypatch):
     monkeypatch.setattr(layers_module, "QUOTA", 60_000)
     shadow = started_again(review)
     shadow.drop_layer(shadow.open_layer())
-    assert (shadow.read("one/big"), [each.root for each in review.state.bulks]) == (b"x" * 40_000, ["one"])
+    assert (shadow.read("one/big"), [bulk.root for bulk in review.state.bulks]) == (b"x" * 40_000, ["one"])
 
 
 class Died(BaseException):
@@ -135,6 +135,8 @@ def test_a_verdict_that_a_crash_cut_off_is_told_once(review, last):
         Shadow(review.workspace, BlobStore(review.session / "blobs"), dies, review.state).resolve_bulk("one")
     assert review.disk("one/a") == b"x"
     started_again(review)
-    given = [each.verdict.id for each in review.events if isinstance(each, VerdictGiven)]
-    assert (len(given), given) == (1, [each.id for each in review.state.verdicts])
+    verdict_ids = [
+        emitted_event.verdict.id for emitted_event in review.events if isinstance(emitted_event, VerdictGiven)
+    ]
+    assert (len(verdict_ids), verdict_ids) == (1, [verdict.id for verdict in review.state.verdicts])
     assert review.state.bulks == ()

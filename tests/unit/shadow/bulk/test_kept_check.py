@@ -49,20 +49,20 @@ def seen(review: ReviewCase, directory: str = "deps") -> dict[str, str]:
 def on_disk(review: ReviewCase, directory: str = "deps") -> dict[str, str]:
     top = review.root / directory
     return {
-        str(each.relative_to(review.root)): each.read_text().rstrip("\n") for each in top.rglob("*") if each.is_file()
+        str(path.relative_to(review.root)): path.read_text().rstrip("\n") for path in top.rglob("*") if path.is_file()
     }
 
 
 def stale(review: ReviewCase) -> str:
-    return "; ".join(filter(None, (each.stale or each.conflict for each in review.state.bulks)))
+    return "; ".join(filter(None, (bulk.stale or bulk.conflict for bulk in review.state.bulks)))
 
 
 def superseded(review: ReviewCase) -> list[str]:
-    return [each.path for each in review.state.verdicts if each.superseded]
+    return [verdict.path for verdict in review.state.verdicts if verdict.superseded]
 
 
 def notices(review: ReviewCase) -> str:
-    return "\n".join(each.message for each in review.events if isinstance(each, ev.Notice))
+    return "\n".join(event.message for event in review.events if isinstance(event, ev.Notice))
 
 
 def test_n29_an_upgrade_of_the_users_is_what_commands_and_tools_see_whole(project):
@@ -113,9 +113,9 @@ def test_n29_what_only_changed_beside_it_is_said_once_and_nothing_is_taken_away(
     assert "deps/lib/deep changed in the project since" in stale(project)
     assert seen(project)["deps/new"] == "v1"
     assert superseded(project) == []
-    changed = [each for each in project.events if isinstance(each, ev.LayersChanged)]
+    changed = [event for event in project.events if isinstance(event, ev.LayersChanged)]
     project.shadow.follow_project()
-    assert [each for each in project.events if isinstance(each, ev.LayersChanged)] == changed
+    assert [event for event in project.events if isinstance(event, ev.LayersChanged)] == changed
     leave(project, "v3", "new")
     assert stale(project) == ""
 
@@ -128,7 +128,7 @@ def test_n29_files_that_only_look_newer_hide_nothing_and_are_compared_once(proje
     assert (seen(project)["deps/index"], superseded(project)) == ("v1", [])
     reads = []
     read = MergedTree.read_disk_state
-    monkeypatch.setattr(MergedTree, "read_disk_state", lambda *given: reads.append(given) or read(*given))
+    monkeypatch.setattr(MergedTree, "read_disk_state", lambda *arguments: reads.append(arguments) or read(*arguments))
     since = project.shadow.layers.kept.tops["deps"].since
     project.shadow.follow_project()
     assert (project.shadow.layers.kept.tops["deps"].since, reads) == (since, [])
@@ -154,7 +154,7 @@ def test_n29_caches_give_way_in_silence_and_alone(project):
     project.put("deps/__pycache__/n", b"2\n")
     assert seen(project, "__pycache__") == {"__pycache__/m": "2"}
     assert seen(project) == {"deps/__pycache__/n": "2", "deps/x": "1"}
-    assert (superseded(project), notices(project), [each.root for each in project.state.bulks]) == ([], "", ["deps"])
+    assert (superseded(project), notices(project), [bulk.root for bulk in project.state.bulks]) == ([], "", ["deps"])
 
 
 def test_n29_of_files_that_are_ignored_by_themselves_only_the_newer_one_gives_way(project):
@@ -231,8 +231,8 @@ def test_n29_a_state_of_git_over_which_the_user_moved_on_is_set_aside(repository
     if users == "commits":
         repository.put("a.txt", b"user\n")
     git(repository, *USERS_WAYS[users])
-    shown = output(repository, f"{BOXED_GIT} symbolic-ref HEAD; {BOXED_GIT} rev-parse HEAD")
-    assert shown == git(repository, "symbolic-ref", "HEAD") + git(repository, "rev-parse", "HEAD")
+    git_output = output(repository, f"{BOXED_GIT} symbolic-ref HEAD; {BOXED_GIT} rev-parse HEAD")
+    assert git_output == git(repository, "symbolic-ref", "HEAD") + git(repository, "rev-parse", "HEAD")
     assert superseded(repository) == [".git"]
     run(repository, f"{BOXED_GIT} add -A; {BOXED_GIT} commit -q --allow-empty -m next")
     assert output(repository, f"{BOXED_GIT} diff --name-only HEAD~1").split() == ["b.txt"]
@@ -272,9 +272,9 @@ def test_n28_what_was_made_from_a_rejected_file_is_said_to_be_stale_and_stays(tm
 def test_n28_each_file_of_the_table_makes_its_outputs_stale_and_no_others(pattern):
     name = pattern.replace("*", "x")
     for directory in ("", "packages/app/"):
-        tops = [f"{directory}{each}" for each in OUTPUTS[pattern]]
+        tops = [f"{directory}{output_path}" for output_path in OUTPUTS[pattern]]
         assert find_stale_outputs(directory + name, [*tops, "docs/other", "x.log"]) == tops
-    assert find_stale_outputs(f"one/{name}", [f"two/{each}" for each in OUTPUTS[pattern]]) == []
+    assert find_stale_outputs(f"one/{name}", [f"two/{output_path}" for output_path in OUTPUTS[pattern]]) == []
 
 
 # any order

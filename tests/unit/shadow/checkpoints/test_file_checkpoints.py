@@ -86,10 +86,10 @@ def test_d10_a_file_that_the_user_changed_in_the_same_place_is_left_alone_and_na
     accept_everything(review.shadow)
     review.put("a", TEN.replace(b"3", b"mine"))
     restored = review.shadow.checkpoints.restore("one")
-    assert [(each.path, each.reason) for each in restored.left] == [("a", EDITED_SINCE)]
+    assert [(skipped_path.path, skipped_path.reason) for skipped_path in restored.left] == [("a", EDITED_SINCE)]
     assert review.disk("a") == TEN.replace(b"3", b"mine")
     assert review.disk("b") == TEN
-    assert [each.path for each in review.state.verdicts] == ["a"]
+    assert [verdict.path for verdict in review.state.verdicts] == ["a"]
 
 
 def test_d10_a_file_that_the_user_removed_since_is_left_alone(review):
@@ -99,7 +99,7 @@ def test_d10_a_file_that_the_user_removed_since_is_left_alone(review):
     accept_everything(review.shadow)
     (review.root / "a").unlink()
     restored = review.shadow.checkpoints.restore("one")
-    assert [each.path for each in restored.left] == ["a"]
+    assert [skipped_path.path for skipped_path in restored.left] == ["a"]
     assert review.files() == {}
 
 
@@ -157,7 +157,7 @@ def test_a_plan_changes_nothing_and_says_what_would_be(review):
     accept_everything(review.shadow)
     review.shadow.write("b", b"b\n")
     count, files = len(review.events), review.files()
-    steps = {each.path: each for each in review.shadow.checkpoints.plan("one")}
+    steps = {step.path: step for step in review.shadow.checkpoints.plan("one")}
     assert set(steps) == review.shadow.checkpoints.find_changed_paths("one") == {"a", "b"}
     assert (steps["a"].target.size, steps["a"].now, steps["b"].change) == (len(TEN), None, None)
     assert (len(review.events), review.files()) == (count, files)
@@ -209,7 +209,7 @@ def test_d10_an_accepted_bulk_is_taken_back_and_a_restore_of_that_accepts_it_aga
     assert review.state.bulks == ()
     review.shadow.undo()
     assert review.files() == {".gitignore": b"out/\n", "out/a": b"0\n"}
-    assert [each.root for each in review.state.bulks] == ["out"]
+    assert [bulk.root for bulk in review.state.bulks] == ["out"]
 
 
 @needs_mounts
@@ -234,7 +234,7 @@ def test_d10_a_bulk_that_the_user_changed_on_disk_is_left_alone_and_named(review
     review.shadow.resolve_bulk("out")
     review.put("out/a", b"mine\n")
     restored = review.shadow.checkpoints.restore("one")
-    assert [each.path for each in restored.left] == ["out"]
+    assert [skipped_path.path for skipped_path in restored.left] == ["out"]
     assert review.disk("out/a") == b"mine\n"
 
 
@@ -249,7 +249,7 @@ def test_a_checkpoint_whose_layers_were_given_up_says_so(review):
     review.shadow.drop_layer(review.shadow.open_layer())
     assert review.shadow.checkpoints.describe_problem("one") == NOT_KEPT
     restored = review.shadow.checkpoints.restore("one")
-    assert [(each.path, each.reason) for each in restored.left] == [("out", NOT_KEPT)]
+    assert [(skipped_path.path, skipped_path.reason) for skipped_path in restored.left] == [("out", NOT_KEPT)]
     assert review.state.changes == {}
 
 
@@ -280,7 +280,7 @@ def test_a_bulk_taken_back_whose_content_is_gone_is_named(review):
     review.shadow.resolve_bulk("out")
     checkpoint(review, "one")
     review.shadow.undo()
-    for each in review.shadow.layers.place.glob("again-*"):
-        (each / "verdict.json").unlink()
+    for path in review.shadow.layers.place.glob("again-*"):
+        (path / "verdict.json").unlink()
     restored = review.shadow.checkpoints.restore("one")
-    assert [each.reason for each in restored.left] == [BULK_GONE]
+    assert [skipped_path.reason for skipped_path in restored.left] == [BULK_GONE]

@@ -46,8 +46,8 @@ def test_accepted_edits_are_in_and_the_users_own_are_not(places, own_count, size
 def test_a_commit_never_undoes_what_the_disk_has_of_accepted_lines(accepted, reverted, rewritten):
     after = render(dict.fromkeys(accepted, "accepted"))
     now = dict.fromkeys(accepted - reverted, "accepted") | dict.fromkeys(accepted & rewritten, "rewritten")
-    found = apply_edits(file(HEAD), [edit(file(HEAD), file(after))], file(render(now)))
-    assert found == file(render(now))
+    path_version = apply_edits(file(HEAD), [edit(file(HEAD), file(after))], file(render(now)))
+    assert path_version == file(render(now))
 
 
 def test_the_edits_of_one_commit_stand_without_those_of_the_next():

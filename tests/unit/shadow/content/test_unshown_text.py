@@ -49,8 +49,8 @@ def test_n23_long_lines_of_what_nobody_reads_line_by_line_are_ordinary(path):
 
 
 def make_notebook(source: str, output: str = "") -> bytes:
-    shown = [{"output_type": "display_data", "metadata": {}, "data": {"image/png": output}}] if output else []
-    cell = {"cell_type": "code", "id": "a", "metadata": {}, "execution_count": None, "outputs": shown}
+    outputs = [{"output_type": "display_data", "metadata": {}, "data": {"image/png": output}}] if output else []
+    cell = {"cell_type": "code", "id": "a", "metadata": {}, "execution_count": None, "outputs": outputs}
     book = {"cells": [{**cell, "source": [source]}], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(book, indent=1).encode()
 

@@ -24,17 +24,17 @@ def test_any_subset_of_any_edits_is_a_valid_notebook(name, style):
         hunks = compute_hunks(base, pending)
         assert select_hunks(base, pending, hunks) == pending
         for _ in range(5):
-            validate(select_hunks(base, pending, [each for each in hunks if chance.random() < 0.5]))
-        for each in hunks:
-            validate(select_hunks(base, pending, [each]))
+            validate(select_hunks(base, pending, [hunk for hunk in hunks if chance.random() < 0.5]))
+        for hunk in hunks:
+            validate(select_hunks(base, pending, [hunk]))
         left, now, then = hunks, base, pending
-        for each in chance.sample(hunks, len(hunks)):
+        for hunk in chance.sample(hunks, len(hunks)):
             if chance.random() < 0.5:
-                now = select_hunks(now, then, [one for one in left if one.id == each.id])
-                left = remove_hunks(left, {each.id}, "accept")
+                now = select_hunks(now, then, [one for one in left if one.id == hunk.id])
+                left = remove_hunks(left, {hunk.id}, "accept")
             else:
-                then = select_hunks(now, then, [one for one in left if one.id != each.id])
-                left = remove_hunks(left, {each.id}, "reject")
+                then = select_hunks(now, then, [one for one in left if one.id != hunk.id])
+                left = remove_hunks(left, {hunk.id}, "reject")
             validate(now)
             validate(then)
         assert now == then
@@ -61,7 +61,7 @@ def test_each_edited_new_or_removed_cell_is_one_hunk():
 def test_only_the_metadata_of_the_notebook_is_one_hunk_of_its_own():
     base = read_notebook("nbformat_4_5")
     pending = replace(base.replace(b'"nbformat_minor": 5', b'"nbformat_minor": 6'), 1, "x")
-    assert [each.old_lines for each in compute_hunks(base, pending)][-1] == 1
+    assert [hunk.old_lines for hunk in compute_hunks(base, pending)][-1] == 1
     assert len(compute_hunks(base, pending)) == 2
 
 
@@ -70,20 +70,20 @@ def test_two_agents_who_edit_other_cells_are_merged_and_in_the_same_they_clash()
     mine, theirs = replace(base, 0, "mine"), replace(base, 2, "theirs")
     both = merge_three_way(base, mine, theirs)
     assert both is not None
-    assert [each.source for each in read(both).cells][:3:2] == ["mine", "theirs"]
+    assert [cell.source for cell in read(both).cells][:3:2] == ["mine", "theirs"]
     assert merge_three_way(base, mine, replace(base, 0, "theirs")) is None
 
 
 def show(base: bytes, pending: bytes, context: int = 1) -> list[str]:
-    shown = build_cell_diff(compute_hunks(base, pending), base, pending, context)
-    assert shown is not None
+    cell_diff = build_cell_diff(compute_hunks(base, pending), base, pending, context)
+    assert cell_diff is not None
     signs = {"removed": "-", "added": "+", "context": " ", "gap": "@"}
-    return [f"{signs[row.kind]}{row.text}" for row in shown.lines]
+    return [f"{signs[row.kind]}{row.text}" for row in cell_diff.lines]
 
 
 def test_the_lines_are_those_of_the_cell_with_its_outputs_in_a_word():
     base = read_notebook("nbformat_4_5")
-    cell = next(each for each in read(base).cells if each.outputs)
+    cell = next(notebook_cell for notebook_cell in read(base).cells if notebook_cell.outputs)
     rows = show(base, replace(base, cell.index, cell.source + "\nmore()"))
     assert "+more()" in rows
     [output] = [row for row in rows if row.startswith("-# →")]

@@ -82,7 +82,7 @@ def test_without_its_marks_a_line_is_the_same_on_both_sides(removed, added):
 
     def rest(text: str, ranges) -> str:
         marked = {index for start, end in ranges for index in range(start, end)}
-        return "".join(each for index, each in enumerate(text) if index not in marked)
+        return "".join(character for index, character in enumerate(text) if index not in marked)
 
     if ours or theirs:
         assert rest(removed, ours) == rest(added, theirs)
@@ -115,10 +115,10 @@ def test_k2_an_excerpt_is_short_and_has_no_key(review):
     key = Secret("sk-planted-0123456789").reveal()
     review.put("a", b"one\r\n")
     change = review.shadow.write("a", f"{key} x\n{'y' * 300}\n".encode())
-    told = (
+    excerpts = (
         difflines.build_excerpt(change, change.hunks, b"one\r\n", review.shadow.read("a"), limit=at) for at in (2, 3)
     )
-    assert list(told) == [f"-one\n+{MASK} x\n…", f"-one\n+{MASK} x\n+{'y' * 200}"]
+    assert list(excerpts) == [f"-one\n+{MASK} x\n…", f"-one\n+{MASK} x\n+{'y' * 200}"]
 
 
 def test_n21_all_of_a_long_line_is_there_if_it_is_asked_for(review):

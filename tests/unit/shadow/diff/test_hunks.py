@@ -24,30 +24,32 @@ WIDE = "".join(f"Zeile {number} \u0a0a\r\n" for number in range(9))
 
 def apply_hunks(base: bytes, pending: bytes, ids: Collection[str]) -> bytes:
     """Return `base` with the named hunks of `compute_hunks(base, pending)` applied."""
-    return select_hunks(base, pending, [each for each in compute_hunks(base, pending) if each.id in ids])
+    return select_hunks(base, pending, [hunk for hunk in compute_hunks(base, pending) if hunk.id in ids])
 
 
 @given(FILE | st.binary(max_size=60), FILE | st.binary(max_size=60))
 @settings(max_examples=400)
 def test_all_hunks_give_the_pending_bytes_and_none_the_base(base, pending):
-    found = compute_hunks(base, pending)
-    assert apply_hunks(base, pending, {each.id for each in found}) == pending
+    hunks = compute_hunks(base, pending)
+    assert apply_hunks(base, pending, {hunk.id for hunk in hunks}) == pending
     assert apply_hunks(base, pending, ()) == base
-    assert len({each.id for each in found}) == len(found)
-    assert bool(found) == (base != pending)
+    assert len({hunk.id for hunk in hunks}) == len(hunks)
+    assert bool(hunks) == (base != pending)
 
 
 @given(FILE, FILE, st.randoms(use_true_random=False))
 @settings(max_examples=400)
 def test_any_subset_one_at_a_time_in_any_order_gives_the_same_as_at_once(base, pending, chance):
     every = compute_hunks(base, pending)
-    chosen = [each.id for each in every if chance.random() < 0.6]
-    expected = select_hunks(base, pending, [each for each in every if each.id in chosen])
+    chosen = [candidate.id for candidate in every if chance.random() < 0.6]
+    expected = select_hunks(base, pending, [candidate for candidate in every if candidate.id in chosen])
     left, now = every, base
     for name in chance.sample(chosen, len(chosen)):
-        now = select_hunks(now, pending, [each for each in left if each.id == name])
+        now = select_hunks(now, pending, [candidate for candidate in left if candidate.id == name])
         left = remove_hunks(left, {name}, "accept")
-        assert [each.id for each in left] == [each.id for each in every if each.id in {hunk.id for hunk in left}]
+        assert [candidate.id for candidate in left] == [
+            candidate.id for candidate in every if candidate.id in {hunk.id for hunk in left}
+        ]
     assert now == expected
     assert select_hunks(now, pending, left) == pending
 
@@ -57,19 +59,19 @@ def test_any_subset_one_at_a_time_in_any_order_gives_the_same_as_at_once(base, p
 def test_rejecting_moves_the_pending_side_and_can_be_taken_back_exactly(base, pending, chance):
     every = compute_hunks(base, pending)
     for verdict in ("accept", "reject"):
-        out = {each.id for each in every if chance.random() < 0.5}
+        out = {hunk.id for hunk in every if chance.random() < 0.5}
         left = remove_hunks(every, out, verdict)
-        assert reinsert_hunks(left, [each for each in every if each.id in out], verdict) == every
+        assert reinsert_hunks(left, [hunk for hunk in every if hunk.id in out], verdict) == every
     rest = remove_hunks(every, out, "reject")
-    smaller = select_hunks(base, pending, [each for each in every if each.id not in out])
+    smaller = select_hunks(base, pending, [hunk for hunk in every if hunk.id not in out])
     assert select_hunks(base, smaller, rest) == smaller
     assert select_hunks(base, smaller, ()) == base
 
 
 @given(FILE, FILE)
 def test_hunks_never_touch_each_other(base, pending):
-    found = compute_hunks(base, pending)
-    for one, other in pairwise(found):
+    hunks = compute_hunks(base, pending)
+    for one, other in pairwise(hunks):
         assert other.old_start > one.old_start + one.old_lines
         assert other.new_start > one.new_start + one.new_lines
 
@@ -92,18 +94,18 @@ def test_ids_stay_while_other_edits_come():
     first = base.replace(b"line 5\n", b"five\n").replace(b"line 30\n", b"thirty\n")
     before = compute_hunks(base, first)
     after = compute_hunks(base, first.replace(b"line 12\n", b"twelve\ntwelve b\n"), before)
-    assert [each.id for each in before] == [after[0].id, after[2].id]
+    assert [hunk.id for hunk in before] == [after[0].id, after[2].id]
 
 
 def test_the_later_one_of_two_equal_hunks_keeps_its_id_when_the_first_is_gone():
     base = b"".join(b"line %d\n" % number if number % 10 else b"x = 1\n" for number in range(40))
     pending = base.replace(b"x = 1\n", b"x = 2\n")
     before = compute_hunks(base, pending)
-    assert len({each.id for each in before}) == 4
+    assert len({hunk.id for hunk in before}) == 4
     accepted = select_hunks(base, pending, before[:1])
     left = remove_hunks(before, {before[0].id}, "accept")
     again = compute_hunks(accepted, pending.replace(b"line 25\n", b"other\n"), left)
-    assert {each.id for each in left} < {each.id for each in again}
+    assert {hunk.id for hunk in left} < {hunk.id for hunk in again}
 
 
 def test_changes_that_touch_are_one_hunk_and_one_common_line_keeps_two_apart():
@@ -131,8 +133,8 @@ def test_a_moved_block_leaves_the_rest_of_a_file_of_equal_lines_alone():
     new = list(old)
     for place in chance.sample(range(4_000), 60):
         new[place] = b"new %d\n" % place
-    found = compute_hunks(b"".join(old), b"".join(new))
-    assert sum(each.new_lines for each in found) < 200
+    hunks = compute_hunks(b"".join(old), b"".join(new))
+    assert sum(hunk.new_lines for hunk in hunks) < 200
 
 
 def scattered(count: int) -> tuple[bytes, bytes]:

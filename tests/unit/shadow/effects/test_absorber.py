@@ -71,17 +71,17 @@ Tree = dict[str, tuple[str, int, bytes]]
 
 
 def tree(root: Path) -> Tree:
-    found = {}
-    for each in sorted(root.rglob("*")):
-        stats = each.lstat()
+    entries = {}
+    for path in sorted(root.rglob("*")):
+        stats = path.lstat()
         mode = stat.S_IMODE(stats.st_mode)
         if stat.S_ISLNK(stats.st_mode):
-            found[str(each.relative_to(root))] = ("link", 0, os.fsencode(each.readlink()))
+            entries[str(path.relative_to(root))] = ("link", 0, os.fsencode(path.readlink()))
         elif stat.S_ISDIR(stats.st_mode):
-            found[str(each.relative_to(root))] = ("directory", mode, b"")
+            entries[str(path.relative_to(root))] = ("directory", mode, b"")
         else:
-            found[str(each.relative_to(root))] = ("file", mode, each.read_bytes())
-    return found
+            entries[str(path.relative_to(root))] = ("file", mode, path.read_bytes())
+    return entries
 
 
 def started(place: Path) -> tuple[ReviewCase, Path]:
@@ -115,15 +115,15 @@ def ends(place: Path, given_commands: Sequence[str]) -> tuple[Tree, Tree]:
         run(review, command)
         assert tree(review.root) == before
         assert output(review, "find . | sort").split("\n") == listed(copy)
-    wanted = tree(copy)
+    expected_tree = tree(copy)
     accept_everything(review)
-    assert tree(review.root) == wanted
+    assert tree(review.root) == expected_tree
     assert (review.state.changes, review.state.bulks, review.shadow.prepare_lowers()) == ({}, (), ())
     while review.state.verdicts:
         review.shadow.undo()
     assert tree(review.root) == before
     accept_everything(review)
-    return tree(review.root), wanted
+    return tree(review.root), expected_tree
 
 
 @given(st.lists(commands, min_size=1, max_size=3))
@@ -131,8 +131,8 @@ def ends(place: Path, given_commands: Sequence[str]) -> tuple[Tree, Tree]:
 def test_s2_d10_commands_in_layers_come_to_what_they_do_on_disk_and_back(given_commands):
     place = Path(tempfile.mkdtemp())
     try:
-        found, wanted = ends(place, given_commands)
-        assert found == wanted
+        actual_tree, expected_tree = ends(place, given_commands)
+        assert actual_tree == expected_tree
     finally:
         shutil.rmtree(place)
 
@@ -156,8 +156,8 @@ NAMED = {
 
 @pytest.mark.parametrize("name", NAMED)
 def test_s2_d10_it_comes_to_the_same_when(tmp_path, name):
-    found, wanted = ends(tmp_path, NAMED[name])
-    assert found == wanted
+    actual_tree, expected_tree = ends(tmp_path, NAMED[name])
+    assert actual_tree == expected_tree
 
 
 def test_a_file_that_was_only_touched_stays_the_users(tmp_path):
@@ -165,7 +165,7 @@ def test_a_file_that_was_only_touched_stays_the_users(tmp_path):
     run(review, "touch b; echo more >> d.log")
     review.put("b", b"the user's\n")
     assert output(review, "cat b d.log") == "the user's\nlog\nmore\n"
-    assert [(each.root, each.files) for each in review.state.bulks] == [("**/*.log", 1)]
+    assert [(bulk.root, bulk.files) for bulk in review.state.bulks] == [("**/*.log", 1)]
 
 
 @pytest.mark.parametrize("link", ["link", "to nowhere"])

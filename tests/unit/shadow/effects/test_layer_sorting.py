@@ -14,7 +14,7 @@ def test_a_file_larger_than_what_can_be_edited_is_decided_as_a_whole(review, mon
     layer = Layer(review)
     layer.put("data.csv", b"x" * size)
     effects = layer.absorb()
-    assert [(each.root, each.kind, each.files, each.bytes) for each in review.state.bulks] == (
+    assert [(bulk.root, bulk.kind, bulk.files, bulk.bytes) for bulk in review.state.bulks] == (
         [("data.csv", "large", 1, size)] if is_bulk else []
     )
     assert list(review.state.changes) == ([] if is_bulk else ["data.csv"])

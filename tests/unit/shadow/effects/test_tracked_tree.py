@@ -27,12 +27,12 @@ def review(request, tmp_path) -> ReviewCase:
         git(tmp_path, "init", "-q", "main")
         git(tmp_path / "main", "commit", "-q", "--allow-empty", "-m", "one")
         git(tmp_path / "main", "worktree", "add", "-q", str(top))
-    found = ReviewCase(place)
+    review_case = ReviewCase(place)
     (top / ".gitignore").write_text("*.log\n")
-    found.put("kept.log", b"")
-    found.put("new.log", b"")
-    git(found.root, "add", "-f", "kept.log")
-    return found
+    review_case.put("kept.log", b"")
+    review_case.put("new.log", b"")
+    git(review_case.root, "add", "-f", "kept.log")
+    return review_case
 
 
 def test_a_tracked_file_is_reviewed_though_it_is_ignored(review):

@@ -86,8 +86,8 @@ def project(review):
 
 def snapshot(review: ReviewCase) -> dict[str, tuple[bytes, int]]:
     top = review.root / ".git"
-    files = (each for each in top.rglob("*") if each.is_file())
-    return {each.relative_to(top).as_posix(): (each.read_bytes(), each.stat().st_mode) for each in files}
+    files = (path for path in top.rglob("*") if path.is_file())
+    return {path.relative_to(top).as_posix(): (path.read_bytes(), path.stat().st_mode) for path in files}
 
 
 def references(review: ReviewCase) -> dict[str, str]:
@@ -97,9 +97,9 @@ def references(review: ReviewCase) -> dict[str, str]:
 
 def assert_told(review: ReviewCase) -> None:
     """Accept the state of git: what has changed is allowed to, and stands in the preview."""
-    before, named, head = snapshot(review), references(review), (review.root / ".git/HEAD").read_text()
-    shown = review.shadow.bulks.git.preview(".git")
-    if shown.refused:
+    before, old_references, head = snapshot(review), references(review), (review.root / ".git/HEAD").read_text()
+    preview = review.shadow.bulks.git.preview(".git")
+    if preview.refused:
         with pytest.raises(ReviewConflict):
             review.shadow.resolve_bulk(".git")
         assert snapshot(review) == before
@@ -109,13 +109,13 @@ def assert_told(review: ReviewCase) -> None:
     changed = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
     assert {path for path in changed if not ALLOWED.match(path)} == set()
     now = references(review)
-    starts = {line.partition(":")[0] for line in shown.moves}
-    assert {name for name in named.keys() | now.keys() if named.get(name) != now.get(name)} <= starts
+    starts = {line.partition(":")[0] for line in preview.moves}
+    assert {name for name in old_references.keys() | now.keys() if old_references.get(name) != now.get(name)} <= starts
     if head != (review.root / ".git/HEAD").read_text():
         assert "HEAD" in starts
     if "index" in changed:
         assert starts & {"Staged", "The index, as HEAD will be"}
-    if "No reference moves: only what is staged changes." in shown.moves:
+    if "No reference moves: only what is staged changes." in preview.moves:
         assert {path for path in changed if not path.startswith("objects/")} == {"index"}
     assert_plain_index(review)
     on_disk(review, "git fsck --strict --no-dangling; git status")
@@ -124,7 +124,7 @@ def assert_told(review: ReviewCase) -> None:
 def assert_plain_index(review: ReviewCase) -> None:
     data = (review.root / ".git/index").read_bytes()
     entries = read_entries(data, 20)
-    assert not any(each.flags & 0x8000 or each.extended & 0x4000 for each in entries)
+    assert not any(entry.flags & 0x8000 or entry.extended & 0x4000 for entry in entries)
     assert b"link" not in data[-200:]
     assert b"UNTR" not in data
 
@@ -133,9 +133,9 @@ def assert_plain_index(review: ReviewCase) -> None:
 def test_n22_what_is_no_state_is_left_out_by_name(project, name):
     before = snapshot(project)
     run(project, STRANGE[name])
-    shown = project.shadow.bulks.git.preview(".git")
-    assert (shown.refused, shown.moves) == ("", ("Nothing in your repository changes.",))
-    assert name in shown.notes[-1]
+    preview = project.shadow.bulks.git.preview(".git")
+    assert (preview.refused, preview.moves) == ("", ("Nothing in your repository changes.",))
+    assert name in preview.notes[-1]
     assert name in project.shadow.resolve_bulk(".git").excerpt
     assert snapshot(project) == before
 
@@ -152,7 +152,7 @@ def test_n22_whatever_is_written_only_what_is_listed_changes_and_all_of_it_is_to
     choice = random.Random(seed)
     commands = [*choice.sample(list(STRANGE.values()), 3), *choice.sample(PLAIN, 4)]
     choice.shuffle(commands)
-    run(project, " ".join(f"{{ {each}; }} || true;" for each in commands))
+    run(project, " ".join(f"{{ {command}; }} || true;" for command in commands))
     assert project.state.bulks
     assert_told(project)
 

@@ -87,7 +87,7 @@ def test_s4_d10_a_repository_made_again_loses_its_hooks_one_by_one(project):
     on_disk(project, "echo x > .git/hooks/pre-commit")
     before = tree(project.root)
     run(project, "rm -rf .git; git init -q")
-    assert [(each.path, each.operation, each.protected) for each in project.shadow.list_changes()] == [
+    assert [(change.path, change.operation, change.protected) for change in project.shadow.list_changes()] == [
         (".git/hooks/pre-commit", "delete", True)
     ]
     project.shadow.resolve(".git/hooks/pre-commit")

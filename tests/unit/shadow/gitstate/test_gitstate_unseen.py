@@ -79,7 +79,7 @@ def test_n22_nothing_takes_the_place_of_a_repository(project, commands, git):
     for command in commands:
         run(project, command)
     refusals = accept_each_by_name(project)
-    assert any(f"{git} is the directory of a repository in your project" in each for each in refusals)
+    assert any(f"{git} is the directory of a repository in your project" in refusal for refusal in refusals)
     assert tree(project.root / git) == before
     assert on_disk(project, f"git -C {git.removesuffix('.git') or '.'} log --format=%s").split() == [
         "one" if git == ".git" else "lib"
@@ -98,7 +98,7 @@ def test_n22_a_file_that_is_the_place_of_a_repository_becomes_no_directory(proje
     on_disk(project, "mv vendor/lib/.git vendor/real; echo 'gitdir: ../real' > vendor/lib/.git")
     run(project, f"cd vendor/lib; rm .git; git init -q; git add .; {GIT} commit -qm other")
     refusals = accept_each_by_name(project)
-    assert any("vendor/lib/.git is a file in your project" in each for each in refusals)
+    assert any("vendor/lib/.git is a file in your project" in refusal for refusal in refusals)
     assert (project.root / "vendor/lib/.git").is_file()
 
 
@@ -143,8 +143,8 @@ def test_n22_a_file_that_is_the_place_of_a_repository_becomes_no_directory(proje
 )
 def test_n22_a_commit_is_printed_whole(project, command, lines):
     run(project, command)
-    shown = printed(project)
-    assert [each for each in lines if each not in shown] == []
+    preview_text = printed(project)
+    assert [line for line in lines if line not in preview_text] == []
     project.shadow.resolve_bulk(".git")
 
 
@@ -170,9 +170,9 @@ def test_n22_a_tag_is_printed_with_its_tagger_and_message_and_those_that_it_name
     outer = r"object $n\ntype tag\ntag out\ntagger Chief <c@d> 1 +0000\nx-note evil\n\nouter\n"
     run(project, f"{store('tag', inner, 'refs/tags/in')}; {store('tag', outer, 'refs/tags/out')}")
     on_disk(project, "true")
-    shown = printed(project)
+    preview_text = printed(project)
     for line in ("Tagger: Boss <b@c>", "    in␛[2Jner", "Tagger: Chief <c@d>", "    outer", "Header: x-note evil"):
-        assert line in shown
+        assert line in preview_text
     run(project, "git update-ref -d refs/tags/in")
     assert "Tagger: Boss <b@c>" in printed(project)
     project.shadow.resolve_bulk(".git")
@@ -180,9 +180,9 @@ def test_n22_a_tag_is_printed_with_its_tagger_and_message_and_those_that_it_name
 
 def test_n22_names_of_references_that_look_alike_are_marked(project):
     run(project, "git branch m\u0430in; git branch side; git branch тест")
-    shown = printed(project)
-    assert "refs/heads/m‹а·Cyrillic›in: new" in shown
-    assert "refs/heads/side: new" in shown
+    preview_text = printed(project)
+    assert "refs/heads/m‹а·Cyrillic›in: new" in preview_text
+    assert "refs/heads/side: new" in preview_text
 
 
 def test_n22_what_git_makes_no_reference_of_is_named_as_what_it_is(project):
@@ -191,10 +191,10 @@ def test_n22_what_git_makes_no_reference_of_is_named_as_what_it_is(project):
         'n=$(git rev-parse HEAD); printf "$n refs/heads/p\\033[2Jq\\n" >> .git/packed-refs;'
         'printf $n > ".git/refs/heads/n$(printf "\\033")l"; ln -s ../../../a.py .git/refs/heads/link; git branch b',
     )
-    shown = printed(project)
+    preview_text = printed(project)
     for name in ("refs/heads/p␛[2Jq of packed-refs", "refs/heads/n␛l", "refs/heads/link"):
-        assert name in shown
-    assert "refs/heads/b:" in shown
+        assert name in preview_text
+    assert "refs/heads/b:" in preview_text
     project.shadow.resolve_bulk(".git")
     assert on_disk(project, "ls .git/refs/heads").split() == ["b", "main"]
 

@@ -29,7 +29,7 @@ def everything_in_git(review: ReviewCase) -> bytes:
     """The content of every object that the repository has, and every file of its directory."""
     asked = ["git", "cat-file", "--batch-all-objects", "--batch", "--unordered"]
     objects = subprocess.run(asked, cwd=review.root, check=True, capture_output=True).stdout
-    return objects + b"".join(each.read_bytes() for each in (review.root / ".git").rglob("*") if each.is_file())
+    return objects + b"".join(path.read_bytes() for path in (review.root / ".git").rglob("*") if path.is_file())
 
 
 def assert_clean(review: ReviewCase) -> None:
@@ -329,7 +329,7 @@ def test_n5_undoing_brings_the_commit_of_the_agent_back_to_the_review(project):
     project.shadow.resolve_bulk(".git")
     project.shadow.undo()
     assert project.files() == before
-    assert [each.root for each in project.state.bulks] == [".git"]
+    assert [bulk.root for bulk in project.state.bulks] == [".git"]
     project.shadow.undo()
     project.shadow.resolve("a.py")
     record = project.shadow.resolve_bulk(".git")
@@ -343,8 +343,8 @@ def test_n5_a_repository_inside_and_a_new_one_are_held_to_the_same(project):
     assert waiting == {"sub/.git"}
     project.shadow.resolve("sub/x", (), "reject")
     project.shadow.resolve_bulk("sub/.git")
-    found = b"".join(each.read_bytes() for each in (project.root / "sub").rglob("*") if each.is_file())
-    assert EVIL.encode() not in found
+    content = b"".join(path.read_bytes() for path in (project.root / "sub").rglob("*") if path.is_file())
+    assert EVIL.encode() not in content
 
 
 def test_n5_the_preview_shows_commits_with_message_and_diff_and_what_becomes_of_them(project):
@@ -354,16 +354,16 @@ def test_n5_the_preview_shows_commits_with_message_and_diff_and_what_becomes_of_
     assert "a.py waits in the review" in waits.refused
     judge_halves(project)
     before = project.files()
-    shown = project.shadow.bulks.git.preview(".git")
-    assert (shown.refused, shown.commits) == ("", 1)
-    assert "Improve a" in shown.text
-    assert EVIL not in shown.text  # what is asked about is what will be
-    assert f"commit {shown.moves[0].rpartition(' ')[2]}" in shown.text
-    assert [move.split(":")[0] for move in shown.moves] == [
+    preview = project.shadow.bulks.git.preview(".git")
+    assert (preview.refused, preview.commits) == ("", 1)
+    assert "Improve a" in preview.text
+    assert EVIL not in preview.text  # what is asked about is what will be
+    assert f"commit {preview.moves[0].rpartition(' ')[2]}" in preview.text
+    assert [move.split(":")[0] for move in preview.moves] == [
         *["HEAD", "refs/heads/main", "refs/tags/v1"],
         "The index, as HEAD will be",
     ]
-    assert "made again" in shown.notes[0]
+    assert "made again" in preview.notes[0]
     assert project.files() == before
 
 

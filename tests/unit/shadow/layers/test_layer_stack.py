@@ -89,7 +89,7 @@ def empty(review: ReviewCase, levels: int) -> list[tuple[str, Step]]:
         ("make", command(review, lambda upper: deepen(upper, levels, ""))),
         ("another command", command(review, small)),
         ("a file in it", command(review, lambda upper: deepen(upper, levels, "y"))),
-        ("accept", lambda: [review.shadow.resolve_bulk(each.root) for each in review.state.bulks]),
+        ("accept", lambda: [review.shadow.resolve_bulk(bulk.root) for bulk in review.state.bulks]),
     ]
 
 

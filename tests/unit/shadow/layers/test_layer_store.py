@@ -76,7 +76,7 @@ def test_s3_a_removed_tree_is_the_deletion_of_each_of_its_files(review):
     (pending,) = review.shadow.prepare_lowers()
     assert is_whiteout((pending / "src").lstat())
     review.shadow.resolve("src/deep/b", verdict="reject")
-    assert [each.name for each in review.shadow.list_dir("src")] == ["deep"]
+    assert [entry.name for entry in review.shadow.list_dir("src")] == ["deep"]
     accept_everything(review.shadow)
     assert review.files() == {"src/deep/b": b"src/deep/b"}
 
@@ -126,7 +126,7 @@ def test_p10_names_of_any_bytes_come_through(review):
         Path(os.fsdecode(os.fsencode(layer.dirs.upper) + b"/" + name)).write_bytes(b"text")
     layer.absorb()
     accept_everything(review.shadow)
-    assert sorted(os.fsencode(each.name) for each in review.root.iterdir()) == sorted(names)
+    assert sorted(os.fsencode(path.name) for path in review.root.iterdir()) == sorted(names)
 
 
 def test_a_link_is_stored_as_it_is_and_not_followed_out(review):
@@ -185,7 +185,7 @@ def test_generated_files_are_kept_beside_the_review_and_read_through(review):
     assert (effects.generated, review.state.changes) == (4, {})
     assert roots(review) == {"**/*.log": (1, 0), "**/__pycache__": (1, 0), "node_modules": (1, 0), "out": (1, 0)}
     assert review.shadow.read("node_modules/m/i.js") == b"node_modules/m/i.js"
-    assert [each.name for each in review.shadow.list_dir("node_modules")] == ["m"]
+    assert [entry.name for entry in review.shadow.list_dir("node_modules")] == ["m"]
     assert isinstance(review.events[-2], LayersChanged)
 
 
@@ -354,7 +354,7 @@ def test_d4_no_room_is_a_clear_error_and_nothing_is_left(review, monkeypatch):
     with pytest.raises(StateError, match="is the limit"):
         review.shadow.open_layer()
     assert not [
-        each for each in review.shadow.layers.place.iterdir() if each.name not in review.state.layers and each.is_dir()
+        path for path in review.shadow.layers.place.iterdir() if path.name not in review.state.layers and path.is_dir()
     ]
 
 

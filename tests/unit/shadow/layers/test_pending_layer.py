@@ -211,7 +211,7 @@ def test_n28_a_copy_of_the_layers_knows_what_was_seen_in_the_original(old, tmp_p
     copy_seen(old.shadow.layers, copy)
     child = Shadow(old.workspace, BlobStore(tmp_path / "state" / "other" / "blobs"), old.emit, ReviewState())
     lowers = child.prepare_lowers()
-    assert [(each / "a.c").read_bytes() for each in lowers] == [TEXT]
+    assert [(lower / "a.c").read_bytes() for lower in lowers] == [TEXT]
     assert (lowers[0] / "a.c").stat().st_mtime_ns > OLD * 10**9
 
 

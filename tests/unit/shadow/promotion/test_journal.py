@@ -23,7 +23,7 @@ def journal(tmp_path: Path) -> Journal:
 
 
 def unfinished(journal: Journal) -> list[tuple[str, bool]]:
-    return [(each.intent.id, each.is_committed) for each in journal.list_unfinished()]
+    return [(transaction.intent.id, transaction.is_committed) for transaction in journal.list_unfinished()]
 
 
 def test_an_intent_is_unfinished_until_its_end_and_a_commit_is_no_end(journal):

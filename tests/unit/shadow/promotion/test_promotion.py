@@ -18,20 +18,20 @@ class Trace(list[str]):
 
     def between(self, start: str, end: str) -> set[str]:
         """The paths that are synced after one step and before another."""
-        found = self[self.index(start) : self.index(end)]
-        return {each.removeprefix("sync ") for each in found if each.startswith("sync ")}
+        steps = self[self.index(start) : self.index(end)]
+        return {step.removeprefix("sync ") for step in steps if step.startswith("sync ")}
 
 
 @pytest.fixture
 def trace(monkeypatch) -> Trace:
-    found, sync = Trace(), os.fsync
+    steps, sync = Trace(), os.fsync
 
     def synced(descriptor: int) -> None:
         sync(descriptor)
-        found.append(f"sync {Path(f'/proc/self/fd/{descriptor}').readlink()}")
+        steps.append(f"sync {Path(f'/proc/self/fd/{descriptor}').readlink()}")
 
     monkeypatch.setattr(os, "fsync", synced)
-    return found
+    return steps
 
 
 def test_contents_and_intent_are_durable_before_the_first_file_changes(tmp_path, trace):
@@ -40,7 +40,7 @@ def test_contents_and_intent_are_durable_before_the_first_file_changes(tmp_path,
     review.shadow.write("a", b"new\n")
     before = len(trace)
     review.shadow.resolve("a")
-    done = {each.removeprefix("sync ") for each in trace[before : trace.index("intent")]}
+    done = {step.removeprefix("sync ") for step in trace[before : trace.index("intent")]}
     blobs = [
         review.shadow.blobs.directory / name[:2] / name[2:] for name in (review.state.verdicts[0].base_after.blob,)
     ]

@@ -33,7 +33,7 @@ def of(name: str) -> bytes:
 @pytest.mark.parametrize("named", [True, False])
 def test_n16a_a_rename_is_accepted_by_either_path_and_taken_back_whole(review, said, named):
     moved(review, ("old.py", "new.py"))
-    assert [each.path for each in list_changes(review.state.changes)] == ["new.py"]
+    assert [change.path for change in list_changes(review.state.changes)] == ["new.py"]
     review.shadow.resolve(said, tuple(review.ids(said)) if named else ())
     assert review.files() == {"new.py": of("old.py")}
     assert not review.state.changes
@@ -58,7 +58,7 @@ def test_n16a_a_rename_is_rejected_by_either_path_and_taken_back_whole(review, s
 
 def test_n16a_a_renamed_directory_is_a_rename_of_each_of_its_files(review):
     moved(review, ("a/1", "b/1"), ("a/2", "b/2"), ("a/c/3", "b/c/3"))
-    assert [each.path for each in list_changes(review.state.changes)] == ["b/1", "b/2", "b/c/3"]
+    assert [change.path for change in list_changes(review.state.changes)] == ["b/1", "b/2", "b/c/3"]
     review.shadow.resolve("b/2")
     assert sorted(review.files()) == ["a/1", "a/c/3", "b/2"]
     review.shadow.accept_files(["b/1", "a/1", "b/c/3"])
@@ -72,9 +72,9 @@ def test_n16a_a_renamed_directory_is_a_rename_of_each_of_its_files(review):
 
 def test_n16a_a_renamed_file_shows_no_lines_but_that_it_only_moved(review):
     moved(review, ("old.py", "new.py"))
-    shown = review.shadow.diff("new.py")
-    assert (shown.lines, shown.note) == ((), "renamed, content unchanged")
-    assert (shown.change.added, shown.change.removed, len(shown.change.hunks)) == (0, 0, 1)
+    diff = review.shadow.diff("new.py")
+    assert (diff.lines, diff.note) == ((), "renamed, content unchanged")
+    assert (diff.change.added, diff.change.removed, len(diff.change.hunks)) == (0, 0, 1)
 
 
 def test_n16a_directories_that_moved_are_told_by_their_outermost_names(review):
@@ -85,8 +85,11 @@ def test_n16a_directories_that_moved_are_told_by_their_outermost_names(review):
         ("one", "other"),
         ("e/1", "f/1"),
     )
-    told = group_renames(list_changes(review.state.changes))
-    assert [(each.old, each.new, each.files) for each in told] == [
+    renamed_directories = group_renames(list_changes(review.state.changes))
+    assert [
+        (renamed_directory.old, renamed_directory.new, renamed_directory.files)
+        for renamed_directory in renamed_directories
+    ] == [
         ("a", "b/x", ("b/x/1", "b/x/c/2", "b/x/c/d/3")),
         (".", "src", ("src/k.py", "src/l.py", "src/m.py")),
     ]
@@ -178,12 +181,12 @@ def _dies(place, steps: list[str], *, undoing: bool) -> ReviewCase:
 @pytest.mark.parametrize(("old", "new"), [("notes.md", "AGENTS.md"), ("AGENTS.md", "notes.md")])
 def test_n16a_a_rename_is_red_if_one_of_its_paths_is(review, old, new):
     moved(review, (old, new))
-    assert all(each.protected and each.risk for each in review.state.changes.values())
+    assert all(change.protected and change.risk for change in review.state.changes.values())
     accept_everything(review.shadow)
     assert review.files() == {old: of(old)}
     review.shadow.resolve(new)
     review.shadow.undo()
-    assert [each.protected for each in review.state.changes.values()] == [True, True]
+    assert [change.protected for change in review.state.changes.values()] == [True, True]
 
 
 def test_n16a_a_part_of_a_deletion_or_quite_another_text_is_no_rename(review):
@@ -207,8 +210,10 @@ def test_n16a_a_rename_holds_over_a_log_that_is_read_again_and_both_files_are_to
         again.emit(event)
     assert find_renames(again.state.changes) == {"new.py": "old.py"}
     again.shadow.resolve("new.py")
-    written = [each.path for each in again.events if isinstance(each, FileWritten)]
-    assert written == [each.verdict.path for each in again.events if isinstance(each, VerdictGiven)]
+    written = [write_event.path for write_event in again.events if isinstance(write_event, FileWritten)]
+    assert written == [
+        verdict_event.verdict.path for verdict_event in again.events if isinstance(verdict_event, VerdictGiven)
+    ]
     assert written == ["old.py", "new.py"]
 
 

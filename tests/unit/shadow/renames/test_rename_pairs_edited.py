@@ -40,26 +40,26 @@ def change(review: ReviewCase) -> Change:
 
 def again(review: ReviewCase) -> ReviewCase:
     """Another one, from the events alone."""
-    found = ReviewCase(review.root.parent)
+    review_case = ReviewCase(review.root.parent)
     for event in review.events:
-        found.emit(event)
-    return found
+        review_case.emit(event)
+    return review_case
 
 
 def test_n16a_a_deletion_and_a_creation_by_tools_are_one_rename_with_the_changed_hunks(edited):
     assert find_renames(edited.state.changes) == {"pkg/new.py": "old.py"}
     (row,) = list_changes(edited.state.changes)
     assert (row.path, row.renamed_from, row.operation) == ("pkg/new.py", "old.py", "rename")
-    assert (row.added, row.removed, [each.moves for each in row.hunks]) == (3, 2, [True, False, False])
-    shown = edited.shadow.diff("pkg/new.py")
-    assert [(each.kind, each.text) for each in shown.lines if each.kind in {"added", "removed"}] == [
+    assert (row.added, row.removed, [hunk.moves for hunk in row.hunks]) == (3, 2, [True, False, False])
+    diff = edited.shadow.diff("pkg/new.py")
+    assert [(line.kind, line.text) for line in diff.lines if line.kind in {"added", "removed"}] == [
         ("removed", "line 5"),
         ("added", "LINE 5"),
         ("removed", "line 25"),
         ("added", "LINE 25"),
         ("added", "more"),
     ]
-    assert [each.old for each in shown.lines[:5]] == [1, 2, 3, 4, 5]
+    assert [line.old for line in diff.lines[:5]] == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("order", ["creation first", "deletion first", "a command", "a command, then an edit"])
@@ -155,7 +155,7 @@ def test_n16a_what_the_user_changed_meanwhile_is_a_conflict_and_nothing_is_writt
         edited.shadow.resolve("pkg/new.py", (ids[1],) if part else ())
     assert edited.files() == before
     assert sorted(edited.state.changes) == ["old.py", "pkg/new.py"]
-    assert [each.operation for each in list_changes(edited.state.changes)] == ["delete", "create"]
+    assert [change.operation for change in list_changes(edited.state.changes)] == ["delete", "create"]
     if touched == "old.py":
         edited.put("old.py", OLD)
     else:
@@ -210,7 +210,7 @@ def test_n16a_a_rename_that_the_user_parts_is_two_changes_and_stays_so(edited):
     moves = edited.ids("pkg/new.py")[0]
     edited.shadow.hunk_edits.comment("pkg/new.py", moves, "no")
     edited.shadow.hunk_edits.split("pkg/new.py", moves)
-    assert [each.operation for each in list_changes(edited.state.changes)] == ["delete", "create"]
+    assert [change.operation for change in list_changes(edited.state.changes)] == ["delete", "create"]
     assert [hunk for _, hunk in edited.state.comments] == edited.ids("pkg/new.py")
     edited.shadow.write("pkg/new.py", NEW + b"end\n")
     assert not find_renames(edited.state.changes)
@@ -338,7 +338,7 @@ def test_n16a_any_verdicts_in_any_order_and_all_undone_come_back_and_the_events_
         path = dice.choice(sorted(review.state.changes))
         ids = review.ids(path)
         chosen = tuple(dice.sample(ids, dice.randrange(1, len(ids) + 1)))
-        before = {each: data for each, data in review.files().items() if each.endswith("new.py")}
+        before = {file_path: data for file_path, data in review.files().items() if file_path.endswith("new.py")}
         review.shadow.resolve(path, chosen, dice.choice(["accept", "reject"]))
         assert not {"old.py", "pkg/new.py"} <= review.files().keys(), before
         seen = again(review)
@@ -354,4 +354,4 @@ def test_n16a_origin_and_todo_of_a_rename_are_kept(review):
     review.shadow.delete("old.py", origin)
     review.shadow.write("pkg/new.py", NEW, origin)
     assert change(review).origin == origin
-    assert {each.todo for each in change(review).hunks} == {"t"}
+    assert {hunk.todo for hunk in change(review).hunks} == {"t"}

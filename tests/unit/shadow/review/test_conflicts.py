@@ -78,20 +78,20 @@ def test_p14_a_file_that_moves_on_after_settling_is_in_conflict_again(review):
 def test_p14_choices_about_another_version_of_either_side_are_refused(review, changed):
     mine = two_clashes(review)
     sides = review.shadow.conflicts.read_sides("a")
-    shown = {"mine": sides.mine.blob, "theirs": sides.theirs.blob}
+    side_blobs = {"mine": sides.mine.blob, "theirs": sides.theirs.blob}
     with pytest.raises(CommandRejected, match="moved on"):
-        review.shadow.conflicts.resolve("a", (THEIRS, THEIRS), **(shown | {changed: "0" * 64}))
+        review.shadow.conflicts.resolve("a", (THEIRS, THEIRS), **(side_blobs | {changed: "0" * 64}))
     assert review.disk("a") == mine
     assert review.state.changes["a"].conflict
-    assert review.shadow.conflicts.resolve("a", (THEIRS, THEIRS), **shown).conflict == ""
+    assert review.shadow.conflicts.resolve("a", (THEIRS, THEIRS), **side_blobs).conflict == ""
 
 
 def test_p14_sides_that_are_no_longer_what_was_shown_are_not_settled(review):
     two_clashes(review)
-    shown = review.shadow.conflicts.read_sides("a")
+    sides = review.shadow.conflicts.read_sides("a")
     review.put("a", b"other\n")
     with pytest.raises(CommandRejected, match="moved on"):
-        review.shadow.conflicts.resolve("a", (MINE, MINE), shown.mine.blob, shown.theirs.blob)
+        review.shadow.conflicts.resolve("a", (MINE, MINE), sides.mine.blob, sides.theirs.blob)
     review.put("a", two_clashes(review))
     with pytest.raises(CommandRejected, match="2 places"):
         review.shadow.conflicts.resolve("a", (MINE,))
@@ -164,13 +164,13 @@ def test_nothing_is_settled_where_there_is_no_conflict(review):
 
 @given(FILE, FILE, FILE, st.booleans())
 def test_stretches_of_one_side_give_that_sides_bytes_where_only_it_changed(base, mine, theirs, both):
-    found = split_chunks(base, mine, base if both else theirs)
-    assert [each.start for each in found[1:]] == [each.end for each in found[:-1]]
+    chunks = split_chunks(base, mine, base if both else theirs)
+    assert [chunk.start for chunk in chunks[1:]] == [chunk.end for chunk in chunks[:-1]]
     if both:
-        assert b"".join(line for each in found for line in each.mine) == mine
-        assert not any(each.clashes for each in found)
-    elif is_mergeable(base, mine, theirs) and not any(each.clashes for each in found):
-        assert merge_three_way(base, mine, theirs) == b"".join(line for each in found for line in each.mine)
+        assert b"".join(line for chunk in chunks for line in chunk.mine) == mine
+        assert not any(chunk.clashes for chunk in chunks)
+    elif is_mergeable(base, mine, theirs) and not any(chunk.clashes for chunk in chunks):
+        assert merge_three_way(base, mine, theirs) == b"".join(line for chunk in chunks for line in chunk.mine)
 
 
 def fifty(*numbers: int, into: bytes = b"new") -> bytes:
@@ -193,24 +193,26 @@ def one_of_fifty_clashes(review: ReviewCase) -> list[str]:
 
 
 def clashing_ids(review: ReviewCase) -> list[str]:
-    return [each.id for each in review.state.changes["a"].hunks if each.clashes]
+    return [hunk.id for hunk in review.state.changes["a"].hunks if hunk.clashes]
 
 
 def test_n16e_one_clash_among_fifty_hunks_is_one_hunk_and_the_others_can_be_accepted(review):
     ids = one_of_fifty_clashes(review)
     assert len(ids) == 50
     assert clashing_ids(review) == [ids[24]]
-    for each in (ids[3], ids[49]):
-        review.shadow.resolve("a", (each,))
-    wanted = fifty(98, into=b"mine").replace(b"line 4\n", b"fourth\n", 1)
-    assert review.disk("a") == wanted.replace(b"line 14\n", b"new 14\n").replace(b"line 198\n", b"new 198\n")
+    for hunk_id in (ids[3], ids[49]):
+        review.shadow.resolve("a", (hunk_id,))
+    expected_content = fifty(98, into=b"mine").replace(b"line 4\n", b"fourth\n", 1)
+    assert review.disk("a") == expected_content.replace(b"line 14\n", b"new 14\n").replace(b"line 198\n", b"new 198\n")
     with pytest.raises(ReviewConflict, match="same place"):
         review.shadow.resolve("a", (ids[24],))
     with pytest.raises(ReviewConflict, match="same place"):
         review.shadow.resolve("a", (ids[5], ids[24]))
     clean = review.state.changes["a"].clean_hunks
-    review.shadow.resolve("a", tuple(each.id for each in clean))
-    everything = fifty(*(each for each in PLACES if each != 98)).replace(b"line 98\n", b"mine 98\n")
+    review.shadow.resolve("a", tuple(hunk.id for hunk in clean))
+    everything = fifty(*(line_number for line_number in PLACES if line_number != 98)).replace(
+        b"line 98\n", b"mine 98\n"
+    )
     assert review.disk("a") == everything.replace(b"line 4\n", b"fourth\n", 1)
     assert review.ids("a") == [ids[24]]
     review.shadow.conflicts.resolve("a", (ConflictChoice(take="theirs"),))
@@ -241,7 +243,7 @@ def test_n16e_undo_after_settling_opens_that_conflict_again_and_no_other_hunk(re
     assert review.state.changes["a"].conflict == ""
     review.shadow.undo()
     assert (review.state.changes["a"], review.disk("a")) == (before, disk)
-    assert [each.hunks[0].id for each in review.state.verdicts] == [ids[0]]
+    assert [verdict.hunks[0].id for verdict in review.state.verdicts] == [ids[0]]
 
 
 def test_n16e_a_settled_conflict_that_was_changed_since_is_not_undone_and_nothing_else_either(review):

@@ -50,10 +50,10 @@ def is_exact(base, pending, every):
     return (
         select_hunks(base, pending, every) == pending
         and select_hunks(base, pending, ()) == base
-        and len({each.id for each in every}) == len(every)
+        and len({hunk.id for hunk in every}) == len(every)
         and all(one.old_start + one.old_lines <= other.old_start for one, other in pairwise(every))
         and all(one.new_start + one.new_lines <= other.new_start for one, other in pairwise(every))
-        and all(each.old_lines or each.new_lines for each in every)
+        and all(hunk.old_lines or hunk.new_lines for hunk in every)
     )
 
 
@@ -67,10 +67,10 @@ def test_splitting_judging_and_undoing_is_exact_in_any_order(base, pending, chan
         every = cut(base, pending, every, chance)
         assert is_exact(base, pending, every)
         verdict = chance.choice(["accept", "reject"])
-        chosen = [each for each in every if chance.random() < 0.4]
-        left = remove_hunks(every, {each.id for each in chosen}, verdict)
-        kept = chosen if verdict == "accept" else [each for each in every if each not in chosen]
-        middle = select_hunks(base, pending, kept)
+        chosen = [hunk for hunk in every if chance.random() < 0.4]
+        left = remove_hunks(every, {hunk.id for hunk in chosen}, verdict)
+        applied_hunks = chosen if verdict == "accept" else [hunk for hunk in every if hunk not in chosen]
+        middle = select_hunks(base, pending, applied_hunks)
         after = (middle, pending) if verdict == "accept" else (base, middle)
         assert is_exact(*after, left)
         if left and chance.random() < 0.5:
@@ -113,7 +113,7 @@ def test_an_edited_hunk_leaves_the_others_as_they_are(base, pending, text, chanc
     old = split_lines(base)[hunk.old_start - 1 :][: hunk.old_lines]
     now = replace_hunk(every, hunk, find_regions(old, lines), old, lines)
     assert is_exact(base, b"".join(whole), now)
-    assert {each.id for each in every} - {hunk.id} <= {each.id for each in now}
+    assert {other_hunk.id for other_hunk in every} - {hunk.id} <= {other_hunk.id for other_hunk in now}
 
 
 def proposal(review: ReviewCase, base: bytes = TEN, pending: bytes = TEN + BLOCK) -> str:
@@ -155,7 +155,7 @@ def test_p6_a_part_of_a_deletion_leaves_the_file_its_mode(review):
 
 def test_a_hunk_is_split_at_the_line_that_is_named(review):
     change = review.shadow.hunk_edits.split("a", proposal(review), 5)
-    assert [each.new_lines for each in change.hunks] == [4, 2]
+    assert [hunk.new_lines for hunk in change.hunks] == [4, 2]
 
 
 def test_a_hunk_falls_apart_at_its_unchanged_lines_first(review):
@@ -164,9 +164,9 @@ def test_a_hunk_falls_apart_at_its_unchanged_lines_first(review):
     only = proposal(review, old, old.replace(b"old", b"new").replace(b"was", b"is"))
     assert len(review.ids("a")) == 1
     change = review.shadow.hunk_edits.split("a", only)
-    assert [each.old_lines for each in change.hunks] == [20, 20]
+    assert [hunk.old_lines for hunk in change.hunks] == [20, 20]
     review.shadow.write("a", review.shadow.read("a") + b"more\n")
-    assert review.ids("a")[:-1] == [each.id for each in change.hunks]
+    assert review.ids("a")[:-1] == [hunk.id for hunk in change.hunks]
 
 
 @pytest.mark.parametrize("line", [1, 7, -1])
@@ -260,7 +260,7 @@ def test_comments_are_state_and_are_replaced_and_removed(review):
     (comment,) = review.state.comments.values()
     assert (comment.start, comment.lines, comment.excerpt) == (4, 1, "-line 4\n+new 4")
     review.shadow.hunk_edits.comment("a", hunk, "because?")
-    assert [each.text for each in review.state.comments.values()] == ["because?"]
+    assert [stored_comment.text for stored_comment in review.state.comments.values()] == ["because?"]
     review.shadow.resolve("a")
     review.shadow.hunk_edits.comment("a", hunk, "")
     assert review.state.comments == {}
@@ -273,7 +273,9 @@ def test_a_comment_stays_with_what_became_of_its_hunk(review):
     review.shadow.hunk_edits.comment("a", hunk, "why?")
     review.shadow.hunk_edits.split("a", hunk)
     first, _ = review.ids("a")
-    assert [(each.hunk, each.lines) for each in review.state.comments.values()] == [(first, 3)]
+    assert [(stored_comment.hunk, stored_comment.lines) for stored_comment in review.state.comments.values()] == [
+        (first, 3)
+    ]
     review.shadow.hunk_edits.edit("a", first, "mine\n")
     (comment,) = review.state.comments.values()
     assert (comment.hunk, comment.excerpt, comment.text) == (review.ids("a")[0], "+mine", "why?")
@@ -296,9 +298,9 @@ def test_any_order_of_splits_edits_verdicts_and_undos_ends_at_what_was_shown(see
                 assert is_exact(base, pending, change.hunks)
         if "a" in review.state.changes:
             ending = chance.choice(["accept", "reject"])
-            wanted = review.shadow.read("a") if ending == "accept" else review.disk("a")
+            expected_content = review.shadow.read("a") if ending == "accept" else review.disk("a")
             review.shadow.resolve("a", (), ending)
-            assert review.disk("a") == review.shadow.read("a") == wanted
+            assert review.disk("a") == review.shadow.read("a") == expected_content
 
 
 def one_step(review: ReviewCase, chance: random.Random) -> None:
@@ -330,11 +332,11 @@ def test_what_came_from_a_command_is_known_beside_the_users_edit_and_after_it_is
     assert first != last
     edited_one = review.shadow.hunk_edits.edit("a", last, "mine\n")
     assert edited_one.origin == Origin(turn="t", call="c", tool="you", command="make", over="run_terminal_cmd")
-    assert [each.yours for each in edited_one.hunks] == [False, True]
+    assert [hunk.yours for hunk in edited_one.hunks] == [False, True]
     review.shadow.resolve("a", (edited_one.hunks[-1].id,), "reject", "")
     assert review.shadow.state.changes["a"].origin == origin
     review.shadow.undo("")
-    assert [each.yours for each in review.shadow.state.changes["a"].hunks] == [False, True]
+    assert [hunk.yours for hunk in review.shadow.state.changes["a"].hunks] == [False, True]
     assert review.shadow.state.changes["a"].origin == edited_one.origin
     review.shadow.resolve("a", (), "accept", "")
     assert "a" not in review.shadow.state.changes
@@ -351,8 +353,8 @@ def test_a_cell_of_a_notebook_is_not_split_and_its_source_is_what_is_edited(tmp_
     [hunk] = review.state.changes["n.ipynb"].hunks
     with pytest.raises(CommandRejected, match="judged as a whole"):
         review.shadow.hunk_edits.split("n.ipynb", hunk.id)
-    shown = review.shadow.hunk_edits.read_text("n.ipynb", hunk.id)
-    assert (shown.text, shown.start, shown.language) == ("# One\n\ntwo", 1, "markdown")
+    hunk_text = review.shadow.hunk_edits.read_text("n.ipynb", hunk.id)
+    assert (hunk_text.text, hunk_text.start, hunk_text.language) == ("# One\n\ntwo", 1, "markdown")
     change = review.shadow.hunk_edits.edit("n.ipynb", hunk.id, '# Mine\n\n"two"')
     [mine] = change.hunks
     assert mine.yours

@@ -36,19 +36,19 @@ NAMING = {
 @pytest.mark.parametrize("is_pending", [True, False], ids=["pending", "on disk"])
 @pytest.mark.parametrize("source", NAMING)
 def test_n23_what_a_red_file_names_is_red_and_says_by_which(review, source, is_pending):
-    text, named = NAMING[source]
+    text, referenced_path = NAMING[source]
     if is_pending and not source.startswith(".git/"):
         review.shadow.write(source, text.encode())
     else:
         review.put(source, text.encode())
-    review.shadow.write(named, b"x\n")
+    review.shadow.write(referenced_path, b"x\n")
     review.shadow.write("src/other.py", b"x\n")
-    change = review.state.changes[named]
+    change = review.state.changes[referenced_path]
     assert change.protected
     assert change.risk.endswith(f" by {source}")
     assert not review.state.changes["src/other.py"].protected
     accept_everything(review.shadow)
-    assert review.disk(named) is None
+    assert review.disk(referenced_path) is None
     assert review.disk("src/other.py") == b"x\n"
 
 
@@ -185,16 +185,16 @@ HIDDEN: dict[str, tuple[dict[str, str], str]] = {
 
 @pytest.mark.parametrize("form", HIDDEN)
 def test_n23_what_a_red_file_runs_is_red_however_it_is_named(review, form):
-    files, named = HIDDEN[form]
+    files, referenced_path = HIDDEN[form]
     for path, text in files.items():
         review.put(path, text.encode())
-    review.put(named, b"")
-    review.shadow.write(named, b"x\n")
+    review.put(referenced_path, b"")
+    review.shadow.write(referenced_path, b"x\n")
     review.shadow.write("src/other.py", b"x\n")
-    assert review.state.changes[named].protected
+    assert review.state.changes[referenced_path].protected
     assert not review.state.changes["src/other.py"].protected
     accept_everything(review.shadow)
-    assert review.disk(named) == b""
+    assert review.disk(referenced_path) == b""
 
 
 def test_n23_the_files_that_a_directory_gives_to_a_hook_are_red(review):
@@ -260,8 +260,8 @@ def test_n23_a_workflow_that_checks_all_makes_no_ordinary_file_red(review, path)
     review.put(".github/workflows/ci.yml", CHECKS.encode())
     review.put(".husky/pre-commit", b"npx lint-staged\nmake lint\n")
     review.put("package.json", scripts(test="vitest run tests", build="tsc -p .").encode())
-    for each in ("src/shop/x.py", "tests/unit/x.py", "scripts/x.py", path):
-        review.put(each, (review.disk(each) or b""))
+    for source_path in ("src/shop/x.py", "tests/unit/x.py", "scripts/x.py", path):
+        review.put(source_path, (review.disk(source_path) or b""))
     review.shadow.write(path, (review.disk(path) or b"") + b"\n")
     assert not review.state.changes[path].protected
 

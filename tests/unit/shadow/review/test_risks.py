@@ -28,7 +28,7 @@ def test_n9_a_directory_becomes_a_repository_with_its_last_part(review, place):
     assert red(review) == set()
     review.shadow.write(f"{place}refs/heads/x", b"")
     review.shadow.write("src/a.py", b"")
-    assert red(review) == {f"{place}{each}" for each in ("config", "objects/pack/x", "HEAD", "refs/heads/x")}
+    assert red(review) == {f"{place}{name}" for name in ("config", "objects/pack/x", "HEAD", "refs/heads/x")}
     assert "for a repository" in review.state.changes[f"{place}config"].risk
     accept_everything(review.shadow)
     assert review.disk(f"{place}config") is None
@@ -190,8 +190,8 @@ def test_n16_where_the_users_own_settings_lead_into_the_project_they_are_red(mon
 )
 def test_n9_what_a_linked_hook_or_the_beginning_of_a_red_name_leads_to_is_red(review, link, target, path):
     git(review, "init", "-q")
-    for each in ("scripts/check.sh", "conf/keep", "sub/keep"):
-        review.put(each, b"")
+    for existing_path in ("scripts/check.sh", "conf/keep", "sub/keep"):
+        review.put(existing_path, b"")
     if link == ".git/hooks":
         shutil.rmtree(review.root / link)
     (review.root / link).symlink_to(target.replace("{root}", str(review.root)))
@@ -203,8 +203,8 @@ def test_n9_what_a_linked_hook_or_the_beginning_of_a_red_name_leads_to_is_red(re
 
 
 def test_n9_a_red_name_is_found_over_one_link_behind_another(review):
-    for each in ("r/keep", "q/keep"):
-        review.put(each, b"")
+    for path in ("r/keep", "q/keep"):
+        review.put(path, b"")
     (review.root / "r" / "workflows").symlink_to("../q")
     (review.root / ".github").symlink_to("r")
     review.shadow.write("q/build.yml", b"evil")

@@ -54,8 +54,10 @@ def test_a_rejected_hunk_leaves_the_shadow_and_never_touches_the_disk(review):
 
 def test_hunks_of_different_lengths_are_rejected_and_brought_back_exactly(review):
     review.put("a", TEN)
-    wanted = TEN.replace(b"line 2\n", b"2\n2 and a half\n").replace(b"line 5\n", b"").replace(b"line 9\n", b"nine\n")
-    review.shadow.write("a", wanted)
+    new_content = (
+        TEN.replace(b"line 2\n", b"2\n2 and a half\n").replace(b"line 5\n", b"").replace(b"line 9\n", b"nine\n")
+    )
+    review.shadow.write("a", new_content)
     ids = review.ids("a")
     review.shadow.resolve("a", (ids[0],), "reject")
     assert review.shadow.read("a") == TEN.replace(b"line 5\n", b"").replace(b"line 9\n", b"nine\n")
@@ -64,7 +66,7 @@ def test_hunks_of_different_lengths_are_rejected_and_brought_back_exactly(review
     assert [line.text for line in review.shadow.diff("a", 0).lines if line.hunk == 0] == ["line 9", "nine"]
     review.shadow.undo()
     review.shadow.undo()
-    assert (review.shadow.read("a"), review.ids("a")) == (wanted, ids)
+    assert (review.shadow.read("a"), review.ids("a")) == (new_content, ids)
 
 
 def test_everything_is_accepted_at_once_but_what_is_protected(review):
@@ -95,7 +97,7 @@ def test_p6_modes_are_kept_and_new_files_follow_the_umask(review):
     review.shadow.write("new", b"new\n")
     review.shadow.write("suid", b"x", None, 0o4755)
     accept_everything(review.shadow)
-    modes = [stat.S_IMODE((review.root / each).stat().st_mode) for each in ("run", "new", "suid")]
+    modes = [stat.S_IMODE((review.root / name).stat().st_mode) for name in ("run", "new", "suid")]
     assert modes == [0o755, review.workspace.new_file_mode, 0o755]
 
 
@@ -173,8 +175,8 @@ def test_d10_undo_brings_back_bytes_modes_created_and_deleted_files(review):
         review.shadow.undo()
     assert review.files() == {"a": TEN, "gone": b"gone\n"}
     assert stat.S_IMODE((review.root / "gone").stat().st_mode) == 0o600
-    assert [(each.path, each.hunks, each.pending) for each in review.shadow.list_changes()] == [
-        (each.path, each.hunks, each.pending) for each in before
+    assert [(change.path, change.hunks, change.pending) for change in review.shadow.list_changes()] == [
+        (change.path, change.hunks, change.pending) for change in before
     ]
 
 
@@ -258,17 +260,17 @@ def test_d1_the_events_alone_give_the_same_review(seed):
     with tempfile.TemporaryDirectory() as place:
         review = ReviewCase(Path(place))
         for _ in range(25):
-            kept = {path: review.disk(path) for path in ("a", "b", "sub/c")}
+            contents = {path: review.disk(path) for path in ("a", "b", "sub/c")}
             try:
                 a_random_step(review, chance)
             except AgentTuiError:
-                assert {path: review.disk(path) for path in kept} == kept
+                assert {path: review.disk(path) for path in contents} == contents
         again = ReviewState()
         for event in review.events:
             again.apply(event)
         other = Shadow(review.workspace, BlobStore(review.session / "blobs"), review.emit, again)
         assert other.list_changes() == review.shadow.list_changes()
-        assert [each.id for each in again.verdicts] == [each.id for each in review.state.verdicts]
+        assert [verdict.id for verdict in again.verdicts] == [verdict.id for verdict in review.state.verdicts]
         for change in other.list_changes():
             assert other.diff(change.path) == review.shadow.diff(change.path)
             assert change.hunks
@@ -334,6 +336,6 @@ def test_n16e_p7_a_file_with_other_names_is_parted_from_them_and_that_is_said_be
     assert "2 names (hard links): accepting changes this one only" in review.shadow.diff("a").note
     review.shadow.resolve("a")
     assert (review.disk("a"), review.disk("other")) == (edited(TEN, 2), TEN)
-    (said,) = [each for each in review.events if isinstance(each, Notice)]
-    assert said.message == "a had other names (hard links)."
-    assert "the other names keep the old one" in said.hint
+    (notice,) = [event for event in review.events if isinstance(event, Notice)]
+    assert notice.message == "a had other names (hard links)."
+    assert "the other names keep the old one" in notice.hint

@@ -12,7 +12,7 @@ from tests.unit.shadow.overlay_mount import needs_mounts, run
 
 
 def deny(review, *patterns: str) -> None:
-    review.rules[:] = [parse_rule(f"Write({each})", "deny", "config.toml") for each in patterns]
+    review.rules[:] = [parse_rule(f"Write({pattern})", "deny", "config.toml") for pattern in patterns]
 
 
 @pytest.fixture

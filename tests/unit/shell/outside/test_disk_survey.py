@@ -26,8 +26,8 @@ def test_two_surveys_tell_what_came_went_and_changed(root):
     (root / "sub" / "b.txt").unlink()
     (root / "sub" / "c.txt").symlink_to("/etc/passwd")
     (root / "build" / "out").write_text("ignored\n")
-    found = before.compare(survey_disk(root, keep_all))
-    assert found == DiskChanges(created=("sub/c.txt",), edited=("a.txt",), deleted=("sub/b.txt",))
+    disk_changes = before.compare(survey_disk(root, keep_all))
+    assert disk_changes == DiskChanges(created=("sub/c.txt",), edited=("a.txt",), deleted=("sub/b.txt",))
 
 
 def test_a_change_that_leaves_the_size_and_takes_back_the_time_shows(root):

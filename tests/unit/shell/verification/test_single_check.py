@@ -159,13 +159,13 @@ def test_n27_a_command_that_the_configuration_names_whole_counts_whatever_it_is(
 
 
 def test_n27_a_command_of_the_user_s_configuration_is_taken_as_it_is_written():
-    named = ["python tests/runtests.py", "bin/verify --all"]
+    known_commands = ["python tests/runtests.py", "bin/verify --all"]
     for command in ("python tests/runtests.py", "python tests/runtests.py basic -v2", "bin/verify --all"):
-        check = parse_single_check(command, patterns=named)
+        check = parse_single_check(command, patterns=known_commands)
         assert isinstance(check, SingleCheck)
         assert check.command == command
     for command in ("python tests/runtests.pyx", "python tests/other.py", "bin/verify", "true || bin/verify --all"):
-        assert isinstance(parse_single_check(command, patterns=named), NotACheck)
+        assert isinstance(parse_single_check(command, patterns=known_commands), NotACheck)
 
 
 SIGNS = (";", "||", "&", "|", "\n", "`x`", "$(x)", "$X", "<x", "(", ")", "{", "}", "! ", ">x")

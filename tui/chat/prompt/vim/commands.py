@@ -35,8 +35,8 @@ def _put(desk: Desk, key: str) -> None:
     if not count or not (text or is_lines):
         return
     if not is_lines:
-        at = desk.cursor if key == "P" or start == end else desk.cursor + 1
-        desk.put(at, at, text * count)
+        offset = desk.cursor if key == "P" or start == end else desk.cursor + 1
+        desk.put(offset, offset, text * count)
         desk.cursor -= 1
         return
     block = "\n".join([text] * count)
@@ -52,8 +52,8 @@ def _begin_insert(desk: Desk, key: str) -> None:
 
 def _open_line(desk: Desk, key: str) -> None:
     start, end = desk.line
-    at = end if key == "o" else start
-    desk.put(at, at, "\n")
+    offset = end if key == "o" else start
+    desk.put(offset, offset, "\n")
     desk.begin_insert(end + 1 if key == "o" else start)
 
 
@@ -126,7 +126,7 @@ def _put_over(desk: Desk, _: str) -> None:
 def _change_selected(desk: Desk, key: str) -> None:
     (start, end), change = desk.selected, _CASES.get(key[0])
     text = desk.text[start:end]
-    new = change(text) if change else "".join(each if each == "\n" else key[1] for each in text)
+    new = change(text) if change else "".join(char if char == "\n" else key[1] for char in text)
     desk.put(start, end, new)
     desk.cursor, desk.mode = start, "normal"
 
@@ -142,8 +142,8 @@ def _turn_round(desk: Desk, _: str) -> None:
 
 
 def _select_otherwise(desk: Desk, key: str) -> None:
-    wanted = "visual" if key == "v" else "lines"
-    desk.mode = "normal" if desk.mode == wanted else wanted  # type: ignore[assignment]
+    mode = "visual" if key == "v" else "lines"
+    desk.mode = "normal" if desk.mode == mode else mode  # type: ignore[assignment]
 
 
 _CASES: Final[Mapping[str, Callable[[str], str]]] = {"~": str.swapcase, "u": str.lower, "U": str.upper}

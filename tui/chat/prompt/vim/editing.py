@@ -46,8 +46,8 @@ class Desk:
             self.text = self.text[:start] + text + self.text[end:]
         self.cursor = start + len(text)
 
-    def begin_insert(self, at: int, *, repeats: bool = False) -> None:
-        self.cursor, self.mode, self.repeats = min(max(at, 0), len(self.text)), "insert", repeats
+    def begin_insert(self, offset: int, *, repeats: bool = False) -> None:
+        self.cursor, self.mode, self.repeats = min(max(offset, 0), len(self.text)), "insert", repeats
 
     @property
     def line(self) -> tuple[int, int]:

@@ -100,9 +100,9 @@ class VimKeys:
         is_visual = self.mode in {"visual", "lines"}
         self.begun += letter
         desk = Desk(text, cursor, anchor=cursor if anchor is None else anchor, mode=self.mode, register=self._register)
-        if found := (_VISUAL if is_visual else _NORMAL).fullmatch(self.begun):
+        if match := (_VISUAL if is_visual else _NORMAL).fullmatch(self.begun):
             keys, self.begun = self.begun, ""
-            self._run(desk, found, keys)
+            self._run(desk, match, keys)
         elif not (_BEGUN_VISUAL if is_visual else _BEGUN).fullmatch(self.begun):
             self.begun = ""
         return self._settle(desk)
@@ -116,12 +116,12 @@ class VimKeys:
         anchor = clamp(desk.text, desk.anchor) if desk.mode in {"visual", "lines"} else None
         return Reaction(cursor, tuple(desk.edits), anchor, desk.undone, desk.request)
 
-    def _run(self, desk: Desk, found: re.Match[str], keys: str) -> None:
-        parts = found.groupdict()
-        given = [int(each[:6]) for each in (parts["count"], parts.get("inner")) if each]
-        desk.count, desk.is_counted = 1, bool(given)
-        for each in given:
-            desk.count = min(desk.count * each, MAX_COUNT)
+    def _run(self, desk: Desk, match: re.Match[str], keys: str) -> None:
+        parts = match.groupdict()
+        counts = [int(digits[:6]) for digits in (parts["count"], parts.get("inner")) if digits]
+        desk.count, desk.is_counted = 1, bool(counts)
+        for count in counts:
+            desk.count = min(desk.count * count, MAX_COUNT)
         is_vertical = (parts["motion"] or "") in {"j", "k"}
         self._column = self._column if is_vertical else None
         if desk.mode in {"visual", "lines"}:
@@ -139,93 +139,93 @@ class VimKeys:
             self._change, self._typed = keys, ""
 
     def _run_motion(self, desk: Desk, motion: str) -> None:
-        at = desk.cursor
+        cursor = desk.cursor
         target = self._find(desk, motion)
         if target is not None:
             desk.cursor = target
-        is_at_edge = target is not None and m.find_line_start(desk.text, target) == m.find_line_start(desk.text, at)
+        is_at_edge = target is not None and m.find_line_start(desk.text, target) == m.find_line_start(desk.text, cursor)
         if motion in {"j", "k"} and is_at_edge and desk.mode == "normal":
-            desk.cursor, desk.request = at, "older" if motion == "k" else "newer"
+            desk.cursor, desk.request = cursor, "older" if motion == "k" else "newer"
 
     def _find(self, desk: Desk, motion: str) -> int | None:
-        text, at, count = desk.text, desk.cursor, desk.count
+        text, cursor, count = desk.text, desk.cursor, desk.count
         if motion in {"j", "k"}:
-            self._column = at - m.find_line_start(text, at) if self._column is None else self._column
-            return m.move_line(text, at, count if motion == "j" else -count, self._column)
+            self._column = cursor - m.find_line_start(text, cursor) if self._column is None else self._column
+            return m.move_line(text, cursor, count if motion == "j" else -count, self._column)
         if motion in {"gg", "G"}:
             return m.go_to_line(text, count if desk.is_counted or motion == "gg" else MAX_COUNT)
         if motion in {";", ","}:
             if self._search is None:
                 return None
-            wanted = self._search if motion == ";" else self._search.turn_round()
-            return m.find_letter(text, at, count, wanted, is_repeated=True)
+            search = self._search if motion == ";" else self._search.turn_round()
+            return m.find_letter(text, cursor, count, search, is_repeated=True)
         if motion[0] in "fFtT":
             self._search = m.LetterSearch(motion[0], motion[1])
-            return m.find_letter(text, at, count, self._search)
-        return m.MOTIONS[motion](text, at, count)
+            return m.find_letter(text, cursor, count, self._search)
+        return m.MOTIONS[motion](text, cursor, count)
 
     def _run_operator(self, desk: Desk, operator: str, parts: dict[str, str | None]) -> None:
         """Carry out `d`, `c` or `y` over an object, the way of a motion, or whole lines."""
-        text, at = desk.text, desk.cursor
+        text, cursor = desk.text, desk.cursor
         if parts["line"]:
-            operate(desk, operator, at, m.move_line(text, at, desk.count - 1, 0), is_lines=True)
+            operate(desk, operator, cursor, m.move_line(text, cursor, desk.count - 1, 0), is_lines=True)
         elif name := parts["object"]:
-            if found := find_object(text, at, name):
-                operate(desk, operator, *found, is_lines=name[1] == "p")
+            if span := find_object(text, cursor, name):
+                operate(desk, operator, *span, is_lines=name[1] == "p")
         elif motion := parts["moved"]:
             self._operate_to(desk, operator, motion)
 
     def _operate_to(self, desk: Desk, operator: str, motion: str) -> None:
-        text, at = desk.text, desk.cursor
-        if operator == "c" and motion in {"w", "W"} and text[at : at + 1].strip():
-            end = m.MOTIONS[motion.replace("w", "e").replace("W", "E")](text, at - 1, desk.count) + 1
-            operate(desk, operator, at, max(end, at))
+        text, cursor = desk.text, desk.cursor
+        if operator == "c" and motion in {"w", "W"} and text[cursor : cursor + 1].strip():
+            end = m.MOTIONS[motion.replace("w", "e").replace("W", "E")](text, cursor - 1, desk.count) + 1
+            operate(desk, operator, cursor, max(end, cursor))
             return
         if (target := self._find(desk, motion)) is None:
             return
         is_lines = motion in m.LINEWISE
-        start, end = sorted((at, target))
-        searched = self._search.key if motion in {";", ","} and self._search else motion[0]
-        if not is_lines and searched in m.INCLUSIVE and (target > at or motion in {"%", "e", "E"}):
+        start, end = sorted((cursor, target))
+        key = self._search.key if motion in {";", ","} and self._search else motion[0]
+        if not is_lines and key in m.INCLUSIVE and (target > cursor or motion in {"%", "e", "E"}):
             end += 1
-        if motion in {"w", "W"} and "\n" in text[at:end]:
-            end = at + (len(text[at:end].rstrip()) or text[at:end].index("\n"))
+        if motion in {"w", "W"} and "\n" in text[cursor:end]:
+            end = cursor + (len(text[cursor:end].rstrip()) or text[cursor:end].index("\n"))
         operate(desk, operator, start, min(end, len(text)), is_lines=is_lines)
 
     def _run_visual(self, desk: Desk, parts: dict[str, str | None]) -> None:
         if motion := parts["motion"]:
             self._run_motion(desk, motion)
         elif name := parts["object"]:
-            found = find_object(desk.text, desk.cursor, name)
-            if found and found[0] < found[1]:
-                desk.anchor, desk.cursor = found[0], found[1] - 1
+            span = find_object(desk.text, desk.cursor, name)
+            if span and span[0] < span[1]:
+                desk.anchor, desk.cursor = span[0], span[1] - 1
         elif action := parts["action"]:
             VISUAL_ACTIONS[action[0]](desk, action)
 
     def _repeat(self, desk: Desk) -> None:
         """Do the last change again, with what was typed for it."""
-        found = _NORMAL.fullmatch(self._change) if self._change else None
-        if found is None:
+        match = _NORMAL.fullmatch(self._change) if self._change else None
+        if match is None:
             return
-        keys, typed, times = self._change, self._typed, desk.count
+        keys, typed_text, times = self._change, self._typed, desk.count
         for _ in range(min(times, 50)):
-            self._run(desk, found, keys)
+            self._run(desk, match, keys)
             if desk.mode == "insert":
-                repeated = typed * (desk.count if desk.repeats else 1)
-                desk.put(desk.cursor, desk.cursor, repeated)
+                insertion = typed_text * (desk.count if desk.repeats else 1)
+                desk.put(desk.cursor, desk.cursor, insertion)
                 desk.cursor = max(desk.cursor - 1, m.find_line_start(desk.text, desk.cursor))
                 desk.mode = "normal"
             desk.cursor = clamp(desk.text, desk.cursor)
-        self._change, self._typed = keys, typed
+        self._change, self._typed = keys, typed_text
 
     def _leave_insert(self, text: str, cursor: int) -> Reaction:
         """Go from typing to commands; what was typed is known from how the text has grown since."""
         desk = Desk(text, min(cursor, len(text)), anchor=cursor, mode="normal", register=self._register)
         if self._inserting is not None:
-            before, at, count = self._inserting
-            grown = len(text) - len(before)
-            if grown >= 0 and text.startswith(before[:at]) and text[at + grown :] == before[at:]:
-                self._typed = text[at : at + grown]
+            before, offset, count = self._inserting
+            growth = len(text) - len(before)
+            if growth >= 0 and text.startswith(before[:offset]) and text[offset + growth :] == before[offset:]:
+                self._typed = text[offset : offset + growth]
                 desk.put(desk.cursor, desk.cursor, self._typed * (count - 1))
         self._inserting = None
         self.mode, self.begun, self._column = "normal", "", None

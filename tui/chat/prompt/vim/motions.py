@@ -26,59 +26,59 @@ class LetterSearch(NamedTuple):
 # Lines
 
 
-def find_line_start(text: str, at: int) -> int:
-    return text.rfind("\n", 0, at) + 1
+def find_line_start(text: str, offset: int) -> int:
+    return text.rfind("\n", 0, offset) + 1
 
 
-def find_line_end(text: str, at: int) -> int:
+def find_line_end(text: str, offset: int) -> int:
     """Return the offset of the newline behind a line, or the end of the text."""
-    found = text.find("\n", at)
-    return len(text) if found < 0 else found
+    end = text.find("\n", offset)
+    return len(text) if end < 0 else end
 
 
-def find_first_letter(text: str, at: int) -> int:
+def find_first_letter(text: str, offset: int) -> int:
     """Return the offset of the first character of a line that is no blank."""
-    start, end = find_line_start(text, at), find_line_end(text, at)
+    start, end = find_line_start(text, offset), find_line_end(text, offset)
     return start + len(text[start:end]) - len(text[start:end].lstrip())
 
 
-def move_line(text: str, at: int, count: int, column: int) -> int:
+def move_line(text: str, offset: int, count: int, column: int) -> int:
     """Move `count` lines down (below 0: up), as near to a column as there is."""
     for _ in range(min(abs(count), text.count("\n"))):
-        if count > 0 and find_line_end(text, at) < len(text):
-            at = find_line_end(text, at) + 1
-        elif count < 0 and find_line_start(text, at) > 0:
-            at = find_line_start(text, at) - 1
-    start = find_line_start(text, at)
+        if count > 0 and find_line_end(text, offset) < len(text):
+            offset = find_line_end(text, offset) + 1
+        elif count < 0 and find_line_start(text, offset) > 0:
+            offset = find_line_start(text, offset) - 1
+    start = find_line_start(text, offset)
     return min(start + column, find_line_end(text, start))
 
 
 def go_to_line(text: str, number: int) -> int:
     """Return where the first letter of a line is (1-indexed; beyond the last: that)."""
-    at = 0
+    offset = 0
     for _ in range(min(number - 1, text.count("\n"))):
-        at = find_line_end(text, at) + 1
-    return find_first_letter(text, at)
+        offset = find_line_end(text, offset) + 1
+    return find_first_letter(text, offset)
 
 
-def _move_left(text: str, at: int, count: int) -> int:
-    return max(at - count, find_line_start(text, at))
+def _move_left(text: str, offset: int, count: int) -> int:
+    return max(offset - count, find_line_start(text, offset))
 
 
-def _move_right(text: str, at: int, count: int) -> int:
-    return min(at + count, find_line_end(text, at))
+def _move_right(text: str, offset: int, count: int) -> int:
+    return min(offset + count, find_line_end(text, offset))
 
 
-def _go_to_line_start(text: str, at: int, _: int) -> int:
-    return find_line_start(text, at)
+def _go_to_line_start(text: str, offset: int, _: int) -> int:
+    return find_line_start(text, offset)
 
 
-def _go_to_first_letter(text: str, at: int, _: int) -> int:
-    return find_first_letter(text, at)
+def _go_to_first_letter(text: str, offset: int, _: int) -> int:
+    return find_first_letter(text, offset)
 
 
-def _go_to_line_end(text: str, at: int, count: int) -> int:
-    return find_line_end(text, move_line(text, at, count - 1, 0) if count > 1 else at)
+def _go_to_line_end(text: str, offset: int, count: int) -> int:
+    return find_line_end(text, move_line(text, offset, count - 1, 0) if count > 1 else offset)
 
 
 # Words
@@ -91,51 +91,51 @@ def classify(letter: str, *, is_big: bool) -> int:
     return 1 if is_big or letter.isalnum() or letter == "_" else 2
 
 
-def _is_empty_line(text: str, at: int) -> bool:
-    return text[at : at + 1] == "\n" and text[at - 1 : at] in {"\n", ""}
+def _is_empty_line(text: str, offset: int) -> bool:
+    return text[offset : offset + 1] == "\n" and text[offset - 1 : offset] in {"\n", ""}
 
 
-def _find_next_word(text: str, at: int, *, is_big: bool) -> int:
-    kind = classify(text[at], is_big=is_big) if at < len(text) else 0
-    while kind and at < len(text) and classify(text[at], is_big=is_big) == kind:
-        at += 1
-    begun = at if kind else at + 1
-    while at < len(text) and text[at].isspace() and not (at >= begun and _is_empty_line(text, at)):
-        at += 1
-    return at
+def _find_next_word(text: str, offset: int, *, is_big: bool) -> int:
+    kind = classify(text[offset], is_big=is_big) if offset < len(text) else 0
+    while kind and offset < len(text) and classify(text[offset], is_big=is_big) == kind:
+        offset += 1
+    start = offset if kind else offset + 1
+    while offset < len(text) and text[offset].isspace() and not (offset >= start and _is_empty_line(text, offset)):
+        offset += 1
+    return offset
 
 
-def _find_word_end(text: str, at: int, *, is_big: bool) -> int:
-    at += 1
-    while at < len(text) and text[at].isspace():
-        at += 1
-    if at >= len(text):
+def _find_word_end(text: str, offset: int, *, is_big: bool) -> int:
+    offset += 1
+    while offset < len(text) and text[offset].isspace():
+        offset += 1
+    if offset >= len(text):
         return max(len(text) - 1, 0)
-    kind = classify(text[at], is_big=is_big)
-    while at + 1 < len(text) and classify(text[at + 1], is_big=is_big) == kind:
-        at += 1
-    return at
+    kind = classify(text[offset], is_big=is_big)
+    while offset + 1 < len(text) and classify(text[offset + 1], is_big=is_big) == kind:
+        offset += 1
+    return offset
 
 
-def _find_word_start(text: str, at: int, *, is_big: bool) -> int:
-    at -= 1
-    while at > 0 and text[at].isspace() and not _is_empty_line(text, at):
-        at -= 1
-    if at <= 0:
+def _find_word_start(text: str, offset: int, *, is_big: bool) -> int:
+    offset -= 1
+    while offset > 0 and text[offset].isspace() and not _is_empty_line(text, offset):
+        offset -= 1
+    if offset <= 0:
         return 0
-    kind = classify(text[at], is_big=is_big)
-    while kind and at > 0 and classify(text[at - 1], is_big=is_big) == kind:
-        at -= 1
-    return at
+    kind = classify(text[offset], is_big=is_big)
+    while kind and offset > 0 and classify(text[offset - 1], is_big=is_big) == kind:
+        offset -= 1
+    return offset
 
 
 def _repeat(step: Callable[..., int], *, is_big: bool) -> Motion:
-    def move(text: str, at: int, count: int) -> int:
+    def move(text: str, offset: int, count: int) -> int:
         for _ in range(count):
-            if (further := step(text, at, is_big=is_big)) == at:
+            if (further := step(text, offset, is_big=is_big)) == offset:
                 break
-            at = further
-        return at
+            offset = further
+        return offset
 
     return move
 
@@ -143,56 +143,60 @@ def _repeat(step: Callable[..., int], *, is_big: bool) -> Motion:
 # Signs and paragraphs
 
 
-def find_letter(text: str, at: int, count: int, wanted: LetterSearch, *, is_repeated: bool = False) -> int | None:
+def find_letter(text: str, offset: int, count: int, search: LetterSearch, *, is_repeated: bool = False) -> int | None:
     """Return where `f`, `F`, `t` or `T` leads within the line; None: nowhere. Repeated, a `t` leaves its place."""
-    start, end = find_line_start(text, at), find_line_end(text, at)
-    is_forward, is_before = wanted.key in "ft", wanted.key in "tT"
-    found = at + (1 if is_forward else -1) * (is_before and is_repeated and count == 1)
+    start, end = find_line_start(text, offset), find_line_end(text, offset)
+    is_forward, is_before = search.key in "ft", search.key in "tT"
+    position = offset + (1 if is_forward else -1) * (is_before and is_repeated and count == 1)
     for _ in range(count):
-        found = (
-            text.find(wanted.letter, found + 1, end) if is_forward else text.rfind(wanted.letter, start, max(found, 0))
+        position = (
+            text.find(search.letter, position + 1, end)
+            if is_forward
+            else text.rfind(search.letter, start, max(position, 0))
         )
-        if found < 0:
+        if position < 0:
             return None
-    return found + (-1 if is_forward else 1) * is_before
+    return position + (-1 if is_forward else 1) * is_before
 
 
-def _find_match(text: str, at: int, _: int) -> int:
+def _find_match(text: str, offset: int, _: int) -> int:
     """Return the bracket that belongs to the next one of the line."""
-    end = find_line_end(text, at)
-    place = next((each for each in range(at, end) if text[each] in _BRACKETS or text[each] in _CLOSING), None)
-    if place is None:
-        return at
-    sign = text[place]
+    end = find_line_end(text, offset)
+    bracket_offset = next(
+        (index for index in range(offset, end) if text[index] in _BRACKETS or text[index] in _CLOSING), None
+    )
+    if bracket_offset is None:
+        return offset
+    sign = text[bracket_offset]
     other = _BRACKETS.get(sign) or _CLOSING[sign]
     depth = 0
-    for each in range(place, len(text)) if sign in _BRACKETS else range(place, -1, -1):
-        depth += (text[each] == sign) - (text[each] == other)
+    for index in range(bracket_offset, len(text)) if sign in _BRACKETS else range(bracket_offset, -1, -1):
+        depth += (text[index] == sign) - (text[index] == other)
         if not depth:
-            return each
-    return at
+            return index
+    return offset
 
 
-def _find_paragraph_end(text: str, at: int, count: int) -> int:
+def _find_paragraph_end(text: str, offset: int, count: int) -> int:
     for _ in range(count):
-        while at < len(text) and text[at] == "\n":
-            at += 1
-        found = text.find("\n\n", at)
-        if found < 0:
+        while offset < len(text) and text[offset] == "\n":
+            offset += 1
+        gap = text.find("\n\n", offset)
+        if gap < 0:
             return len(text)
-        at = found + 1
-    return at
+        offset = gap + 1
+    return offset
 
 
-def _find_paragraph_start(text: str, at: int, count: int) -> int:
+def _find_paragraph_start(text: str, offset: int, count: int) -> int:
     for _ in range(count):
-        while at > 0 and text[at - 1] == "\n":
-            at -= 1
-        found = text.rfind("\n\n", 0, at)
-        if found < 0:
+        while offset > 0 and text[offset - 1] == "\n":
+            offset -= 1
+        gap = text.rfind("\n\n", 0, offset)
+        if gap < 0:
             return 0
-        at = found + 1
-    return at
+        offset = gap + 1
+    return offset
 
 
 MOTIONS: Final[Mapping[str, Motion]] = {

@@ -17,26 +17,26 @@ _PAIRS: Final = {
 OBJECTS: Final = "wWp\"'`()b[]{}B<>"
 
 
-def find_object(text: str, at: int, name: str) -> Span | None:
+def find_object(text: str, offset: int, name: str) -> Span | None:
     """Return the span of an object (`iw`, `a"`, …) at an offset; None: there is none."""
-    how, kind = name[0], name[1]
+    scope, kind = name[0], name[1]
     if kind in "wW":
-        return _find_word(text, at, is_big=kind == "W", is_around=how == "a")
+        return _find_word(text, offset, is_big=kind == "W", is_around=scope == "a")
     if kind == "p":
-        return _find_paragraph(text, at, is_around=how == "a")
+        return _find_paragraph(text, offset, is_around=scope == "a")
     if kind in _PAIRS:
-        found = _find_brackets(text, at, _PAIRS[kind])
-        return found if found is None or how == "a" else (found[0] + 1, found[1] - 1)
-    return _find_quotes(text, at, kind, is_around=how == "a")
+        span = _find_brackets(text, offset, _PAIRS[kind])
+        return span if span is None or scope == "a" else (span[0] + 1, span[1] - 1)
+    return _find_quotes(text, offset, kind, is_around=scope == "a")
 
 
-def _grow(text: str, at: int, *, is_big: bool) -> Span:
+def _grow(text: str, offset: int, *, is_big: bool) -> Span:
     """Return the run of characters of one kind around an offset, within its line."""
-    first, last = find_line_start(text, at), find_line_end(text, at)
-    if at >= last:
-        return at, at
-    kind = classify(text[at], is_big=is_big)
-    start = end = at
+    first, last = find_line_start(text, offset), find_line_end(text, offset)
+    if offset >= last:
+        return offset, offset
+    kind = classify(text[offset], is_big=is_big)
+    start = end = offset
     while start > first and classify(text[start - 1], is_big=is_big) == kind:
         start -= 1
     while end < last and classify(text[end], is_big=is_big) == kind:
@@ -44,8 +44,8 @@ def _grow(text: str, at: int, *, is_big: bool) -> Span:
     return start, end
 
 
-def _find_word(text: str, at: int, *, is_big: bool, is_around: bool) -> Span:
-    start, end = _grow(text, at, is_big=is_big)
+def _find_word(text: str, offset: int, *, is_big: bool, is_around: bool) -> Span:
+    start, end = _grow(text, offset, is_big=is_big)
     if not is_around or start == end:
         return start, end
     last = find_line_end(text, end)
@@ -58,8 +58,8 @@ def _find_word(text: str, at: int, *, is_big: bool, is_around: bool) -> Span:
     return start, end
 
 
-def _find_paragraph(text: str, at: int, *, is_around: bool) -> Span:
-    start, end = find_line_start(text, at), find_line_end(text, at)
+def _find_paragraph(text: str, offset: int, *, is_around: bool) -> Span:
+    start, end = find_line_start(text, offset), find_line_end(text, offset)
     is_blank = not text[start:end].strip()
     while start > 0 and _is_blank_line(text, start - 1) == is_blank:
         start = find_line_start(text, start - 1)
@@ -75,36 +75,36 @@ def _extend_lines(text: str, end: int, *, is_blank: bool) -> int:
     return end
 
 
-def _is_blank_line(text: str, at: int) -> bool:
-    return not text[find_line_start(text, at) : find_line_end(text, at)].strip()
+def _is_blank_line(text: str, offset: int) -> bool:
+    return not text[find_line_start(text, offset) : find_line_end(text, offset)].strip()
 
 
-def _find_brackets(text: str, at: int, pair: str) -> Span | None:
+def _find_brackets(text: str, offset: int, pair: str) -> Span | None:
     opening, closing = pair[0], pair[1]
-    start, depth = at, 0
+    start, depth = offset, 0
     while start >= 0:
         sign = text[start : start + 1]
         if sign == opening:
             if not depth:
                 break
             depth -= 1
-        depth += sign == closing and start != at
+        depth += sign == closing and start != offset
         start -= 1
     depth = 0
     for end in range(max(start, 0), len(text)):
         depth += (text[end] == opening) - (text[end] == closing)
         if not depth:
-            return (start, end + 1) if start >= 0 and end >= at else None
+            return (start, end + 1) if start >= 0 and end >= offset else None
     return None
 
 
-def _find_quotes(text: str, at: int, quote: str, *, is_around: bool) -> Span | None:
+def _find_quotes(text: str, offset: int, quote: str, *, is_around: bool) -> Span | None:
     """Return what stands between the nearest quotes of the line before and behind the offset, else between the first
     two behind it; on a quote, what that begins or ends, counted from the start of the line."""
-    start, last = find_line_start(text, at), find_line_end(text, at)
-    places = [each for each in range(start, last) if text[each] == quote and text[each - 1 : each] != "\\"]
-    before = sum(place <= at for place in places)
-    first = before - 1 - (before + 1) % 2 if at in places else max(before - 1, 0)
+    start, last = find_line_start(text, offset), find_line_end(text, offset)
+    places = [index for index in range(start, last) if text[index] == quote and text[index - 1 : index] != "\\"]
+    before = sum(position <= offset for position in places)
+    first = before - 1 - (before + 1) % 2 if offset in places else max(before - 1, 0)
     if first + 1 >= len(places):
         return None
     begin, end = places[first], places[first + 1]

@@ -29,29 +29,29 @@ class ModelController(Controller):
 
     @in_worker("picker")
     async def _change_model(self) -> None:
-        found = await self.context.query(ModelsQuery(), ModelsAnswer, "The models can't be listed.")
-        if found and (model := await self.pick_model(found, current=self.context.state.shown_model)):
+        answer = await self.context.query(ModelsQuery(), ModelsAnswer, "The models can't be listed.")
+        if answer and (model := await self.pick_model(answer, current=self.context.state.shown_model)):
             await self.context.submit(ModelSet(model=model))
 
-    async def pick_model(self, found: ModelsAnswer, *, provider: str = "", current: str = "") -> str:
+    async def pick_model(self, answer: ModelsAnswer, *, provider: str = "", current: str = "") -> str:
         """Ask for a model, among all or those of one provider, and return its id; "" = none."""
-        models = [each for each in found.models if not provider or each.id.startswith(f"{provider}/")]
-        options = [PickerOption(each.id, each.id, "" if provider else each.source) for each in models]
-        status = next((each for each in found.providers if each.id == provider), None)
-        about = "" if models else f"In use: {current}. No other was found." if current else NO_MODELS
+        models = [model for model in answer.models if not provider or model.id.startswith(f"{provider}/")]
+        options = [PickerOption(model.id, model.id, "" if provider else model.source) for model in models]
+        status = next((provider_status for provider_status in answer.providers if provider_status.id == provider), None)
+        explanation = "" if models else f"In use: {current}. No other was found." if current else NO_MODELS
         if status is not None and status.problem:
-            about = f"{status.label} did not list its models: {status.problem}"
+            explanation = f"{status.label} did not list its models: {status.problem}"
         free_text = "filter, or type provider/name"
-        dialog = PickerDialog("Model", options, current=current, free_text=free_text, about=about)
-        dialog.check = lambda text: check_model_id(text, found)
+        dialog = PickerDialog("Model", options, current=current, free_text=free_text, explanation=explanation)
+        dialog.check = lambda text: check_model_id(text, answer)
         return await self.context.ask(dialog) or ""
 
-    async def pick_new_model(self, provider: str, *, keyed: bool = True) -> str:
+    async def pick_new_model(self, provider: str, *, has_key: bool = True) -> str:
         """Ask for one of the models that a new key, or a new address, gives access to; "" = none was chosen."""
-        self.context.notify_user(f"{'The key' if keyed else 'The address'} is kept. Looking for its models…")
-        found = await self.context.query(ModelsQuery(), ModelsAnswer)
+        self.context.notify_user(f"{'The key' if has_key else 'The address'} is kept. Looking for its models…")
+        answer = await self.context.query(ModelsQuery(), ModelsAnswer)
         self.context.screen.app.clear_notifications()  # they would cover the list
-        return await self.pick_model(found, provider=provider) if found else ""
+        return await self.pick_model(answer, provider=provider) if answer else ""
 
     # Effort and routes
 
@@ -63,36 +63,36 @@ class ModelController(Controller):
             return
         level = level or await self._pick_effort()
         if level:
-            effort: Effort | Literal[""] = next((each for each in EFFORT_LEVELS if each == level), "")
+            effort: Effort | Literal[""] = next((candidate for candidate in EFFORT_LEVELS if candidate == level), "")
             if await self.context.submit(EffortSet(effort=effort)) and self.context.state.is_running:
                 self.context.notify_user("The next turn begins with it.")
 
     async def _pick_effort(self) -> str:
         """Return the effort that was chosen, "" = none."""
-        found = await self.context.query(RoutesQuery(), RoutesAnswer)
-        row = found.rows[0] if found and found.rows else RouteRow(job="chat")
+        answer = await self.context.query(RoutesQuery(), RoutesAnswer)
+        row = answer.rows[0] if answer and answer.rows else RouteRow(job="chat")
         options = [PickerOption(DEFAULT_EFFORT, DEFAULT_EFFORT, "what is configured, else the model's own")]
-        notes = {each: "" if each in row.efforts else "not of this model" for each in EFFORT_LEVELS}
-        options += [PickerOption(each, each, note) for each, note in notes.items()]
-        about = "" if row.efforts else f"{row.model or 'This model'} has no effort to choose, as far as is known."
+        notes = {level: "" if level in row.efforts else "not of this model" for level in EFFORT_LEVELS}
+        options += [PickerOption(level, level, note) for level, note in notes.items()]
+        explanation = "" if row.efforts else f"{row.model or 'This model'} has no effort to choose, as far as is known."
         title = f"Effort of {fit_line(row.model, 50)}" if row.model else "Effort"
-        dialog = PickerDialog(title, options, current=row.effort or DEFAULT_EFFORT, about=about)
+        dialog = PickerDialog(title, options, current=row.effort or DEFAULT_EFFORT, explanation=explanation)
         return await self.context.ask(dialog) or ""
 
     @in_worker("picker")
     async def action_show_models(self, _: str = "") -> None:
         from tui.screens.dialogs.routes import build_routes_page
 
-        found = await self.context.query(RoutesQuery(), RoutesAnswer, "That can't be told now.")
-        if found is not None:
-            self.context.show(build_routes_page(found))
+        answer = await self.context.query(RoutesQuery(), RoutesAnswer, "That can't be told now.")
+        if answer is not None:
+            self.context.show(build_routes_page(answer))
 
 
-def check_model_id(text: str, found: ModelsAnswer) -> str:
+def check_model_id(text: str, answer: ModelsAnswer) -> str:
     """Describe why `text` is no id of a model; "" = it may be one."""
     provider, _, name = text.partition("/")
-    known = [*(each.id for each in found.providers), SCRIPTED_PROVIDER]
-    if provider in known and name.strip():
+    provider_ids = [*(status.id for status in answer.providers), SCRIPTED_PROVIDER]
+    if provider in provider_ids and name.strip():
         return ""
-    what = f"There is no provider {provider!r}." if name.strip() else f"{text!r} is not the name of a model."
-    return f"{what} Write PROVIDER/NAME; the providers are {', '.join(known)}."
+    problem = f"There is no provider {provider!r}." if name.strip() else f"{text!r} is not the name of a model."
+    return f"{problem} Write PROVIDER/NAME; the providers are {', '.join(provider_ids)}."

@@ -84,7 +84,10 @@ class ModeController(Controller):
         if mode in SCREEN_MODES:
             self._set_mode(mode)
             return
-        options = [PickerOption(name, each.title, self._describe_mode(name)) for name, each in SCREEN_MODES.items()]
+        options = [
+            PickerOption(name, screen_mode.title, self._describe_mode(name))
+            for name, screen_mode in SCREEN_MODES.items()
+        ]
         self.context.show(PickerDialog("Mode", options, current=self.context.mode), self._set_mode)
 
     def _describe_mode(self, name: str) -> str:

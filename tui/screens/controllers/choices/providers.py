@@ -29,18 +29,18 @@ class ProviderController(Controller):
         self._models = models
 
     @in_worker("picker")
-    async def action_paste_key(self, named: str = "") -> None:
+    async def action_paste_key(self, name: str = "") -> None:
         """Ask for a key, then for a model of that provider, unless one is in use already."""
         from tui.screens.dialogs.provider import KeyDialog
 
         question = queries.ModelsQuery(discover=False)
-        found = await self.context.query(question, queries.ModelsAnswer, "The providers can't be listed.")
-        if found is None:
+        answer = await self.context.query(question, queries.ModelsAnswer, "The providers can't be listed.")
+        if answer is None:
             return
-        if named == ADDRESS:
+        if name == ADDRESS:
             await self._add_address()
             return
-        provider = await self._choose_provider(found, named)
+        provider = await self._choose_provider(answer, name)
         if provider is None:
             return
         key = await self.context.ask(KeyDialog(provider.label))
@@ -51,22 +51,22 @@ class ProviderController(Controller):
         elif model := await self._models.pick_new_model(provider.id):
             await self.context.submit(commands.ModelSet(model=model))
 
-    async def _choose_provider(self, found: queries.ModelsAnswer, named: str) -> ProviderStatus | None:
+    async def _choose_provider(self, answer: queries.ModelsAnswer, name: str) -> ProviderStatus | None:
         """Return the provider that was named, or chosen from a list; a wrong name is reported."""
-        remote = {each.id: each for each in found.providers if not each.local}
-        if named in remote:
-            return remote[named]
-        if named:
-            problem = f"There is no provider {named!r} that takes a key; there are {', '.join(remote)}."
+        remote = {provider.id: provider for provider in answer.providers if not provider.local}
+        if name in remote:
+            return remote[name]
+        if name:
+            problem = f"There is no provider {name!r} that takes a key; there are {', '.join(remote)}."
             self.context.notify_user(problem, is_error=True)
             return None
-        notes = {each.id: f"in use: {each.key}" if each.key else "" for each in remote.values()}
-        options = [PickerOption(each.id, each.label, notes[each.id]) for each in remote.values()]
+        notes = {provider.id: f"in use: {provider.key}" if provider.key else "" for provider in remote.values()}
+        options = [PickerOption(provider.id, provider.label, notes[provider.id]) for provider in remote.values()]
         options.append(PickerOption(ADDRESS, "A server of your own…", "any address"))
-        chosen = await self.context.ask(PickerDialog("Paste a key for…", options))
-        if chosen == ADDRESS:
+        choice = await self.context.ask(PickerDialog("Paste a key for…", options))
+        if choice == ADDRESS:
             await self._add_address()
-        return remote.get(chosen or "")
+        return remote.get(choice or "")
 
     async def _add_address(self) -> None:
         from tui.screens.dialogs.provider import AddressDialog
@@ -74,7 +74,7 @@ class ProviderController(Controller):
         answer = await self.context.ask(AddressDialog())
         if answer is None or not await self.context.submit(answer):
             return
-        if model := await self._models.pick_new_model(answer.provider, keyed=bool(answer.key)):
+        if model := await self._models.pick_new_model(answer.provider, has_key=bool(answer.key)):
             await self.context.submit(commands.ModelSet(model=model))
 
     # The first run
@@ -91,11 +91,11 @@ class ProviderController(Controller):
                         return answer
                 case commands.ProviderConfigure(provider=provider):
                     if await self.context.submit(answer):
-                        model = await self._models.pick_new_model(provider, keyed=bool(answer.key))
+                        model = await self._models.pick_new_model(provider, has_key=bool(answer.key))
                         if model and await self._save_default_model(model):
                             return SessionRequest(model=model, mode=request.mode)
-            found = await self.context.query(queries.ModelsQuery(discover=False), queries.ModelsAnswer)
-            models = found or models
+            fresh_models = await self.context.query(queries.ModelsQuery(discover=False), queries.ModelsAnswer)
+            models = fresh_models or models
 
     async def _ask_on_welcome(
         self, models: queries.ModelsAnswer, request: SessionRequest
@@ -110,30 +110,30 @@ class ProviderController(Controller):
             answer = await self.context.ask(welcome)
             search.cancel()
             if answer == "address":
-                configured = await self.context.ask(AddressDialog())
+                configuration = await self.context.ask(AddressDialog())
             elif answer == "other":
-                configured = await self._ask_key_for_other(models)
+                configuration = await self._ask_key_for_other(models)
             else:
                 return answer
-            if configured is not None:
-                return configured
+            if configuration is not None:
+                return configuration
 
     async def _ask_key_for_other(self, models: queries.ModelsAnswer) -> commands.ProviderConfigure | None:
         from tui.screens.dialogs.provider import KeyDialog
 
-        keyless = {each.id: each for each in models.providers if not each.local and not each.key}
-        options = [PickerOption(each.id, each.label) for each in keyless.values()]
-        chosen = await self.context.ask(PickerDialog("Paste a key for…", options))
-        if not chosen:
+        keyless = {provider.id: provider for provider in models.providers if not provider.local and not provider.key}
+        options = [PickerOption(provider.id, provider.label) for provider in keyless.values()]
+        choice = await self.context.ask(PickerDialog("Paste a key for…", options))
+        if not choice:
             return None
-        key = await self.context.ask(KeyDialog(keyless[chosen].label))
-        return commands.ProviderConfigure(provider=chosen, key=key) if key else None
+        key = await self.context.ask(KeyDialog(keyless[choice].label))
+        return commands.ProviderConfigure(provider=choice, key=key) if key else None
 
     async def _search_models(self, welcome: WelcomeDialog) -> None:
         """Search for model servers, which take a moment to answer; the welcome dialog is there at once."""
-        found = await self.context.query(queries.ModelsQuery(), queries.ModelsAnswer)
-        if found is not None:
-            welcome.show_models(found)
+        answer = await self.context.query(queries.ModelsQuery(), queries.ModelsAnswer)
+        if answer is not None:
+            welcome.show_models(answer)
 
     async def _save_default_model(self, model: str) -> bool:
         """Make a model the default. False: it can't be, and that was reported."""

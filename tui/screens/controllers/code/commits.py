@@ -41,66 +41,66 @@ class CommitController(Controller):
 
     @on(CommitRequested)
     @in_worker("commit")
-    async def action_commit(self, wanted: object = "") -> None:
+    async def action_commit(self, argument: object = "") -> None:
         """Show what would be committed, of the paths that are named if any are; where nothing can be, say why."""
-        named = wanted.split() if isinstance(wanted, str) else []
-        self._paths = tuple(each.removeprefix("./").rstrip("/") for each in named)
-        found = await self._ask_preview("none")
-        if found is not None:
+        names = argument.split() if isinstance(argument, str) else []
+        self._paths = tuple(name.removeprefix("./").rstrip("/") for name in names)
+        preview = await self._ask_preview("none")
+        if preview is not None:
             self._show(
-                CommitDialog(found, self._submit, self._editor.edit, self._preview_again, drafts=self._can_draft())
+                CommitDialog(preview, self._submit, self._editor.edit, self._preview_again, drafts=self._can_draft())
             )
 
     @in_worker("commit")
     async def action_open_pull_request(self, _: str = "") -> None:
         """Show what would be pushed; where nothing can be, say why."""
-        found = await self.context.query(queries.PullRequestQuery(), queries.PullRequestAnswer, "Git gave no answer.")
-        if found is None:
+        answer = await self.context.query(queries.PullRequestQuery(), queries.PullRequestAnswer, "Git gave no answer.")
+        if answer is None:
             return
-        if found.refused:
-            self.context.notify_user(_begin(found.refused), found.hint, is_error=True)
+        if answer.refused:
+            self.context.notify_user(_begin(answer.refused), answer.hint, is_error=True)
             return
-        self._show(PullRequestDialog(found, self._submit, self._editor.edit, drafts=self._can_draft()))
+        self._show(PullRequestDialog(answer, self._submit, self._editor.edit, drafts=self._can_draft()))
 
     @in_worker("diff")
     async def action_show_diff(self, path: str = "") -> None:
         """Show what waits, of one path if it is named; where nothing does, what no commit has yet."""
         paths = (path.removeprefix("./").rstrip("/"),) if path else ()
-        waits = bool(self.context.state.changes or self.context.state.bulks)
-        for which in ("pending", "accepted") if waits else ("accepted",):
-            question = queries.PatchQuery(which=which, paths=paths)
-            found = await self.context.query(question, queries.PatchAnswer, "The changes can't be shown.")
-            if found is None:
+        has_pending = bool(self.context.state.changes or self.context.state.bulks)
+        for patch_kind in ("pending", "accepted") if has_pending else ("accepted",):
+            question = queries.PatchQuery(which=patch_kind, paths=paths)
+            answer = await self.context.query(question, queries.PatchAnswer, "The changes can't be shown.")
+            if answer is None:
                 return
-            if found.patch or found.left_out:
-                self._show_patch(which, found)
+            if answer.patch or answer.left_out:
+                self._show_patch(patch_kind, answer)
                 return
-        where = f" in {format_path(path, 100)}" if path else ""
-        self.context.notify_user(f"Nothing waits{where}, and nothing accepted waits for a commit.")
+        location = f" in {format_path(path, 100)}" if path else ""
+        self.context.notify_user(f"Nothing waits{location}, and nothing accepted waits for a commit.")
 
-    def _show_patch(self, which: Which, found: queries.PatchAnswer) -> None:
-        patch = found.patch.decode("utf-8", "replace")
+    def _show_patch(self, patch_kind: Which, answer: queries.PatchAnswer) -> None:
+        patch = answer.patch.decode("utf-8", "replace")
         lines = patch.split("\n")
-        added = sum(line.startswith("+") and not line.startswith("+++ ") for line in lines)
-        removed = sum(line.startswith("-") and not line.startswith("--- ") for line in lines)
-        title = f"{TITLES[which]} · {count('file', len(found.paths))} +{added:,} -{removed:,}"
-        left = "; ".join(f"{format_path(path, 60)}: {why}" for path, why in found.left_out[:3])
-        note = f"Not in it: {left}{' …' if len(found.left_out) > 3 else ''}" if left else ""
+        additions = sum(line.startswith("+") and not line.startswith("+++ ") for line in lines)
+        deletions = sum(line.startswith("-") and not line.startswith("--- ") for line in lines)
+        title = f"{TITLES[patch_kind]} · {count('file', len(answer.paths))} +{additions:,} -{deletions:,}"
+        omissions = "; ".join(f"{format_path(path, 60)}: {reason}" for path, reason in answer.left_out[:3])
+        note = f"Not in it: {omissions}{' …' if len(answer.left_out) > 3 else ''}" if omissions else ""
         self.context.show(PatchDialog(title, patch, note, self._copying.copy))
 
     async def _ask_preview(
         self, split: queries.CommitSplit, topics: Sequence[CommitTopic] = ()
     ) -> queries.CommitAnswer | None:
         question = queries.CommitQuery(split=split, topics=tuple(topics), paths=self._paths)
-        found = await self.context.query(question, queries.CommitAnswer, "Git gave no answer.")
-        if found is not None and found.refused:
-            left = f"{found.left_out[0].path}: {found.left_out[0].problem}. " if found.left_out else ""
-            self.context.notify_user(f"{left}{_begin(found.refused)}", found.hint, is_error=True)
+        answer = await self.context.query(question, queries.CommitAnswer, "Git gave no answer.")
+        if answer is not None and answer.refused:
+            prefix = f"{answer.left_out[0].path}: {answer.left_out[0].problem}. " if answer.left_out else ""
+            self.context.notify_user(f"{prefix}{_begin(answer.refused)}", answer.hint, is_error=True)
             if not self._paths:
                 self.context.state.note_refused_commit()
                 self.context.bridge.batches.add(frozenset({"review"}))
             return None
-        return found
+        return answer
 
     def _can_draft(self) -> bool:
         """True if a model may write the text unasked: none is at work, and it is a real one."""
@@ -115,14 +115,14 @@ class CommitController(Controller):
 
     @in_worker("commit preview")
     async def _preview_again(self, split: queries.CommitSplit, topics: Sequence[CommitTopic]) -> None:
-        found = await self._ask_preview(split, topics)
-        if found is not None and isinstance(self._dialog, CommitDialog):
-            self._dialog.show_preview(found)
+        preview = await self._ask_preview(split, topics)
+        if preview is not None and isinstance(self._dialog, CommitDialog):
+            self._dialog.show_preview(preview)
 
     @in_worker("commit command", exclusive=False)
     async def _submit(self, command: AnyCommand) -> None:
-        accepted = await self.context.submit(command)
-        if not accepted and self._dialog is not None:
+        is_accepted = await self.context.submit(command)
+        if not is_accepted and self._dialog is not None:
             self._dialog.show_refusal()
 
     def show_progress(self) -> None:
@@ -134,9 +134,9 @@ class CommitController(Controller):
         if progress.output:
             self._dialog.show_output(progress.output)
         is_at_work = self._dialog.is_at_work
-        for each in (end for end in ends if is_at_work or not isinstance(end, ErrorRaised)):
+        for event in (end for end in ends if is_at_work or not isinstance(end, ErrorRaised)):
             if self._dialog is not None:
-                self._dialog.show_end(each)
+                self._dialog.show_end(event)
 
 
 def _begin(text: str) -> str:

@@ -22,9 +22,9 @@ class FindingController(Controller):
         super().__init__(context)
         self._panes, self._copying = panes, copying
 
-    def action_review(self, wanted: str = "") -> None:
+    def action_review(self, target: str = "") -> None:
         """Have the agent review the current branch, or what is named."""
-        text = f"/review {wanted}".strip()
+        text = f"/review {target}".strip()
         self.context.prompt.past.add(text)
         self.context.transcript.follow_end()
         self.context.submit_soon(commands.TurnSubmit(text=text, anyway=True))
@@ -40,7 +40,7 @@ class FindingController(Controller):
             case "copy":
                 self._copying.copy(format_finding(event.findings[0]))
             case "dismiss":
-                ids = tuple(each.id for each in event.findings)
+                ids = tuple(finding.id for finding in event.findings)
                 self.context.submit_soon(commands.FindingsDismiss(ids=ids))
             case "fix":
                 self._fix(event.findings)
@@ -58,4 +58,4 @@ class FindingController(Controller):
             self.context.notify_user(NOTHING_OPEN, "x opens a dismissed one again.")
             return
         self.context.transcript.follow_end()
-        self.context.submit_soon(commands.FindingsFix(ids=tuple(each.id for each in findings)))
+        self.context.submit_soon(commands.FindingsFix(ids=tuple(finding.id for finding in findings)))

@@ -86,19 +86,21 @@ class NameController(Controller):
         hits: Sequence[SearchHit] = _to_hits(places)
         note = problem
         if not hits:
-            found = await self._search.find(event.name, "text", MAX_FALLBACK)
-            hits = found.hits if isinstance(found, queries.SearchAnswer) else ()
+            answer = await self._search.find(event.name, "text", MAX_FALLBACK)
+            hits = answer.hits if isinstance(answer, queries.SearchAnswer) else ()
             note = f"{problem} These places hold the same word.".strip()
         if hits:
             await self._show_places(f"Uses of {fit_line(event.name, 60)}", event.name, hits, note, lists_one=True)
         else:
             self._report_nothing(problem, f"no use of {fit_line(event.name, 60)}")
 
-    def _report_nothing(self, problem: str, sought: str) -> None:
+    def _report_nothing(self, problem: str, subject: str) -> None:
         """Say that nothing was found, by a server or else by the index, and what that may not know yet."""
         progress = describe_progress(self.context.state.index)
-        found = f"The index holds {sought}{f' ({progress})' if progress else ''}." if problem else f"There is {sought}."
-        self.context.notify_user(f"{problem} {found}".strip())
+        notice = (
+            f"The index holds {subject}{f' ({progress})' if progress else ''}." if problem else f"There is {subject}."
+        )
+        self.context.notify_user(f"{problem} {notice}".strip())
 
     async def _show_hover(self, event: LookupRequested, timer: Timer) -> None:
         query = queries.HoverQuery(path=event.path, line=event.line, column=event.column)
@@ -106,15 +108,15 @@ class NameController(Controller):
         timer.stop()
         text = answer.text if isinstance(answer, queries.HoverAnswer) else ""
         if not text.strip():
-            found = await self._find_symbols(event.name)
-            text = "\n".join(f"{each.path}:{each.start}  {_find_signature(each)}" for each in found[:3])
+            symbols = await self._find_symbols(event.name)
+            text = "\n".join(f"{symbol.path}:{symbol.start}  {_find_signature(symbol)}" for symbol in symbols[:3])
         self._show_below(text or f"Nothing is known of {fit_line(event.name, 60)}.")
 
     async def _find_symbols(self, name: str) -> Sequence[SearchHit]:
         """Return what the index knows to be called so exactly."""
-        found = await self._search.find(name, "symbols", MAX_FALLBACK)
-        hits = found.hits if isinstance(found, queries.SearchAnswer) else ()
-        return [each for each in hits if each.symbol.rpartition(".")[2] == name]
+        answer = await self._search.find(name, "symbols", MAX_FALLBACK)
+        hits = answer.hits if isinstance(answer, queries.SearchAnswer) else ()
+        return [hit for hit in hits if hit.symbol.rpartition(".")[2] == name]
 
     async def _show_places(
         self, title: str, name: str, hits: Sequence[SearchHit], note: str, *, lists_one: bool = False
@@ -157,10 +159,10 @@ class NameController(Controller):
 
 def _to_hits(places: Sequence[Place]) -> list[SearchHit]:
     """Return one hit for each line."""
-    found = {(each.path, each.line): each for each in reversed(places)}
+    places_by_line = {(place.path, place.line): place for place in reversed(places)}
     return [
-        SearchHit(path=each.path, start=each.line, end=max(each.end_line, each.line), text=each.text)
-        for each in reversed(found.values())
+        SearchHit(path=place.path, start=place.line, end=max(place.end_line, place.line), text=place.text)
+        for place in reversed(places_by_line.values())
     ]
 
 

@@ -42,8 +42,8 @@ class SearchController(Controller):
 
     @in_worker("index")
     async def action_show_index(self, _: str = "") -> None:
-        said, remedy = describe_index(await self.load_status())
-        self.context.notify_user(said, remedy)
+        summary, remedy = describe_index(await self.load_status())
+        self.context.notify_user(summary, remedy)
 
     # The search
 
@@ -76,8 +76,8 @@ class SearchController(Controller):
 
     async def open_place(self, hit: queries.SearchHit, line: int, name: str = "") -> None:
         """Show a line of a place in the preview."""
-        shown = hit.text.split("\n")[line - hit.start : line - hit.start + 1]
-        found = re.search(rf"\b{re.escape(name)}\b", shown[0]) if name and shown else None
-        await self._panes.preview_file(hit.path, line, found.start() + 1 if found is not None else 1)
+        lines = hit.text.split("\n")[line - hit.start : line - hit.start + 1]
+        match = re.search(rf"\b{re.escape(name)}\b", lines[0]) if name and lines else None
+        await self._panes.preview_file(hit.path, line, match.start() + 1 if match is not None else 1)
         if self._panes.preview is not None:
             self._panes.preview.focus()

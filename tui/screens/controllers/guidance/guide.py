@@ -37,20 +37,20 @@ class GuideController(Controller):
         """Ask how far the user is, once."""
         if self._is_loaded:
             return
-        found = await self.context.query(queries.GuideQuery(), queries.GuideAnswer)
-        if found is None:
+        answer = await self.context.query(queries.GuideQuery(), queries.GuideAnswer)
+        if answer is None:
             return
-        self._is_loaded, self._shown, self._used = True, dict(found.shown), set(found.used)
-        self.chosen += [each for each in found.chosen if each not in self.chosen]
-        self._file = found.file or _FALLBACK
-        if found.tour:
-            self._step = next((each for each in TOUR if each.id == found.tour), TOUR[0])
+        self._is_loaded, self._shown, self._used = True, dict(answer.shown), set(answer.used)
+        self.chosen += [entry for entry in answer.chosen if entry not in self.chosen]
+        self._file = answer.file or _FALLBACK
+        if answer.tour:
+            self._step = next((step for step in TOUR if step.id == answer.tour), TOUR[0])
             self._keep_step()
         self.update()
 
     def note_chosen(self, entry: str) -> None:
         """Keep what was chosen in the palette: it comes first the next time."""
-        self.chosen = [entry, *(each for each in self.chosen if each != entry)]
+        self.chosen = [entry, *(previous_entry for previous_entry in self.chosen if previous_entry != entry)]
         self.context.submit_soon(commands.GuideKeep(chosen=entry))
 
     def action_begin(self, _: str = "") -> None:
@@ -93,8 +93,8 @@ class GuideController(Controller):
 
     def _go_on(self, step: TourStep | None) -> None:
         """Go to the step after this one; None ends the tour."""
-        at = TOUR.index(step) + 1 if step is not None else len(TOUR)
-        self._step = TOUR[at] if at < len(TOUR) else None
+        position = TOUR.index(step) + 1 if step is not None else len(TOUR)
+        self._step = TOUR[position] if position < len(TOUR) else None
         self._keep_step()
         self.update()
 
@@ -124,5 +124,5 @@ class GuideController(Controller):
 
     def _find_hint(self) -> GuideHint | None:
         state = self.context.state
-        known = {each for each, times in self._shown.items() if times >= MAX_SHOWN} | self._used
-        return next((each for each in HINTS if each.id not in known and each.fits(state)), None)
+        excluded_ids = {hint_id for hint_id, times in self._shown.items() if times >= MAX_SHOWN} | self._used
+        return next((hint for hint in HINTS if hint.id not in excluded_ids and hint.fits(state)), None)

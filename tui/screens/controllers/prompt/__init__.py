@@ -74,12 +74,12 @@ class PromptController(Controller):
 
     async def _calls_own(self, text: str) -> bool:
         await self.context.bridge.wait_until_caught_up()
-        found = await self.context.query(queries.CommandsQuery(), queries.CommandsAnswer)
-        return is_called(text, [each.name for each in found.commands] if found else [])
+        answer = await self.context.query(queries.CommandsQuery(), queries.CommandsAnswer)
+        return is_called(text, [command.name for command in answer.commands] if answer else [])
 
-    def _tell_wait(self, what: str) -> None:
+    def _tell_wait(self, subject: str) -> None:
         if not self.context.state.session_id:
-            self._modes.show(f"starting… your {what} when the engine is ready")
+            self._modes.show(f"starting… your {subject} when the engine is ready")
 
     async def _send_called(self, event: Prompt.Submitted, problem: str) -> None:
         """Send a prompt that calls a command of the user's own; what calls nothing goes back into the input."""
@@ -116,11 +116,11 @@ class PromptController(Controller):
         await self.context.bridge.wait_until_caught_up()
         run, context = commands.CommandRun(command=command, on_machine=True), self.context
         question = queries.MachinePlaceQuery(command=command)
-        place = await context.query(question, queries.MachinePlaceAnswer, "The engine did not say where it would run.")
-        if place is None:
+        answer = await context.query(question, queries.MachinePlaceAnswer, "The engine did not say where it would run.")
+        if answer is None:
             self.return_text(text)
             return
-        dialog = build_machine_dialog(command, place)
+        dialog = build_machine_dialog(command, answer)
         context.show(dialog, lambda is_agreed: context.submit_soon(run) if is_agreed else self.return_text(text))
 
     def action_write_instructions(self, wish: str = "") -> None:
@@ -136,19 +136,19 @@ class PromptController(Controller):
         if not address:
             self.context.notify_user("Write the address behind it: /fetch https://example.org/page", is_error=True)
             return
-        found = address if "://" in address else f"https://{address}"
+        url = address if "://" in address else f"https://{address}"
         self.context.focus_prompt()
-        self.context.prompt.insert_apart(f"@{found}")
+        self.context.prompt.insert_apart(f"@{url}")
 
-    async def _send(self, text: str, pasted: Spans = (), excluded: tuple[str, ...] = ()) -> None:
+    async def _send(self, text: str, pasted_spans: Spans = (), excluded_keys: tuple[str, ...] = ()) -> None:
         from tui.chat.block_rows import preload_markdown
 
         self.context.screen.run_worker(preload_markdown, thread=True, group="warm-up", exclusive=True)
         self._tell_wait("prompt is sent")
         async with self._send_lock:  # what was typed first is sent first
-            reply = await self._submit(text, pasted, excluded)
+            reply = await self._submit(text, pasted_spans, excluded_keys)
         if isinstance(reply, commands.Reject):
-            self.chips.restore(excluded)
+            self.chips.restore(excluded_keys)
             self.context.notify_user(reply.message, f"{reply.hint} {self._explain_chip(reply)}".strip(), is_error=True)
             self.return_text(text)
 
@@ -157,15 +157,15 @@ class PromptController(Controller):
         key = format_first_key("prompt.context", get_keymap(self.context.screen.app))
         return f"Or remove its chip: {key} goes there." if reply.code == "mention_unknown" else ""
 
-    async def _submit(self, text: str, pasted: Spans, excluded: tuple[str, ...]) -> commands.Reply:
+    async def _submit(self, text: str, pasted_spans: Spans, excluded_keys: tuple[str, ...]) -> commands.Reply:
         """Submit a message to the running turn, else a prompt; which of them it is may change on the way."""
         state, submit = self.context.state, self.context.bridge.submit
         panes = self._panes
         prompt = parse_prompt(text, panes.open_files, viewing=panes.viewing, takes_commands=state.takes_commands)
         shift = text.index(prompt.text)
-        moved = tuple((start - shift, end - shift) for start, end in pasted)
-        prompt = replace(prompt, pasted=moved, excluded=excluded)
-        steer = commands.TurnSteer(text=text, pasted=pasted, excluded=excluded)
+        shifted_spans = tuple((start - shift, end - shift) for start, end in pasted_spans)
+        prompt = replace(prompt, pasted=shifted_spans, excluded=excluded_keys)
+        steer = commands.TurnSteer(text=text, pasted=pasted_spans, excluded=excluded_keys)
         reply = await submit(steer if state.is_running else prompt)
         for _ in range(2):
             match reply:
@@ -231,8 +231,8 @@ class PromptController(Controller):
         """Take Vim's keys in the prompt, or give them up, until the program ends."""
         prompt = self.context.prompt
         prompt.use_keys("vim" if prompt.vim is None else "default")
-        told = "The prompt has Vim's keys." if prompt.vim is not None else "The prompt has its own keys again."
-        self.context.notify_user(told, "ui.prompt_keys in config.toml says it for good.")
+        message = "The prompt has Vim's keys." if prompt.vim is not None else "The prompt has its own keys again."
+        self.context.notify_user(message, "ui.prompt_keys in config.toml says it for good.")
 
     @on(Prompt.ContextRequested)
     def _focus_chips(self) -> None:
@@ -303,8 +303,8 @@ def format_mention(path: str, start: int = 0, end: int = 0) -> str:
 
 def parse_note(text: str) -> str:
     """Return what a text wants to be remembered (`# …`, in one line), "" = it is no note."""
-    found = _NOTE.fullmatch(text.strip())
-    return found["note"] if found else ""
+    match = _NOTE.fullmatch(text.strip())
+    return match["note"] if match else ""
 
 
 def parse_command(text: str, *, takes_commands: bool) -> str:
@@ -319,5 +319,5 @@ def parse_prompt(
 ) -> commands.TurnSubmit:
     """Build the prompt that a text is (`?…` where the user types the commands)."""
     anyway = takes_commands and text.startswith(ASK_PREFIX) and bool(text[1:].strip())
-    said = text[1:].strip() if anyway else text
-    return commands.TurnSubmit(text=said, open_files=open_files, viewing=viewing, anyway=anyway)
+    prompt_text = text[1:].strip() if anyway else text
+    return commands.TurnSubmit(text=prompt_text, open_files=open_files, viewing=viewing, anyway=anyway)

@@ -45,20 +45,20 @@ class ChipRow:
         text = prompt.settled_text
         if text.startswith(("/", "!")) or (state.takes_commands and not text.startswith(ASK_PREFIX)):
             text = ""
-        found = queries.PromptContextAnswer()
+        answer = queries.PromptContextAnswer()
         if text.strip():
             question = queries.PromptContextQuery(text=text)
-            found = await self._context.query(question, queries.PromptContextAnswer) or found
+            answer = await self._context.query(question, queries.PromptContextAnswer) or answer
         if prompt.text.strip():
-            if found.items or found.problems:
+            if answer.items or answer.problems:
                 await self._context.ensure_bar(ContextChips, "context")
-            self._show(found)
+            self._show(answer)
 
-    def _show(self, found: queries.PromptContextAnswer) -> None:
-        self._found = found
+    def _show(self, answer: queries.PromptContextAnswer) -> None:
+        self._found = answer
         if isinstance(row := self._context.find_bar("context"), ContextChips):
-            items = [each for each in found.items if each.key not in self._removed]
-            row.show(items, [each for each in found.problems if each.key not in self._removed])
+            items = [context_item for context_item in answer.items if context_item.key not in self._removed]
+            row.show(items, [problem for problem in answer.problems if problem.key not in self._removed])
 
     def focus(self) -> None:
         """Focus the row, if there is one."""
@@ -72,10 +72,10 @@ class ChipRow:
 
     def take_excluded(self) -> tuple[str, ...]:
         """Return the keys of what was removed, for the prompt that is being sent."""
-        taken = tuple(sorted(self._removed))
+        excluded_keys = tuple(sorted(self._removed))
         self._removed.clear()
-        return taken
+        return excluded_keys
 
-    def restore(self, excluded: tuple[str, ...]) -> None:
+    def restore(self, excluded_keys: tuple[str, ...]) -> None:
         """Take over what was removed from a prompt that is given back."""
-        self._removed.update(excluded)
+        self._removed.update(excluded_keys)

@@ -45,25 +45,25 @@ class CompletionController(Controller):
             return
         from tui.chat.above_prompt import CompletionList
 
-        found = await self._find_candidates(event.kind, event.pattern)
+        candidates = await self._find_candidates(event.kind, event.pattern)
         if self.context.prompt.is_searching != (event.kind == "history"):
             return
-        (await self.context.ensure_bar(CompletionList, "completion")).show(event.kind, event.pattern, found)
-        awaited, self._awaited_key = self._awaited_key, ""
-        self.context.prompt.set_completing(bool(found))
-        if awaited:
-            self._handle_completion_key(Prompt.CompletionKey(awaited))
+        (await self.context.ensure_bar(CompletionList, "completion")).show(event.kind, event.pattern, candidates)
+        awaited_key, self._awaited_key = self._awaited_key, ""
+        self.context.prompt.set_completing(bool(candidates))
+        if awaited_key:
+            self._handle_completion_key(Prompt.CompletionKey(awaited_key))
 
     async def _find_candidates(self, kind: str, pattern: str) -> Candidates:
         match kind:
             case "/":
                 if len(pattern) <= 1 or not self._own_commands:
-                    found = await self.context.query(queries.CommandsQuery(), queries.CommandsAnswer)
-                    self._own_commands = found.commands if found else ()
+                    answer = await self.context.query(queries.CommandsQuery(), queries.CommandsAnswer)
+                    self._own_commands = answer.commands if answer else ()
                 return find_completions(pattern, self._own_commands)
             case "@":
                 words = await self.context.query(queries.CompletionQuery(pattern=pattern), queries.CompletionAnswer)
-                return [(each.word, each.note) for each in words.completions] if words else []
+                return [(completion.word, completion.note) for completion in words.completions] if words else []
             case ";":
                 return await self._find_snippets(pattern)
             case "history":
@@ -78,9 +78,9 @@ class CompletionController(Controller):
         if len(pattern) <= 1 or not self._snippets:
             answer = await self.context.query(queries.SnippetsQuery(), queries.SnippetsAnswer)
             self._snippets = answer.snippets if answer else ()
-        found = [each for each in self._snippets if pattern.lower() in each.name.lower()]
-        found.sort(key=lambda each: not each.name.lower().startswith(pattern.lower()))
-        return [(each.name, f"[{each.scope}] {each.description}") for each in found]
+        snippets = [snippet for snippet in self._snippets if pattern.lower() in snippet.name.lower()]
+        snippets.sort(key=lambda snippet: not snippet.name.lower().startswith(pattern.lower()))
+        return [(snippet.name, f"[{snippet.scope}] {snippet.description}") for snippet in snippets]
 
     @on(Prompt.CompletionKey)
     def _handle_completion_key(self, event: Prompt.CompletionKey) -> None:
@@ -114,7 +114,7 @@ class CompletionController(Controller):
             case "history":
                 prompt.end_search(word)
             case ";":
-                text = next((each.text for each in self._snippets if each.name == word), "")
+                text = next((snippet.text for snippet in self._snippets if snippet.name == word), "")
                 before, mark, behind = text.partition(CURSOR_MARK)
                 prompt.complete(before + behind, with_sign=True, cursor=len(before) if mark else None)
             case _:
@@ -141,12 +141,16 @@ class CompletionController(Controller):
 
     @in_worker("ghost")
     async def _look_for_path(self) -> None:
-        text, typed = self.context.prompt.text, find_typed_path(self.context.prompt.before_cursor)
-        if not typed:
+        text, typed_path = self.context.prompt.text, find_typed_path(self.context.prompt.before_cursor)
+        if not typed_path:
             return
-        question = queries.CompletionQuery(pattern=typed, limit=MAX_PATHS)
-        found = await self.context.query(question, queries.CompletionAnswer)
-        paths = [each.word for each in found.completions if each.note in {"", "directory"}] if found else []
-        ghost = next((each[len(typed) :] for each in paths if each.startswith(typed)), "")
+        question = queries.CompletionQuery(pattern=typed_path, limit=MAX_PATHS)
+        answer = await self.context.query(question, queries.CompletionAnswer)
+        paths = (
+            [completion.word for completion in answer.completions if completion.note in {"", "directory"}]
+            if answer
+            else []
+        )
+        ghost = next((path[len(typed_path) :] for path in paths if path.startswith(typed_path)), "")
         if ghost and replace_hidden(ghost) == ghost:
             self.context.prompt.offer_ghost(text, ghost)

@@ -41,10 +41,12 @@ class Situation(NamedTuple):
 
     @classmethod
     def read(cls, state: ViewState) -> Situation:
-        checked = [each for each in list_changes(state.changes) if each.check is not None and each.check.is_verified]
+        changes = [
+            change for change in list_changes(state.changes) if change.check is not None and change.check.is_verified
+        ]
         return cls(
             is_working=state.is_running or state.is_running_command,
-            verified=sum(max(len(each.hunks), 1) for each in checked),
+            verified=sum(max(len(change.hunks), 1) for change in changes),
             pending=state.pending_hunk_count,
             questions=len(state.approvals) + len(state.questions) + (state.trust_question is not None),
         )
@@ -94,14 +96,16 @@ class AttentionController(Controller):
         """Show how the session goes, and call the user if that is new and something waits for them."""
         before, self._situation = self._situation, Situation.read(self.context.state)
         state = self.context.state
-        asked = frozenset((*state.approvals, *state.questions))
-        known, self._asked = self._asked, asked
+        question_keys = frozenset((*state.approvals, *state.questions))
+        known_keys, self._asked = self._asked, question_keys
         self._show()
         if before.is_working != self._situation.is_working and self._situation.is_working:
             self._announce("The agent works.")
-        if known is None or not self.context.bridge.caught_up.is_set():  # an old session is read: nothing of it is new
+        if (
+            known_keys is None or not self.context.bridge.caught_up.is_set()
+        ):  # an old session is read: nothing of it is new
             return
-        if new := asked - known:
+        if new := question_keys - known_keys:
             self._call(self._describe_question(new))
         elif before.is_working and not self._situation.is_working and not self._situation.questions:
             self._call(" · ".join(filter(None, ("Done", self._situation.describe()))))
@@ -111,8 +115,8 @@ class AttentionController(Controller):
         for key, approval in state.approvals.items():
             if key in new:
                 return f"Asks for your yes: {approval.subject}"
-        found = next(state.questions[key] for key in state.questions if key in new)
-        return f"Asks: {found.title or found.questions[0].text}"
+        question = next(state.questions[key] for key in state.questions if key in new)
+        return f"Asks: {question.title or question.questions[0].text}"
 
     @property
     def _terminal(self) -> TerminalDriver | None:
@@ -120,9 +124,9 @@ class AttentionController(Controller):
         driver = self.context.screen.app._driver
         return driver if isinstance(driver, TerminalDriver) else None
 
-    def _format_title(self, more: str = "") -> str:
+    def _format_title(self, detail: str = "") -> str:
         project = self.context.state.workspace.rstrip("/").rpartition("/")[2]
-        return " · ".join(filter(None, (PROGRAM, project, more)))
+        return " · ".join(filter(None, (PROGRAM, project, detail)))
 
     def _show(self) -> None:
         if (terminal := self._terminal) is None:

@@ -48,8 +48,8 @@ class CopyController(Controller):
 
     def action_copy(self, argument: str = "") -> None:
         """Copy the last answer, or what the argument names."""
-        what, _, number = argument.strip().partition(" ")
-        match what:
+        subject, _, number = argument.strip().partition(" ")
+        match subject:
             case "":
                 self._copy(self._find_answer(), "There is no answer yet.")
             case "code":
@@ -67,9 +67,9 @@ class CopyController(Controller):
     def action_copy_here(self) -> None:
         """Copy what is selected, else what the cursor is on."""
         screen = self.context.screen
-        selected = screen.app.screen.get_selected_text()
-        focused = screen.app.focused
-        self._copy(selected or (self._find_text(focused) if focused else ""), "There is nothing to copy here.")
+        selected_text = screen.app.screen.get_selected_text()
+        widget = screen.app.focused
+        self._copy(selected_text or (self._find_text(widget) if widget else ""), "There is nothing to copy here.")
 
     def _copy(self, text: str, problem: str) -> None:
         if text:
@@ -77,8 +77,8 @@ class CopyController(Controller):
         else:
             self.context.notify_user(problem)
 
-    def _find_text(self, focused: Widget) -> str:
-        for widget in focused.ancestors_with_self:
+    def _find_text(self, focus: Widget) -> str:
+        for widget in focus.ancestors_with_self:
             match widget:
                 case ReviewPane():
                     return self._find_hunk_lines()
@@ -95,24 +95,24 @@ class CopyController(Controller):
 
     def _list_answer(self) -> list[TranscriptBlock]:
         """Return the blocks of the last answer: what was said last, until something else was done."""
-        said: list[TranscriptBlock] = []
+        answer_blocks: list[TranscriptBlock] = []
         for block in reversed(self.context.state.blocks):
             if block.kind in _ANSWER_KINDS:
-                said.append(block)
-            elif said:
+                answer_blocks.append(block)
+            elif answer_blocks:
                 break
-        return said[::-1]
+        return answer_blocks[::-1]
 
     def _find_answer(self) -> str:
         return "\n\n".join(filter(None, map(_format_answer, self._list_answer())))
 
     def _copy_code(self, number: str) -> None:
-        found = [code for block in self._list_answer() for code in _list_code(block)]
-        wanted = int(number) if number.isdecimal() else 1
-        if not 1 <= wanted <= len(found):
-            self.context.notify_user(f"The last answer has {count('block', len(found))} of code.", USAGE)
+        code_blocks = [code for block in self._list_answer() for code in _list_code(block)]
+        block_number = int(number) if number.isdecimal() else 1
+        if not 1 <= block_number <= len(code_blocks):
+            self.context.notify_user(f"The last answer has {count('block', len(code_blocks))} of code.", USAGE)
             return
-        self.context.screen.app.copy_to_clipboard(found[wanted - 1])
+        self.context.screen.app.copy_to_clipboard(code_blocks[block_number - 1])
 
     def _find_shown_hunk(self) -> tuple[ChangeDiff, int] | None:
         """Return the change that the review shows, with the index of the hunk at the cursor."""
@@ -121,38 +121,38 @@ class CopyController(Controller):
         return (diff, pane.browser.diff_view.current) if pane is not None and diff is not None else None
 
     def _find_hunk_lines(self) -> str:
-        shown = self._find_shown_hunk()
-        return list_hunk_lines(*shown) if shown is not None else ""
+        location = self._find_shown_hunk()
+        return list_hunk_lines(*location) if location is not None else ""
 
     def _copy_hunk(self) -> None:
-        shown = self._find_shown_hunk()
-        hunks = shown[0].change.hunks if shown is not None else ()
-        if shown is None or not 0 <= shown[1] < len(hunks):
+        location = self._find_shown_hunk()
+        hunks = location[0].change.hunks if location is not None else ()
+        if location is None or not 0 <= location[1] < len(hunks):
             self.context.notify_user("No hunk is shown: Ctrl+R goes to the review.")
             return
-        self._copy_patch(queries.PatchQuery(paths=(shown[0].change.path,), hunks=(hunks[shown[1]].id,)))
+        self._copy_patch(queries.PatchQuery(paths=(location[0].change.path,), hunks=(hunks[location[1]].id,)))
 
     @in_worker("copying_patch")
     async def _copy_patch(self, question: queries.PatchQuery) -> None:
         """Copy changes as a patch, as git writes it; what is not in it is named."""
-        found = await self.context.query(question, queries.PatchAnswer, "There is no patch.")
-        if found is None:
+        answer = await self.context.query(question, queries.PatchAnswer, "There is no patch.")
+        if answer is None:
             return
         try:
-            text = found.patch.decode()
+            text = answer.patch.decode()
         except UnicodeDecodeError:
             self.context.notify_user("The patch holds text that is not UTF-8.", "agent-tui diff prints it as it is.")
             return
         self._copy(text, "Nothing waits that a patch could hold.")
-        if found.left_out and text:
-            self.context.notify_user(f"The patch leaves out {', '.join(path for path, _ in found.left_out)}.")
+        if answer.left_out and text:
+            self.context.notify_user(f"The patch leaves out {', '.join(path for path, _ in answer.left_out)}.")
 
 
 def list_hunk_lines(diff: ChangeDiff, hunk: int) -> str:
     """Return the lines that a hunk puts into the file, or those that it takes out if it puts none."""
-    own = [line for line in diff.lines if line.hunk == hunk]
-    kind = "added" if any(line.kind == "added" for line in own) else "removed"
-    return "\n".join(line.text for line in own if line.kind == kind)
+    lines = [line for line in diff.lines if line.hunk == hunk]
+    kind = "added" if any(line.kind == "added" for line in lines) else "removed"
+    return "\n".join(line.text for line in lines if line.kind == kind)
 
 
 def _format_answer(block: TranscriptBlock) -> str:
@@ -166,4 +166,4 @@ def _list_code(block: TranscriptBlock) -> list[str]:
     text = format_block(block)
     if isinstance(block.document, CodeBlockDocument):
         return [text]
-    return [found["code"].rstrip("\n") for found in CODE_BLOCK.finditer(text)]
+    return [match["code"].rstrip("\n") for match in CODE_BLOCK.finditer(text)]

@@ -23,37 +23,40 @@ class AgentsDialog(ListingDialog[tuple[str, str]]):
 
     BINDINGS = get_bindings("kinds")
 
-    def __init__(self, found: AgentsAnswer) -> None:
+    def __init__(self, answer: AgentsAnswer) -> None:
         super().__init__("Subagents")
-        self._found = found
+        self._found = answer
 
     def set_up(self) -> None:
         self.show_keys(KEY_HINTS)
         agents = self._found.agents
-        width = min(max((len(each.name) for each in agents), default=0), _LONGEST)
-        rows = [_format_agent(each, width) for each in agents]
-        rows += [Content.assemble(("! ", "$text-warning"), shorten_path(each.path, 60)) for each in self._found.skipped]
+        width = min(max((len(agent.name) for agent in agents), default=0), _LONGEST)
+        rows = [_format_agent(agent, width) for agent in agents]
+        rows += [
+            Content.assemble(("! ", "$text-warning"), shorten_path(extension.path, 60))
+            for extension in self._found.skipped
+        ]
         notes = (_OWN,) if self._found.is_trusted else (_UNTRUSTED,)
         self.show_rows(f"{count('kind', len(agents))}; the agent gives them tasks, or you do: @agent-NAME", rows, notes)
 
     @property
     def _agent(self) -> LoadedAgent | None:
-        at = self.marked
-        return self._found.agents[at] if at is not None and at < len(self._found.agents) else None
+        index = self.marked
+        return self._found.agents[index] if index is not None and index < len(self._found.agents) else None
 
     def show_reason(self) -> None:
-        at, agent = self.marked, self._agent
+        index, agent = self.marked, self._agent
         if agent is not None:
             wrong = f"It does not start: {agent.refusal}." if agent.refusal else agent.problem
             self.tell(_explain(agent), "$text-warning" if wrong else "$foreground 60%")
-        elif at is not None:
-            self.tell(f"No subagent: {self._found.skipped[at - len(self._found.agents)].reason}", "$text-warning")
+        elif index is not None:
+            self.tell(f"No subagent: {self._found.skipped[index - len(self._found.agents)].reason}", "$text-warning")
 
     def action_open(self) -> None:
-        at, agent = self.marked, self._agent
-        if at is None:
+        index, agent = self.marked, self._agent
+        if index is None:
             return
-        path = agent.path if agent is not None else self._found.skipped[at - len(self._found.agents)].path
+        path = agent.path if agent is not None else self._found.skipped[index - len(self._found.agents)].path
         if not path:
             self.tell("It is built in.", "$text-warning")
         elif path.startswith(("/", "~", "../")):

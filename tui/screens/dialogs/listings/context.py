@@ -34,16 +34,16 @@ class ContextDialog(ListingDialog[None]):
         self.show_keys(KEY_HINTS)
         self._show(0)
 
-    def _show(self, at: int) -> None:
+    def _show(self, index: int) -> None:
         report = self._report
         window = f" of {report.window:,}" if report.window else ""
         rows = [_format_part(part) for part in report.parts]
-        self.show_rows(f"{report.used:,}{window} tokens", rows, report.notes, at)
+        self.show_rows(f"{report.used:,}{window} tokens", rows, report.notes, index)
 
     @property
     def _part(self) -> ContextPart | None:
-        at = self.marked
-        return self._report.parts[at] if at is not None and at < len(self._report.parts) else None
+        index = self.marked
+        return self._report.parts[index] if index is not None and index < len(self._report.parts) else None
 
     def show_reason(self) -> None:
         part = self._part
@@ -55,8 +55,8 @@ class ContextDialog(ListingDialog[None]):
             self.tell(text, "$text-warning")
             return
         self._asked = ""
-        kept = f" It can't be left out: {part.problem}." if part.problem else ""
-        self.tell(f"{part.reason[:1].upper()}{part.reason[1:]}.{kept}" if part.reason else kept)
+        objection = f" It can't be left out: {part.problem}." if part.problem else ""
+        self.tell(f"{part.reason[:1].upper()}{part.reason[1:]}.{objection}" if part.reason else objection)
 
     def action_drop(self) -> None:
         part = self._part
@@ -72,10 +72,10 @@ class ContextDialog(ListingDialog[None]):
             start_worker(self, self._leave_out, part.id, group="drop")
 
     async def _leave_out(self, part: str) -> None:
-        at = self.marked or 0
+        index = self.marked or 0
         if (report := await self._drop(part)) is not None and self.is_attached:
             self._report = report
-            self._show(at)
+            self._show(index)
 
 
 def _format_part(part: ContextPart) -> Content:

@@ -26,17 +26,20 @@ class HooksDialog(ListingDialog[str]):
 
     BINDINGS = get_bindings("hooks")
 
-    def __init__(self, found: HooksAnswer) -> None:
+    def __init__(self, answer: HooksAnswer) -> None:
         super().__init__("Hooks")
-        self._found = found
+        self._found = answer
 
     def set_up(self) -> None:
         hooks = self._found.hooks
-        held = sum(hook.trust == "held" for hook in hooks)
-        total = f"{count('hook', len(hooks))}{f', {held:,} of them not trusted' if held else ''}"
+        untrusted_count = sum(hook.trust == "held" for hook in hooks)
+        total = f"{count('hook', len(hooks))}{f', {untrusted_count:,} of them not trusted' if untrusted_count else ''}"
         problems = self._found.problems
-        more = len(problems) - _MAX_PROBLEMS
-        notes = (*problems[:_MAX_PROBLEMS], *((f"and {more:,} more: agent-tui hooks list",) if more > 0 else ()))
+        hidden_count = len(problems) - _MAX_PROBLEMS
+        notes = (
+            *problems[:_MAX_PROBLEMS],
+            *((f"and {hidden_count:,} more: agent-tui hooks list",) if hidden_count > 0 else ()),
+        )
         self.show_keys(KEY_HINTS)
         width = max(self.size.width - _BESIDE, _SHORTEST)
         self.show_rows(total, [_format_row(hook, width) for hook in hooks], notes)
@@ -55,8 +58,8 @@ class HooksDialog(ListingDialog[str]):
         parts += [f"{hook.source} ({TRUST[hook.trust]})", f"at most {hook.timeout:g} s"]
         parts += ["fails closed"] if hook.fails_closed else []
         parts += [hook.problem] if hook.problem else []
-        if hook.last is not None and (said := hook.last.message or hook.last.effects):
-            parts.append(f"it said: {said}")
+        if hook.last is not None and (message := hook.last.message or hook.last.effects):
+            parts.append(f"it said: {message}")
         self.tell(". ".join(parts), "$text-warning" if hook.problem or hook.trust == "held" else "$foreground 60%")
 
     def action_open(self) -> None:
@@ -70,7 +73,7 @@ class HooksDialog(ListingDialog[str]):
 
 def _format_row(hook: HookRow, width: int) -> Content:
     last = hook.last
-    ended = "not run yet" if last is None else f"{last.outcome} · {last.duration_ms:,} ms"
+    outcome = "not run yet" if last is None else f"{last.outcome} · {last.duration_ms:,} ms"
     is_bad = hook.trust == "held" or bool(hook.problem) or (last is not None and last.outcome == "failed")
     matcher = f" {expose_line(hook.matcher)}" if hook.matcher else ""
     return Content.assemble(
@@ -79,6 +82,6 @@ def _format_row(hook: HookRow, width: int) -> Content:
             fit_line(f"{hook.event}{matcher}", 30).ljust(30),
             "$accent" if hook.trust != "held" else "$foreground 60%",
         ),
-        (f" {fit_line(ended, 20).ljust(20)} ", "$foreground 60%"),
+        (f" {fit_line(outcome, 20).ljust(20)} ", "$foreground 60%"),
         (expose_line(hook.command, width), ""),
     )

@@ -61,26 +61,26 @@ class JobsDialog(Dialog[None]):
         self.call_after_refresh(self._show_marked, from_end=True)
 
     def _refresh_soon(self) -> None:
-        if any(not each.ended for each in self._jobs):
+        if any(not job.ended for job in self._jobs):
             start_worker(self, self._reload, group="jobs", exclusive=True)
 
     async def _reload(self) -> None:
-        found = await self._load()
-        if found and found != self._jobs and self.is_attached and self.query(OptionList):
-            self._jobs = found
+        jobs = await self._load()
+        if jobs and jobs != self._jobs and self.is_attached and self.query(OptionList):
+            self._jobs = jobs
             self._show()
 
     def _show(self) -> None:
         rows = self.query_one(OptionList)
-        at = rows.highlighted
-        rows.set_options(Option(_format_job(each)) for each in self._jobs)
-        rows.highlighted = min(at or 0, len(self._jobs) - 1)
+        index = rows.highlighted
+        rows.set_options(Option(_format_job(job)) for job in self._jobs)
+        rows.highlighted = min(index or 0, len(self._jobs) - 1)
         self._show_marked()
 
     @property
     def _marked(self) -> JobInfo | None:
-        at = self.query_one(OptionList).highlighted
-        return self._jobs[at] if at is not None and at < len(self._jobs) else None
+        index = self.query_one(OptionList).highlighted
+        return self._jobs[index] if index is not None and index < len(self._jobs) else None
 
     def on_option_list_option_highlighted(self) -> None:
         self._show_marked(from_end=True)
@@ -121,7 +121,7 @@ def _format_changed(job: JobInfo) -> Content:
         return Content.styled(fit_line(f"Ended: {job.ended}", 400), "$foreground 60%")
     if not job.changed_count:
         return Content.styled("It has changed nothing so far.", "$foreground 60%")
-    names = [format_path(each, 60) for each in job.changed[:SHOWN_PATHS]]
-    more = job.changed_count - len(names)
-    told = ", ".join([*names, *([f"{more:,} more"] if more else [])])
-    return Content.assemble((f"{count('path', job.changed_count)} changed so far: ", "$text-warning"), told)
+    names = [format_path(path, 60) for path in job.changed[:SHOWN_PATHS]]
+    hidden_count = job.changed_count - len(names)
+    summary = ", ".join([*names, *([f"{hidden_count:,} more"] if hidden_count else [])])
+    return Content.assemble((f"{count('path', job.changed_count)} changed so far: ", "$text-warning"), summary)

@@ -36,24 +36,24 @@ class ListingDialog(Dialog[T]):
     def show_keys(self, hints: Sequence[Hint]) -> None:
         self.query_one(KeyHints).show(hints)
 
-    def show_rows(self, total: str, rows: Sequence[Content], notes: Sequence[str], at: int = 0) -> None:
+    def show_rows(self, total: str, rows: Sequence[Content], notes: Sequence[str], index: int = 0) -> None:
         """Show rows with the mark on one of them, or on the last."""
         options = self.query_one(OptionList)
         self.query_one("#listing-sum", Static).update(Content.styled(fit_line(total, 200), "bold"))
         options.set_options(Option(row) for row in rows)
-        options.highlighted = min(at, len(rows) - 1) if rows else None
-        shown = self.query_one("#listing-notes", Static)
-        shown.update(Content("\n".join(fit_line(note, _LONGEST_NOTE) for note in notes)))
-        shown.display = bool(notes)
+        options.highlighted = min(index, len(rows) - 1) if rows else None
+        notes_widget = self.query_one("#listing-notes", Static)
+        notes_widget.update(Content("\n".join(fit_line(note, _LONGEST_NOTE) for note in notes)))
+        notes_widget.display = bool(notes)
         self.show_reason()
 
     def on_resize(self, event: events.Resize) -> None:
         """Make the rows anew for another width, with the mark where it is."""
         before, self._width = self._width, event.size.width
         if before not in {0, event.size.width} and self.query(OptionList):
-            at = self.marked
+            index = self.marked
             self.set_up()
-            self.query_one(OptionList).highlighted = at
+            self.query_one(OptionList).highlighted = index
 
     @property
     def marked(self) -> int | None:

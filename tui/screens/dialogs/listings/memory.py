@@ -59,11 +59,11 @@ class MemoryDialog(ListingDialog[None]):
         self.show_keys(KEY_HINTS)
         self._show(0)
 
-    def _show(self, at: int) -> None:
-        waiting = sum(not each.is_kept for each in self._notes)
-        kept = f"{count('note', len(self._notes) - waiting)} kept"
-        total = f"{waiting} waiting · {kept}" if waiting else kept
-        self.show_rows(total, [_format(each) for each in self._notes], (), at)
+    def _show(self, index: int) -> None:
+        waiting = sum(not note.is_kept for note in self._notes)
+        summary = f"{count('note', len(self._notes) - waiting)} kept"
+        total = f"{waiting} waiting · {summary}" if waiting else summary
+        self.show_rows(total, [_format(note) for note in self._notes], (), index)
 
     @property
     def _note(self) -> MemoryNote | None:
@@ -87,7 +87,7 @@ class MemoryDialog(ListingDialog[None]):
             self._carry_out(MemoryJudge(id=note.id, verdict="accept"))
 
     def action_accept_all(self) -> None:
-        self._carry_out(*(MemoryJudge(id=each.id, verdict="accept") for each in self._notes if not each.is_kept))
+        self._carry_out(*(MemoryJudge(id=note.id, verdict="accept") for note in self._notes if not note.is_kept))
 
     def action_reject(self) -> None:
         if (note := self._note) is None:
@@ -122,10 +122,10 @@ class MemoryDialog(ListingDialog[None]):
             start_worker(self, self._submit, verdicts, group="memory")
 
     async def _submit(self, verdicts: Sequence[MemoryJudge]) -> None:
-        at = self.marked or 0
+        index = self.marked or 0
         if (notes := await self._judge(verdicts)) is not None and self.is_attached:
             self._notes, self._asked = _sort(notes), ""
-            self._show(at)
+            self._show(index)
 
 
 def _sort(notes: Sequence[MemoryNote]) -> list[MemoryNote]:

@@ -26,26 +26,26 @@ class PermissionsDialog(ListingDialog[None]):
 
     BINDINGS = get_bindings("permissions")
 
-    def __init__(self, found: PermissionsAnswer, remove: Remove) -> None:
+    def __init__(self, answer: PermissionsAnswer, remove: Remove) -> None:
         super().__init__("Permissions")
-        self._found = found
+        self._found = answer
         self._remove = remove
 
     def set_up(self) -> None:
         self.show_keys(KEY_HINTS)
         self._show(0)
 
-    def _show(self, at: int) -> None:
+    def _show(self, index: int) -> None:
         trust = "This project is trusted" if self._found.trusted else "This project is not trusted"
         hosts = f"hosts: {', '.join(map(expose_text, self._found.hosts)) or 'none'}"
         services = ", ".join(map(expose_text, self._found.services)) or "none"
         notes = [f"Commands can reach {hosts} · services of your machine: {services}"]
-        self.show_rows(f"{trust}.", [_format(each) for each in self._found.kept], notes, at)
+        self.show_rows(f"{trust}.", [_format(permission) for permission in self._found.kept], notes, index)
 
     @property
     def _permission(self) -> SavedPermission | None:
-        kept = self._found.kept
-        return kept[self.marked] if self.marked is not None and self.marked < len(kept) else None
+        permissions = self._found.kept
+        return permissions[self.marked] if self.marked is not None and self.marked < len(permissions) else None
 
     def show_reason(self) -> None:
         permission = self._permission
@@ -66,19 +66,19 @@ class PermissionsDialog(ListingDialog[None]):
             start_worker(self, self._submit, permission.id, group="permissions")
 
     async def _submit(self, identity: str) -> None:
-        at = self.marked or 0
-        if (found := await self._remove(identity)) is not None and self.is_attached:
-            self._found = found
-            self._show(at)
+        index = self.marked or 0
+        if (answer := await self._remove(identity)) is not None and self.is_attached:
+            self._found = answer
+            self._show(index)
 
 
 def _format(permission: SavedPermission) -> Content:
-    where = f" in {expose_text(permission.directory)}" if permission.directory != "." else ""
+    location = f" in {expose_text(permission.directory)}" if permission.directory != "." else ""
     rule = expose_line(permission.rule, _LONGEST)
-    what = f"exactly {rule}{where}" if permission.exactly else rule
+    label = f"exactly {rule}{location}" if permission.exactly else rule
     source = permission.source or "for good"
     return Content.assemble(
         (f"{permission.choice:<6}", _ROLES.get(permission.choice, "")),
-        f"{what}  ",
+        f"{label}  ",
         (expose_text(source), "$foreground 60%"),
     )

@@ -34,14 +34,14 @@ class RulesDialog(ListingDialog[str]):
 
     BINDINGS = get_bindings("rules")
 
-    def __init__(self, found: RulesAnswer) -> None:
+    def __init__(self, answer: RulesAnswer) -> None:
         super().__init__("Rules")
-        self._rules = sorted(found.rules, key=lambda rule: (rule.position == 0, rule.position))
-        self._is_trusted = found.is_trusted
+        self._rules = sorted(answer.rules, key=lambda rule: (rule.position == 0, rule.position))
+        self._is_trusted = answer.is_trusted
 
     def set_up(self) -> None:
-        told = sum(rule.position > 0 for rule in self._rules)
-        total = f"{count('rule', told)} told, {len(self._rules) - told:,} not; the later one holds"
+        active_count = sum(rule.position > 0 for rule in self._rules)
+        total = f"{count('rule', active_count)} told, {len(self._rules) - active_count:,} not; the later one holds"
         notes = () if self._is_trusted else (_UNTRUSTED,)
         self.show_keys(KEY_HINTS)
         room = max(self.size.width - _BESIDE, _SHORTEST)
@@ -57,8 +57,8 @@ class RulesDialog(ListingDialog[str]):
         if rule is None:
             self.tell(_NONE if self._is_trusted else "")
             return
-        said = ". ".join(filter(None, (f"Why: {rule.reason}" if rule.reason else "", rule.note)))
-        self.tell(said, "$text-warning" if rule.note else "$foreground 60%")
+        message = ". ".join(filter(None, (f"Why: {rule.reason}" if rule.reason else "", rule.note)))
+        self.tell(message, "$text-warning" if rule.note else "$foreground 60%")
 
     def action_open(self) -> None:
         if (rule := self._rule) is None:
@@ -72,11 +72,11 @@ class RulesDialog(ListingDialog[str]):
 
 
 def _format_rule(rule: LoadedRule, width: int) -> Content:
-    place = f"{rule.position:>3} " if rule.position else "  - "
+    position_label = f"{rule.position:>3} " if rule.position else "  - "
     style = "$accent" if rule.position else "$foreground 60%"
     mark = " !" if rule.note else "  "
     return Content.assemble(
-        (place, style),
+        (position_label, style),
         (shorten_path(rule.path, width).ljust(width), "" if rule.position else style),
         (mark, "$text-warning"),
         (f" {KINDS[rule.kind]} · {count('byte', rule.size)}", "$foreground 60%"),

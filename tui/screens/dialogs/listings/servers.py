@@ -61,11 +61,11 @@ class ServersDialog(ListingDialog[None]):
 
     BINDINGS = get_bindings("servers")
 
-    def __init__(self, found: ServersAnswer, act: Act, look: Look) -> None:
+    def __init__(self, answer: ServersAnswer, act: Act, look: Look) -> None:
         super().__init__("MCP servers")
-        self._found, self._act, self._look = found, act, look
+        self._found, self._act, self._look = answer, act, look
         self._timer: Timer | None = None
-        self._unfolded = {each.name for each in found.servers} if len(found.servers) == 1 else set[str]()
+        self._unfolded = {server.name for server in answer.servers} if len(answer.servers) == 1 else set[str]()
 
     def set_up(self) -> None:
         *first, leave = KEY_HINTS
@@ -73,19 +73,19 @@ class ServersDialog(ListingDialog[None]):
         self.show_keys((*first, *(_RUNNING_HINTS if is_wide else ()), leave))
         self._show(0)
 
-    def _show(self, at: int) -> None:
-        found = self._found
-        tools = [tool for server in found.servers for tool in server.tools if tool.is_on and server.state in _ALLOWED]
+    def _show(self, index: int) -> None:
+        answer = self._found
+        tools = [tool for server in answer.servers for tool in server.tools if tool.is_on and server.state in _ALLOWED]
         tokens = sum(tool.tokens for tool in tools)
-        total = f"{count('server', len(found.servers))}, {count('tool', len(tools))} on: {tokens:,} tokens"
-        width = min(max((len(each.name) for each in found.servers), default=0), _LONGEST_NAME)
+        total = f"{count('server', len(answer.servers))}, {count('tool', len(tools))} on: {tokens:,} tokens"
+        width = min(max((len(server_row.name) for server_row in answer.servers), default=0), _LONGEST_NAME)
         rows = [_format_tool(tool) if tool else _format_server(server, width) for server, tool in self._rows]
-        more = len(found.problems) - _MAX_PROBLEMS
-        notes = (*found.problems[:_MAX_PROBLEMS], *((f"and {more:,} more",) if more > 0 else ()))
-        self.show_rows(total, rows, (*notes, *(() if found.is_trusted else (_UNTRUSTED,))), at)
+        hidden_count = len(answer.problems) - _MAX_PROBLEMS
+        notes = (*answer.problems[:_MAX_PROBLEMS], *((f"and {hidden_count:,} more",) if hidden_count > 0 else ()))
+        self.show_rows(total, rows, (*notes, *(() if answer.is_trusted else (_UNTRUSTED,))), index)
         if self._timer is not None:
             self._timer.stop()
-        starts = any(each.state == "starting" for each in found.servers)
+        starts = any(server_row.state == "starting" for server_row in answer.servers)
         self._timer = self.set_timer(LOOK_AGAIN, self._begin_look) if starts else None
 
     def _begin_look(self) -> None:
@@ -94,12 +94,12 @@ class ServersDialog(ListingDialog[None]):
     async def _look_again(self) -> None:
         self._take(await self._look())
 
-    def _take(self, found: ServersAnswer | None) -> None:
+    def _take(self, answer: ServersAnswer | None) -> None:
         """Show the servers as they are now, with the mark where it was."""
-        if found is not None and self.is_attached:
-            at = self.marked or 0
-            self._found = found
-            self._show(at)
+        if answer is not None and self.is_attached:
+            index = self.marked or 0
+            self._found = answer
+            self._show(index)
 
     @property
     def _rows(self) -> list[tuple[ServerRow, ServerToolRow | None]]:
@@ -112,8 +112,8 @@ class ServersDialog(ListingDialog[None]):
 
     @property
     def _row(self) -> tuple[ServerRow, ServerToolRow | None] | None:
-        at, rows = self.marked, self._rows
-        return rows[at] if at is not None and at < len(rows) else None
+        index, rows = self.marked, self._rows
+        return rows[index] if index is not None and index < len(rows) else None
 
     def show_reason(self) -> None:
         if (row := self._row) is None:
@@ -130,8 +130,8 @@ class ServersDialog(ListingDialog[None]):
             reads = "It says that it changes nothing. " if tool.is_reading else ""
             self.tell(f"{reads}{tool.description}")
         else:
-            said = server.problem or server.entry.replace("\n", ", ")
-            self.tell(f"{server.source}: {said}", "$text-warning" if server.problem else "$foreground 60%")
+            detail = server.problem or server.entry.replace("\n", ", ")
+            self.tell(f"{server.source}: {detail}", "$text-warning" if server.problem else "$foreground 60%")
 
     def action_unfold(self) -> None:
         """Show or hide the tools of a server; one whose tools nobody knows yet is started for that."""
@@ -143,14 +143,14 @@ class ServersDialog(ListingDialog[None]):
             self._unfolded.add(server.name)
             self.action_restart()
         else:
-            self._show([each for each, _ in self._rows].index(server))
+            self._show([server_row for server_row, _ in self._rows].index(server))
 
     def action_switch(self) -> None:
         if (row := self._row) is None:
             return
         server, tool = row
-        waits = any(each.is_held for each in server.tools)
-        is_on = tool.is_on if tool is not None else server.state != "off" and not waits
+        is_waiting = any(tool_row.is_held for tool_row in server.tools)
+        is_on = tool.is_on if tool is not None else server.state != "off" and not is_waiting
         self._carry_out(server, "off" if is_on else "on", tool=tool.name if tool else "")
 
     def action_restart(self) -> None:
@@ -174,7 +174,9 @@ class ServersDialog(ListingDialog[None]):
         elif server.state in _ALLOWED:
             self._carry_out(server, "withdraw")
         else:
-            _ = self.app.push_screen(ServerConsentDialog(server), lambda said: self._allow(server) if said else None)
+            _ = self.app.push_screen(
+                ServerConsentDialog(server), lambda is_agreed: self._allow(server) if is_agreed else None
+            )
 
     def _allow(self, server: ServerRow) -> None:
         self._carry_out(server, "allow")
@@ -184,11 +186,11 @@ class ServersDialog(ListingDialog[None]):
             _ = self.app.push_screen(build_tool_page(row[1]) if row[1] else build_server_page(row[0]))
 
     def _carry_out(self, server: ServerRow, action: Action, *, tool: str = "") -> None:
-        wanted = ServerControl(server=server.name, action=action, tool=tool, digest=server.digest)
-        start_worker(self, self._submit, wanted, group="servers")
+        command = ServerControl(server=server.name, action=action, tool=tool, digest=server.digest)
+        start_worker(self, self._submit, command, group="servers")
 
-    async def _submit(self, wanted: ServerControl) -> None:
-        self._take(await self._act(wanted))
+    async def _submit(self, command: ServerControl) -> None:
+        self._take(await self._act(command))
 
 
 class ServerConsentDialog(ConfirmDialog):
@@ -200,12 +202,13 @@ class ServerConsentDialog(ConfirmDialog):
 
     def compose(self) -> ComposeResult:
         server = self._server
-        given = f"\nIt is given your variables {', '.join(server.variables)}." if server.variables else ""
+        variables_note = f"\nIt is given your variables {', '.join(server.variables)}." if server.variables else ""
         with Vertical(classes="dialog page"):
             yield Static(self._title, classes="dialog-title")
             with VerticalScroll():
-                about = f"{server.source} names it:\n\n{server.entry}\n{given}\n{REMOTE if server.is_remote else BOXED}"
-                yield Static(expose_content(about))
+                reach = REMOTE if server.is_remote else BOXED
+                explanation = f"{server.source} names it:\n\n{server.entry}\n{variables_note}\n{reach}"
+                yield Static(expose_content(explanation))
             yield self._build_keys()
 
     def set_up(self) -> None:
@@ -241,11 +244,14 @@ def _format_server(server: ServerRow, width: int) -> Content:
         f"{len(on):,} of {count('tool', len(server.tools))}" if len(on) < len(server.tools) else count("tool", len(on))
     )
     size = f"{some}, {sum(tool.tokens for tool in on):,} tokens" if server.tools else ""
-    waits = server.state in {"unasked", "failed"}
+    is_waiting = server.state in {"unasked", "failed"}
     return Content.assemble(
-        (f"{SIGNS.get(server.state, '+')} ", "$text-warning" if waits else "$accent" if is_used else "$foreground 60%"),
-        (expose_line(server.name, width).ljust(width + 2), "" if is_used or waits else "$foreground 60%"),
-        (f"{STATES[server.state]:<16}", "$text-warning" if waits else "$foreground 60%"),
+        (
+            f"{SIGNS.get(server.state, '+')} ",
+            "$text-warning" if is_waiting else "$accent" if is_used else "$foreground 60%",
+        ),
+        (expose_line(server.name, width).ljust(width + 2), "" if is_used or is_waiting else "$foreground 60%"),
+        (f"{STATES[server.state]:<16}", "$text-warning" if is_waiting else "$foreground 60%"),
         (size, "" if is_used else "$foreground 60%"),
     )
 

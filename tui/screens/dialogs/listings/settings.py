@@ -93,11 +93,11 @@ class SettingsDialog(ListingDialog[None]):
         is_within = action == "reset" and not self.query_one("#settings-search", Input).cursor_at_end
         return not self._is_editing and not is_within
 
-    def _list(self, at: int = 0) -> None:
+    def _list(self, index: int = 0) -> None:
         words = self.query_one("#settings-search", Input).value.lower().split()
         self._listed = _select(self._answer.settings, words)
         every = self._answer.settings
-        own = sum(row.own is not None for row in every)
+        own_count = sum(row.own is not None for row in every)
         total = f"{len(self._listed)} of {count('setting', len(every))}" if words else count("setting", len(every))
         width = min(self.size.width, _WIDEST) - _BESIDE
         signs = ("✗" if fault.level == "error" else "!" for fault in self._answer.problems)
@@ -105,7 +105,10 @@ class SettingsDialog(ListingDialog[None]):
         problems = [fit_line(f"{sign} {fault.message}", width) for sign, fault in faults]
         problems[1:] = [f"! {len(problems) - 1} more: agent-tui config check names them all."] if problems[1:] else []
         self.show_rows(
-            f"{total}; your config.toml sets {own}", [_format_row(row, width) for row in self._listed], problems, at
+            f"{total}; your config.toml sets {own_count}",
+            [_format_row(row, width) for row in self._listed],
+            problems,
+            index,
         )
 
     @on(Input.Changed, "#settings-search")
@@ -131,9 +134,9 @@ class SettingsDialog(ListingDialog[None]):
 
     def action_page(self, step: int) -> None:
         options = self.query_one(OptionList)
-        if (at := options.highlighted) is not None:
+        if (index := options.highlighted) is not None:
             page = max(options.scrollable_content_region.height - 1, 1)
-            options.highlighted = min(max(at + step * page, 0), options.option_count - 1)
+            options.highlighted = min(max(index + step * page, 0), options.option_count - 1)
 
     def action_edit(self) -> None:
         if (row := self._row) is None or row.elsewhere:
@@ -145,7 +148,9 @@ class SettingsDialog(ListingDialog[None]):
         elif words:
             options = [PickerOption("", "–", "the default")] if row.default == "" else []
             options += [PickerOption(word, word, "the default" if word == row.default else "") for word in words]
-            picker = PickerDialog(row.key, options, current=str(row.value), about=fit_line(_write_meaning(row), 200))
+            picker = PickerDialog(
+                row.key, options, current=str(row.value), explanation=fit_line(_write_meaning(row), 200)
+            )
             _ = self.app.push_screen(picker, lambda word: self._change(row, word) if word is not None else None)
         else:
             self._typed, line = row, self.query_one(SettingInput)
@@ -184,17 +189,17 @@ class SettingsDialog(ListingDialog[None]):
             self._tell_outcome(command.key, f"{_REFUSED} {_begin_large(answer.message)} {answer.hint}")
             return
         before = next((row.own for row in self._answer.settings if row.key == command.key), None)
-        self._answer, at = answer, self.marked or 0
+        self._answer, index = answer, self.marked or 0
         if self._is_editing:
             self._close_input()
         row = next((row for row in answer.settings if row.key == command.key), None)
         if command.text is None:
-            done = f"Taken out of your config.toml, where it was {_format_value(before)}."
+            notice = f"Taken out of your config.toml, where it was {_format_value(before)}."
         else:
-            done = f"Saved in your config.toml: {_format_value(row.own if row is not None else command.text)}."
+            notice = f"Saved in your config.toml: {_format_value(row.own if row is not None else command.text)}."
         after = (_explain_stronger(row) or _tell_beginning(row)) if row is not None else ""
-        self._outcome = (command.key, f"{done} {after}".strip())
-        self._list(at)
+        self._outcome = (command.key, f"{notice} {after}".strip())
+        self._list(index)
 
     def _tell_outcome(self, key: str, text: str) -> None:
         self._outcome = (key, text)

@@ -25,35 +25,46 @@ class SkillsDialog(ListingDialog[str]):
 
     BINDINGS = get_bindings("skills")
 
-    def __init__(self, found: SkillsAnswer) -> None:
+    def __init__(self, answer: SkillsAnswer) -> None:
         super().__init__("Skills")
-        self._found = found
+        self._found = answer
 
     def set_up(self) -> None:
         skills = self._found.skills
-        told = sum(each.state != "hidden" for each in skills)
+        visible_count = sum(skill.state != "hidden" for skill in skills)
         self.show_keys(KEY_HINTS)
         room = max(self.size.width - _BESIDE, _SHORTEST)
-        width = min(max((len(each.name) for each in skills), default=0), _LONGEST, room)
-        rows = [_format_skill(each, width) for each in skills]
-        rows += [Content.assemble(("! ", "$text-warning"), shorten_path(each.path, 60)) for each in self._found.skipped]
+        width = min(max((len(skill.name) for skill in skills), default=0), _LONGEST, room)
+        rows = [_format_skill(skill, width) for skill in skills]
+        rows += [
+            Content.assemble(("! ", "$text-warning"), shorten_path(extension.path, 60))
+            for extension in self._found.skipped
+        ]
         notes = () if self._found.is_trusted else (_UNTRUSTED,)
-        self.show_rows(f"{count('skill', len(skills))}, {told:,} told; the agent opens one when it fits", rows, notes)
+        self.show_rows(
+            f"{count('skill', len(skills))}, {visible_count:,} told; the agent opens one when it fits", rows, notes
+        )
 
     @property
     def _path(self) -> str:
         """The path of the marked row, "" = there is none."""
-        at, skills, skipped = self.marked, self._found.skills, self._found.skipped
-        return "" if at is None else skills[at].path if at < len(skills) else skipped[at - len(skills)].path
+        index, skills, skipped_extensions = self.marked, self._found.skills, self._found.skipped
+        return (
+            ""
+            if index is None
+            else skills[index].path
+            if index < len(skills)
+            else skipped_extensions[index - len(skills)].path
+        )
 
     def show_reason(self) -> None:
-        at, skills = self.marked, self._found.skills
-        if at is None:
+        index, skills = self.marked, self._found.skills
+        if index is None:
             self.tell(_NONE if self._found.is_trusted else "")
-        elif at < len(skills):
-            self.tell(_explain(skills[at]), "$text-warning" if skills[at].note else "$foreground 60%")
+        elif index < len(skills):
+            self.tell(_explain(skills[index]), "$text-warning" if skills[index].note else "$foreground 60%")
         else:
-            self.tell(f"No skill: {self._found.skipped[at - len(skills)].reason}", "$text-warning")
+            self.tell(f"No skill: {self._found.skipped[index - len(skills)].reason}", "$text-warning")
 
     def action_open(self) -> None:
         if not (path := self._path):

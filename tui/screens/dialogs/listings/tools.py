@@ -33,27 +33,29 @@ class ToolsDialog(ListingDialog[None]):
 
     BINDINGS = get_bindings("tools")
 
-    def __init__(self, found: ToolsAnswer) -> None:
+    def __init__(self, answer: ToolsAnswer) -> None:
         super().__init__("Tools")
-        self._mode = found.mode
-        self._tools = sorted(found.tools, key=lambda each: _ORDER.index(each.state))
+        self._mode = answer.mode
+        self._tools = sorted(answer.tools, key=lambda tool: _ORDER.index(tool.state))
 
     def set_up(self) -> None:
         self.show_keys(KEY_HINTS)
-        listed = [each for each in self._tools if each.state == "listed"]
-        tokens = format_count(sum(each.tokens for each in listed))
+        listed_tools = [tool for tool in self._tools if tool.state == "listed"]
+        tokens = format_count(sum(tool.tokens for tool in listed_tools))
         room = max(self.size.width - _BESIDE, _SHORTEST)
-        width = min(max((len(each.name) for each in self._tools), default=0), _LONGEST, room)
-        absent = sum(each.state == "absent" for each in self._tools)
-        total = f"{count('tool', len(listed))} in each request, {tokens} tokens; {absent} absent in {self._mode} mode"
-        self.show_rows(total, [_format_tool(each, width) for each in self._tools], (_SETTINGS,))
+        width = min(max((len(tool.name) for tool in self._tools), default=0), _LONGEST, room)
+        absent = sum(tool.state == "absent" for tool in self._tools)
+        total = (
+            f"{count('tool', len(listed_tools))} in each request, {tokens} tokens; {absent} absent in {self._mode} mode"
+        )
+        self.show_rows(total, [_format_tool(tool, width) for tool in self._tools], (_SETTINGS,))
 
     def show_reason(self) -> None:
         if self.marked is not None:
             tool = self._tools[self.marked]
             names = f"also {', '.join(tool.aliases)}" if tool.aliases else ""
-            said = ". ".join(filter(None, (f"{tool.name} {tool.reason}" if tool.reason else "", names)))
-            self.tell(said, "$text-warning" if tool.state == "absent" else "$foreground 60%")
+            message = ". ".join(filter(None, (f"{tool.name} {tool.reason}" if tool.reason else "", names)))
+            self.tell(message, "$text-warning" if tool.state == "absent" else "$foreground 60%")
 
 
 def _format_tool(tool: ToolRow, width: int) -> Content:

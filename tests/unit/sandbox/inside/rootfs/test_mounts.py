@@ -46,7 +46,7 @@ def test_mounts_below_a_directory_are_found_and_the_directory_itself_is_not_one_
     assert b"/proc" in below
     assert b"/" not in below
     assert mounts.list_mounts_below(b"/pro") == []
-    assert all(each.startswith(b"/proc/") for each in mounts.list_mounts_below(b"/proc"))
+    assert all(path.startswith(b"/proc/") for path in mounts.list_mounts_below(b"/proc"))
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])

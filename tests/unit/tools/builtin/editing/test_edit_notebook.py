@@ -50,7 +50,7 @@ def read(files) -> Notebook:
 
 async def test_one_place_of_a_cell_is_replaced_and_its_outputs_go(notebook):
     before = read(notebook)
-    cell = next(each for each in before.cells if each.outputs)
+    cell = next(notebook_cell for notebook_cell in before.cells if notebook_cell.outputs)
     line = cell.source.split("\n")[0]
     outcome = await edit(notebook, cell_idx=cell.index, old_string=line, new_string="other()")
     after = read(notebook).cells
@@ -59,8 +59,8 @@ async def test_one_place_of_a_cell_is_replaced_and_its_outputs_go(notebook):
     assert "1 place replaced" in outcome.content
     assert "Its outputs were cleared" in outcome.content
     assert "other()" in outcome.content.split("\n")
-    assert [each.source for each in after if each.index != cell.index] == [
-        each.source for each in before.cells if each.index != cell.index
+    assert [notebook_cell.source for notebook_cell in after if notebook_cell.index != cell.index] == [
+        notebook_cell.source for notebook_cell in before.cells if notebook_cell.index != cell.index
     ]
     assert (notebook.folder / "n.ipynb").read_bytes() == read_notebook("nbformat_4_5")
 
@@ -74,13 +74,13 @@ async def test_what_stands_in_another_cell_is_said(notebook):
 
 
 async def test_a_new_cell_gets_its_number_and_stands_behind_an_id(notebook):
-    ids = [each.id for each in read(notebook).cells]
+    ids = [cell.id for cell in read(notebook).cells]
     await edit(notebook, is_new_cell=True, cell_idx=2, cell_language="markdown", new_string="# At 2")
     await edit(notebook, is_new_cell=True, cell_idx=-1, cell_language="python", new_string="last = 1")
     await edit(notebook, edit_mode="insert", cell_id=ids[0], new_string="behind")
     await edit(notebook, edit_mode="insert", new_string="top")
-    found = [each.source for each in read(notebook).cells]
-    assert (found[0], found[2], found[4], found[-1]) == ("top", "behind", "# At 2", "last = 1")
+    sources = [cell.source for cell in read(notebook).cells]
+    assert (sources[0], sources[2], sources[4], sources[-1]) == ("top", "behind", "# At 2", "last = 1")
 
 
 async def test_other_languages_are_noted_where_editors_look_for_them(notebook):
@@ -97,9 +97,9 @@ async def test_a_whole_cell_is_replaced_or_taken_out_only_when_it_was_read(noteb
     await edit(notebook, cell_idx=1, edit_mode="replace", new_string="x")
     assert read(notebook).cells[1].source == "x"
     count = len(read(notebook).cells)
-    kept = read(notebook).cells[2].source
+    source = read(notebook).cells[2].source
     await edit(notebook, cell_id=read(notebook).cells[1].id, edit_mode="delete")
-    assert (len(read(notebook).cells), read(notebook).cells[1].source) == (count - 1, kept)
+    assert (len(read(notebook).cells), read(notebook).cells[1].source) == (count - 1, source)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ async def test_an_id_that_is_nearly_right_gets_the_right_one_named(notebook):
 
 async def test_a_notebook_that_is_not_there_is_made_with_its_first_cell(files):
     await edit(files, is_new_cell=True, cell_idx=0, cell_language="python", new_string="x = 1")
-    assert [(each.kind, each.source) for each in read(files).cells] == [("code", "x = 1")]
+    assert [(cell.kind, cell.source) for cell in read(files).cells] == [("code", "x = 1")]
     with pytest.raises(ToolInputInvalid, match="does not exist"):
         await EditNotebook(target_notebook="other.ipynb", cell_idx=0, old_string="a").run(files)
 

@@ -47,7 +47,10 @@ async def test_answers_come_back_with_their_labels_and_the_user_s_own_words():
     outcome = await asked(user, question(header="Kind"), {"prompt": " More? ", "options": AB}, title=" T ")
     assert outcome.content == "q: Which?\n  -> b (Beta); for now\nq2: More?\n  -> no"
     assert user.title == "T"
-    assert [(each.header, each.text, [o.recommended for o in each.options]) for each in user.asked] == [
+    assert [
+        (asked_question.header, asked_question.text, [o.recommended for o in asked_question.options])
+        for asked_question in user.asked
+    ] == [
         ("Kind", "Which?", [False, True]),
         ("", "More?", [False, True]),
     ]
@@ -88,11 +91,11 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 async def test_what_is_asked_badly_goes_back_to_the_model_and_bothers_nobody(name):
-    changed, told = BAD[name]
+    changed, message = BAD[name]
     user = User()
     with pytest.raises(ToolInputInvalid) as refused:
         await asked(user, question(**changed))
-    assert told in refused.value.format_with_hint()
+    assert message in refused.value.format_with_hint()
     assert user.asked == ()
 
 
@@ -142,10 +145,10 @@ def test_whatever_is_sent_is_either_put_well_or_refused_in_words(arguments):
         questions = TOOLS.parse("ask_question", arguments).check_questions()
     except ToolInputInvalid:
         return
-    assert len({each.id for each in questions}) == len(questions) > 0
-    for each in questions:
-        assert FEWEST <= len(each.options) <= MOST
-        assert len({option.id for option in each.options}) == len(each.options)
-        assert all(option.label.strip() and option.id for option in each.options)
-        assert each.text.strip()
-        assert each.allow_multiple or sum(option.recommended for option in each.options) <= 1
+    assert len({question.id for question in questions}) == len(questions) > 0
+    for question in questions:
+        assert FEWEST <= len(question.options) <= MOST
+        assert len({option.id for option in question.options}) == len(question.options)
+        assert all(option.label.strip() and option.id for option in question.options)
+        assert question.text.strip()
+        assert question.allow_multiple or sum(option.recommended for option in question.options) <= 1

@@ -169,9 +169,9 @@ async def test_rules_above_the_workspace_count_if_it_is_part_of_a_repository(fil
         for name in ("objects", "refs"):
             (top / ".git" / name).mkdir(parents=True)
         (top / ".git" / "HEAD").write_text("ref: refs/heads/trunk\n")
-    found = ["src/b.py"] if is_part else ["build/a.py", "src/b.py"]
-    assert sorted(await glob(files, "*.py")) == found
-    assert [each for each in (await grep(files, "needle")).splitlines() if each.endswith(".py")] == found
+    expected_paths = ["src/b.py"] if is_part else ["build/a.py", "src/b.py"]
+    assert sorted(await glob(files, "*.py")) == expected_paths
+    assert [line for line in (await grep(files, "needle")).splitlines() if line.endswith(".py")] == expected_paths
     (top / ".gitignore").write_text("/project/\n")  # as a whole: who works there wants to see it
     assert len(await glob(files, "*.py")) == 2
 
@@ -259,8 +259,8 @@ async def test_n37_a_pipe_that_nobody_writes_to_is_refused_and_not_waited_for(fi
 async def test_a_file_in_another_encoding_is_searched_and_shown_as_its_text(files):
     files.put("g.ini", "名称=测试\n端口=80\n".encode("gbk"))
     files.put("u.ini", "名称=测试\n".encode())
-    shown = await Grep(pattern="=80").run(files)
-    assert "端口=80" in shown.content
-    found = await Grep(pattern="测试").run(files)
-    assert found.content.count("名称=测试") == 2
+    outcome = await Grep(pattern="=80").run(files)
+    assert "端口=80" in outcome.content
+    second_outcome = await Grep(pattern="测试").run(files)
+    assert second_outcome.content.count("名称=测试") == 2
     assert "g.ini" in (await Grep(pattern=r"^\w+=80").run(files)).content

@@ -131,7 +131,7 @@ async def test_a_notebook_is_read_as_its_cells_with_short_outputs_and_their_pict
         f"# %% cell {n}" for n in range(9)
     ]
     assert any(line.startswith("# → stdout") or "image/png" in line for line in lines)
-    assert [each.attachment.media_type for each in outcome.attachments] == ["image/png"]
+    assert [attachment.attachment.media_type for attachment in outcome.attachments] == ["image/png"]
     assert files.has_read_current("n.ipynb")
     assert max(map(len, lines)) < 2_100, "no picture is read as text"
 

@@ -18,15 +18,15 @@ async def call(files, tool: str, **arguments) -> str:
 
 async def test_grep_takes_the_options_of_the_command_line(files):
     files.put("a.py", "0\n1\nHIT\n3\n4\n")
-    found = await call(files, "Grep", **{"pattern": "hit", "-i": True, "-n": True, "-A": 2, "-B": 1})
-    assert found == "1 match in 1 file\n\na.py\n2-1\n3:HIT\n4-3\n5-4"
+    output = await call(files, "Grep", **{"pattern": "hit", "-i": True, "-n": True, "-A": 2, "-B": 1})
+    assert output == "1 match in 1 file\n\na.py\n2-1\n3:HIT\n4-3\n5-4"
 
 
 async def test_context_beyond_the_bound_is_cut_and_one_side_keeps_the_common_number(files):
     files.put("a.txt", "".join(f"{n}\n" for n in range(1, 100)))
-    found = await call(files, "Grep", **{"pattern": "^50$", "-C": 1, "-A": 1000})
-    assert found.splitlines()[3:5] == ["49-49", "50:50"]
-    assert found.splitlines()[-1] == "70-70"
+    output = await call(files, "Grep", **{"pattern": "^50$", "-C": 1, "-A": 1000})
+    assert output.splitlines()[3:5] == ["49-49", "50:50"]
+    assert output.splitlines()[-1] == "70-70"
 
 
 async def test_grep_lists_files_or_counts_pending_ones_included(files):
@@ -51,18 +51,18 @@ async def test_a_file_of_more_matches_than_are_looked_at_is_counted_with_a_plus(
 async def test_head_limit_bounds_what_is_shown_and_that_is_said(files, mode, shown):
     files.put("a.py", "x\n")
     files.put("b.py", "x\n")
-    found = await call(files, "grep", pattern="x", output_mode=mode, head_limit=1)
-    assert found.endswith(f"\n{shown}")
-    assert "b.py" not in found
-    assert "the first 1 shown" in found
+    output = await call(files, "grep", pattern="x", output_mode=mode, head_limit=1)
+    assert output.endswith(f"\n{shown}")
+    assert "b.py" not in output
+    assert "the first 1 shown" in output
 
 
 async def test_a_pattern_may_go_over_lines_and_a_type_leaves_other_files_out(files):
     files.put("a.py", "def f(\n    x):\n")
     files.put("a.js", "def f(\n    x):\n")
-    found = await call(files, "grep", pattern=r"f\(.*x\)", multiline=True, type="py")
-    assert found.endswith("\na.py\n1:def f(\n2:    x):")
-    assert "a.js" not in found
+    output = await call(files, "grep", pattern=r"f\(.*x\)", multiline=True, type="py")
+    assert output.endswith("\na.py\n1:def f(\n2:    x):")
+    assert "a.js" not in output
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ async def test_what_grep_does_not_know_is_refused_by_name(files, wrong, word):
 )
 async def test_a_range_of_lines_is_understood_in_every_spelling(files, tool, arguments, lines):
     files.put("a.txt", "1\n2\n3\n4\n5\n")
-    shown = (await call(files, tool, filePath="a.txt", **arguments)).splitlines()
-    assert [row.partition("|")[2] for row in shown if "|" in row] == lines.split()
+    rows = (await call(files, tool, filePath="a.txt", **arguments)).splitlines()
+    assert [row.partition("|")[2] for row in rows if "|" in row] == lines.split()
 
 
 @pytest.mark.parametrize("first", [4, -1])
@@ -117,5 +117,5 @@ async def test_list_dir_leaves_out_what_is_ignored(files):
 
 def test_none_of_it_is_in_what_a_model_is_told():
     assert set(build_offered_schema(TOOLS["read_file"])["properties"]) == {"target_file", "offset", "limit"}
-    told = set(build_offered_schema(TOOLS["grep"])["properties"])
-    assert told == {"pattern", "path", "case_sensitive", "include_pattern", "exclude_pattern", "context"}
+    property_names = set(build_offered_schema(TOOLS["grep"])["properties"])
+    assert property_names == {"pattern", "path", "case_sensitive", "include_pattern", "exclude_pattern", "context"}

@@ -26,9 +26,9 @@ def test_a_ticket_opens_its_session_once_and_soon(monkeypatch):
 
 
 def test_a_screen_in_a_tab_gets_no_key_of_a_provider():
-    given = {"OPENAI_API_KEY": "sk-1", "PATH": "/bin", "AGENT_TUI_STATE_DIR": "/s", "LC_ALL": "C"}
-    env = build_environment(given, (90, 30))
-    assert given.keys() & env.keys() == {"PATH", "AGENT_TUI_STATE_DIR", "LC_ALL"}
+    environ = {"OPENAI_API_KEY": "sk-1", "PATH": "/bin", "AGENT_TUI_STATE_DIR": "/s", "LC_ALL": "C"}
+    env = build_environment(environ, (90, 30))
+    assert environ.keys() & env.keys() == {"PATH", "AGENT_TUI_STATE_DIR", "LC_ALL"}
     assert (env["COLUMNS"], env["ROWS"]) == ("90", "30")
 
 
