@@ -38,7 +38,7 @@ def set_enabled(is_enabled: bool) -> None:
 
 
 def save_crash_report(fault: BaseException, context: str) -> str:
-    """Save the trace of a fault that ended `where`; return its file's path, "" if it is not saved."""
+    """Save the trace of a fault that ended `context`; return its file's path, "" if it is not saved."""
     try:
         return str(_write_report(fault, context)) if _is_enabled and not _is_private() else ""
     except Exception:  # whatever it is, the fault that is told matters more

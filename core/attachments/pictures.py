@@ -50,7 +50,7 @@ class FittedPicture(Struct, frozen=True, kw_only=True):
 
 
 def fit_picture(data: bytes, media_type: str, label: str, longest: int) -> FittedPicture:
-    """Fit a picture for sending. Raises `AttachmentRefused`; `what` names the file in it."""
+    """Fit a picture for sending. Raises `AttachmentRefused`; `label` names the file in it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of oddities in what is about to be thrown away

@@ -17,7 +17,7 @@ BYTES_PER_PAGE: Final = 50_000  # of a PDF whose pages could not be counted
 
 
 def format_placeholder(attachment: Attachment, explanation: str = "") -> str:
-    """Format one line of text; `why`: the reason, "" = the model takes none of its kind."""
+    """Format one line of text; `explanation`: the reason, "" = the model takes none of its kind."""
     kind = "PDFs" if attachment.media_type == PDF_MEDIA_TYPE else "pictures"
     reason = explanation or f"this model takes no {kind}"
     name = f" {attachment.name}" if attachment.name else ""

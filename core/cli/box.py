@@ -242,7 +242,7 @@ def find_kept_session(store: SessionStore) -> str:
 def _list_news(
     known_changes: Mapping[str, Change], bulks: Sequence[Bulk], state: SessionState, effects: ev.EffectsRecorded
 ) -> list[str]:
-    """Return a line for each thing that the command did; `known` and `bulks` were pending before it."""
+    """Return a line for each thing that the command did; `known_changes` and `bulks` were pending before it."""
     if effects.discarded:
         return ["discarded  all that it changed", *(f"{'note':<11}{_one_line(note)}" for note in effects.notes)]
     lines: list[str] = []

@@ -25,7 +25,7 @@ def _is_lower_limit(user_value: float, project_value: float) -> bool:
 
 
 def _is_own_directory(user_value: str, project_value: str) -> bool:
-    """True if plans may be written to the project's `theirs`: a place in it, where the user chose none."""
+    """True if plans may be written to the project's `project_value`: a place in it, where the user chose none."""
     return user_value == PlanSettings().directory and is_inside_project(project_value)
 
 

@@ -47,8 +47,8 @@ def _intersect(paths: Sequence[str], other_paths: Sequence[str]) -> tuple[str, .
 
 
 def is_path_allowed(path: str, allowed_paths: Collection[str], *, with_parents: bool = True) -> bool:
-    """Return True if a workspace-relative path is one of `allowed`, or below one. `with_parents`: so is a directory
-    above one, since its list leads there."""
+    """Return True if a workspace-relative path is one of `allowed_paths`, or below one. `with_parents`: so is a
+    directory above one, since its list leads there."""
     return any(_matches(path, entry, with_parents=with_parents) for entry in allowed_paths)
 
 

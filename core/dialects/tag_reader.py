@@ -166,7 +166,8 @@ class TagReader(Struct, eq=False):
         return ""
 
     def _read_ticks(self, text: str, position: int, *, last: bool) -> int:
-        """Read a run of backticks, which opens or closes code within its line. Returns its end; `at`: it may go on."""
+        """Read a run of backticks, which opens or closes code within its line. Returns its end; `position`: it may go
+        on."""
         run = _TICKS.match(text, position)
         assert run is not None
         if run.end() == len(text) and not last:
@@ -179,7 +180,7 @@ class TagReader(Struct, eq=False):
         return run.end()
 
     def _read_angle(self, text: str, position: int, *, last: bool) -> int:
-        """Read what a `<` begins. Returns where to go on; `at`: it may still become a tag."""
+        """Read what a `<` begins. Returns where to go on; `position`: it may still become a tag."""
         if not self._fence and not self._open_ticks:
             if tag := _TAG.match(text, position):
                 self._open_tag(tag["name"], tag["rest"])

@@ -112,8 +112,8 @@ def detect_binary(data: bytes) -> str:
 
 
 def decode_text(data: bytes, declared_encoding: str = "") -> TextFile | None:
-    """Decode a file; None for bytes that are no text in any encoding known here. `declared`: the encoding that the
-    project says it has, which counts where the bytes agree and are no UTF-8."""
+    """Decode a file; None for bytes that are no text in any encoding known here. `declared_encoding`: the encoding that
+    the project says it has, which counts where the bytes agree and are no UTF-8."""
     bom, encoding = next((candidate for candidate in _BOMS if data.startswith(candidate[0])), (b"", "utf-8"))
     rest = data[len(bom) :]
     if encoding != "utf-8":

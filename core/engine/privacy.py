@@ -38,7 +38,7 @@ ON_DISK: Final = "There is no place in memory for this private session: it lies 
 
 
 class Privacy:
-    """The privacy of one engine. `wanted`: the command line's choice, None = the configuration decides."""
+    """The privacy of one engine. `is_private`: the command line's choice, None = the configuration decides."""
 
     def __init__(self, is_private: bool | None) -> None:
         self._wanted = is_private

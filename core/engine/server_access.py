@@ -124,7 +124,7 @@ class ServerAccess:
         return tuple(f"{problem.name}: {problem.reason}" for problem in problems)
 
     def list_rows(self, offer_text: str) -> list[ToolRow]:
-        """List the tools of the servers that run; `told`: what the model was told beside its list."""
+        """List the tools of the servers that run; `offer_text`: what the model was told beside its list."""
         return [_describe_tool(tool, is_told=tool.name in offer_text) for tool in self.servers.list_tools()]
 
     def _get_check(self) -> TrustCheck | None:

@@ -44,7 +44,7 @@ FindBox = Callable[[Tier | None], Awaitable[BoxSearchResult]]
 
 
 async def find_box(required_tier: Tier | None, state: Path | None = None) -> BoxSearchResult:
-    """Find the strongest box here, or the tier `wanted`. `state`: its working directory, None = the default."""
+    """Find the strongest box here, or the tier `required_tier`. `state`: its working directory, None = the default."""
     from core.sandbox.tiers.selection import open_box
 
     box, report = await open_box(state or get_state_dir(), tier=required_tier)
@@ -63,7 +63,7 @@ def _explain_tier(report: TierReport) -> tuple[str, str]:
 
 
 class SharedBox:
-    """The engine's `BoxSource`. `wanted`: accept this tier only."""
+    """The engine's `BoxSource`. `required_tier`: accept this tier only."""
 
     def __init__(self, find: FindBox = find_box, *, required_tier: Tier | None = None) -> None:
         self._find_box = find

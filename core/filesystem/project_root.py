@@ -9,7 +9,7 @@ from core.errors import PathRefused
 
 
 def refuse_wide_root(root: Path, user_path: Path, state_dir: Path, config_dir: Path) -> None:
-    """Raise `PathRefused` for a directory that is no single project. `root` is a real path, `spelled` the user's own.
+    """Raise `PathRefused` for a directory that is no single project. `root` is a real path, `user_path` the user's own.
 
     Settings count as inside if they are *named* below the root (by a `direnv` that sets `XDG_CONFIG_HOME`, for one):
     the project would decide its own settings. Where a link leads from the home into a repository (dotfiles), they do

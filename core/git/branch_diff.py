@@ -143,7 +143,7 @@ class ReviewedDiff(Struct, frozen=True, kw_only=True):
 
 
 def read_reviewed_diff(root: Path, target: str, may_show: Callable[[str], bool]) -> ReviewedDiff:
-    """Read the difference of `wanted`: a branch or a commit from where it left the main branch, `A..B`, or "": the
+    """Read the difference of `target`: a branch or a commit from where it left the main branch, `A..B`, or "": the
     current branch with what is not committed and new files. Raises `GitFailed`."""
     with _open(root) as repository:
         low, high, subject = _find_sides(repository, target)

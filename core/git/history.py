@@ -78,7 +78,7 @@ def find_object_types(repository: GitRepository, oids: Iterable[str]) -> dict[st
 
 
 def list_commits(repository: GitRepository, tips: Iterable[str], known_commits: Iterable[str]) -> list[GitCommit]:
-    """Return the commits that lead to `wanted` and not to `known`, parents first."""
+    """Return the commits that lead to `tips` and not to `known_commits`, parents first."""
     request = "".join([*(f"{oid}\n" for oid in tips), *(f"^{oid}\n" for oid in known_commits)]).encode()
     names = repository.run("rev-list", "--topo-order", "--reverse", "--stdin", stdin=request, seconds=30.0).split()
     return [read_commit(repository, name.decode()) for name in names]

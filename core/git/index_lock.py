@@ -35,7 +35,7 @@ class IndexDraft(Struct, frozen=True, kw_only=True):
 
 
 def build_draft(git_directory: Path, data: bytes) -> IndexDraft:
-    """Return a draft with `data` for the index in the directory `own`. Nothing is written. Raises OSError."""
+    """Return a draft with `data` for the index in the directory `git_directory`. Nothing is written. Raises OSError."""
     name = f"{_INDEX}.{secrets.token_hex(8)}.agent-tui"
     return IndexDraft(name=name, digest=_hash(data), replaces=digest_index(git_directory))
 

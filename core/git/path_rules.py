@@ -47,8 +47,8 @@ class PathRule(Struct, frozen=True, kw_only=True):
         return bool(self.encoding) or self.has_id
 
     def store_line_ends(self, data: bytes, committed_data: bytes) -> bytes:
-        """Return `data` with the line ends that git would store. `committed`: the content that git has of the path;
-        where that is text with a CRLF in it, git lets a file be that it only takes for text."""
+        """Return `data` with the line ends that git would store. `committed_data`: the content that git has of the
+        path; where that is text with a CRLF in it, git lets a file be that it only takes for text."""
         if self.line_ends is LineEnds.KEPT or b"\r\n" not in data:
             return data
         if self.line_ends is LineEnds.AUTO and (

@@ -73,8 +73,8 @@ class GitRepository(Struct, frozen=True):
         variables: dict[str, str] | None = None,
         accepts: Sequence[int] = (0,),
     ) -> bytes:
-        """Run git, with `more` environment variables; return what it prints. Raises `GitFailed`, also in time-outs, and
-        for an exit code that is none of `accepts`."""
+        """Run git, with `variables` environment variables; return what it prints. Raises `GitFailed`, also in
+        time-outs, and for an exit code that is none of `accepts`."""
         environment = _build_environment(self.root) | _FIXED_ENVIRONMENT | _hide_other_configs(self.directory)
         environment |= {"GIT_DIR": str(self.directory), "GIT_WORK_TREE": str(self.root), **(variables or {})}
         return _run_git([self.git, "--no-pager", *arguments], self.root, environment, stdin, seconds, accepts)

@@ -55,7 +55,7 @@ def list_recent_messages(repository: GitRepository, count: int) -> list[str]:
 
 
 def list_subjects(repository: GitRepository, base: str) -> list[str]:
-    """Return the subjects of the commits that HEAD has and `since` ("": nothing) has not, oldest first."""
+    """Return the subjects of the commits that HEAD has and `base` ("": nothing) has not, oldest first."""
     span = f"{base}..HEAD" if base else "HEAD"
     command = ("log", "--reverse", "--max-count=100", "--no-show-signature", "--format=%s", span)
     return [subject for subject in _ask(repository, *command).split("\n") if subject]

@@ -59,7 +59,7 @@ class FoundFile(NamedTuple):
 class ProjectWalk:
     """Finds the files below a workspace. Its rules are read when it is made, so it serves one walk.
 
-    `known`: paths that are no secrets, which is not looked at again.
+    `known_paths`: paths that are no secrets, which is not looked at again.
     """
 
     def __init__(self, workspace: Workspace, known_paths: Container[str] = ()) -> None:

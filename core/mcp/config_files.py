@@ -49,8 +49,8 @@ class _ConfigFile(Struct, frozen=True):
 def load_servers(
     workspace: Workspace, is_trusted: TrustCheck | None, extra_configs: tuple[ServerConfig, ...] = ()
 ) -> ConfiguredServers:
-    """Load all that is configured. `is_trusted` None: nothing of the project is read. `given`: those that stand in no
-    file, and count before all others."""
+    """Load all that is configured. `is_trusted` None: nothing of the project is read. `extra_configs`: those that stand
+    in no file, and count before all others."""
     servers = {config.name: config for config in extra_configs}
     problems: list[ServerProblem] = []
     file_problems: list[ServerProblem] = []

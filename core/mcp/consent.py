@@ -56,7 +56,7 @@ class _ConsentBook(Struct, frozen=True, kw_only=True):
 class ConsentStore:
     """The answers for one workspace. Raises `StateError` where the file can't be used.
 
-    With `keeps` False what is answered from now on lasts as long as this object: so it is in a private session.
+    With `is_persistent` False what is answered from now on lasts as long as this object: so it is in a private session.
     """
 
     def __init__(self, root: Path, *, is_persistent: bool = True) -> None:

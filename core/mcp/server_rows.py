@@ -82,7 +82,7 @@ def list_rows(workspace: Workspace, check: TrustCheck | None) -> q.ServersAnswer
 def describe_missing(
     failures: Mapping[str, str], consents: Mapping[str, ServerConsent], tools: Mapping[str, Iterable[ToolDefinition]]
 ) -> list[str]:
-    """Return a line for the model on each server that can't be used, by `failed`, and on tools that may not be."""
+    """Return a line for the model on each server that can't be used, by `failures`, and on tools that may not be."""
     lines = [f"- {name} can't be used: {reason}" for name, reason in sorted(failures.items())]
     for name, consent in sorted(consents.items()):
         off = [(definition.name, consent.explain_off(definition.name)) for definition in tools.get(name, ())]

@@ -107,7 +107,7 @@ def name_tools(
     server: str, definitions: Iterable[ToolDefinition], taken_names: Collection[str] = ()
 ) -> dict[str, OfferedTool]:
     """Return tools by the name that they are called by: `mcp__<server>__<tool>`, which no built-in one has, with a
-    number where that is `taken`."""
+    number where that is `taken_names`."""
     offered_tools: dict[str, OfferedTool] = {}
     for definition in definitions:
         base = format_tool_name(server, definition.name)

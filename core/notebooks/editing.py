@@ -127,7 +127,7 @@ def _find_style(notebook: Notebook) -> _Style:
 
 
 def _find_indent(text: str, offset: int) -> str:
-    """Return the white space before `at`, from the beginning of its line; "" if anything else stands there."""
+    """Return the white space before `offset`, from the beginning of its line; "" if anything else stands there."""
     begin = text.rfind("\n", 0, offset) + 1
     indent = text[begin:offset]
     return indent if not indent.strip() else ""

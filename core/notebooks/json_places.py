@@ -14,7 +14,7 @@ _SPACE: Final = " \t\r\n"
 
 
 class JsonProblem(ValueError):
-    """Text that is no JSON, or not of the kind that was looked for; `at` is an offset in the text."""
+    """Text that is no JSON, or not of the kind that was looked for; `offset` is an offset in the text."""
 
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
@@ -32,7 +32,7 @@ class Value(Struct, frozen=True):
 
 
 def scan_value(text: str, offset: int) -> Value:
-    """Return the value that begins at `at`, white space left out. Raises `JsonProblem`."""
+    """Return the value that begins at `offset`, white space left out. Raises `JsonProblem`."""
     start = skip_space(text, offset)
     try:
         value, end = parse_json_part(_DECODER, text, start)
@@ -44,8 +44,8 @@ def scan_value(text: str, offset: int) -> Value:
 
 
 def scan_members(text: str, offset: int) -> dict[str, Value]:
-    """Return the members of the object that begins at `at`, in order. Raises `JsonProblem`, also for a key that occurs
-    twice."""
+    """Return the members of the object that begins at `offset`, in order. Raises `JsonProblem`, also for a key that
+    occurs twice."""
     members: dict[str, Value] = {}
     offset = _require(text, skip_space(text, offset), "{")
     while text[offset : offset + 1] != "}":
@@ -61,7 +61,7 @@ def scan_members(text: str, offset: int) -> dict[str, Value]:
 
 
 def scan_items(text: str, offset: int) -> list[Value]:
-    """Return the items of the array that begins at `at`. Raises `JsonProblem`."""
+    """Return the items of the array that begins at `offset`. Raises `JsonProblem`."""
     values: list[Value] = []
     offset = _require(text, skip_space(text, offset), "[")
     while text[offset : offset + 1] != "]":

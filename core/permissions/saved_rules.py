@@ -52,7 +52,7 @@ class _RuleBook(Struct, frozen=True, kw_only=True):
 class SavedRules:
     """The saved answers of one workspace. Every method raises `StateError` when the file can't be used.
 
-    With `keeps` False answers last as long as this object.
+    With `is_persistent` False answers last as long as this object.
     """
 
     def __init__(self, workspace: Path, *, is_persistent: bool = True) -> None:

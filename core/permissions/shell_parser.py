@@ -112,7 +112,7 @@ class _CommandReader:
         return self._text[self._at : self._at + length]
 
     def read_list(self, terminator: str) -> None:
-        """Read commands and their separators up to and with `until` ("" = the end of the text)."""
+        """Read commands and their separators up to and with `terminator` ("" = the end of the text)."""
         self._depth += 1
         if self._depth > MAX_NESTING:
             raise _Uncertain

@@ -30,7 +30,7 @@ _COARSEST_TIME = 2_000_000_000  # nanoseconds in which two changes may leave the
 class StateFile(Generic[Record]):
     """The file `name` below the state directory, with a record of `kind`; no file = the record's defaults.
 
-    With `keeps` False a change is not written, and lasts as long as this object.
+    With `is_persistent` False a change is not written, and lasts as long as this object.
     """
 
     def __init__(self, name: str, kind: type[Record], *, is_persistent: bool = True) -> None:

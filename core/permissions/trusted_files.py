@@ -26,7 +26,8 @@ def hash_content(data: bytes) -> str:
 
 
 class TrustedFiles:
-    """The contents that are trusted in one project. `known`: digests by path; None: all (one run with --trust, a demo).
+    """The contents that are trusted in one project. `known_digests`: digests by path; None: all (one run with --trust,
+    a demo).
 
     `untrusted` holds contents to be asked about: digest by path. `keep` saves new digests; `on_untrusted` is called
     when there is a new one, in any thread.

@@ -144,7 +144,7 @@ def _parse_items(root: YamlMapping, faults: list[PlanFault]) -> Iterator[YamlMap
 
 
 def build_plan(source: PlanSource, path: str, faults: list[PlanFault]) -> Plan:
-    """The plan of a parsed file; what is wrong in it is appended to `broken`."""
+    """The plan of a parsed file; what is wrong in it is appended to `faults`."""
     return Plan(
         path=path,
         name=_get_text(source.root, "name") or _FILE_NAME.sub("", path),

@@ -114,7 +114,7 @@ def _group_by_dependency(todos: Sequence[Todo]) -> defaultdict[str, set[str]]:
 
 
 def select_current(todos: Sequence[Todo], limit: int = MAX_LISTED_TODOS) -> tuple[Todo, ...]:
-    """Select the todos to show a model, at most `most`: those in progress and next. In the list's order."""
+    """Select the todos to show a model, at most `limit`: those in progress and next. In the list's order."""
     if len(todos) <= limit:
         return tuple(todos)
     open_todos = [todo for todo in sort_topologically(todos) if todo.status not in DONE]

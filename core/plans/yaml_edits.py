@@ -21,16 +21,16 @@ class YamlText(Struct, frozen=True):
     newline: str = "\n"
 
     def find_line_start(self, offset: int) -> int:
-        """The offset where the line of `at` begins."""
+        """The offset where the line of `offset` begins."""
         return self.text.rfind("\n", 0, offset) + 1
 
     def find_next_line(self, offset: int) -> int:
-        """The offset where the line after that of `at` begins."""
+        """The offset where the line after that of `offset` begins."""
         newline_offset = self.text.find("\n", offset)
         return len(self.text) if newline_offset < 0 else newline_offset + 1
 
     def find_line_end(self, offset: int) -> int:
-        """The offset where the line of `at` ends, before its newline."""
+        """The offset where the line of `offset` ends, before its newline."""
         newline_offset = self.text.find("\n", offset)
         end = len(self.text) if newline_offset < 0 else newline_offset
         return end - 1 if end > offset and self.text[end - 1] == "\r" else end
@@ -86,7 +86,7 @@ def reorder_list(
     make: Callable[[str], str],
     edits: Mapping[str, Sequence[Splice]],
 ) -> Splice:
-    """Return the list with the items `wanted`, by their ids: those that it has move with their comments, `make`
+    """Return the list with the items `order`, by their ids: those that it has move with their comments, `make`
     writes others (for a list of words it is not asked). `edits` are changes within items that stay."""
     if node.is_flow and list(order) == list(ids):
         splices = [splice for key in order for splice in edits.get(key, ())]

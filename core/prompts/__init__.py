@@ -64,7 +64,8 @@ def load_short_tool_text(name: str) -> str:
 
 
 class StrictTemplate:
-    """A template that somebody configured. `where` names it in errors, `known` are the variables that it may use."""
+    """A template that somebody configured. `label` names it in errors, `known_names` are the variables that it may
+    use."""
 
     def __init__(self, source: str, *, label: str, known_names: Set[str]) -> None:
         from jinja2 import StrictUndefined, TemplateSyntaxError

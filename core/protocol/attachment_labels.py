@@ -41,7 +41,8 @@ def format_label(attachment: Attachment, number: int) -> str:
 
 
 def find_attachments(text: str, attachments_by_label: Mapping[str, Attachment]) -> tuple[Attachment, ...]:
-    """Return the attachments (`known`: by label) whose labels occur in a text, each once, in the text's order."""
+    """Return the attachments (`attachments_by_label`: by label) whose labels occur in a text, each once, in the text's
+    order."""
     attachments = (
         {label: attachments_by_label[label] for label in LABEL_PATTERN.findall(text) if label in attachments_by_label}
         if attachments_by_label

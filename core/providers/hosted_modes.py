@@ -45,8 +45,8 @@ class ModeOffer(Struct, frozen=True, kw_only=True):
 
     def choose(self, *, only_reads: bool, configured_mode: str = "", confines_itself: bool = False) -> str | None:
         """Return the id of the mode to set, None = none of them fits. `only_reads`: its work is thrown away, so a mode
-        that only reads comes first. `named`: the one of the user's configuration; `confines_itself`: the agent is known
-        to build a sandbox of its own in all modes but the unconfined one."""
+        that only reads comes first. `configured_mode`: the one of the user's configuration; `confines_itself`: the
+        agent is known to build a sandbox of its own in all modes but the unconfined one."""
         unconfined_mode = self._find_first(HostedModeKind.UNCONFINED)
         has_sandbox = (
             confines_itself or unconfined_mode is not None or self._find_first(HostedModeKind.CONFINED) is not None

@@ -54,8 +54,8 @@ async def run_unboxed(
 ) -> CommandResult:
     """Run `command` in a shell in `cwd`, for at most `time_limit` seconds, with exactly the environment `env`.
 
-    It inherits the descriptors `inherited`. Ends the command after 10 MB of output. Raises `ToolFailed` if it can't be
-    started. Cancelling ends it at once.
+    It inherits the descriptors `descriptors`. Ends the command after 10 MB of output. Raises `ToolFailed` if it can't
+    be started. Cancelling ends it at once.
     """
     running = UnboxedProcess(on_output, limit=OUTPUT_LIMIT)
     await running.start(command, cwd, env, stdin=asyncio.subprocess.DEVNULL, descriptors=descriptors)

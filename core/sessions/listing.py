@@ -28,7 +28,8 @@ def list_sessions(
     store: SessionStore, *, limit: int, summaries: Mapping[str, SessionSummary] | None = None
 ) -> tuple[SessionInfo, ...]:
     """Return at most `limit` sessions, the one written last first; an unreadable log is listed with its `problem`.
-    `known` are summaries of sessions that are open in this process. Only a log without a fitting summary is read."""
+    `summaries` are summaries of sessions that are open in this process. Only a log without a fitting summary is
+    read."""
     directories = store.list_directories()[: max(limit, 0)]
     return tuple(_load_summary(directory, summaries or {}).info for directory in directories)
 

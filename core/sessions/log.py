@@ -72,8 +72,8 @@ class LogExtent(Struct):
 
 
 def read_log(path: Path, take: TakeEnvelope, known_extent: LogExtent | None = None) -> LogExtent:
-    """Read a log without changing it, from behind what is `known` of it (which grows); `take` gets each record. Raises
-    `StateError` if it can't be read or a newer program has written it."""
+    """Read a log without changing it, from behind what is `known_extent` of it (which grows); `take` gets each record.
+    Raises `StateError` if it can't be read or a newer program has written it."""
     extent, last = known_extent or LogExtent(), len(known_extent.starts) if known_extent else 0
     try:
         with path.open("rb") as file:
@@ -161,7 +161,7 @@ class SessionLog:
     def load(
         cls, path: Path, begin: Callable[[SessionLog], TakeEnvelope], extent: LogExtent | None = None
     ) -> tuple[SessionLog, str]:
-        """Open an existing log from behind what is `known` of it, and repair it if need be. `begin` returns the taker
+        """Open an existing log from behind what is `extent` of it, and repair it if need be. `begin` returns the taker
         of the records; it is called again after a repair, when all records come anew. Returns the log and what was
         repaired ("" = nothing)."""
         repair_note = ""

@@ -74,8 +74,8 @@ def open_session(directory: Path, make: MakeState) -> tuple[SessionLog, SessionS
 
 
 def save_snapshot(directory: Path, log: SessionLog, state: SessionState, *, min_growth: int = MIN_GROWTH) -> bool:
-    """Write a snapshot of the whole log, if it has grown by `least` bytes since the last one. Returns False if it was
-    not worth it or not possible, which costs nothing but time."""
+    """Write a snapshot of the whole log, if it has grown by `min_growth` bytes since the last one. Returns False if it
+    was not worth it or not possible, which costs nothing but time."""
     extent, path = log.extent, directory / FILE_NAME
     if log.deferred_count or extent.size - _read_covered_size(path) < min_growth:
         return False

@@ -16,7 +16,7 @@ _Value = TypeVar("_Value")
 
 
 def format_paths(paths: Sequence[str], limit: int = 5) -> str:
-    """Join at most `most` paths by commas, and count the others."""
+    """Join at most `limit` paths by commas, and count the others."""
     suffix = f" and {len(paths) - limit} more" if len(paths) > limit else ""
     return f"{', '.join(paths[:limit])}{suffix}"
 
@@ -51,7 +51,7 @@ def collect_directories(paths: Iterable[str]) -> set[str]:
 
 
 def inherit(values: dict[str, _Value], directory: str, derive: Callable[[str, _Value], _Value]) -> _Value:
-    """Return what holds for a directory ("." = the top, which is `known`): it is derived once, from its parent's."""
+    """Return what holds for a directory ("." = the top, which is `values`): it is derived once, from its parent's."""
     missing = []
     while (value := values.get(directory)) is None:
         missing.append(directory)

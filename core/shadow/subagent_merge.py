@@ -44,7 +44,7 @@ def compare_changes(
 ) -> Iterator[tuple[str, ChangeSides]]:
     """Iterate over the paths that differ from what was pending when a session began, with both states, sorted.
 
-    `read_settled`: the state of a path that was pending then and is no more; None: it can't be known, and is left out.
+    `read_state`: the state of a path that was pending then and is no more; None: it can't be known, and is left out.
     """
     for path in sorted({*initial_changes, *now}):
         # It began with what was pending, else with the base of its own change.
@@ -109,8 +109,8 @@ class SubagentMerge:
     def run(
         self, origin: Origin, *, started_ns: int, merged_paths: Collection[str] = (), without: Collection[str] = ()
     ) -> SubagentMergeResult:
-        """Merge the work. `since`: when it began (ns since 1970); `done`: paths that were merged before a crash;
-        `without`: paths that are left out. Emits what the shadow emits for edits and for commands."""
+        """Merge the work. `started_ns`: when it began (ns since 1970); `merged_paths`: paths that were merged before a
+        crash; `without`: paths that are left out. Emits what the shadow emits for edits and for commands."""
         effects = self._work.list_effects(origin)
         notes = [f"What it wrote to {effect.path} was left out." for effect in effects if effect.path in without]
         remaining_effects = [effect for effect in effects if effect.path not in without]

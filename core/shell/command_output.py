@@ -72,7 +72,7 @@ class CommandOutput:
         return f"{self._head}\n{self._format_gap(missing)}\n{self._tail}"
 
     def render_since(self, offset: int) -> str:
-        """Return what came after the first `place` characters, as far as it is held."""
+        """Return what came after the first `offset` characters, as far as it is held."""
         if offset < len(self._head) or not self.is_clipped:
             text = self._head + self._tail
             return (

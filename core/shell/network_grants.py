@@ -55,7 +55,7 @@ class NetworkGrants:
     # who may be reached
 
     def list_hosts(self, *named_hosts: str) -> tuple[str, ...]:
-        """Return the patterns of hosts that can be reached now, sorted. `named`: hosts for which the user's own
+        """Return the patterns of hosts that can be reached now, sorted. `named_hosts`: hosts for which the user's own
         configuration stands as a rule that allows would."""
         rules = select_rules(self._rules(), "WebFetch", "allow")
         configured_hosts: Iterable[str] = (*named_hosts, *(rule.pattern.lower() for rule in rules))

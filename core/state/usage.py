@@ -10,7 +10,7 @@ _COUNTS: Final = tuple(name for name in Usage.__struct_fields__ if name != "cost
 
 
 def subtract_usage(total: Usage, part: Usage) -> Usage:
-    """Return `whole` less `part`."""
+    """Return `total` less `part`."""
     cost = None if total.cost is None else total.cost - (part.cost or 0.0)
     return Usage(**{name: getattr(total, name) - getattr(part, name) for name in _COUNTS}, cost=cost)
 

@@ -329,7 +329,7 @@ class Runner(Protocol):
     async def run_command(self, command: str, *, time_limit: float) -> CommandResult: ...
 
     async def run_python(self, code: str, subject: str, *, time_limit: float) -> CommandResult:
-        """Run a block in the session's Python. `approved` is the call's subject, as the gate let it through."""
+        """Run a block in the session's Python. `subject` is the call's subject, as the gate let it through."""
 
     async def start_job(self, command: str, *, wait: float) -> CommandResult:
         """Start a command in the background and look at it for `wait` seconds; it goes on if the result has a `job`."""

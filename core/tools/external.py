@@ -71,7 +71,8 @@ class ExternalTool(Tool[ExternalCaller], frozen=True, kw_only=True):
 def build_external_tool(
     full_name: str, subject: str, *, reads: bool, asks: bool, remote_host: str = "", is_internal: bool = False
 ) -> ToolType:
-    """Build the class of a tool of a server. `where`: the host of a remote one; `own`: it is the program's."""
+    """Build the class of a tool of a server. `remote_host`: the host of a remote one; `is_internal`: it is the
+    program's."""
 
     class ServerTool(ExternalTool, frozen=True, kw_only=True):
         name: ClassVar[str] = full_name

@@ -34,9 +34,9 @@ class Toolset(Mapping[str, ToolType]):
     `listed` are the names in the list that every request carries; `essential` those in the list of a model whose
     window is small. The others are called through `call_tool`: those that a mode alone needs (`deferred`) are described
     with that mode, and the rest is what a dialect or an edit format has words of its own for. A model is told of none
-    that is `disabled`; one is found all the same, so that who calls it hears why it is not run. `find_external` finds
-    the tools of servers, which come and go: they are offered beside the list. `wait_for_external` waits for the server
-    of a name that is still starting.
+    that is `disabled_names`; one is found all the same, so that who calls it hears why it is not run. `find_external`
+    finds the tools of servers, which come and go: they are offered beside the list. `wait_for_external` waits for the
+    server of a name that is still starting.
     """
 
     def __init__(self, tools: Iterable[RegisteredTool] = BUILTIN, *, disabled_names: Collection[str] = ()) -> None:
@@ -67,7 +67,7 @@ class Toolset(Mapping[str, ToolType]):
         return toolset
 
     def explain_unknown(self, locations: Mapping[str, str]) -> tuple[str, ...]:
-        """Return a sentence about each name that is the own name of none, and of no tool of a server. `named`: each
+        """Return a sentence about each name that is the own name of none, and of no tool of a server. `locations`: each
         with the place where it stands."""
         sentences = []
         for name, location in locations.items():

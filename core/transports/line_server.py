@@ -75,7 +75,7 @@ class LineServer:
     def _decode(
         self, decoder: RecordDecoder[T], raw: bytes | msgspec.Raw, number: int, code: str, label: str
     ) -> T | None:
-        """Decode what a client sent; None: it is not `what` it should be, which was answered."""
+        """Decode what a client sent; None: it is not `label` it should be, which was answered."""
         try:
             return decoder.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError) as problem:

@@ -294,8 +294,8 @@ def build_schema() -> dict[str, Any]:
 
 
 def close_records(node: object, *, is_required: bool = True, is_closed: bool = True) -> None:
-    """Close every record of a schema (`closed`): it has exactly its fields, and (`required`) the program always writes
-    all of them.
+    """Close every record of a schema (`is_closed`): it has exactly its fields, and (`is_required`) the program always
+    writes all of them.
 
     Descriptions come from docstrings, whose indentation is not the same in every version of Python.
     """

@@ -152,7 +152,7 @@ class _Unpacker:
         return self._inner.eof
 
     def unpack(self, piece: bytes, limit: int) -> bytes:
-        """Return what a piece holds, about `most` bytes of it. Raises `WebFailed`."""
+        """Return what a piece holds, about `limit` bytes of it. Raises `WebFailed`."""
         data = b""
         while piece and len(data) < limit:
             if self._inner.eof:

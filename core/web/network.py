@@ -49,7 +49,7 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
         self._resolve, self._connect, self._is_admitted = resolve, connect, is_admitted
 
     def admit(self, admitted_target: HostAndPort) -> GuardedNetwork:
-        """Return this network with `own` admitted, wherever it is."""
+        """Return this network with `admitted_target` admitted, wherever it is."""
         return GuardedNetwork(self._resolve, self._connect, is_admitted=lambda target: target == admitted_target)
 
     def refuse_literal(self, target: HostAndPort) -> None:

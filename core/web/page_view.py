@@ -62,7 +62,7 @@ def list_headings(text: str) -> list[tuple[int, str]]:
 
 
 def _find_end(text: str, limit: int) -> int:
-    """Find the end of a line shortly before `wanted`, so that no word is cut."""
+    """Find the end of a line shortly before `limit`, so that no word is cut."""
     if limit >= len(text):
         return len(text)
     line = text.rfind("\n", limit - 500, limit)

@@ -72,7 +72,7 @@ def _is_git(name: str) -> bool:
 
 
 def is_plan(rel: str, plan_folder: str = PLANS) -> bool:
-    """True if a path is that of a plan file in the folder `place`, by its spelling alone."""
+    """True if a path is that of a plan file in the folder `plan_folder`, by its spelling alone."""
     folder, _, name = rel.rpartition("/")
     is_odd = name.startswith(".") or "\0" in name
     return (

@@ -141,7 +141,7 @@ def _parse_star(pattern: bytes, position: int, pathname: bool, into: list[_Token
 
 
 def _parse_bracket(pattern: bytes, position: int) -> tuple[frozenset[int], int]:
-    """Return the bytes that a bracket matches, and where the pattern goes on; `at` is after the opening one."""
+    """Return the bytes that a bracket matches, and where the pattern goes on; `position` is after the opening one."""
     is_negated = pattern[position : position + 1] in {b"!", b"^"}
     position += is_negated
     byte_set, previous, first = set[int](), 0, True

@@ -58,7 +58,7 @@ class IgnoreRules:
     def open_snapshot(self, *extra_files: str) -> Callable[[str], Callable[[str, bool], bool]]:
         """Return `match_in` for a tree that does not change meanwhile: each rules file is read once.
 
-        `more`: names of other files with rules, such as `NOT_INDEXED`.
+        `extra_files`: names of other files with rules, such as `NOT_INDEXED`.
         """
         files = (_GIT, _WITHHELD, *extra_files)
         return _RulesSnapshot(self._load_patterns, files, [self._load_general(file) for file in files]).match_in

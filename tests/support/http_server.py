@@ -51,7 +51,7 @@ class Served:
 
 @asynccontextmanager
 async def serving(project: Path, models: ModelAccess | None = None, **rule_options: Any) -> AsyncIterator[Served]:
-    """A server for a project; `said`: what `build_rules` takes. With a page, its screens reach the engine."""
+    """A server for a project; `rule_options`: what `build_rules` takes. With a page, its screens reach the engine."""
     place = ServerPlace()
     listening = open_socket(place)
     port = int(listening.getsockname()[1])

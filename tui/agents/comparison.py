@@ -66,8 +66,8 @@ def list_rows(candidate: TriedCandidate) -> list[ComparedRow]:
 def render_cards(
     candidates: Sequence[TriedCandidate], current: int, choice_counts: Mapping[str, int], width: int
 ) -> Content:
-    """Render a card for each candidate side by side, or a row each where there is no room. `chosen`: how many hunks
-    of each were chosen."""
+    """Render a card for each candidate side by side, or a row each where there is no room. `choice_counts`: how many
+    hunks of each were chosen."""
     room = min(width // max(len(candidates), 1), WIDEST)
     cards = [
         list(_describe(candidate, choice_counts.get(candidate.id, 0), number))

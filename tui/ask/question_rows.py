@@ -76,7 +76,7 @@ def render_tabs(
 
 
 def _fit_tabs(widths: Sequence[int], current_index: int, room: int) -> tuple[int, int]:
-    """Return the first and last tab that fit `room` cells, tab `at` among them."""
+    """Return the first and last tab that fit `room` cells, tab `current_index` among them."""
     first = last = current_index
     used_width = widths[current_index]
     while True:

@@ -46,7 +46,7 @@ def _describe_changes(statement: TrustStated) -> tuple[str, str, str, str]:
 
 
 def _describe_hooks(statement: TrustStated, hook_limit: int) -> list[tuple[str, str]]:
-    """Return the hooks that a yes would have run, a line each, `most` of them; the others are counted."""
+    """Return the hooks that a yes would have run, a line each, `hook_limit` of them; the others are counted."""
     if not statement.hooks:
         return []
     lines = [

@@ -70,7 +70,7 @@ def build_editor_call(
 ) -> EditorCall:
     """Build the call of an editor for a place with an absolute path. One that is not known gets the path alone.
 
-    `waits`: it is to end when the file is closed. Else, inside of nvim, the nvim around us shows the file.
+    `is_blocking`: it is to end when the file is closed. Else, inside of nvim, the nvim around us shows the file.
     """
     program, *words = editor
     name = Path(program).name.lower().removesuffix(".exe").removesuffix(".cmd")

@@ -197,7 +197,7 @@ class PlanPanel(StatePane):
             self.post_message(messages.StatusRequested(todo.id, todo_edits.get_next_status(todo.status)))
 
     def action_build(self, method: str = "") -> None:
-        """Build the plan; `how`: "", "one", "fresh" or "parallel"."""
+        """Build the plan; `method`: "", "one", "fresh" or "parallel"."""
         if self._plan is not None:
             todo = self._current_todo.id if method == "one" and self._current_todo else ""
             workers = MAX_SUBAGENTS if method == "parallel" else 1

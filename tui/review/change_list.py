@@ -55,40 +55,30 @@ def build_rows(
 ) -> list[ChangeRow]:
     """Return the rows in order of path, bulks last. A directory's row stands for all that is below it.
 
-    `pattern`: words of the path, or of the command that made it. `toggled`: directories that are not as they are at
-    first (deleted ones closed, others open).
+    `pattern`: words of the path, or of the command that made it. `toggled_names`: directories that are not as they are
+    at first (deleted ones closed, others open).
     """
     words = pattern.lower().split()
     indices = [index for index, change in enumerate(changes) if not words or _has_words(_search_text(change), words)]
     indices.sort(key=lambda index: changes[index].path)
-    deletion_groups = {} if words else _group_deleted(changes, indices)
-    remaining_paths = {index: changes[index].path for index in indices if index not in deletion_groups}
-    heads = _find_heads(remaining_paths.values()) if len(indices) >= GROUPED_FROM else set()
+    groups = {} if words else _group_deleted(changes, indices)
+    ungrouped = {index: changes[index].path for index in indices if index not in groups}
+    heads = _find_heads(ungrouped.values()) if len(indices) >= GROUPED_FROM else set()
     rows: list[ChangeRow] = []
-    listed_names: set[str] = set()
+    listed: set[str] = set()
     for index in indices:
         path = changes[index].path
-        above = (
-            [deletion_groups[index]]
-            if index in deletion_groups
-            else [parent for parent in _list_parents(path) if parent in heads]
-        )
+        above = [groups[index]] if index in groups else [parent for parent in _list_parents(path) if parent in heads]
         is_open = True
         for depth, name in enumerate(above):
-            is_open = (name in toggled_names) == (index in deletion_groups)
-            if name not in listed_names:
-                listed_names.add(name)
-                members = (
-                    [member for member, top in deletion_groups.items() if top == name]
-                    if index in deletion_groups
-                    else []
-                )
+            is_open = (name in toggled_names) == (index in groups)
+            if name not in listed:
+                listed.add(name)
+                members = [member for member, top in groups.items() if top == name] if index in groups else []
                 members = members or [
-                    member for member, file_path in remaining_paths.items() if file_path.startswith(f"{name}/")
+                    member for member, file_path in ungrouped.items() if file_path.startswith(f"{name}/")
                 ]
-                rows.append(
-                    ChangeRow("directory", name, tuple(sorted(members)), index in deletion_groups, is_open, depth)
-                )
+                rows.append(ChangeRow("directory", name, tuple(sorted(members)), index in groups, is_open, depth))
             if not is_open:
                 break
         if is_open:
@@ -167,7 +157,7 @@ class ChangeList(CursorView):
         sent_paths: Collection[str] = (),
         diagnostics: DiagnosticReports = NO_REPORTS,
     ) -> None:
-        """Show what is pending; the cursor stays on its row, or in its place. `sent`: verdicts under way."""
+        """Show what is pending; the cursor stays on its row, or in its place. `sent_paths`: verdicts under way."""
         self.sent, self._diagnostics = sent_paths, diagnostics
         self._generation += (self._changes, self._bulks) != (changes, bulks)
         self._changes, self._bulks = changes, bulks

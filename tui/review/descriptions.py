@@ -117,7 +117,7 @@ def format_command(text: str, length: int = COMMAND_LENGTH) -> str:
 def describe_origin(
     origin: Origin | None, turns: Mapping[str, int], todos: Mapping[str, str], length: int = COMMAND_LENGTH
 ) -> str:
-    """Return where a change came from, "" = unknown; a command is cut to `shown` characters."""
+    """Return where a change came from, "" = unknown; a command is cut to `length` characters."""
     if origin is None:
         return ""
     parts = ["edited by you"] if origin.tool == "you" else []
@@ -204,7 +204,7 @@ def is_proven(change: Change) -> bool:
 
 
 def describe_problem(change: Change, refusal: str | None, keymap: Mapping[str, str]) -> str:
-    """Return why a change cannot be accepted. `refused`: what its last verdict failed for, "" = for its conflict."""
+    """Return why a change cannot be accepted. `refusal`: what its last verdict failed for, "" = for its conflict."""
     if not change.conflict:
         return f"! Not done: {refusal}" if refusal else ""
     advice = insert_keys(COMPETING_ADVICE if change.competing_versions else CONFLICT_ADVICE, keymap)

@@ -109,7 +109,7 @@ class ReviewPane(StatePane):
                 self.browser.return_to_hunk((path, next(iter(verdicts), "")))
 
     def reopen(self, path: str = "", reason: str = "") -> None:
-        """A verdict on `path` ("" = on any) was refused: it can be given again. `why` is shown."""
+        """A verdict on `path` ("" = on any) was refused: it can be given again. `reason` is shown."""
         self._sent.reopen(path, reason)
         self.browser.render_header()
 

@@ -58,7 +58,8 @@ class SentVerdicts:
         return True
 
     def reopen(self, name: str = "", reason: str = "") -> None:
-        """Forget the verdict on a file or bulk ("" = on all): it can be given again. `why`: what it was refused for."""
+        """Forget the verdict on a file or bulk ("" = on all): it can be given again. `reason`: what it was refused
+        for."""
         for path in [name] if name else list(self.hunks):
             self.hunks.pop(path, None)
         self.bulks -= {name} if name else self.bulks.copy()

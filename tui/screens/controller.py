@@ -103,11 +103,11 @@ class ScreenContext:
         return await self.screen.app.push_screen_wait(dialog)
 
     def show(self, dialog: Dialog[T], on_answer: Callable[[T | None], None] | None = None) -> None:
-        """Show a dialog at once and go on; `then` gets its answer."""
+        """Show a dialog at once and go on; `on_answer` gets its answer."""
         _ = self.screen.app.push_screen(dialog, on_answer)
 
     def confirm(self, dialog: Dialog[bool], on_confirm: Callable[[], None]) -> None:
-        """Show a question at once and go on; a yes calls `then`."""
+        """Show a question at once and go on; a yes calls `on_confirm`."""
         self.show(dialog, lambda is_agreed: on_confirm() if is_agreed else None)
 
     def find_bar(self, name: str) -> Widget | None:

@@ -57,8 +57,8 @@ def list_scopes(focus: DOMNode) -> list[str]:
 
 
 def render_keys(keymap: Mapping[str, str], width: int, local_scopes: Sequence[str] = (), words: str = "") -> Content:
-    """Render one row a key while there is room for its explanation: those of the scopes `here` first, with what the
-    place is for. `words`: only the keys that are told with all of them."""
+    """Render one row a key while there is room for its explanation: those of the scopes `local_scopes` first, with what
+    the place is for. `words`: only the keys that are told with all of them."""
     search_words, table, parts = words.lower().split(), group_by_scope(), list[tuple[str, str]]()
     main_scope = next((scope for scope in local_scopes if scope in PLACES), "")
     if main_scope and not search_words:

@@ -56,7 +56,7 @@ class HomeList(OptionList):
         self._now, self._sessions, self._place = now, tuple[SessionInfo, ...](), ""
 
     def show(self, sessions: Sequence[SessionInfo], location: str) -> None:
-        """Show these sessions; `place`: project, branch and model, in words."""
+        """Show these sessions; `location`: project, branch and model, in words."""
         self._sessions, self._place = tuple(sessions), location
         self._fill()
 

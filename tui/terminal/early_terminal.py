@@ -211,7 +211,7 @@ class EarlyTerminal:
         self._released.set()
 
     def take_keys(self, exit_event: threading.Event) -> list[KeptKeys]:
-        """Wait until they are released, or something `ended` before. Return what was typed and is not in the text."""
+        """Wait until they are released, or until `exit_event` is set. Return the keys that are not in the text."""
         while not self._released.wait(SEQUENCE_GAP) and not exit_event.is_set():
             continue
         self._stop_reading()

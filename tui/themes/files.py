@@ -36,8 +36,8 @@ class ThemeFiles(NamedTuple):
 
 
 def read_theme_files(directory: Path, base_themes: Mapping[str, Theme]) -> ThemeFiles:
-    """Read the files of a directory; one that is not there is empty. `known` are the themes that a file can be based
-    on, the user's own are not among them. Blocks: for a thread."""
+    """Read the files of a directory; one that is not there is empty. `base_themes` are the themes that a file can be
+    based on, the user's own are not among them. Blocks: for a thread."""
     themes: list[Theme] = []
     problems: list[str] = []
     try:

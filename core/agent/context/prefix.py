@@ -70,7 +70,7 @@ def build_setup(
     """Read rules and layout; build the prefix or load the one that the session began with. Runs in a thread.
 
     `hears` None: the project is not trusted, and no rule of it is read; those whose bytes are not heard are left out.
-    `appended`: what the user wants behind the rules.
+    `appended_prompt`: what the user wants behind the rules.
     """
     files = load_rule_files(workspace, hears)
     choices = choose_rules(files)

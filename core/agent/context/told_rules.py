@@ -80,7 +80,7 @@ async def review_rules(
 ) -> RuleReview:
     """Read the rules as they are now and decide on them for the paths at hand and the words of a prompt.
 
-    `near`: files whose folders are looked into beside those at hand.
+    `nearby_paths`: files whose folders are looked into beside those at hand.
     """
     known_blocks = find_told(system, context.state.messages)
     at_hand = tuple(paths)
@@ -119,7 +119,8 @@ async def append_rule_news(context: TurnContext, system: str) -> None:
 
 
 def list_paths_at_hand(context: TurnContext, *path_groups: Iterable[str]) -> tuple[str, ...]:
-    """Return the paths that this turn is about, each once: `more` ones, what the model has read, what is pending."""
+    """Return the paths that this turn is about, each once: `path_groups` ones, what the model has read, what is
+    pending."""
     own_groups = (context.memory.read_digests, context.state.changes)
     return tuple(dict.fromkeys(path for group in (*path_groups, *own_groups) for path in group))
 
@@ -127,7 +128,8 @@ def list_paths_at_hand(context: TurnContext, *path_groups: Iterable[str]) -> tup
 async def fetch_rules(
     permissions: CallPermissions, names: tuple[str, ...], nearby_paths: tuple[str, ...]
 ) -> FetchedRules:
-    """Find rules by path or name, with what they import. `near`: files whose folders may have rules of their own."""
+    """Find rules by path or name, with what they import. `nearby_paths`: files whose folders may have rules of their
+    own."""
     workspace = permissions.terminal.host.workspace
     files = await asyncio.to_thread(
         load_rule_files, workspace, permissions.rule_check, nearby_paths=(*nearby_paths, *names)

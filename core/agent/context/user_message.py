@@ -66,9 +66,7 @@ async def compose_user_message(
     sender = AttachmentSender(host.shadow.blobs, context.memory.stand_ins, context.emit)
     mentioned_attachments = await sender.attach_mentioned(context_blocks.pictures)
     at_hand = list_paths_at_hand(context, surroundings.open_files, context_blocks.paths)
-    rules = " ".join(
-        f"@{context_item.key.removeprefix('rule:')}" for context_item in items if context_item.kind == "rule"
-    )
+    rules = " ".join(f"@{mention.key.removeprefix('rule:')}" for mention in items if mention.kind == "rule")
     words = prompt if surroundings.items is None else rules
     parts += await render_rule_news(context, setup.prefix.system, at_hand, words)
     parts += await render_offers(context.offers, context.state.messages)
@@ -87,7 +85,7 @@ def _render_client_words(
     announcements: dict[str, str], sent_texts: Sequence[str], surroundings: PromptSurroundings
 ) -> list[str]:
     """Render the rules of a client, its layout of the project and what was said to it before, where they are news. A
-    layout is told once in a conversation (`sent`: its messages): a tree a prompt would fill the context."""
+    layout is told once in a conversation (`sent_texts`: its messages): a tree a prompt would fill the context."""
     rules = escape_tags("\n\n".join(surroundings.rules))
     earlier = "\n".join(map(_render_earlier, surroundings.earlier))
     parts = _tag_if_changed(announcements, "client_rules", rules)

@@ -86,11 +86,8 @@ class ProbeRunner:
             await self._stop_collector(collector)
             raise
         run = replace(run, probes=len(probes) - len(layer.lost_probes))
-        host.emit(
-            ReproduceRequested(
-                run=run.id, call=self._origin.call, command=reproduction.command, steps=reproduction.steps
-            )
-        )
+        command, steps = reproduction.command, reproduction.steps
+        host.emit(ReproduceRequested(run=run.id, call=self._origin.call, command=command, steps=steps))
         start_time, run_end = monotonic(), _RunEnd(outcome="stopped")
         try:
             run_end = await self._run_watched(reproduction, run.id, layer)

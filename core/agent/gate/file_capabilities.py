@@ -227,6 +227,6 @@ def _reach_added(reading: dict[str, Any], added_directories: AddedDirectories, g
 def build_reader(
     permissions: CallPermissions, digests: dict[str, str], approved_paths: Sequence[str] = (), tool: str = ""
 ) -> FileReader:
-    """Build a READ capability. `digests`: what the model has read; `approved`: files that the user said yes to; `tool`:
-    who reads."""
+    """Build a READ capability. `digests`: what the model has read; `approved_paths`: files that the user said yes to;
+    `tool`: who reads."""
     return FileReader(**list_reading(permissions, digests, approved_paths, tool))

@@ -191,7 +191,8 @@ class CallPermissions(Struct):
         return "; ".join(filter(None, (_describe_narrowing(limits), approval_note)))
 
     def build_path_guard(self, approved_paths: Sequence[str] = (), tool: str = "") -> PathGuard:
-        """Build the guard of the session's paths; `approved`: those that the user said yes to. `tool`: who asks."""
+        """Build the guard of the session's paths; `approved_paths`: those that the user said yes to. `tool`: who
+        asks."""
         shadow = self.terminal.host.shadow
         return PathGuard(
             shadow.ignore, shadow.merged_tree.resolve_links, self.load_rules(), approved_paths, self._list_allowed(tool)

@@ -6,7 +6,7 @@ from core.state.session import SessionState, SubagentState
 
 
 def describe_unfinished(subagent: SubagentState, reason: str, *, is_readonly: bool = False) -> str:
-    """Return what the model is told of a subagent that did not finish, and `why`."""
+    """Return what the model is told of a subagent that did not finish, and `reason`."""
     note = "" if is_readonly else " What it changed is kept with it and not merged."
     name = f"{subagent.agent} {subagent.id}"
     return f"[{name} did not finish: {reason.rstrip('.')}.{note} `resume` with this id goes on with it.]"

@@ -129,7 +129,7 @@ def find_symbol(
     sources: ContextSources, name: str, places: Sequence[SymbolPlace], limit: int = MAX_PLACES
 ) -> ContextItem | None:
     """Return what a name stands for whose last part is defined at `places`: one definition, or several of at most
-    `most`. Where the text has moved on, it is looked for there."""
+    `limit`. Where the text has moved on, it is looked for there."""
     from core.index.search.place_kinds import is_beside  # its patterns take a moment to be compiled
 
     fitting = [symbol_place for symbol_place in places if _fits(name, symbol_place.path, symbol_place.symbol)]

@@ -77,7 +77,7 @@ class Mention(Struct, frozen=True, kw_only=True):
 
 
 def parse_mentions(prompt: str, pasted_spans: Iterable[TextSpan] = ()) -> tuple[Mention, ...]:
-    """Parse the mentions of a prompt, each once, in order. `pasted`: spans in which nothing is mentioned."""
+    """Parse the mentions of a prompt, each once, in order. `pasted_spans`: spans in which nothing is mentioned."""
     if "@" not in prompt:
         return ()
     masked_text = mask_code(prompt, pasted_spans)
@@ -164,7 +164,8 @@ def _is_above_code(text: str, start: int, end: int) -> bool:
 
 
 def mask_code(prompt: str, pasted_spans: Iterable[TextSpan] = ()) -> str:
-    """Return the prompt with spaces for code, piped input and `pasted` spans; offsets and lines stay what they are."""
+    """Return the prompt with spaces for code, piped input and `pasted_spans` spans; offsets and lines stay what they
+    are."""
     masked_text = blank_spans(prompt, pasted_spans)
     masked_text = blank_spans(masked_text, iterate_fences(masked_text))
     return _SPAN.sub(lambda match: _blank(match.group()), masked_text) if "`" in masked_text else masked_text

@@ -66,7 +66,7 @@ class PlainNames(Struct, frozen=True, kw_only=True):
 
 def find_plain_names(prompt: str, mentions: Iterable[str] = (), pasted_spans: Iterable[TextSpan] = ()) -> PlainNames:
     """Find the words of a prompt that may name something. `mentions` are taken out of it first; nothing is looked for
-    in `pasted` spans, and in fences only for the places of a traceback."""
+    in `pasted_spans` spans, and in fences only for the places of a traceback."""
     text = blank_spans(prompt, pasted_spans)[:MAX_SCANNED]
     for mention in sorted(mentions, key=len, reverse=True):
         text = text.replace(mention, " " * len(mention))

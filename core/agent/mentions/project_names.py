@@ -48,7 +48,7 @@ class ProjectNames:
         return _prefer_exact([*exact_paths, *(path for path in stem_paths if path not in exact_paths)], word)
 
     def find_near(self, name: str, extra_words: Iterable[str] = ()) -> list[str]:
-        """Find paths (and `more` words) that may have been meant by a name that is none, best first."""
+        """Find paths (and `extra_words` words) that may have been meant by a name that is none, best first."""
         last = name.rstrip("/").rpartition("/")[2].lower()
         words = [*list(self._by_name)[:MAX_SEARCHED], *list(self._directories)[:MAX_SEARCHED]]
         others = list(extra_words)

@@ -79,8 +79,8 @@ class UserChannel(Struct, eq=False):
         *,
         answerer: Answerer = "user",
     ) -> bool:
-        """Resolve an approval with the user's answer, or `by` the program where nobody gave one. False: nobody waits
-        for it (any more); nothing was changed."""
+        """Resolve an approval with the user's answer, or `answerer` the program where nobody gave one. False: nobody
+        waits for it (any more); nothing was changed."""
         resolution = ApprovalResolved(id=identity, decision=decision, by=answerer, note=note, pattern=pattern)
         return self._resolve(self._approvals, resolution)
 

@@ -138,10 +138,8 @@ def run(arguments: ServeArguments, *, models: ModelAccess | None = None) -> int:
         sys.stdout.flush()
         sys.stderr.write(f"Serving {arguments.directory}. The tokens (read, drive, approve) are in {path}.\n")
 
-    engine_options = EngineOptions(preload=False, program=arguments.program)
-    engines = Engines(
-        engine_options, lambda directory, options: share_engine(Engine(directory, options=options, models=models))
-    )
+    defaults = EngineOptions(preload=False, program=arguments.program)
+    engines = Engines(defaults, lambda path, options: share_engine(Engine(path, options=options, models=models)))
     agents = AgentAccess(arguments.directory, arguments.program)
     terminals = Terminals(arguments.program) if arguments.has_page else None
     application = build_application(HttpService(engines, arguments.directory, agents, terminals=terminals), rules)

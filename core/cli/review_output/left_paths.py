@@ -23,7 +23,7 @@ def collect_errors(events: Iterable[ev.AnyEvent]) -> dict[str, str]:
 def list_left(
     changes: Mapping[str, Change], requested_paths: Sequence[str], errors: Mapping[str, str], verdict: Verdict
 ) -> list[tuple[str, str]]:
-    """Return each change that still waits, of those that were `wanted` ("all", or by their paths), and why."""
+    """Return each change that still waits, of those that were `requested_paths` ("all", or by their paths), and why."""
     return [
         (format_change_path(change), explain_left(change, errors, verdict))
         for change in list_changes(changes)

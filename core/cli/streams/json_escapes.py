@@ -16,7 +16,7 @@ _HIDDEN: Final = re.compile(f"[{HIDDEN}]")  # everything that is there and not s
 
 
 def write_json(text: str | bytes, output: TextIO | None = None) -> None:
-    """Write JSON and the end of its line to `out`, else to standard output."""
+    """Write JSON and the end of its line to `output`, else to standard output."""
     stream = output or sys.stdout
     stream.write(f"{fit_json(text if isinstance(text, str) else text.decode('utf-8'), stream)}\n")
 

@@ -166,7 +166,7 @@ def load_rule_files(
     *,
     nearby_paths: Iterable[str] = (),
 ) -> RuleFiles:
-    """Load the rules for work in a workspace, and for the paths `near` it (workspace-relative).
+    """Load the rules for work in a workspace, and for the paths `nearby_paths` it (workspace-relative).
 
     `is_trusted` None: nothing of the project is read.
     """

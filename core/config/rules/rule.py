@@ -162,7 +162,7 @@ def list_loaded(
 ) -> tuple[LoadedRule, ...]:
     """Return the rules as the wire has them, with their positions, and then what could not be read.
 
-    `told`: paths of rules that were told before, and so hold on.
+    `earlier_paths`: paths of rules that were told before, and so hold on.
     """
     rows, position = [], 0
     for choice in choices:

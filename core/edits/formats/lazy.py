@@ -95,7 +95,7 @@ def _normalise_draft(new: Sequence[str], file_lines: Collection[str], path: str)
 
 
 def split_draft(draft: str, *, is_trimmed: bool = True) -> list[str]:
-    """Split a draft into lines, without a fence around them; `trimmed`: also without blank lines at both ends."""
+    """Split a draft into lines, without a fence around them; `is_trimmed`: also without blank lines at both ends."""
     lines = split_closed(draft)[0]
     nonblank_indexes = [index for index, line in enumerate(lines) if line.strip()]
     inner = lines[nonblank_indexes[0] : nonblank_indexes[-1] + 1] if nonblank_indexes else []

@@ -125,7 +125,7 @@ def is_spaced(pieces: Sequence[DraftPiece]) -> bool:
 
 
 def iterate_variants(piece: DraftPiece, *, open_ends: bool, is_padded: bool) -> Iterator[PieceVariant]:
-    """Yield the ways to take a piece. `open_ends`: what is outside of the draft may stay without a marker; `padded`:
+    """Yield the ways to take a piece. `open_ends`: what is outside of the draft may stay without a marker; `is_padded`:
     blank lines beside markers may be there for looks."""
     price = PADDING if is_padded else STRAY
     for head, lead in _iterate_edges(piece, piece.has_marker_above, START, open_ends=open_ends, price=price):

@@ -167,7 +167,8 @@ def describe_unplaced(rows: Sequence[str], marker_flags: Sequence[bool]) -> Plac
 
 
 def _drops_blank_lines(placement: Placement, others: Sequence[Placement], index: LineIndex, *, is_padded: bool) -> bool:
-    """True if a placement drops blank lines of a piece that would matter (if `padded`: and that are hardly dearer)."""
+    """True if a placement drops blank lines of a piece that would matter (if `is_padded`: and that are hardly
+    dearer)."""
     longer = [other for other in others if _count_rows(other) > _count_rows(placement)]
     if is_padded:
         longer = [other for other in longer if other.cost < placement.cost + CLOSE]

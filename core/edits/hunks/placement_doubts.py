@@ -33,7 +33,7 @@ class PlacementDoubt(StrEnum):
 
 def find_doubt(placement: Placement, lines: Sequence[str], *, is_outlined: bool) -> PlacementDoubt | None:
     """Return the first doubt about a placement; None = there is none. `lines` are those of the file between its ends;
-    `outlined`: the draft is made of whole definitions, so that one of them is not lost for another."""
+    `is_outlined`: the draft is made of whole definitions, so that one of them is not lost for another."""
     old, new = lines[placement.first : placement.last], [row.rstrip() for row in placement.rows]
     codes = list(diff_lines(old, new))
     shared_runs = [new[j1:j2] for tag, _, _, j1, j2 in codes if tag == "equal"]

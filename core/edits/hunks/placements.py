@@ -120,7 +120,7 @@ class LineIndex:
         self, start: int, region: Sequence[str], rows: tuple[str, ...], limit: int
     ) -> Iterator[tuple[int, int]]:
         """Yield (lines of the region, cost of making them the piece) for each end that the piece may have, while a way
-        costs no more than `bound`. Raises `TooManyPlacements`."""
+        costs no more than `limit`. Raises `TooManyPlacements`."""
         width = len(region) + 1
         goes = [0, *self._goes[start : start + len(region)]]
         same, change = [_NEVER] * width, [_NEVER] * width

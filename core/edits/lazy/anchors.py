@@ -25,7 +25,7 @@ _FEW: Final = 2  # lines of a thing without a name
 
 class PlaceLaw:
     """The law of places for the pieces of a draft. `versions` are tokens that take the place of a line of
-    the file by what they name, `whole` those of blocks that are shown to their ends."""
+    the file by what they name, `whole_tokens` those of blocks that are shown to their ends."""
 
     def __init__(self, draft: MarkedDraft, versions: Collection[int], whole_tokens: frozenset[int]) -> None:
         self.draft, self.tokens, self._versions, self._whole = draft, draft.tokens, versions, whole_tokens

@@ -57,7 +57,7 @@ class _Mentioned:
         self._near = [line.strip() in telling or parse_line_key(line) in names for line in old]
 
     def find_objection(self, removed_span: tuple[int, int], new: Sequence[str]) -> str:
-        """Return why the lines `gone` (0-indexed, the end excluded) may not become `new`; "" = they may."""
+        """Return why the lines `removed_span` (0-indexed, the end excluded) may not become `new`; "" = they may."""
         for line in map(str.strip, new):
             if line not in self._kept and (line not in self._lines or is_marker(line)):
                 return f"the line {line[:120]!r} is neither in the file nor a line of code in the draft"

@@ -69,7 +69,7 @@ def merge_block(lines: TextLines, block: MatchedBlock, change: LineChange, shift
 
 
 def replace_block(lines: TextLines, block: MatchedBlock, new_lines: Sequence[str]) -> str:
-    """Return `wanted` as it is, with the endings of the lines whose place it takes."""
+    """Return `new_lines` as it is, with the endings of the lines whose place it takes."""
     ends = lines.ends[block.first : block.last + 1]
     return _join_lines(lines, block, [(line, ends[min(index, len(ends) - 1)]) for index, line in enumerate(new_lines)])
 

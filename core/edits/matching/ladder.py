@@ -55,8 +55,8 @@ def locate(
 ) -> LadderMatch:
     """Find the splices that replace `old` by `new`, both literal, on the first rung that knows a place for it.
 
-    `whole_lines`: `old` stands for complete lines, never a part of one; `near`: the 1-indexed line that was named as
-    the start, which is taken of several places. Raises `EditError` when `old` is empty, found nowhere, or found at
+    `whole_lines`: `old` stands for complete lines, never a part of one; `line_hint`: the 1-indexed line that was named
+    as the start, which is taken of several places. Raises `EditError` when `old` is empty, found nowhere, or found at
     several places without `replace_all`.
     """
     if not old:
@@ -162,7 +162,7 @@ def _strip_listing(search_text: SearchText, old: str, new: str) -> Iterator[tupl
 
 
 def _find_marks(new: str, listing_style: str) -> list[tuple[str, re.Match[str] | None]]:
-    """Pair each line of a new text with its number, if it has one of the kind that is `given`."""
+    """Pair each line of a new text with its number, if it has one of the kind that is `listing_style`."""
     pairs = ((line, _LISTING.match(line)) for line in new.split("\n"))
     return [(line, mark if mark and mark[0].strip(" 0123456789") in listing_style else None) for line, mark in pairs]
 

@@ -77,7 +77,7 @@ class FoldedLines:
     index: dict[str, list[int]]
 
     def find_blocks(self, sequence: Sequence[str]) -> Iterator[Sequence[int]]:
-        """The lines of each place where the keys of `wanted` stand one after the other."""
+        """The lines of each place where the keys of `sequence` stand one after the other."""
         size = len(sequence)
         for start in find_sequences(self.keys, sequence, self.index):
             yield self.lines[start : start + size]
@@ -142,7 +142,7 @@ class SearchText:
 
 
 def find_sequences(keys: list[str], sequence: Sequence[str], index: Mapping[str, list[int]]) -> Iterator[int]:
-    """Yield where `wanted` stands in `keys`; only the places of its rarest line are looked at. When there are very
+    """Yield where `sequence` stands in `keys`; only the places of its rarest line are looked at. When there are very
     many, those that overlap are left out, so that the time stays in proportion to the file."""
     size = len(sequence)
     if not size or size > len(keys):

@@ -28,7 +28,7 @@ _NOT_DONE: Final = ("GIT binary patch", "Binary files ", "copy from ", "copy to 
 
 
 class UnifiedReader:
-    """Reads the file whose headers begin at `place`; afterwards `place` is that of the first row that is not read."""
+    """Reads the file whose headers begin at `index`; afterwards `index` is that of the first row that is not read."""
 
     def __init__(self, text: PatchText, index: int) -> None:
         self.text = text

@@ -26,7 +26,7 @@ _OTHER_FRAME = re.compile(r"\*\*\* [A-Z]\w+")
 
 
 class V4AReader:
-    """Reads the file whose header stands at `place`; afterwards `place` is that of the first row that is not read."""
+    """Reads the file whose header stands at `index`; afterwards `index` is that of the first row that is not read."""
 
     def __init__(self, text: PatchText, index: int) -> None:
         self.text = text

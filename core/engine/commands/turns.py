@@ -199,7 +199,7 @@ def _check_turn_running(session: Session) -> None:
 
 
 def check_text(text: str, subject: str) -> None:
-    """Raise `CommandRejected` for a text that is empty or too long; `what` names it."""
+    """Raise `CommandRejected` for a text that is empty or too long; `subject` names it."""
     if not text.strip():
         raise CommandRejected(f"the {subject} is empty.", code="empty_text")
     if len(text) > MAX_TEXT:

@@ -62,8 +62,8 @@ async def try_commit(
     hooks_directory: Path | None,
     on_output: Callable[[str], None],
 ) -> HookTrial:
-    """Try the commit that lies in `place` (`index`, `message`). `hooks_directory`: where the user's settings say that
-    hooks are. Raises `AgentTuiError` if the box can't start it."""
+    """Try the commit that lies in `directory` (`index`, `message`). `hooks_directory`: where the user's settings say
+    that hooks are. Raises `AgentTuiError` if the box can't start it."""
     box = await host.box.find()
     if box is None or not box.tier.can_run_unasked:
         raise AgentTuiError("nothing on this machine can hold what hooks do.", code="not_contained")

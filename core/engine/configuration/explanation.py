@@ -74,9 +74,9 @@ class ValueSource(NamedTuple):
 
 
 class SettingSources:
-    """All that sets something here, the strongest last. `root`: the project, if its file is heard; `commanded`: what
-    the command line sets, by dotted key. What the project says is a source only where it changes what the user's file
-    says: the rest of it isn't heard."""
+    """All that sets something here, the strongest last. `root`: the project, if its file is heard; `commanded_values`:
+    what the command line sets, by dotted key. What the project says is a source only where it changes what the user's
+    file says: the rest of it isn't heard."""
 
     def __init__(self, root: Path | None, commanded_values: Mapping[str, CommandedValue] | None = None) -> None:
         user_path = get_config_dir() / FILE_NAME

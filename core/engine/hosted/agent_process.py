@@ -162,8 +162,8 @@ class AgentProcess:
         return True
 
     async def open_session(self, session_id: str) -> bool:
-        """Open a session: the `known` one, if there is one and the agent can load it, else a new one. Returns True if
-        it remembers what was said before. Raises `AgentFailed`."""
+        """Open a session: the `session_id` one, if there is one and the agent can load it, else a new one. Returns True
+        if it remembers what was said before. Raises `AgentFailed`."""
         cwd = str(self._session.workspace.root)
         params: dict[str, Any] = {"cwd": cwd, "mcpServers": []}
         if self._agent.session_meta:

@@ -42,7 +42,7 @@ _LEFT_OUT: Final = frozenset(
 
 
 class LoginCopy:
-    """The copy for one agent in one session, below `place`."""
+    """The copy for one agent in one session, below `directory`."""
 
     def __init__(self, agent: HostedAgent, directory: Path) -> None:
         self._agent, self._place = agent, directory

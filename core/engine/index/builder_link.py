@@ -32,7 +32,7 @@ _LINE_LIMIT: Final = 1 << 20
 
 
 class BuilderLink:
-    """`told` is called with every status of a builder of ours."""
+    """`on_status` is called with every status of a builder of ours."""
 
     def __init__(self, root: Path, database: Path, on_status: Callable[[IndexStatus], None]) -> None:
         self._root = root

@@ -63,7 +63,7 @@ def _append(directory: SessionDirectory, event: SessionRenamed | SessionTagged) 
 
 def delete_session(store: SessionStore, session: str, *, is_confirmed: bool = False) -> None:
     """Delete a session with all that is kept of it, its words in the search, too. Raises `StateError`: there is none,
-    it is open, or something waits in it and that was not `confirmed`."""
+    it is open, or something waits in it and that was not `is_confirmed`."""
     directory = store.open(session)  # the lock says that nobody works in it
     try:
         waiting = describe_waiting(read_session_info(directory.path))

@@ -51,8 +51,8 @@ async def report_context(context: TurnContext | None, state: SessionState) -> Co
 
 
 def share_out(measurements: Sequence[Measured], used_tokens: int) -> tuple[ContextPart, ...]:
-    """Give each part its share of the tokens, by its bytes; the shares add up to `used`. What stands between the parts
-    (tags, names) is counted with them."""
+    """Give each part its share of the tokens, by its bytes; the shares add up to `used_tokens`. What stands between the
+    parts (tags, names) is counted with them."""
     ends = list(accumulate((size for _, size in measurements), initial=0))
     total = ends[-1] or 1
     return tuple(

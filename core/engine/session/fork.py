@@ -61,7 +61,7 @@ def _link_files(source: Path, target: Path) -> None:
 
 
 def _copy_layers(source: Session, target: SessionDirectory, checkpoint: ConversationCheckpoint | None) -> None:
-    """Copy the kept layers, those of the checkpoints up to `at`, and what undoing their verdicts needs."""
+    """Copy the kept layers, those of the checkpoints up to `checkpoint`, and what undoing their verdicts needs."""
     layers = source.shadow.layers
     layer_record = layers.kept if checkpoint is None else layers.read_frozen(checkpoint.id) or KeptLayers()
     marks = [mark for mark in source.state.checkpoints.values() if checkpoint is None or mark.seq <= checkpoint.seq]

@@ -13,7 +13,7 @@ MAX_NAMED = 8
 
 
 def remove_probes(session: Session, *, is_resumed: bool = False) -> None:
-    """Remove probe regions from pending changes and report those that are left. Raises `StateError`. `resumed`: also
+    """Remove probe regions from pending changes and report those that are left. Raises `StateError`. `is_resumed`: also
     remove what a debug run left that was cut off with its engine."""
     debug = session.state.debug
     if not debug.hypotheses and not debug.probed_paths:

@@ -23,8 +23,8 @@ INTERRUPTED_RESULT = "The call was interrupted before it gave a result; whether 
 def close_open_turn(
     state: SessionState, emit: Emit, *, reason: ev.TurnEnd = "interrupted", message: str = "", is_reopened: bool = False
 ) -> str:
-    """End the turn that `state` shows as running and mend the history. Returns what was done, "" = nothing. `reopened`:
-    another engine left it, so its jobs are gone as well."""
+    """End the turn that `state` shows as running and mend the history. Returns what was done, "" = nothing.
+    `is_reopened`: another engine left it, so its jobs are gone as well."""
     turn = state.current_turn
     repairs = []
     for identity, text in list(state.pending_steers.items()):
@@ -85,8 +85,8 @@ def _mend_history(state: SessionState, emit: Emit) -> str:
 
 
 def complete_results(messages: Sequence[Message], explanations: Mapping[str, str] | None = None) -> list[Message]:
-    """Return the history with exactly one result per call, right after the message that made it. `known`: what there
-    is to say of a call that has none, by its id."""
+    """Return the history with exactly one result per call, right after the message that made it. `explanations`: what
+    there is to say of a call that has none, by its id."""
     history: list[Message] = []
     waiting: list[str] = []
     for message in messages:

@@ -55,7 +55,7 @@ class WordPieces:
         self._cut = lru_cache(maxsize=1 << 16)(self._cut_word)
 
     def encode(self, text: str, limit: int) -> list[int]:
-        """Return the numbers of at most `most` pieces, with the marks of the beginning and the end."""
+        """Return the numbers of at most `limit` pieces, with the marks of the beginning and the end."""
         numbers = [self._first]
         for word in unicodedata.normalize("NFD", text).translate(_SPACED).split():
             numbers += self._cut(word)

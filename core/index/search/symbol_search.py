@@ -127,7 +127,7 @@ def _choose_names(pattern: str, names: Iterable[str]) -> list[tuple[str, tuple[i
 
 
 def _find_way(pattern: str, parts: frozenset[str], name: str) -> int:
-    """Return the way in which a name is meant by `wanted`, whose parts are `parts`; 0: in none but a like spelling."""
+    """Return the way in which a name is meant by `pattern`, whose parts are `parts`; 0: in none but a like spelling."""
     folded_pattern, folded_name = pattern.lower(), name.lower()
     if folded_name == folded_pattern:
         return _EXACT if name == pattern else _OTHER_CASE

@@ -37,8 +37,8 @@ class RenderedAnswer(Struct, frozen=True, kw_only=True):
 async def render_answer(
     answer: CallAnswer, directory: Path, call: str, wishes: Any = None, *, max_chars: int = MOST_CHARS
 ) -> RenderedAnswer:
-    """Render an answer. `wishes`: the tool's own `_meta`, which may ask for a higher limit; `most`: characters that are
-    shown whatever it asks for."""
+    """Render an answer. `wishes`: the tool's own `_meta`, which may ask for a higher limit; `max_chars`: characters
+    that are shown whatever it asks for."""
     parts: list[str] = []
     attachments: list[PreparedAttachment] = []
     for block in answer.content:

@@ -26,7 +26,8 @@ THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 
 
 class MessagesWire(Wire):
-    """One request's head and history. `marked`: the system prompt carries a cache mark, for other sessions to hit."""
+    """One request's head and history. `is_marked`: the system prompt carries a cache mark, for other sessions to
+    hit."""
 
     name = "messages"
     array = "messages"

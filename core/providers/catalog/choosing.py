@@ -40,7 +40,7 @@ Listing = Mapping[str, tuple[str, Sequence[str]]]
 
 
 async def find_default_model(settings: Settings, listings: Listing = MappingProxyType({})) -> DefaultModel:
-    """The model to start with. Asks servers for a limited time, only those that the rule needs and `known` lacks."""
+    """The model to start with. Asks servers for a limited time, only those that the rule needs and `listings` lacks."""
     if model_id := settings.resolve_route("chat").model:
         return DefaultModel(id=model_id, reason=CONFIGURED)
     configured_names = [

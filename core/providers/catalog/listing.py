@@ -76,7 +76,7 @@ def _build_credentials(secret: Secret, kind: Kind, header: str) -> dict[str, str
 
 
 async def get_json(url: str, headers: dict[str, str], body: bytes = b"") -> tuple[int, Any]:
-    """Status and JSON body of one GET (`posted`: a POST of that JSON) over HTTP/1.0, which has no keep-alive and no
+    """Status and JSON body of one GET (`body`: a POST of that JSON) over HTTP/1.0, which has no keep-alive and no
     chunks. Follows no redirect. Raises OSError, EOFError, and ValueError if the answer is not HTTP or not JSON."""
     parts = urlsplit(url)
     secure = parts.scheme == "https"

@@ -76,7 +76,8 @@ def is_due(origin: str, model: str) -> bool:
 
 
 def save_reported(origin: str, entries: Iterable[Mapping[str, Any]], *, requested_model: str = "") -> None:
-    """Keep what the entries of a models endpoint tell. `asked`: the one model that was asked for. Writes a file."""
+    """Keep what the entries of a models endpoint tell. `requested_model`: the one model that was asked for. Writes a
+    file."""
     path, before = _cache_path(origin), _load_cache(origin)
     news = {str(entry.get("id")): parse_reported(entry) for entry in entries}
     models = before.models | {name: report for name, report in news.items() if report != ReportedCapabilities()}

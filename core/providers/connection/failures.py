@@ -94,7 +94,7 @@ class Api(Struct, frozen=True, kw_only=True):
 
 
 class SilentTooLong(TimeoutError):
-    """A stream `sent` nothing (or nothing that says anything) for so many `seconds`."""
+    """A stream `content` nothing (or nothing that says anything) for so many `seconds`."""
 
     def __init__(self, seconds: float, content: str = "nothing") -> None:
         super().__init__(f"{content} for {seconds:g} s")
@@ -209,7 +209,7 @@ def build_event_error(body: object, api: Api) -> ProviderError:
 
 
 def build_exception_error(error: BaseException, api: Api, *, has_started: bool = False) -> ProviderError:
-    """The error for whatever a client raised. `started`: some of the answer had come already."""
+    """The error for whatever a client raised. `has_started`: some of the answer had come already."""
     chain = list(_list_causes(error))
     for cause in chain:
         if isinstance(cause, ProviderError):

@@ -90,8 +90,8 @@ class ThinkTagSplitter:
 
 
 class ChatAnswer:
-    """One answer while it comes. `taken`: ids that calls have already; `offered`: the names of the tools; `ending`:
-    None until the server has said it."""
+    """One answer while it comes. `taken_ids`: ids that calls have already; `tool_names`: the names of the tools;
+    `ending`: None until the server has said it."""
 
     def __init__(self, taken_ids: AbstractSet[str], *, api: Api, tool_names: Collection[str] = ()) -> None:
         self._api = api

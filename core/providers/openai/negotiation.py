@@ -102,7 +102,8 @@ class Negotiation:
         request: ModelRequest,
         options: dict[str, Any],
     ) -> bool:
-        """Return True if a refusal says how the request would be taken, and that was not known. `sent`: its options."""
+        """Return True if a refusal says how the request would be taken, and that was not known. `options`: its
+        options."""
         text = str(getattr(error, "body", ""))
         if self._learn_wire(failure, getattr(error, "status_code", 0), text, wire, request.model):
             return True

@@ -46,8 +46,8 @@ class _Output(Struct, eq=False):
 
 
 class ResponsesAnswer:
-    """One answer while it comes. `taken`: ids that calls have already; `freeform`: by the name of each free-text tool
-    its argument; `binding`: see `WireAnswer`. `ending` is None until the server has said it."""
+    """One answer while it comes. `taken_ids`: ids that calls have already; `freeform`: by the name of each free-text
+    tool its argument; `binding`: see `WireAnswer`. `ending` is None until the server has said it."""
 
     def __init__(self, taken_ids: AbstractSet[str], freeform: Mapping[str, str], *, binding: str, api: Api) -> None:
         self._ids = CallNormaliser(taken_ids)

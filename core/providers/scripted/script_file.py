@@ -233,7 +233,7 @@ class _ScriptReader:
         return self._read_fields(table[key], _find_key_line(table, key), f"`{key}`", record)
 
     def _read_fields(self, node: Any, line: int, subject: str, record: type[Struct]) -> dict[str, Any]:
-        """The fields of a record as a table has them. `what`: the table in the words of an error."""
+        """The fields of a record as a table has them. `subject`: the table in the words of an error."""
         types = _list_types(record)
         hint = f"Its keys: {', '.join(types)}."
         if not isinstance(node, dict):

@@ -79,8 +79,8 @@ class _Call(Struct, eq=False):
 
 
 class CallNormaliser:
-    """The calls of one answer. `taken` holds the ids that are in use already; `offered`: the names of the tools, by
-    which a name in pieces is told from two calls."""
+    """The calls of one answer. `taken_ids` holds the ids that are in use already; `tool_names`: the names of the tools,
+    by which a name in pieces is told from two calls."""
 
     def __init__(self, taken_ids: AbstractSet[str], tool_names: Collection[str] = ()) -> None:
         self._taken = set(taken_ids)

@@ -217,12 +217,12 @@ _ZERO = ctypes.c_ulong(0)
 
 
 def call_prctl(label: str, option: int, value: int, structure: bytes | None = None) -> None:
-    """Call prctl(2) with a number and, for what takes one, a structure. Raises OSError with `what`."""
+    """Call prctl(2) with a number and, for what takes one, a structure. Raises OSError with `label`."""
     _check_result(_libc.prctl(ctypes.c_int(option), ctypes.c_ulong(value), structure, _ZERO, _ZERO), label)
 
 
 def make_syscall(number: int, label: str, *arguments: int | bytes | None) -> int:
-    """Make a system call and return its result. Raises OSError; `what` names the call in it."""
+    """Make a system call and return its result. Raises OSError; `label` names the call in it."""
     words = [
         ctypes.c_long(argument) if isinstance(argument, int) else ctypes.c_char_p(argument) for argument in arguments
     ]

@@ -26,7 +26,7 @@ def list_processes() -> list[int]:
 
 
 def exceeds_memory(processes: Iterable[int], limit: int) -> bool:
-    """True if the processes hold more than `bound` bytes together."""
+    """True if the processes hold more than `limit` bytes together."""
     looked_at = [*processes]
     return sum(map(read_resident_bytes, looked_at)) > limit and sum(map(read_proportional_bytes, looked_at)) > limit
 

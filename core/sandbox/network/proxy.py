@@ -81,8 +81,8 @@ async def resolve_host(host: str) -> list[IPAddress]:
 class Proxy:
     """`allows(host)` says if a host was granted; `refused(target)` is called for hosts that were not.
 
-    `passed` is called for connections that ended; `own(head)` returns the handler of a request that is for us, if it
-    is. `public` and `resolve` are for tests: no configuration reaches them.
+    `on_connection` is called for connections that ended; `own(head)` returns the handler of a request that is for us,
+    if it is. `public` and `resolve` are for tests: no configuration reaches them.
     """
 
     def __init__(

@@ -282,7 +282,7 @@ def _lay_over_repository(request: BoxRequest) -> list[str]:
 def _cover_paths(paths: Iterable[Path], request: BoxRequest, toolchains: Iterable[Path] = ()) -> Iterator[str]:
     """Yield options that hide these paths. A missing path, or one in a fresh place, needs none.
 
-    `bound`: what is bound again in such a place, besides what the user added.
+    `toolchains`: what is bound again in such a place, besides what the user added.
     """
     places_shown = (
         request.workspace,

@@ -71,7 +71,7 @@ async def open_box(state: Path, *, tier: Tier | None = None) -> tuple[Box | None
     command.
 
     `state`: a directory of ours, which commands never see. Reads one file if the tier was found within a day and
-    nothing has changed since; else tries the tiers in turn, at most two seconds each. `wanted`: this tier or none.
+    nothing has changed since; else tries the tiers in turn, at most two seconds each. `tier`: this tier or none.
     """
     if tier is Tier.NONE:
         return None, TierReport(tier=Tier.NONE)

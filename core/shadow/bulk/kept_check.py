@@ -47,8 +47,8 @@ class KeptCheck(Struct, eq=False):
     emit: Callable[[AnyEvent], None]
 
     def run(self, pending_states: Mapping[str, FileState]) -> None:
-        """Compare everything, while `shown` is what is pending. What is pending counts as new once something was set
-        aside: the user's own outputs, which are seen now, were not made from it."""
+        """Compare everything, while `pending_states` is what is pending. What is pending counts as new once something
+        was set aside: the user's own outputs, which are seen now, were not made from it."""
         if not self.tree.layers.kept.tops:
             return
         self._mark_stale(

@@ -51,7 +51,7 @@ class LayerTransfer(Struct, eq=False):
 
     def plan(self, stack: LayerStack, tops: Iterable[str], is_spared: Callable[[str], bool]) -> list[TransferStep]:
         """Plan the steps that bring the tops of the stack to the disk: removals, then directories, then files. Nothing
-        `spared` is removed because a directory was replaced."""
+        `is_spared` is removed because a directory was replaced."""
         removals: list[TransferStep] = []
         directories: dict[str, TransferStep] = {}
         puts: list[TransferStep] = []

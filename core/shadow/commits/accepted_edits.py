@@ -17,7 +17,7 @@ from core.shadow.diff.hunks import is_divisible, select_hunks
 def list_accepted_edits(
     verdicts: Sequence[VerdictRecord], contents: Contents, committed_ids: Collection[str] = ()
 ) -> list[AcceptedEdit]:
-    """Return the edits of the standing verdicts, oldest first, without those whose ids are in `committed`.
+    """Return the edits of the standing verdicts, oldest first, without those whose ids are in `committed_ids`.
 
     Raises `ContentLost`.
     """

@@ -95,9 +95,9 @@ class Contents(Struct, eq=False):
         rename_source: tuple[str, FileState] | None = None,
         origin: Origin | None = None,
     ) -> Change:
-        """Build the change between two states, compared anew; hunks of equal content keep their `known` ids and todos.
+        """Build the change between two states; hunks of the same content keep the ids and todos of `known_hunks`.
 
-        `moved`: the old path and state of which the new file is a rename; see `Change.moved`.
+        `rename_source`: the old path and state of which the new file is a rename; see `Change.moved`.
         """
         rename_source = rename_source if sides.base.kind == "absent" and sides.pending.kind == "file" else None
         compared_sides = replace(sides, base=rename_source[1]) if rename_source else sides
@@ -139,7 +139,8 @@ def _find_unshown(
 
 
 def assign_todo(hunks: tuple[Hunk, ...], known_hunks: Iterable[Hunk], todo: str = "") -> tuple[Hunk, ...]:
-    """Return the hunks with the todos they were made for: those that were `known` keep theirs, others get `todo`."""
+    """Return the hunks with the todos they were made for: those that were `known_hunks` keep theirs, others get
+    `todo`."""
     todos = {hunk.id: hunk.todo for hunk in known_hunks}
     if not todo and not any(todos.values()):
         return hunks

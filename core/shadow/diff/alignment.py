@@ -229,7 +229,7 @@ def _find_best_shift(lines: Sequence[bytes], start: int, end: int, room: tuple[i
 
 
 def _rate_cut(lines: Sequence[bytes], index: int) -> int:
-    """Rate how badly a file is cut before line `at`: low after a blank line and before little indentation."""
+    """Rate how badly a file is cut before line `index`: low after a blank line and before little indentation."""
     if index in {0, len(lines)}:
         return -1
     after_blank = not lines[index - 1].strip()

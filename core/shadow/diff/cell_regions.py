@@ -121,7 +121,7 @@ def _list_regions(
 
 
 def _list_left_over(old: Sequence[Cell], new: Sequence[Cell], first_lines: Pair) -> Iterator[Region]:
-    """Yield the cells that are gone or new before the pair of cells whose first lines are `at` (from 0)."""
+    """Yield the cells that are gone or new before the pair of cells whose first lines are `first_lines` (from 0)."""
     for cell in old:
         yield cell.first_line - 1, cell.last_line, first_lines[1], first_lines[1]
     for cell in new:

@@ -167,7 +167,7 @@ def _build_lines(hunks: tuple[Hunk, ...], before: _Side, after: _Side, context: 
 
 
 def _build_context(side: _Side, old: int, new: int, count: int, limits: tuple[int, int]) -> Iterator[DiffLine]:
-    """Yield `count` unchanged lines, as many as are `shown` at the start and at the end, with a gap between."""
+    """Yield `count` unchanged lines, as many as are `limits` at the start and at the end, with a gap between."""
     head, tail = min(limits[0], count), limits[1]
     tail = max(min(tail, count - head), 0)
     left_out = count - head - tail

@@ -22,7 +22,7 @@ _MAX_GAP = 2  # unchanged lines that two hunks of one region may have between th
 
 
 def compute_hunks(base: bytes, pending: bytes, known_hunks: Iterable[Hunk] = ()) -> tuple[Hunk, ...]:
-    """Return the differences, in order. `known`: hunks of an earlier comparison, whose ids go to those of equal
+    """Return the differences, in order. `known_hunks`: hunks of an earlier comparison, whose ids go to those of equal
     content; what was split into several of them stays so."""
     old, new = split_lines(base), split_lines(pending)
     earlier = tuple(known_hunks)
@@ -60,8 +60,8 @@ def replace_hunk(
 
 
 def halve_hunk(old: Sequence[bytes], new: Sequence[bytes], index: int, encoding: Encoding) -> list[Region]:
-    """Cut the lines of a hunk's two sides before line `at` (0-indexed) of each. A last line without an ending stays in
-    the second part, so that nothing ever comes to stand on the same line behind it."""
+    """Cut the lines of a hunk's two sides before line `index` (0-indexed) of each. A last line without an ending stays
+    in the second part, so that nothing ever comes to stand on the same line behind it."""
     a, b = (
         min(index, len(side) - (1 if side and decode_line(side[-1], encoding)[1] == "none" else 0))
         for side in (old, new)
@@ -78,7 +78,8 @@ def _build_hunks(
     taken_ids: Iterable[str] = (),
     above: tuple[int, int] = (0, 0),
 ) -> Iterator[Hunk]:
-    """Yield hunks of regions: one of the same content as `known` ones takes the id of the nearest, others a free id."""
+    """Yield hunks of regions: one of the same content as `known_hunks` ones takes the id of the nearest, others a free
+    id."""
     groups, used_ids, yielded_ids = defaultdict[str, list[Hunk]](list), set(taken_ids), set[str]()
     for known_hunk in known_hunks:
         groups[known_hunk.id.partition(".")[0]].append(known_hunk)
@@ -182,7 +183,7 @@ def remove_hunks(all_hunks: Sequence[Hunk], decided_ids: Collection[str], verdic
 
 
 def reinsert_hunks(rest: Sequence[Hunk], returned_hunks: Sequence[Hunk], verdict: Verdict) -> tuple[Hunk, ...]:
-    """Return the hunks as they were before `verdict` took `returned` out; the inverse of `remove_hunks`."""
+    """Return the hunks as they were before `verdict` took `returned_hunks` out; the inverse of `remove_hunks`."""
     waiting = list(returned_hunks)
     hunks: list[Hunk] = []
     shift = 0

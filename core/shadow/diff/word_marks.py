@@ -50,7 +50,7 @@ def _measure_common_head(one: str, other: str) -> int:
 
 
 def _is_in_word(line: str, index: int) -> bool:
-    """True if a cut before character `at` goes through a word."""
+    """True if a cut before character `index` goes through a word."""
     return 0 < index < len(line) and all(
         character.isalnum() or character == "_" for character in line[index - 1 : index + 1]
     )

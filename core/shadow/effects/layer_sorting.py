@@ -324,7 +324,7 @@ class LayerSorting:
     def _clear_directory(self, entry: LayerEntry, needed_directories: set[str], live: set[str]) -> None:
         """Keep a directory only for its content, or for itself: empty, or of another mode.
 
-        `needed` by what was put, `live` by what is still pending: those are there without a layer.
+        `needed_directories` by what was put, `live` by what is still pending: those are there without a layer.
         """
         layer_path = encode_place(self._upper, entry.path)
         mode = entry.mode & 0o777

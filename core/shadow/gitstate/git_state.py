@@ -48,7 +48,7 @@ class GitState(Struct, eq=False):
     find_denials: FindDenials
 
     def prepare(self, rel: str, directory: Path) -> tuple[str, ...]:
-        """Write the layer of what is taken over of the directory `rel` below `place`. Return what differs from what
+        """Write the layer of what is taken over of the directory `rel` below `directory`. Return what differs from what
         commands left. Raises `ReviewConflict` if it can't be taken over, and OSError."""
         if reason := describe_lost_repository(self.tree, rel):
             raise ReviewConflict(f"{rel} can't be accepted: {reason}", hint=HINT, code=GIT_REFUSED)

@@ -283,55 +283,43 @@ def _is_ancestor(repository: RepositoryCopy, root: str, oid: str) -> bool:
 # the index
 
 
-def _resolve_index(accepted_content: AcceptedContent, outcome: GitOutcome) -> GitOutcome:
+def _resolve_index(content: AcceptedContent, outcome: GitOutcome) -> GitOutcome:
     """Resolve the index: an entry that was not accepted becomes what HEAD has of the path."""
-    repository = accepted_content.repository
+    repository = content.repository
     before = set(history.list_index(repository.before)) if repository.before is not None else set()
     now = history.list_index(repository.now) if (repository.now.directory / "index").is_file() else []
     head = outcome.after.get("HEAD", "")
-    committed_entries = {entry.path: entry for entry in history.list_tree(repository.now, head)} if head else {}
-    heads = {(entry.path, entry.mode, entry.oid, 0) for entry in committed_entries.values()}
-    changed_entries = [
+    committed = {entry.path: entry for entry in history.list_tree(repository.now, head)} if head else {}
+    heads = {(entry.path, entry.mode, entry.oid, 0) for entry in committed.values()}
+    changes = [
         entry for entry in now if entry not in before and (entry.path, entry.mode, entry.oid, entry.stage) not in heads
     ]
-    oids = {entry.oid for entry in changed_entries}
+    oids = {entry.oid for entry in changes}
     old = history.find_object_types(repository.before, oids) if repository.before is not None else {}
-    bad = [entry for entry in changed_entries if not _can_stay(accepted_content, entry, old)]
+    bad = [entry for entry in changes if not _can_stay(content, entry, old)]
     missing = {entry.path for entry in before} - {entry.path for entry in now}
-    removed_entries = [committed_entries[path] for path in sorted(missing & committed_entries.keys())]
-    rejected_entries = [
-        entry
-        for entry in removed_entries
-        if accepted_content.is_rejected_or_pending(entry) and accepted_content.is_on_disk(entry)
-    ]
-    bad += [GitEntry(entry.path, MISSING_MODE, "") for entry in rejected_entries]
+    removals = [committed[path] for path in sorted(missing & committed.keys())]
+    rejections = [e for e in removals if content.is_rejected_or_pending(e) and content.is_on_disk(e)]
+    bad += [GitEntry(entry.path, MISSING_MODE, "") for entry in rejections]
     if bad:
         none = "0" * (64 if repository.hash_name == "sha256" else 40)
         paths = sorted({entry.path for entry in bad})
-        restored_entries = (committed_entries.get(path) or GitEntry(path, MISSING_MODE, none) for path in paths)
-        history.update_index(repository.now, restored_entries)
+        restored = (committed.get(path) or GitEntry(path, MISSING_MODE, none) for path in paths)
+        history.update_index(repository.now, restored)
         repository.now.run("update-index", "--clear-resolve-undo")
-    loose = {entry.oid for entry in changed_entries if entry not in bad and old.get(entry.oid, "missing") == "missing"}
-    untracked_entries = [entry for entry in removed_entries if entry not in rejected_entries]
+    loose = {entry.oid for entry in changes if entry not in bad and old.get(entry.oid, "missing") == "missing"}
+    untracked = [entry for entry in removals if entry not in rejections]
     groups = (
         ("what was staged of {} is not what you accepted, and is taken out", bad),
-        (
-            "staged otherwise than on disk: {}",
-            [e for e in changed_entries if e not in bad and not accepted_content.is_on_disk(e)],
-        ),
-        (
-            "no longer tracked, and still on disk: {}",
-            [entry for entry in untracked_entries if accepted_content.is_on_disk(entry)],
-        ),
+        ("staged otherwise than on disk: {}", [e for e in changes if e not in bad and not content.is_on_disk(e)]),
+        ("no longer tracked, and still on disk: {}", [entry for entry in untracked if content.is_on_disk(entry)]),
     )
     notes = (
-        text.format(format_paths([accepted_content.get_path(entry) for entry in entries]))
-        for text, entries in groups
-        if entries
+        text.format(format_paths([content.get_path(entry) for entry in entries])) for text, entries in groups if entries
     )
     others = sorted(_find_roots(repository, outcome.before, outcome.after).keys() - set(outcome.after.values()))
     outcome = replace(outcome, notes=(*outcome.notes, *notes), loose=tuple(sorted(loose)), others=tuple(others))
-    return _add_staged_index(outcome, compute_staged_index(repository, committed_entries.values()))
+    return _add_staged_index(outcome, compute_staged_index(repository, committed.values()))
 
 
 def _add_staged_index(outcome: GitOutcome, staged_index: StagedIndex) -> GitOutcome:

@@ -37,7 +37,8 @@ class StagedIndex(Struct, frozen=True):
 
 
 def compute_staged_index(repository: RepositoryCopy, committed_entries: Iterable[GitEntry]) -> StagedIndex:
-    """Compute the index from the one in `repository.now`. `committed`: what HEAD will have. Raises `GitFailed`."""
+    """Compute the index from the one in `repository.now`. `committed_entries`: what HEAD will have. Raises
+    `GitFailed`."""
     now = _read_index(repository.now, repository.now.directory / "index", repository)
     before = list[IndexEntry]()
     if repository.before is not None:

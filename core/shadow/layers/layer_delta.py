@@ -22,7 +22,7 @@ _Entry = LayeredEntry | None | object
 
 
 class LayerDelta:
-    """The difference from `begun` to `now`; `paths` are the files, links and removals that differ."""
+    """The difference from `old_stack` to `now`; `paths` are the files, links and removals that differ."""
 
     def __init__(self, old_stack: LayerStack, now: LayerStack) -> None:
         self._begun = old_stack
@@ -87,7 +87,7 @@ class LayerDelta:
     # comparing
 
     def _compare_directory(self, path: str, old_stack: LayerStack) -> Iterator[tuple[str, LayerStack]]:
-        """Compare a directory of both, and yield those in it; `begun` is empty where it no longer counts."""
+        """Compare a directory of both, and yield those in it; `old_stack` is empty where it no longer counts."""
         before, after = old_stack.list_directory(path), self._now.list_directory(path)
         entry = self._now.find(path) if path != "." and after.closed and not before.closed else None
         if isinstance(entry, LayeredEntry) and is_opaque(entry.place):

@@ -298,7 +298,7 @@ class LayerStore:
         self._sizes.pop(name, None)
 
     def prune_undo(self, limit: int | None = None, *, spare: int = 1) -> None:
-        """Remove what undoing verdicts on bulks needs, the oldest first, until it is at most `most` bytes (None:
+        """Remove what undoing verdicts on bulks needs, the oldest first, until it is at most `limit` bytes (None:
         `MAX_UNDO_BYTES`); that of the `spare` latest is kept. Raises OSError."""
         sizes = {name: self._measure_directory(name) for name in self._list_undo_directories()}
         for name in list(sizes)[: len(sizes) - spare]:

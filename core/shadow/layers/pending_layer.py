@@ -83,8 +83,8 @@ class PendingLayer:
         return self._held.name if self._held else self._read_record().name
 
     def sync(self, pending_states: Mapping[str, FileState]) -> Path | None:
-        """Return the layer's directory, brought up to date with `shown` (visible states by path); None if there is
-        nothing to show. Raises `StateError` if it can't be written."""
+        """Return the layer's directory, brought up to date with `pending_states` (visible states by path); None if
+        there is nothing to show. Raises `StateError` if it can't be written."""
         if self._held is None:
             if not pending_states and not self._layers.exists:
                 return None

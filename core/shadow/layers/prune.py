@@ -20,7 +20,7 @@ from core.shadow.layers.overlayfs import encode_place, get_place, is_opaque, mer
 
 
 def prune_kept(tree: MergedTree, touched_paths: Iterable[str]) -> KeptLayers:
-    """Return the record without the tops, of those `touched`, that hold nothing; the lowest layer is cleared
+    """Return the record without the tops, of those `touched_paths`, that hold nothing; the lowest layer is cleared
     accordingly.
 
     While there are several layers nothing is done: what an upper one hides may be in a lower one.

@@ -55,8 +55,9 @@ class RenewedFiles(Struct, eq=False):
         pending_paths: Collection[str],
         last_ns: int,
     ) -> dict[str, RenewedFile]:
-        """Return the files to renew, by path. `known`: those that are renewed; `returned`: paths that commands saw with
-        other content until now; `shown`: what is pending; `last_ns`: until when commands may have seen that."""
+        """Return the files to renew, by path. `known_files`: those that are renewed; `returned_paths`: paths that
+        commands saw with other content until now; `pending_paths`: what is pending; `last_ns`: until when commands may
+        have seen that."""
         is_covered = AnyAncestor(lambda path: path in pending_paths)
         planned_files: dict[str, RenewedFile] = {}
         for path in {*returned_paths, *(path for path, file in known_files.items() if not file.is_target)}:

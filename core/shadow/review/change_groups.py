@@ -19,8 +19,8 @@ def group_changes(
 ) -> list[Change]:
     """Return the chosen changes with the other paths of renames, deletions first.
 
-    `apart`: a path of which only a part is meant, so that it is no rename. `accepts`: with the deletions that make way
-    for them, too; and a protected change brings only its own rename along.
+    `partial_path`: a path of which only a part is meant, so that it is no rename. `accepts`: with the deletions that
+    make way for them, too; and a protected change brings only its own rename along.
     """
     grouped_changes = {change.path: change for change in selection}
     pairs = [pair for pair in find_renames(changes).items() if partial_path not in pair]

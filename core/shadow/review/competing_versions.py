@@ -26,7 +26,8 @@ def describe_other_conflict(change: Change) -> str:
 
 
 def has_conflict_with(change: Change | None, subagent_id: str) -> bool:
-    """True if what `by` made of a path is unresolved: beside what is pending, or over a file that has changed."""
+    """True if what `subagent_id` made of a path is unresolved: beside what is pending, or over a file that has
+    changed."""
     return change is not None and (
         bool(describe_other_conflict(change))
         or any(competing_version.by == subagent_id for competing_version in change.competing_versions)

@@ -99,12 +99,12 @@ class Conflicts(ReviewPart):
     ) -> Change | None:
         """Make one pending change of the three sides; see `ConflictResolve`. None: nothing is pending any more.
 
-        `mine`, `theirs`: the blobs that were shown. Raises `CommandRejected` if they have changed since.
+        `our_blob`, `their_blob`: the blobs that were shown. Raises `CommandRejected` if they have changed since.
         """
-        previous_change = self.state.changes.get(path)
-        if previous_change is None or not previous_change.conflict:
+        previous = self.state.changes.get(path)
+        if previous is None or not previous.conflict:
             raise CommandRejected(f"{path} is in no conflict.", code="no_conflict")
-        change, our_state, competing = self._select_sides(previous_change)
+        change, our_state, competing = self._select_sides(previous)
         if (our_blob and our_blob != our_state.blob) or (their_blob and their_blob != change.pending.blob):
             raise CommandRejected(
                 f"{path} has moved on since these sides were shown.",
@@ -112,34 +112,26 @@ class Conflicts(ReviewPart):
                 code="conflict_moved_on",
             )
         pending = self._apply_choices(change, our_state, choices)
-        base, competing_versions = (
-            (previous_change.base, previous_change.competing_versions[1:])
-            if competing
-            else (our_state, previous_change.competing_versions)
+        base, versions = (
+            (previous.base, previous.competing_versions[1:]) if competing else (our_state, previous.competing_versions)
         )
-        pending, competing_versions = reconcile(pending, competing_versions, self.contents)
-        resolved_change = self.contents.build_change(
-            path, ChangeSides(base=base, pending=pending), previous_change.hunks
-        )
-        todo = competing.todo if competing else ""
-        resolved_change = replace(
-            resolved_change,
-            hunks=assign_todo(resolved_change.hunks, previous_change.hunks, todo),
-            origin=previous_change.origin,
-        )
-        resolved_change = include_competing_versions(resolved_change, competing_versions, self.contents)
+        pending, versions = reconcile(pending, versions, self.contents)
+        resolved = self.contents.build_change(path, ChangeSides(base=base, pending=pending), previous.hunks)
+        hunks = assign_todo(resolved.hunks, previous.hunks, competing.todo if competing else "")
+        resolved = replace(resolved, hunks=hunks, origin=previous.origin)
+        resolved = include_competing_versions(resolved, versions, self.contents)
         record = VerdictRecord(
             id=new_id("verdict"),
             path=path,
             verdict="accept",
             hunks=(),
-            base_before=previous_change.base,
-            base_after=resolved_change.base,
-            pending_before=previous_change.pending,
-            pending_after=resolved_change.pending,
-            settled=previous_change,
+            base_before=previous.base,
+            base_after=resolved.base,
+            pending_before=previous.pending,
+            pending_after=resolved.pending,
+            settled=previous,
         )
-        for event in (*build_pending_events(resolved_change, is_revision=True), VerdictGiven(verdict=record)):
+        for event in (*build_pending_events(resolved, is_revision=True), VerdictGiven(verdict=record)):
             self.emit(event)
         return self.state.changes.get(path)
 

@@ -73,7 +73,7 @@ class Proposals(ReviewPart):
         mode: int | None,
         layer_state: FileState | None = None,
     ) -> ShadowEdit:
-        """Put `data` (None: nothing) at a path. `layered`: the state in a kept layer; None: there is none."""
+        """Put `data` (None: nothing) at a path. `layer_state`: the state in a kept layer; None: there is none."""
         change = self._find_or_start(path)
         visible_state = (
             self.get_visible_state(change) if layer_state is None or path in self.state.changes else layer_state

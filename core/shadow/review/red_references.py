@@ -60,7 +60,7 @@ class RedReferences(Struct, eq=False):
     _manifests: dict[tuple[object, ...], list[tuple[str, str]]] = field(default_factory=dict)
 
     def find(self, changes: Iterable[Change], executed_paths: Iterable[str]) -> dict[str, str]:
-        """Return the paths that are named, each with a text that completes the sentence "it …". `executed`: more
+        """Return the paths that are named, each with a text that completes the sentence "it …". `executed_paths`: more
         places of the project whose files git runs."""
         for looked_up in (self._names, self._kinds, self._bases, self._manifests):
             looked_up.clear()

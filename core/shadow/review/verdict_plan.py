@@ -64,7 +64,7 @@ def link_rename_verdicts(
 
 
 def build_pending_events(change: Change, *, is_revision: bool) -> list[AnyEvent]:
-    """Return the events after which a change is pending; `known`: something was pending there already."""
+    """Return the events after which a change is pending; `is_revision`: something was pending there already."""
     if change.base == change.pending:
         return [ChangeResolved(path=change.path)] if is_revision else []
     return [ChangeRevised(change=change) if is_revision else ChangeProposed(change=change)]

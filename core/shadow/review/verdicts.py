@@ -155,13 +155,13 @@ class Verdicts(ReviewPart, eq=False):
         return [checked_change for checked_change in checked_changes if checked_change]
 
     def _plan_verdict(
-        self, change: Change, selected_hunks: tuple[Hunk, ...], verdict: Verdict, reason: str
+        self, change: Change, selection: tuple[Hunk, ...], verdict: Verdict, reason: str
     ) -> PlannedVerdict:
         final = change.pending if verdict == "accept" else change.base
-        sides, remaining_hunks = ChangeSides(base=final, pending=final), tuple[Hunk, ...]()
-        if len(selected_hunks) < len(change.hunks):
-            remaining_hunks = remove_hunks(change.hunks, {hunk.id for hunk in selected_hunks}, verdict)
-            sides = self._divide_sides(change, selected_hunks, verdict)
+        sides, rest = ChangeSides(base=final, pending=final), tuple[Hunk, ...]()
+        if len(selection) < len(change.hunks):
+            rest = remove_hunks(change.hunks, {hunk.id for hunk in selection}, verdict)
+            sides = self._divide_sides(change, selection, verdict)
         before, after = change.base, sides.base
         if verdict == "accept" and change.conflict:
             before, after = self._rebase_on_disk(change, sides.base)
@@ -170,32 +170,30 @@ class Verdicts(ReviewPart, eq=False):
             id=new_id("verdict"),
             path=change.path,
             verdict=verdict,
-            hunks=selected_hunks,
+            hunks=selection,
             base_before=before,
             base_after=after,
             pending_before=change.pending,
             pending_after=sides.pending,
             reason=reason,
-            excerpt=self._build_excerpt(change, selected_hunks),
+            excerpt=self._build_excerpt(change, selection),
             directories=self._list_directories(change.path) if creates else (),
-            competing_versions=() if remaining_hunks else change.competing_versions,
+            competing_versions=() if rest else change.competing_versions,
             origin=change.origin,
             beside=before != change.base,
             source=change.source,
             renamed_from=change.renamed_from if change.source else "",
             check=change.check,
         )
-        remaining_change = narrow_change(change, sides, remaining_hunks) if remaining_hunks else None
-        if (
-            remaining_change and change.origin and not any(remaining_hunk.yours for remaining_hunk in remaining_hunks)
-        ):  # none is the user's: the tool's alone
-            remaining_change = replace(remaining_change, origin=change.origin.strip_user_edit())
-        if remaining_change and remaining_change.competing_versions:
-            remaining_change = include_competing_versions(
-                replace(remaining_change, conflict=""), remaining_change.competing_versions, self.contents
+        remainder = narrow_change(change, sides, rest) if rest else None
+        if remainder and change.origin and not any(hunk.yours for hunk in rest):  # none is the user's: the tool's alone
+            remainder = replace(remainder, origin=change.origin.strip_user_edit())
+        if remainder and remainder.competing_versions:
+            remainder = include_competing_versions(
+                replace(remainder, conflict=""), remainder.competing_versions, self.contents
             )
-            remaining_change = remaining_change if remaining_change.base != remaining_change.pending else None
-        return PlannedVerdict(change, record, remaining_change)
+            remainder = remainder if remainder.base != remainder.pending else None
+        return PlannedVerdict(change, record, remainder)
 
     def _rebase_on_disk(self, change: Change, base: FileState) -> tuple[FileState, FileState]:
         """Return the file on disk, and that file with what moves the change's base to `base`."""
@@ -297,27 +295,22 @@ class Verdicts(ReviewPart, eq=False):
             and now == ChangeSides(base=record.base_after, pending=record.pending_after)
         ):
             rest = change.hunks if change else ()
-            current_change = change or self.contents.build_change(record.path, sides)
-            current_change = (
-                replace(current_change, renamed_from=rename_source[0], source=rename_source[1])
-                if rename_source
-                else current_change
-            )
-            reopened_change = narrow_change(current_change, sides, reinsert_hunks(rest, record.hunks, record.verdict))
+            current = change or self.contents.build_change(record.path, sides)
+            if rename_source:
+                current = replace(current, renamed_from=rename_source[0], source=rename_source[1])
+            reopened = narrow_change(current, sides, reinsert_hunks(rest, record.hunks, record.verdict))
             check = change.check if change and record.verdict == "accept" else None  # of the same text
-            origin = (record.origin if change else origin) or current_change.origin
-            reopened_change = replace(reopened_change, origin=origin, check=check or record.check)
+            origin = (record.origin if change else origin) or current.origin
+            reopened = replace(reopened, origin=origin, check=check or record.check)
         else:
             hunks = (*(change.hunks if change else ()), *record.hunks)
-            reopened_change = self.contents.build_change(record.path, sides, hunks, rename_source, origin)
-        reopened_change = include_competing_versions(
-            reopened_change, (*(change.competing_versions if change else ()), *record.competing_versions), self.contents
+            reopened = self.contents.build_change(record.path, sides, hunks, rename_source, origin)
+        reopened = include_competing_versions(
+            reopened, (*(change.competing_versions if change else ()), *record.competing_versions), self.contents
         )
-        if (
-            record.renamed_from and reopened_change.operation == "create"
-        ):  # what an earlier version of the program has recorded
-            reopened_change = replace(reopened_change, operation="rename", renamed_from=record.renamed_from)
-        events: list[ev.AnyEvent] = [*build_pending_events(reopened_change, is_revision=change is not None)]
+        if record.renamed_from and reopened.operation == "create":  # an earlier version of the program recorded it so
+            reopened = replace(reopened, operation="rename", renamed_from=record.renamed_from)
+        events: list[ev.AnyEvent] = [*build_pending_events(reopened, is_revision=change is not None)]
         events.append(ev.VerdictUndone(id=record.id, path=record.path))
         if sides.base == disk:
             return None, events

@@ -100,8 +100,8 @@ def name_encoding(codec: str) -> str:
 
 
 def find_encoding(data: bytes, declared_encoding: str = "") -> TextEncoding | None:
-    """Return the encoding of a text that is no UTF-8; None: it is UTF-8, or it can't be told. `declared`: what the
-    project says of the file."""
+    """Return the encoding of a text that is no UTF-8; None: it is UTF-8, or it can't be told. `declared_encoding`: what
+    the project says of the file."""
     if data.isascii() or len(data) > _LARGEST:
         return None
     return _find_legacy_encoding(data, declared_encoding) if _is_no_unicode(data) else None

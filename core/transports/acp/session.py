@@ -113,7 +113,7 @@ class FollowedSession:
         return self._is_cancelled
 
     async def follow(self, target_seq: int, *, replay: bool = False) -> None:
-        """Follow the session from its event `until` on; `replay`: tell everything before, too."""
+        """Follow the session from its event `target_seq` on; `replay`: tell everything before, too."""
         self._following = self._tasks.start(self._take_in(target_seq, replay=replay), name=f"events of {self.id}")
         await self.wait_until(lambda: self._is_live)
         self._offers = await load_offers(self.client, self.id)

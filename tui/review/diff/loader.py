@@ -18,7 +18,7 @@ MAX_CONTEXT: Final = 200  # lines around a hunk, where few changes leave much ro
 
 class PageLoader:
     """Loads for one view, one file after the other. `load(path, context)` returns a change with its lines, None when
-    nothing is pending there any more: then `gone` is said. `note_loaded` hears of each that came."""
+    nothing is pending there any more: then `missing_text` is said. `on_loaded` hears of each that came."""
 
     def __init__(self, load: LoadLines, *, missing_text: str, on_loaded: Callable[[DiffPage], None]) -> None:
         self.load = load

@@ -29,7 +29,7 @@ class PageSet:
     def arrange(
         self, changes: Sequence[Change], folded_hunks: Mapping[str, Sequence[FoldedHunk]], intents: Mapping[str, str]
     ) -> list[DiffPage]:
-        """Return the pages of these changes in their order, and those of files in `folded` that no longer wait.
+        """Return the pages of these changes in their order, and those of files in `folded_hunks` that no longer wait.
 
         `intents`: what each path was changed for; it stands above the first of several files with the same.
         """

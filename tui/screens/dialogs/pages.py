@@ -104,8 +104,8 @@ def build_preview_page(answer: CommandPreviewAnswer) -> PageDialog:
 def build_proof_page(
     check: Check, blocks: Sequence[TranscriptBlock], verification: Verification | None = None
 ) -> PageDialog:
-    """Build the page that shows what a check said, and what that proves. `again`: what came of it when the program ran
-    it again, in a clean layer."""
+    """Build the page that shows what a check said, and what that proves. `verification`: what came of it when the
+    program ran it again, in a clean layer."""
     verification = None if check.call else verification  # the check that is shown is a run of the session
     ran = verification or _find_run(check, blocks)
     success = (f"✓ {get_check_words(check).sentence}", get_check_style(check))

@@ -29,7 +29,7 @@ class PickerOption(NamedTuple):
 class PickerDialog(Dialog[str]):
     """Asks for one option by id; None = nothing chosen.
 
-    With `free_text` (the placeholder), typed text is an answer as well when nothing matches. `about` stands below
+    With `free_text` (the placeholder), typed text is an answer as well when nothing matches. `explanation` stands below
     the list; `check` says what is wrong with a typed answer ("" = nothing), which then stays.
     """
 

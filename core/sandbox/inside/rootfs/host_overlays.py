@@ -31,8 +31,8 @@ _MOST_PARTS = 5_000  # places that a directory with mounts in it may be split in
 class HostOverlays:
     """Takes directories by descriptor, to be attached by a `MountPlan`.
 
-    `nothing`: the path of an empty directory that is mounted here. `needed`: absolute, real paths that something will
-    be mounted on, wherever they are.
+    `nothing`: the path of an empty directory that is mounted here. `needed_paths`: absolute, real paths that something
+    will be mounted on, wherever they are.
     """
 
     def __init__(self, nothing: bytes, needed_paths: Iterable[bytes]) -> None:
@@ -46,7 +46,8 @@ class HostOverlays:
         """Plan to show what is at an absolute path, at this path; for links what they lead to, in their place.
 
         What is neither a directory nor a regular file is left out, and so is a file system that no overlay takes.
-        `own`: also what is not readable by everybody. Raises OSError if the host's own root can't be shown like this.
+        `is_private`: also what is not readable by everybody. Raises OSError if the host's own root can't be shown like
+        this.
         """
         self._plan_opened(plan, os.open(path, os.O_PATH), path, for_all=self._nobody > 0 and not is_private)
 

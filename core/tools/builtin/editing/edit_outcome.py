@@ -64,7 +64,7 @@ def describe_slips(slips: Sequence[str]) -> str:
 
 
 async def describe_edit(path: str, before: str, after: str, detail: FileEditDetail, *, description: str) -> ToolOutcome:
-    """The answer for a file whose text became `after`. `how` is said after the file's name."""
+    """The answer for a file whose text became `after`. `description` is said after the file's name."""
     rows = [f"Edited {path}: {description}", *await to_thread(_format_result, path, before, after, detail.hunks)]
     return ToolOutcome(content="\n".join(rows), summary=f"+{detail.added} -{detail.removed}", detail=detail)
 

@@ -144,7 +144,7 @@ async def _run(arguments: Sequence[str], cwd: str, time_limit: float) -> Ripgrep
 
 
 async def _read_limited(process: asyncio.subprocess.Process, output: bytearray) -> bytes:
-    """Fill `out` up to the limit; the answer is what the program complained of."""
+    """Fill `output` up to the limit; the answer is what the program complained of."""
     assert process.stdout is not None
     assert process.stderr is not None
     complaint = asyncio.ensure_future(_read_errors(process.stderr))
