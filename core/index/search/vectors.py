@@ -1,102 +1,104 @@
-"""Vectors of texts as bytes, and the search among them: the one importer of numpy.
+"""Vectors of texts as bytes, and the search among them, in plain Python.
 
-A vector is kept as a float32 scale and one int8 per dimension, of length 1 before it was rounded. All of an index are
-compared, in blocks that stay in the processor's cache: 27,000 take 1.5 ms, 400,000 take 22 ms (recall@50 is 0.99).
+A packed vector is a float32 scale and one int8 per dimension; its length was 1 before it was rounded. Two ideas make
+this fast enough without numpy, which is 57 MB to install:
+
+- Python's integers are wide registers. A row of the word table is one integer with a lane of 64 bits for each
+  dimension, so that the weighted sum of rows takes one multiplication and one addition per word.
+- The signs of a vector are a bit per dimension, so eight of them are a byte. What a question has in common with these
+  signs is a sum of table lookups, one per byte (product quantization: Jégou, Douze and Schmid, 2011), and
+  `bytes.translate` looks up a column of all vectors at once. Only the nearest few hundred by that guess are compared
+  exactly: of the 50 nearest of 39,000 texts, 97 % are among them. A question takes 16 ms of the processor there.
 """
 
 from __future__ import annotations
 
-import os
+import math
+import mmap
+import struct
+from array import array
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import lru_cache
+from operator import mul
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from msgspec import Struct
+_SCALE: Final = struct.Struct("<f")
+_WEIGHT: Final = struct.Struct("<e")
+_WEIGHT_UNITS: Final = 1 << 20
+"""Weights of the table in these parts of one are whole numbers of at most 13 bits."""
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+_LANE_BYTES: Final = 8
+_CACHED_ROWS: Final = 2_048
+_FEWEST_CANDIDATES: Final = 600
+_CANDIDATES_PER_MATCH: Final = 12
+_BITS: Final = 8
+_UNSIGNED: Final = bytes((value + 128) % 256 for value in range(256))
+"""Translates an int8 to the byte that is greater by 128, and back."""
 
-    Floats = NDArray[np.float32]
-
-BLOCK: Final = 8_192
-GROWTH: Final = 1.25
-_SCALE_BYTES: Final = 4
-
-
-class _Arrays(Struct, eq=False):
-    """One row for each vector, with room for more."""
-
-    ids: NDArray[np.int64]
-    scales: Floats
-    rows: NDArray[np.int8]
-
-
-@cache
-def _prepare_numpy() -> None:
-    """Import numpy with one thread: on products as small as ours its threads cost more by waiting than they save."""
-    name = "OPENBLAS_NUM_THREADS"
-    if name in os.environ:
-        return
-    os.environ[name] = "1"
-    try:
-        import numpy as np  # noqa: F401
-    finally:
-        del os.environ[name]  # it is not for the commands that are started from here
+_SIGNS: Final = bytes(ord("1") if value < 128 else ord("0") for value in range(256))
+"""Translates an int8 to the binary digit of its sign."""
 
 
 class WordTable:
-    """Rows of a static model, by number, from a file that is mapped into memory: only pages that are used are read."""
+    """Rows of a static model, by number, from a `.npy` file that is mapped into memory: only pages in use are read.
 
-    def __init__(self, path: Path) -> None:
-        _prepare_numpy()
-        import numpy as np
+    A record of the file is a float16 weight and an int8 for each of `dimensions`.
+    """
 
-        self._table = np.load(path, mmap_mode="r")
+    def __init__(self, path: Path, dimensions: int = 256) -> None:
+        with path.open("rb") as file:
+            self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._start = 10 + int.from_bytes(self._data[8:10], "little")  # where the header of NPY's version 1 ends
+        self._record_bytes = _WEIGHT.size + dimensions
+        self._lane_bytes = dimensions * _LANE_BYTES
+        self._load_row = lru_cache(_CACHED_ROWS)(self._read_row)
 
     def add_up(self, rows: Sequence[int]) -> bytes:
-        """Return the vector of some rows; b"" for none."""
-        import numpy as np
-
-        if not rows:
+        """Return the packed vector of the sum of some rows; b"" for none."""
+        lanes = total_weight = 0
+        for number, count in Counter(rows).items():
+            weight, row = self._load_row(number)
+            total_weight += weight * count
+            lanes += row * (weight * count)
+        if not lanes:
             return b""
-        entries = self._table[list(rows)]
-        return pack_vector(entries["scale"].astype(np.float32) @ entries["row"].astype(np.float32))
+        excess = total_weight * 128
+        sums = memoryview(lanes.to_bytes(self._lane_bytes, "little")).cast("Q").tolist()
+        return pack_vector([value - excess for value in sums])
+
+    def _read_row(self, number: int) -> tuple[int, int]:
+        """Return the weight of a row, and the row as one integer of lanes, 128 more in each than its value."""
+        start = self._start + number * self._record_bytes
+        record = self._data[start : start + self._record_bytes]
+        lanes = bytearray(self._lane_bytes)
+        lanes[::_LANE_BYTES] = record[_WEIGHT.size :].translate(_UNSIGNED)
+        return round(_WEIGHT.unpack_from(record)[0] * _WEIGHT_UNITS), int.from_bytes(lanes, "little")
 
 
-def pack_vector(values: Iterable[float] | Floats) -> bytes:
+def pack_vector(values: Sequence[float]) -> bytes:
     """Return a vector of any length as the bytes that are stored; b"" for one without a direction."""
-    _prepare_numpy()
-    import numpy as np
-
-    vector = np.asarray(values, dtype=np.float32)
-    length = float(np.linalg.norm(vector))
-    if not np.isfinite(length) or length == 0:
+    length = math.hypot(*values)
+    if not length or not math.isfinite(length):
         return b""
-    vector /= length
-    scale = np.float32(np.abs(vector).max() / 127)
-    return bytes(scale.tobytes() + np.rint(vector / scale).astype(np.int8).tobytes())
-
-
-def to_row(numbers: Sequence[int]) -> NDArray[np.int64]:
-    """Return numbers as a matrix of one row, as runtimes of models are given them."""
-    _prepare_numpy()
-    import numpy as np
-
-    return np.array([numbers], np.int64)
+    longest = max(*values, -min(values))
+    factor = 127 / longest
+    numbers = bytes([int(value * factor + 128.5) for value in values])
+    return _SCALE.pack(longest / length / 127) + numbers.translate(_UNSIGNED)
 
 
 def compare_vectors(one: bytes, other: bytes) -> float:
     """Return the cosine of two packed vectors, 0 if there is none."""
-    _prepare_numpy()
-    import numpy as np
-
     if not one or len(one) != len(other):
         return 0.0
-    rows = [np.frombuffer(vector[_SCALE_BYTES:], dtype=np.int8).astype(np.float32) for vector in (one, other)]
-    scale = float(np.linalg.norm(rows[0]) * np.linalg.norm(rows[1]))
-    return round(float(rows[0] @ rows[1]) / scale, 5) if scale else 0.0
+    first, second = _read_values(one), _read_values(other)
+    length = math.sqrt(sum(map(mul, first, first)) * sum(map(mul, second, second)))
+    return round(sum(map(mul, first, second)) / length, 5) if length else 0.0
+
+
+def _read_values(vector: bytes) -> list[int]:
+    return memoryview(vector)[_SCALE.size :].cast("b").tolist()
 
 
 class VectorMatrix:
@@ -106,86 +108,99 @@ class VectorMatrix:
     """
 
     def __init__(self, model: str) -> None:
-        _prepare_numpy()
         self.model = model
         self.last = 0
-        self._count = 0
-        self._arrays: _Arrays | None = None
+        self._ids = array("q")
+        self._scales = array("f")
+        self._rows = bytearray()
+        self._signs = bytearray()
+        self._dimensions = 0
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._ids)
 
     def add(self, vectors: Iterable[tuple[int, bytes]]) -> None:
         """Add vectors of chunks; one of another size than the first, or of none, is left out."""
-        import numpy as np
-
-        pairs = [(chunk, blob) for chunk, blob in vectors if len(blob) > _SCALE_BYTES]
-        size = self._size or (len(pairs[0][1]) if pairs else 0)
-        pairs = [(chunk, blob) for chunk, blob in pairs if len(blob) == size]
-        if not pairs:
-            return
-        records = np.frombuffer(
-            b"".join(blob for _, blob in pairs), dtype=[("scale", "<f4"), ("row", "i1", size - _SCALE_BYTES)]
-        )
-        start, end = self._count, self._count + len(pairs)
-        arrays = self._reserve(end, size - _SCALE_BYTES)
-        arrays.ids[start:end] = [chunk for chunk, _ in pairs]
-        arrays.scales[start:end] = records["scale"]
-        arrays.rows[start:end] = records["row"]
-        self._count = end
-
-    @property
-    def _size(self) -> int:
-        """Bytes of a packed vector; 0 = none was added."""
-        return 0 if self._arrays is None else self._arrays.rows.shape[1] + _SCALE_BYTES
-
-    def _reserve(self, count: int, dimensions: int) -> _Arrays:
-        """Return arrays with room for so many, in which the first are what they were."""
-        import numpy as np
-
-        old = self._arrays
-        if old is not None and count <= len(old.ids):
-            return old
-        size = max(int(count * GROWTH), 1024)
-        new = _Arrays(np.zeros(size, np.int64), np.zeros(size, np.float32), np.zeros((size, dimensions), np.int8))
-        if old is not None:
-            for target, source in ((new.ids, old.ids), (new.scales, old.scales), (new.rows, old.rows)):
-                target[: self._count] = source[: self._count]
-        self._arrays = new
-        return new
+        for chunk, vector in vectors:
+            dimensions = len(vector) - _SCALE.size
+            if dimensions > 0 and dimensions == (self._dimensions or dimensions):
+                self._dimensions = dimensions
+                self._ids.append(chunk)
+                self._scales.append(_SCALE.unpack_from(vector)[0])
+                self._rows += vector[_SCALE.size :]
+                self._signs += _read_signs(vector)
 
     def keep(self, chunks: Sequence[int]) -> None:
-        """Let go of all chunks but these."""
-        import numpy as np
-
-        if (old := self._arrays) is None:
-            return
-        mask = np.isin(old.ids[: self._count], np.asarray(chunks, np.int64))
-        if not mask.all():
-            indexes = np.flatnonzero(mask)
-            self._arrays = _Arrays(old.ids[indexes], old.scales[indexes], old.rows[indexes])
-            self._count = len(indexes)
+        """Drop all chunks but these."""
+        kept_chunks = set(chunks)
+        indices = [index for index, chunk in enumerate(self._ids) if chunk in kept_chunks]
+        if len(indices) < len(self._ids):
+            self._ids = array("q", [self._ids[index] for index in indices])
+            self._scales = array("f", [self._scales[index] for index in indices])
+            self._rows = _select_records(self._rows, indices, self._dimensions)
+            self._signs = _select_records(self._signs, indices, _count_bytes(self._dimensions))
 
     def find_nearest(self, vector: bytes, count: int, among: Sequence[int] | None = None) -> list[tuple[int, float]]:
         """Return the chunks nearest to a packed vector, with their cosines, nearest first; equals by id. `among`: those
-        that may be found, None = all."""
-        import numpy as np
-
-        if self._arrays is None or not self._count or len(vector) != self._size:
+        that may be returned, None = all."""
+        if not self._ids or len(vector) != self._dimensions + _SCALE.size:
             return []
-        query = np.frombuffer(vector[_SCALE_BYTES:], dtype=np.int8).astype(np.float32)
-        query /= np.linalg.norm(query)
-        scores = np.empty(self._count, np.float32)
-        for start in range(0, self._count, BLOCK):
-            end = min(start + BLOCK, self._count)
-            scores[start:end] = self._arrays.rows[start:end].astype(np.float32) @ query
-        scores = np.round(scores * self._arrays.scales[: self._count], 5)
-        ids = self._arrays.ids[: self._count]
+        query = _read_values(vector)
+        length = math.sqrt(sum(map(mul, query, query))) or 1.0
+        size, matches = self._dimensions, []
+        with memoryview(self._rows).cast("b") as rows:
+            for index in self._guess_nearest(query, count, among):
+                product = sum(map(mul, query, rows[index * size : (index + 1) * size]))
+                matches.append((self._ids[index], round(product * self._scales[index] / length, 5)))
+        return sorted(matches, key=lambda match: (-match[1], match[0]))[:count]
+
+    def _guess_nearest(self, query: Sequence[int], count: int, among: Sequence[int] | None) -> Sequence[int]:
+        """Return the indices of the vectors that may be among the `count` nearest; all of them if they are few."""
+        indices: Sequence[int] = range(len(self._ids))
         if among is not None:
-            mask = np.isin(ids, np.asarray(among, np.int64))
-            ids, scores = ids[mask], scores[mask]
-        if count < len(ids):
-            best = np.argpartition(-scores, count - 1)[:count]
-            ids, scores = ids[best], scores[best]
-        matches = zip(ids.tolist(), scores.tolist(), strict=True)
-        return sorted(matches, key=lambda match: (-match[1], match[0]))
+            allowed_chunks = set(among)
+            indices = [index for index, chunk in enumerate(self._ids) if chunk in allowed_chunks]
+        limit = max(_FEWEST_CANDIDATES, count * _CANDIDATES_PER_MATCH)
+        if len(indices) <= limit:
+            return indices
+        scores = self._score_signs(query)
+        if among is not None:
+            scores = [scores[index] for index in indices]
+        least = sorted(scores)[-limit]
+        return [index for index, score in zip(indices, scores, strict=True) if score >= least]
+
+    def _score_signs(self, query: Sequence[int]) -> list[int]:
+        """Return for every vector how much its signs have in common with a question, in some unit."""
+        width = _count_bytes(self._dimensions)
+        total, wide = 0, bytearray(2 * len(self._ids))
+        for column, table in enumerate(_build_tables(query)):
+            wide[::2] = self._signs[column::width].translate(table)
+            total += int.from_bytes(wide, "little")
+        return memoryview(total.to_bytes(len(wide), "little")).cast("H").tolist()
+
+
+def _build_tables(query: Sequence[int]) -> Iterable[bytes]:
+    """Yield for every eight dimensions what each byte of signs has in common with the question, from 0 to 255."""
+    values = [*query, *[0] * (-len(query) % _BITS)]
+    groups = [values[start : start + _BITS] for start in range(0, len(values), _BITS)]
+    unit = 255 / (max(sum(map(abs, group)) for group in groups) or 1)
+    for group in groups:
+        sums = [0]  # of the dimensions whose signs agree; the first of a group is the highest bit
+        for value in reversed(group):
+            sums = [a + max(-value, 0) for a in sums] + [a + max(value, 0) for a in sums]
+        yield bytes([int(value * unit) for value in sums])
+
+
+def _read_signs(vector: bytes) -> bytes:
+    """Return the signs of a packed vector, eight to a byte."""
+    digits = vector[_SCALE.size :].translate(_SIGNS)
+    digits += b"0" * (-len(digits) % _BITS)
+    return int(digits, 2).to_bytes(len(digits) // _BITS, "big")
+
+
+def _count_bytes(dimensions: int) -> int:
+    return -(-dimensions // _BITS)
+
+
+def _select_records(records: bytearray, indices: Iterable[int], size: int) -> bytearray:
+    return bytearray().join(records[index * size : (index + 1) * size] for index in indices)

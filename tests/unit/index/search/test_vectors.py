@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import random
+import struct
+from pathlib import Path
 
 import pytest
 
-from core.index.search.vectors import BLOCK, VectorMatrix, pack_vector
+import core.index.search
+from core.index.search.static_model import STATIC_MODEL
+from core.index.search.vectors import VectorMatrix, WordTable, compare_vectors, pack_vector
 
 
 def random_vector(seed, dimensions=32):
@@ -31,11 +36,52 @@ def test_the_nearest_are_those_that_exact_arithmetic_finds():
     assert neighbors[0][1] == pytest.approx(cosine(values[neighbors[0][0]], asked), abs=0.02)
 
 
-def test_more_than_a_block_is_searched_and_equals_come_by_id():
+def test_equals_come_by_id_however_many_there_are():
     vector = pack_vector(random_vector("one"))
     matrix = VectorMatrix("m")
-    matrix.add((number, vector) for number in range(BLOCK + 3))
-    assert [chunk for chunk, _ in matrix.find_nearest(vector, BLOCK + 3)] == list(range(BLOCK + 3))
+    matrix.add((number, vector) for number in range(3_000))
+    assert [chunk for chunk, _ in matrix.find_nearest(vector, 3_000)] == list(range(3_000))
+    assert [score for _, score in matrix.find_nearest(vector, 5)] == [pytest.approx(1, abs=0.01)] * 5
+
+
+@pytest.mark.parametrize("dimensions", [8, 33, 256])
+def test_the_nearest_of_many_are_among_those_that_are_compared_exactly(dimensions):
+    vectors = {number: pack_vector(random_vector(number, dimensions)) for number in range(4_000)}
+    matrix = VectorMatrix("m")
+    matrix.add(vectors.items())
+    hits = 0
+    for number in range(5):
+        question = pack_vector(random_vector(f"question {number}", dimensions))
+        exact = sorted(vectors, key=lambda n: -compare_vectors(vectors[n], question))[:10]
+        hits += len({chunk for chunk, _ in matrix.find_nearest(question, 10)} & set(exact))
+        allowed = [n for n in vectors if n % 2]
+        odd = [n for n in sorted(allowed, key=lambda n: -compare_vectors(vectors[n], question))][:10]
+        assert len({chunk for chunk, _ in matrix.find_nearest(question, 10, allowed)} & set(odd)) >= 8
+    assert hits >= 45
+
+
+def test_the_sum_of_words_is_that_of_plain_arithmetic():
+    path = Path(core.index.search.__file__).parent / f"{STATIC_MODEL}.npy"
+    data = path.read_bytes()
+    start, rows = 10 + int.from_bytes(data[8:10], "little"), [0, 47_999, 5, 5, 5, 20_000]
+    totals = [0.0] * 256
+    for row in rows:
+        weight, *values = struct.unpack_from("<e256b", data, start + row * 258)
+        totals = [total + weight * value for total, value in zip(totals, values, strict=True)]
+    assert compare_vectors(WordTable(path).add_up(rows), pack_vector(totals)) == pytest.approx(1, abs=1e-4)
+    assert WordTable(path).add_up([]) == b""
+
+
+def test_a_packed_vector_has_the_direction_and_the_length_one():
+    values = random_vector("any")
+    (scale,), numbers = (
+        struct.unpack_from("<f", pack_vector(values)),
+        struct.unpack_from("<32b", pack_vector(values), 4),
+    )
+    assert math.hypot(*(scale * number for number in numbers)) == pytest.approx(1, abs=0.01)
+    assert compare_vectors(pack_vector(values), pack_vector([-value for value in values])) == pytest.approx(
+        -1, abs=0.001
+    )
 
 
 @pytest.mark.parametrize("values", [[0.0, 0.0], [float("nan"), 1.0], [float("inf"), 1.0]])
