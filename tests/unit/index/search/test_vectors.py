@@ -55,7 +55,7 @@ def test_the_nearest_of_many_are_among_those_that_are_compared_exactly(dimension
         exact = sorted(vectors, key=lambda n: -compare_vectors(vectors[n], question))[:10]
         hits += len({chunk for chunk, _ in matrix.find_nearest(question, 10)} & set(exact))
         allowed = [n for n in vectors if n % 2]
-        odd = [n for n in sorted(allowed, key=lambda n: -compare_vectors(vectors[n], question))][:10]
+        odd = sorted(allowed, key=lambda n: -compare_vectors(vectors[n], question))[:10]
         assert len({chunk for chunk, _ in matrix.find_nearest(question, 10, allowed)} & set(odd)) >= 8
     assert hits >= 45
 
@@ -74,14 +74,10 @@ def test_the_sum_of_words_is_that_of_plain_arithmetic():
 
 def test_a_packed_vector_has_the_direction_and_the_length_one():
     values = random_vector("any")
-    (scale,), numbers = (
-        struct.unpack_from("<f", pack_vector(values)),
-        struct.unpack_from("<32b", pack_vector(values), 4),
-    )
+    vector, opposite = pack_vector(values), pack_vector([-value for value in values])
+    scale, *numbers = struct.unpack("<f32b", vector)
     assert math.hypot(*(scale * number for number in numbers)) == pytest.approx(1, abs=0.01)
-    assert compare_vectors(pack_vector(values), pack_vector([-value for value in values])) == pytest.approx(
-        -1, abs=0.001
-    )
+    assert compare_vectors(vector, opposite) == pytest.approx(-1, abs=0.001)
 
 
 @pytest.mark.parametrize("values", [[0.0, 0.0], [float("nan"), 1.0], [float("inf"), 1.0]])
