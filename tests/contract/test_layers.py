@@ -90,7 +90,6 @@ SLOW = (
     "keyring",
     "litestar",
     "mcp",
-    "numpy",
     "openai",
     "pypdf",
     "rapidfuzz",

@@ -60,8 +60,6 @@ NAMED_ELSEWHERE = {
     "pypdf": ("core/attachments/pdf_reader.py", '"pypdf"'),
     "selectolax": ("core/web/page_reader.py", '"selectolax.lexbor"'),
     "markdownify": ("core/web/page_reader.py", '"markdownify"'),
-    "trafilatura": ("core/web/page_reader.py", '"trafilatura"'),
-    "lxml-html-clean": ("core/web/page_reader.py", '"trafilatura"'),
     "textual-serve": ("core/transports/http/web/routes.py", '"textual_serve"'),
     "websockets": ("core/transports/http/server.py", '"websockets-sansio"'),
 }
