@@ -59,10 +59,10 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks $(ARGS)
 
 pictures: $(VENV)/.installed
-	$(BIN)/python docs/pictures.py
+	$(BIN)/python docs/dev/tools/pictures.py
 
 gallery: $(VENV)/.installed-dev
-	$(BIN)/python docs/gallery.py
+	$(BIN)/python docs/dev/tools/gallery.py
 
 clean:
 	rm -rf $(VENV) build dist .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache snapshot_report.html

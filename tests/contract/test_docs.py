@@ -162,16 +162,16 @@ def test_every_environment_variable_of_ours_is_explained():
 
 
 def test_the_page_of_keys_is_the_one_that_the_program_gives():
-    page = runpy.run_path(str(DOCS / "key_table.py"))["page"]
+    page = runpy.run_path(str(DOCS / "dev" / "tools" / "key_table.py"))["page"]
     text = text_of(DOCS / "keys.md")
     assert [key.id for key in KEYS if f"`{key.id}`" not in text] == []
-    assert text == page(), "run: python docs/key_table.py"
+    assert text == page(), "run: python docs/dev/tools/key_table.py"
 
 
 def test_the_man_page_is_written_from_the_parsers_and_has_every_option():
-    page = runpy.run_path(str(DOCS / "man_page.py"))["page"]
+    page = runpy.run_path(str(DOCS / "dev" / "tools" / "man_page.py"))["page"]
     text = (DOCS / "man" / "agent-tui.1").read_text(encoding="utf-8")
-    assert text == page(), "run: python docs/man_page.py"
+    assert text == page(), "run: python docs/dev/tools/man_page.py"
     for parser in iterate_parsers(build_parser_tree()).values():
         options = (name for action in list_options(parser) for name in action.option_strings)
         assert [name for name in options if name.replace("-", "\\-") not in text] == []
@@ -186,9 +186,9 @@ def test_the_man_page_is_rendered_without_a_warning():
 
 
 def test_the_tables_of_models_are_those_that_the_program_gives():
-    page = runpy.run_path(str(DOCS / "model_tables.py"))["page"]
+    page = runpy.run_path(str(DOCS / "dev" / "tools" / "model_tables.py"))["page"]
     text = text_of(DOCS / "models.md")
-    assert text == page(text), "run: python docs/model_tables.py"
+    assert text == page(text), "run: python docs/dev/tools/model_tables.py"
 
 
 def test_the_readme_gives_the_keys_of_the_review_as_they_are():
@@ -241,7 +241,7 @@ def test_the_pictures_hold_nothing_that_has_to_be_fetched():
 def test_every_picture_that_is_shown_is_made_by_the_program():
     shots = {
         str(node.args[0].value)
-        for node in ast.walk(ast.parse(text_of(DOCS / "pictures.py")))
+        for node in ast.walk(ast.parse(text_of(DOCS / "dev" / "tools" / "pictures.py")))
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in {"take", "take_small"}
         for argument in node.args[:1]
         if isinstance(argument, ast.Constant)
@@ -267,7 +267,7 @@ def test_no_file_names_this_machine_or_a_package_index():
 
 
 def test_every_hole_that_was_found_has_tests_and_the_page_names_them():
-    namespace = runpy.run_path(str(DOCS / "found_table.py"))
+    namespace = runpy.run_path(str(DOCS / "dev" / "tools" / "found_table.py"))
     text = (DOCS / "safety.md").read_text(encoding="utf-8")
-    assert text == namespace["page"](text), "run: python docs/found_table.py"
+    assert text == namespace["page"](text), "run: python docs/dev/tools/found_table.py"
     assert namespace["FOUND"].keys() - namespace["tests_by_number"]().keys() == set()

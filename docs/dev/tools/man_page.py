@@ -1,4 +1,4 @@
-"""Writes `docs/man/agent-tui.1` from the parsers of the command line: `python docs/man_page.py`."""
+"""Writes `docs/man/agent-tui.1` from the parsers of the command line: `python docs/dev/tools/man_page.py`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).resolve().parents[1]
+ROOT: Final = Path(__file__).resolve().parents[3]
 TARGET: Final = ROOT / "docs" / "man" / "agent-tui.1"
-HEAD: Final = '.\\" Made from the parsers of the program by docs/man_page.py\n'
+HEAD: Final = '.\\" Made from the parsers of the program by docs/dev/tools/man_page.py\n'
 
 
 def page() -> str:

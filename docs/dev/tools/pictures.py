@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from docs.photographer import ROOT, WIDE, OnScreen, live_as_a_stranger, write_settings
+from docs.dev.tools.photographer import ROOT, WIDE, OnScreen, live_as_a_stranger, write_settings
 
 
 async def welcome(directory: Path) -> None:
@@ -118,7 +118,7 @@ def _till(directory: Path) -> None:
     directory.mkdir()
     (directory / "prices.py").write_text(PRICES)
     (directory / "check.py").write_text(FAULT)
-    (directory.parent / "debug.yaml").write_text((ROOT / "docs" / "debug-session.yaml").read_text())
+    (directory.parent / "debug.yaml").write_text((ROOT / "docs" / "dev" / "tools" / "debug-session.yaml").read_text())
     write_settings("auto")
     os.chdir(directory.parent)
 
@@ -188,7 +188,7 @@ async def parallel(directory: Path) -> None:
     plan.parent.mkdir(parents=True)
     plan.write_text(TODOS)
     _shop(directory)
-    (directory.parent / "crew.yaml").write_text((ROOT / "docs" / "crew-session.yaml").read_text())
+    (directory.parent / "crew.yaml").write_text((ROOT / "docs" / "dev" / "tools" / "crew-session.yaml").read_text())
     async with OnScreen(directory, SessionRequest(model="scripted/crew.yaml")) as (_, photographer):
         await photographer.until(lambda: photographer.state.session_id)
         await photographer.press(*"/plans till", "enter")
@@ -207,7 +207,7 @@ async def tasks(directory: Path) -> None:
     from tui.bridge import SessionRequest
 
     _shop(directory)
-    (directory.parent / "tasks.yaml").write_text((ROOT / "docs" / "tasks-session.yaml").read_text())
+    (directory.parent / "tasks.yaml").write_text((ROOT / "docs" / "dev" / "tools" / "tasks-session.yaml").read_text())
     async with OnScreen(directory, SessionRequest(model="scripted/tasks.yaml")) as (_, photographer):
         await photographer.until(lambda: photographer.state.session_id)
         await photographer.press(*"Show prices in euros, and document it", "enter")

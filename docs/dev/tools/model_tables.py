@@ -1,4 +1,4 @@
-"""Writes the tables of `docs/models.md` from the data of the program: `python docs/model_tables.py`."""
+"""Writes the tables of `docs/models.md` from the data of the program: `python docs/dev/tools/model_tables.py`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, get_args
 
-ROOT: Final = Path(__file__).resolve().parents[1]
+ROOT: Final = Path(__file__).resolve().parents[3]
 TARGET: Final = ROOT / "docs" / "models.md"
 _TABLE: Final = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _DATED: Final = re.compile(r"-\d{8}|-\d{4}(-\d\d-\d\d)?|-preview|-latest")

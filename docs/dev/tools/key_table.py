@@ -1,4 +1,4 @@
-"""Writes `docs/keys.md` from the tables of the program, so that it can say nothing else: `python docs/key_table.py`."""
+"""Writes `docs/keys.md` from the tables of the program: `python docs/dev/tools/key_table.py`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).resolve().parents[1]
+ROOT: Final = Path(__file__).resolve().parents[3]
 TARGET: Final = ROOT / "docs" / "keys.md"
 HEAD: Final = """\
 # Keys and commands
@@ -22,7 +22,7 @@ Any key can be changed by its id, in your `config.toml` ([configuration](configu
 
 In the program, `F1` tells what a place is for and searches all keys. `Ctrl+P` searches all
 commands; those that you chose last come first.
-This file is written by `python docs/key_table.py`.
+This file is written by `python docs/dev/tools/key_table.py`.
 """
 
 

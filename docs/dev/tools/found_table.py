@@ -1,4 +1,4 @@
-"""Writes the table of holes that were found in `docs/safety.md`, each with its tests: `python docs/found_table.py`.
+"""Writes the table of holes that were found in `docs/safety.md`: `python docs/dev/tools/found_table.py`.
 
 A test that was made for one of them has its number in its name (`test_n4_…`), so the table can name no test that is not
 there and miss none that is.
@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).resolve().parents[1]
+ROOT: Final = Path(__file__).resolve().parents[3]
 PAGE: Final = ROOT / "docs" / "safety.md"
-BEGIN: Final = "<!-- found: python docs/found_table.py -->\n"
+BEGIN: Final = "<!-- found: python docs/dev/tools/found_table.py -->\n"
 END: Final = "<!-- /found -->\n"
 _OTHERS: Final = {
     "tests/unit/shell/test_log_collector.py",

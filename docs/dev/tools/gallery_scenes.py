@@ -9,10 +9,10 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from docs.photographer import ROOT, OnScreen, write_settings
+from docs.dev.tools.photographer import ROOT, OnScreen, write_settings
 
 if TYPE_CHECKING:
-    from docs.photographer import Photographer
+    from docs.dev.tools.photographer import Photographer
 
 SCRIPT: Final = "scripted/gallery-session.yaml"
 AUTHOR: Final = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
@@ -31,7 +31,7 @@ def make_project(directory: Path) -> None:
     """A copy of the demo's project as a repository, on a branch with a commit of its own."""
     shutil.copytree(ROOT / "core" / "demo" / "sample", directory, ignore=shutil.ignore_patterns("__pycache__"))
     (directory / "watch.py").write_text(WATCH)
-    shutil.copy(ROOT / "docs" / "gallery-session.yaml", directory.parent)
+    shutil.copy(ROOT / "docs" / "dev" / "tools" / "gallery-session.yaml", directory.parent)
     _git(directory, "init", "--quiet", "--initial-branch=main")
     for name, address in (("user.name", "Ada"), ("user.email", "ada@example.org")):
         _git(directory, "config", name, address)

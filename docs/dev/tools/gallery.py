@@ -20,10 +20,10 @@ import rich.console
 from rich.terminal_theme import TerminalTheme
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from docs import gallery_scenes, pictures
-from docs.photographer import ROOT, WIDE, OnScreen, Photographer, live_as_a_stranger, self_contained
+from docs.dev.tools import gallery_scenes, pictures
+from docs.dev.tools.photographer import ROOT, WIDE, OnScreen, Photographer, live_as_a_stranger, self_contained
 
 SHEETS: Final = ROOT / "docs" / "gallery"
 SIZES: Final = ((60, 16), (80, 24), (200, 60))
