@@ -1,21 +1,31 @@
 """Bytes of a file as text and back, without losing one of them: encoding, BOM and invalid bytes survive.
 
-A file is written in the one encoding that it is in. Where that can't be told, bytes that are no UTF-8 are shown as
-U+FFFD and put back when the text is encoded again, see `undecodable`; nothing of another encoding comes beside them.
+A file is written in the encoding that it is in. Bytes that are not UTF-8, in a file of unknown encoding, are shown as
+U+FFFD and put back when the text is encoded again; nothing of another encoding is added to them. A model (or a screen)
+can't see such a byte, so it can't name it either: the lines that it leaves unchanged carry the mark that it was shown.
+Unchanged lines get their bytes back as they are; in changed lines a mark is recognised by its surroundings. A mark that
+can't be resolved is refused, never guessed.
 """
 
 from __future__ import annotations
 
 import codecs
+import re
 from collections import Counter
+from difflib import SequenceMatcher
 
 from msgspec import Struct
 
 from core.edits.errors import EditError
-from core.edits.undecodable import find_bytes, mask_bytes, restore_bytes
 from core.text.encodings.detection import find_encoding, is_in_unknown_encoding, name_encoding
+from core.text.line_diff import count_shared_ends
+from core.text.lines import split_whole_lines
 from core.text.well_formed import REPLACEMENT
 
+_BYTE = re.compile("[\udc80-\udcff]")
+_MARK = re.compile(f"[{REPLACEMENT}\udc80-\udcff]")
+_RUN = re.compile(f"{REPLACEMENT}+")
+_CONTEXT = 2  # characters that stay around a mark by which it is known again
 SNIFF = 8192
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _MAGIC = (
@@ -28,6 +38,63 @@ _MAGIC = (
     (b"\x7fELF", "ELF program"),
     (b"SQLite format 3\0", "SQLite database"),
 )
+
+
+def mask_bytes(raw: str) -> str:
+    """Return the text with a mark for each byte; it has as many characters as before."""
+    return _BYTE.sub(REPLACEMENT, raw)
+
+
+def find_bytes(raw: str) -> list[str]:
+    """Return the bytes of a text that are no characters, as it has them."""
+    return _BYTE.findall(raw)
+
+
+def restore_bytes(raw: str, text: str) -> str:
+    """Return `text`, an edit of `mask_bytes(raw)`, with the bytes of `raw`. Raises `EditError`."""
+    old, new = split_whole_lines(mask_bytes(raw)), split_whole_lines(text)
+    bytes_of = split_whole_lines(raw)
+    head, tail = count_shared_ends(old, new)
+    output = bytes_of[:head]
+    middle = old[head : len(old) - tail], new[head : len(new) - tail]
+    for tag, first, last, start, stop in SequenceMatcher(None, *middle, autojunk=False).get_opcodes():
+        raw_lines = bytes_of[head + first : head + last]
+        output += (
+            raw_lines if tag == "equal" else [_restore_changed("".join(raw_lines), "".join(middle[1][start:stop]))]
+        )
+    return "".join([*output, *bytes_of[len(old) - tail :]])
+
+
+def _restore_changed(raw: str, text: str) -> str:
+    if REPLACEMENT not in text:
+        return text
+    marks = _MARK.findall(raw)
+    if len(set(marks)) == 1 and len(marks) >= text.count(REPLACEMENT):
+        return text.replace(REPLACEMENT, marks[0])
+    characters, unknown = list(text), {run.start(): run.end() for run in _RUN.finditer(text)}
+    for raw_start, start, size in SequenceMatcher(None, mask_bytes(raw), text, autojunk=False).get_matching_blocks():
+        run, shift = text[start : start + size], raw_start - start
+        for first, last in list(unknown.items()):
+            if start <= first and last <= start + size and _is_whole(raw, run, shift, first, last):
+                characters[first:last] = raw[shift + first : shift + last]
+                del unknown[first]
+    if unknown:
+        raise EditError(
+            f"Some {REPLACEMENT} of the new text can't be told: in the file they are bytes that are no UTF-8.",
+            hint=f"Nothing was changed. Leave lines with {REPLACEMENT} out of the edit, or repeat what stands around "
+            "them as it is; write no new one.",
+        )
+    return "".join(characters)
+
+
+def _is_whole(raw: str, run: str, shift: int, first: int, last: int) -> bool:
+    """True if the marks [first, last) are all that stand together in `raw`, with words around them that name one
+    place."""
+    around = sum(not character.isspace() and character != REPLACEMENT for character in run)
+    before, after = raw[shift + first - 1 : shift + first], raw[shift + last : shift + last + 1]
+    matches = re.finditer(f"(?={re.escape(run)})", mask_bytes(raw))
+    places = {raw[match.start() : match.start() + len(run)] for match in matches}
+    return around >= _CONTEXT and len(places) <= 1 and not _MARK.match(before) and not _MARK.match(after)
 
 
 class TextFile(Struct, frozen=True, kw_only=True):

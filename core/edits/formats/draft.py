@@ -12,18 +12,17 @@ from typing import Final
 
 from msgspec import Struct
 
+from core.edits.drafts.alignment import assign_scopes
+from core.edits.drafts.assembly import check_marker_words, check_remarks, splice_draft, tokenise_draft
+from core.edits.drafts.checks import check_parses
+from core.edits.drafts.line_costs import is_telling
+from core.edits.drafts.line_keys import parse_line_key
+from core.edits.drafts.line_matches import DraftToken, compile_thing
+from core.edits.drafts.marker_rules import check_target
+from core.edits.drafts.markers import is_marker
+from core.edits.drafts.placed_draft import PlacedDraft, place_draft, replace_all_lines
 from core.edits.errors import EditError, UndecidedEdit
 from core.edits.formats.target_file import select_for_file
-from core.edits.hunks.costs import is_telling
-from core.edits.hunks.draft_placement import place_draft
-from core.edits.hunks.placed_draft import PlacedDraft, replace_all_lines
-from core.edits.lazy.alignment import assign_scopes
-from core.edits.lazy.assembly import check_marker_words, check_remarks, splice_draft, tokenise_draft
-from core.edits.lazy.checks import check_parses
-from core.edits.lazy.line_keys import parse_line_key
-from core.edits.lazy.line_matches import DraftToken, compile_thing
-from core.edits.lazy.marker_law import check_target
-from core.edits.lazy.markers import is_marker
 from core.text.lines import TextLines, split_closed, split_lines
 from core.text.tags import parse_attributes
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from core.edits.errors import EditError
-from core.edits.matching.block_merge import MatchedBlock, replace_block
+from core.edits.matching.line_edit import MatchedBlock, replace_block
 from core.records import parse_json, parse_json_part
 from core.text.lines import TextLines, split_closed, split_lines
 

@@ -1,6 +1,6 @@
 """Apply a patch to a text: all of its hunks or none.
 
-Each hunk is placed by its lines (`core.edits.patches`); what it leaves alone keeps the file's own bytes.
+Each hunk is placed by its lines (`patch_placement`); what it leaves alone keeps the file's own bytes.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from core.edits.errors import EditError
 from core.edits.formats.patch_parser import parse_patch
+from core.edits.formats.patch_placement import place_hunks
+from core.edits.formats.patch_records import FilePatch, PatchHunk
 from core.edits.formats.target_file import select_for_file
 from core.edits.matching.search_text import SearchText
-from core.edits.patches.patch_placement import place_hunks
-from core.edits.patches.patch_records import FilePatch, PatchHunk
 from core.text.lines import trim_ending
 from core.text.splices import apply_splices
 

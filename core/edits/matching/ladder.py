@@ -5,6 +5,11 @@ re-indentation, blank lines, Unicode look-alikes, spacing within lines, uneven i
 middles, a fence, entities, escapes, white space around, reflowed text, misspelt words, other case. The first rung
 with a match decides. A match must be unique there (or all are asked for), otherwise nothing is changed and the
 answer names the places. A result says which rung matched.
+
+A block may leave out its middle with a line of three dots. If both sides have the same number of such lines, the lines
+that they stand for stay as they are, and the pieces around them are edited. If only the old side has them, everything
+from the first piece to the last is replaced. A piece has to be unique where it may stand: the first in the whole file,
+a following one within the indentation of the first, so that no region runs on into the next function.
 """
 
 from __future__ import annotations
@@ -16,17 +21,19 @@ from itertools import chain, pairwise
 from typing import NamedTuple
 
 from core.edits.errors import EditError
+from core.edits.indentation import measure_depth
 from core.edits.matching import characters
 from core.edits.matching.characters import find_occurrences
-from core.edits.matching.elided_blocks import find_elided
 from core.edits.matching.failures import build_ambiguity_error, build_not_found_error
-from core.edits.matching.line_edit import LineEdit
+from core.edits.matching.line_edit import LineEdit, MatchedBlock
 from core.edits.matching.misspelling import find_misspelt
 from core.edits.matching.new_lines import build_numbered_error, mend_new_text
 from core.edits.matching.search_text import SearchText, replace_look_alikes
-from core.text.lines import carry_endings, find_ending_near, find_line_numbers, normalise_endings
+from core.text.lines import carry_endings, find_ending_near, find_line_numbers, normalise_endings, split_closed
 from core.text.splices import Splice
 
+_DOTS = re.compile(r"\s*(?:(?:#|//|--|/\*|<!--|\{/\*|%|;)\s*)?(?:\.\.\.|…)\s*(?:\*/\}?|-->)?\s*$")
+_FOLDS = ("trailing_space", "indentation", "look_alikes")
 _LISTING = re.compile(r"\s*\d+(?: ?[|→]|\t|: ?)")
 _ONE_PLACE = ("elided", "fuzzy")
 _PLAINER = {
@@ -34,6 +41,87 @@ _PLAINER = {
     "entities": characters.resolve_entities,
     "escapes": characters.strip_escapes,
 }
+
+
+def find_elided(search_text: SearchText, old: str, new: str) -> list[Splice]:
+    """Find the splices of the pieces (or the one of the whole region); none when there are no dots or no one place."""
+    olds, news = _split_pieces(old), _split_pieces(new)
+    if len(olds) < 2 or not olds[0].strip() or not olds[-1].strip():
+        return []
+    edits = [LineEdit(search_text, piece, piece) for piece in olds]
+    blocks = _locate_pieces(edits)
+    if not blocks or len(news) not in (1, len(olds)):
+        return []
+    if len(news) > 1:
+        return _splice_pieces(search_text, olds, news, blocks)
+    shift = edits[0].deduce_shift(blocks[0])
+    if shift is None:
+        return []
+    lines, first, last = search_text.lines, blocks[0].first, blocks[-1].last
+    text = lines.find_dominant_ending().join(map(shift, LineEdit(search_text, old, new).wanted))
+    return [Splice(lines.starts[first], lines.find_end(last), text + (lines.ends[last] if text else ""))]
+
+
+def _splice_pieces(
+    search_text: SearchText, olds: Sequence[str], news: Sequence[str], blocks: Sequence[MatchedBlock]
+) -> list[Splice]:
+    splices = []
+    for old, new, block in zip(olds, news, blocks, strict=True):
+        edit = LineEdit(search_text, old, new)
+        shift = edit.deduce_shift(block)
+        if shift is None:
+            return []
+        splices.append(edit.build_splice(block, shift))
+    return splices
+
+
+def _split_pieces(text: str) -> list[str]:
+    pieces: list[list[str]] = [[]]
+    for line in split_closed(text)[0]:
+        if _DOTS.match(line):
+            pieces.append([])
+        else:
+            pieces[-1].append(f"{line}\n")
+    return ["".join(piece) for piece in pieces]
+
+
+def _locate_pieces(edits: Sequence[LineEdit]) -> list[MatchedBlock]:
+    if any(edit.is_blank for edit in edits):
+        return []
+    blocks: list[MatchedBlock] = []
+    for edit in edits:
+        start = blocks[-1].last + 1 if blocks else 0
+        stop = _find_scope_end(edit, blocks[0].first, start) if blocks else len(edit.lines)
+        block = _find_only(edit, start, stop)
+        if block is None:
+            return []
+        blocks.append(block)
+    return blocks
+
+
+def _find_only(edit: LineEdit, start: int, stop: int) -> MatchedBlock | None:
+    for fold in _FOLDS:
+        blocks = [
+            block
+            for block in edit.find_blocks(fold, True)
+            if start <= block.first and block.last < stop and edit.deduce_shift(block) is not None
+        ]
+        if blocks:
+            return blocks[0] if len(blocks) == 1 else None
+    return None
+
+
+def _find_scope_end(edit: LineEdit, first: int, start: int) -> int:
+    """The line after the scope that `first` opens: the next one less indented, or opening another at the same depth."""
+    bodies = edit.lines.bodies
+    depth = measure_depth(bodies[first])
+    for number in range(start, len(bodies)):
+        line_depth = measure_depth(bodies[number])
+        if bodies[number].strip() and line_depth < depth:
+            return number
+        if line_depth == depth and re.match(r"\s*[^\W\d]", bodies[number]) and number > start:
+            return number + 1
+    return len(bodies)
 
 
 class LadderMatch(NamedTuple):

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from core.edits.matching.block_merge import MatchedBlock, is_torn
-from core.edits.matching.line_edit import LineEdit
+from core.edits.matching.line_edit import LineEdit, MatchedBlock, is_torn
 from core.edits.matching.search_text import fold_spacing
 from core.text.line_diff import count_shared_ends
 from core.text.similarity import find_closest, measure_similarity

@@ -13,11 +13,11 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
-from core.edits.lazy.alignment import is_marked_inside
-from core.edits.lazy.gaps import LEAVES, NAMED, OPENS, Gap, MarkedDraft, count_open, says_more
-from core.edits.lazy.line_keys import is_same_call, parse_line_key
-from core.edits.lazy.line_matches import CONTINUED, PREFIX, compile_thing
-from core.edits.lazy.markers import is_marker, may_be_marker
+from core.edits.drafts.alignment import is_marked_inside
+from core.edits.drafts.line_keys import is_same_call, parse_line_key
+from core.edits.drafts.line_matches import CONTINUED, PREFIX, compile_thing
+from core.edits.drafts.marked_draft import LEAVES, NAMED, OPENS, Gap, MarkedDraft, count_open, says_more
+from core.edits.drafts.markers import is_marker, may_be_marker
 
 _BRACKETS: Final = ("()", "[]", "{}")
 _FEW: Final = 2  # lines at an end of a piece

@@ -12,15 +12,14 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Final
 
+from core.edits.drafts.gap_rules import GapLaw
+from core.edits.drafts.line_costs import compute_replacement_cost, is_telling
+from core.edits.drafts.line_keys import CALL, is_same_call, parse_line_key
+from core.edits.drafts.line_matches import BRANCH, CONTINUED, PREFIX, DraftToken, ResultRow, compile_thing
+from core.edits.drafts.marked_draft import LEAVES, NAMED, OPENS, Gap, MarkedDraft, count_open
+from core.edits.drafts.piece_rules import PlaceLaw
 from core.edits.errors import EditError
-from core.edits.hunks.costs import compute_replacement_cost, is_telling
 from core.edits.indentation import measure_depth
-from core.edits.lazy.anchors import PlaceLaw
-from core.edits.lazy.blank_lines import ResultRow
-from core.edits.lazy.gap_law import GapLaw
-from core.edits.lazy.gaps import LEAVES, NAMED, OPENS, Gap, MarkedDraft, count_open
-from core.edits.lazy.line_keys import CALL, is_same_call, parse_line_key
-from core.edits.lazy.line_matches import BRANCH, CONTINUED, PREFIX, DraftToken, compile_thing
 
 _WORD: Final = re.compile(r"[A-Za-z_]\w+")
 _KEYWORD: Final = re.compile(

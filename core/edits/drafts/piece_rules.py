@@ -13,10 +13,10 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from core.edits.drafts.line_keys import parse_line_key
+from core.edits.drafts.line_matches import BRANCH, CONTINUED, PREFIX
+from core.edits.drafts.marked_draft import NAMED, OPENS, MarkedDraft, count_open, says_more
 from core.edits.indentation import measure_depth
-from core.edits.lazy.gaps import NAMED, OPENS, MarkedDraft, count_open, says_more
-from core.edits.lazy.line_keys import parse_line_key
-from core.edits.lazy.line_matches import BRANCH, CONTINUED, PREFIX
 
 _CLOSES: Final = re.compile(r"[)\]}]|</|end\b|fi\b|done\b|esac\b")
 _HASHED: Final = re.compile(r"#(?:\w|#+\s)")

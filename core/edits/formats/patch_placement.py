@@ -1,12 +1,19 @@
-"""The places of the hunks of a patch in a file: each is looked for by its lines, wherever its header says that it is.
+"""The positions of the hunks of a patch in a file: a hunk is searched by its lines, wherever its header says that it
+is.
 
-Line numbers only choose between places that fit equally, and anchors narrow the search to what they open. Hunks follow
-each other; one that only stands above the one before it is taken where every hunk of the file stands once. A hunk that
-has no line to be found by needs a place that its anchor, its number or the file itself leaves no choice about.
+Line numbers only choose between positions that fit equally, and anchors (the lines that an `@@` names) narrow the
+search to the scope that they open: a hunk that is nowhere in the scope of its anchor is not meant for another position
+that merely looks like it. Hunks follow each other; one that is only found above the one before it is accepted where
+every hunk of the file is found once.
+
+A hunk without a line to find it by (it only adds lines, or all its old lines are blank) needs a position that its
+anchor, its line number, the end of the file or the only blank lines of that number leave no choice about. Otherwise it
+is refused; it is never applied without an effect.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
@@ -14,27 +21,151 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from core.edits.errors import EditError, format_part
-from core.edits.indentation import Shift, extract_indent
-from core.edits.matching.block_merge import MatchedBlock, is_torn
+from core.edits.formats.patch_records import PatchHunk, Row
+from core.edits.indentation import Shift, extract_indent, measure_depth
 from core.edits.matching.failures import build_ambiguity_error, build_not_found_error
-from core.edits.matching.line_edit import LineEdit
+from core.edits.matching.line_edit import LineEdit, MatchedBlock, is_torn
 from core.edits.matching.misspelling import find_misspelt_context
 from core.edits.matching.new_lines import mend_new_lines
 from core.edits.matching.search_text import SearchText
-from core.edits.patches.blank_hunks import place_blank_hunk
-from core.edits.patches.patch_anchors import Scope, find_scopes
-from core.edits.patches.patch_records import PatchHunk, Row
 from core.text.line_diff import Opcode, count_shared_ends
-from core.text.lines import split_whole_lines
+from core.text.lines import TextLines, split_whole_lines
 from core.text.similarity import measure_similarity
-from core.text.splices import Splice
+from core.text.splices import Splice, apply_splices
 
+_MOST: Final = 100
+_GOES_ON = re.compile(r"[)\]}{#]|(?:else|elif|except|finally|catch|case|default|end)\b|\w+\s*:$")
+_COMPARED = 50
+_HINT = "Give a line of the file before or after the change. Nothing was changed."
 _STEPS: Final = (("trailing_space", False), ("indentation", False), ("look_alikes", True), ("spacing", True))
 _LOST_SPACE: Final = "lost_space"
 _FUZZY: Final = "fuzzy"
 _NEAR: Final = 10  # lines that the number of a hunk may be wrong by, whatever stands there
 _AROUND: Final = 5  # lines around the number of a hunk among which its old lines are looked for, changed
 _ALIKE: Final = 0.75
+
+
+class Scope(NamedTuple):
+    """Lines from an anchor (`line`, 0-indexed) up to `stop`, the first line that what it opens does not reach.
+    `is_open` False: it opens nothing, so that the scope reaches to the end of the file."""
+
+    line: int
+    stop: int
+    is_open: bool
+
+    def holds(self, block: MatchedBlock) -> bool:
+        """True if a block stands in the scope, touches its anchor or begins where it ends."""
+        return block.last >= self.line and block.first <= self.stop
+
+
+def find_scopes(bodies: Sequence[str], anchors: Sequence[str], first: int) -> list[Scope]:
+    """Find every scope that anchors name, each within that of the one before it, else behind it. Those before line
+    `first` only count where there is none behind it. Raises `EditError` for an anchor that the file does not have."""
+    scopes = [Scope(first - 1, len(bodies), is_open=False)]
+    for number, anchor in enumerate(anchors):
+        within = [
+            scope
+            for outer_scope in scopes
+            for scope in _find_named(bodies, anchor, outer_scope.line + 1, outer_scope.stop)
+        ]
+        behind = within or list(
+            _find_named(bodies, anchor, min(outer_scope.line for outer_scope in scopes) + 1, len(bodies))
+        )
+        scopes = behind or (list(_find_named(bodies, anchor, 0, len(bodies))) if number == 0 else [])
+        if not scopes:
+            raise EditError(
+                f"The line that @@ names was not found: {anchor.strip()[:120]!r}.",
+                hint="Copy a line of the file after @@, or leave it out. Nothing was changed.",
+            )
+    return scopes if anchors else []
+
+
+def _find_named(bodies: Sequence[str], anchor: str, start: int, stop: int) -> Iterator[Scope]:
+    """Yield the scope of each line that an anchor names: that is it, else begins with it, else holds it."""
+    needle = anchor.strip()
+    rows = [(number, bodies[number].strip()) for number in range(max(0, start), min(stop, len(bodies)))]
+    for same in (str.__eq__, str.startswith, str.__contains__):
+        lines = [number for number, row in rows if same(row, needle)]
+        if lines:
+            yield from (_build_scope(bodies, line) for line in lines[:_MOST])
+            return
+
+
+def _build_scope(bodies: Sequence[str], line: int) -> Scope:
+    depth = measure_depth(bodies[line])
+    below = (number for number in range(line + 1, len(bodies)) if bodies[number].strip())
+    first = next(below, None)
+    if first is None or (measure_depth(bodies[first]) <= depth and bodies[first].strip() != "{"):
+        return Scope(line, len(bodies), is_open=False)
+    for number in below:
+        line_depth = measure_depth(bodies[number])
+        if line_depth < depth or (line_depth == depth and not _GOES_ON.match(bodies[number].strip())):
+            return Scope(line, number, is_open=True)
+    return Scope(line, len(bodies), is_open=True)
+
+
+def place_blank_hunk(search_text: SearchText, hunk: PatchHunk, rows: Sequence[Row], scopes: Sequence[Scope]) -> Splice:
+    """Find what a hunk changes whose old lines are blank, or none. Raises `EditError` where that can't be told."""
+    lines = search_text.lines
+    size = sum(sign != "+" for sign, _ in rows)
+    if not size:
+        return _build_insertion(search_text, rows, _find_gap(lines, hunk, scopes))
+    starts = [
+        start
+        for start in range(len(lines) - size + 1)
+        if not any(body.strip() for body in lines.bodies[start : start + size])
+    ]
+    preferred_starts = [hunk.line - 1] if hunk.line is not None else [scope.line + 1 for scope in scopes]
+    if hunk.is_at_end:
+        preferred_starts = [start for start in starts if not any(body.strip() for body in lines.bodies[start:])][:1]
+    candidate_starts = [start for start in starts if start in preferred_starts] or (starts if not scopes else [])
+    if not candidate_starts:
+        raise EditError("The hunk only names blank lines, and there are none at its place.", hint=_HINT)
+    splices = [_build_splice(lines, rows, start) for start in candidate_starts[:_COMPARED]]
+    results = {apply_splices(search_text.text, [splice]) for splice in splices}
+    if len(results) > 1 or len(candidate_starts) > _COMPARED:
+        raise build_ambiguity_error(search_text, [start + 1 for start in candidate_starts], "exact")
+    return splices[0]
+
+
+def _find_gap(lines: TextLines, hunk: PatchHunk, scopes: Sequence[Scope]) -> int:
+    """Return the line before which a hunk that only adds lines puts them."""
+    if scopes:
+        if len(scopes) > 1:
+            places = ", ".join(str(scope.line + 1) for scope in scopes[:20])
+            raise EditError(f"The line that @@ names stands at several places: lines {places}.", hint=_HINT)
+        return scopes[0].line + 1
+    if hunk.line is None or hunk.is_at_end:
+        return len(lines)
+    if hunk.old_count or hunk.line > len(lines):
+        raise EditError(
+            f"The hunk only adds lines, and what it says of line {hunk.line} does not fit the file.", hint=_HINT
+        )
+    return hunk.line
+
+
+def _build_insertion(search_text: SearchText, rows: Sequence[Row], index: int) -> Splice:
+    lines, end = search_text.lines, search_text.lines.find_dominant_ending()
+    offset = lines.starts[index] if index < len(lines) else len(search_text.text)
+    text = "".join(f"{line}{end}" for _, line in rows)
+    if index >= len(lines) and lines.bodies and not lines.ends[-1]:
+        return Splice(offset, offset, end + text.removesuffix(end))
+    return Splice(offset, offset, text)
+
+
+def _build_splice(lines: TextLines, rows: Sequence[Row], start: int) -> Splice:
+    """Build the change of a run of blank lines that begins at a line."""
+    end, index, parts = lines.find_dominant_ending(), start, []
+    for sign, line in rows:
+        if sign == "+":
+            parts.append(f"{line}{end}")
+            continue
+        if sign == " ":
+            parts.append(lines.bodies[index] + (lines.ends[index] or end))
+        index += 1
+    text = "".join(parts)
+    is_open_ended = index == len(lines) and not lines.ends[-1]
+    return Splice(lines.starts[start], lines.find_end(index - 1), text.removesuffix(end) if is_open_ended else text)
 
 
 class PlacedHunk(NamedTuple):

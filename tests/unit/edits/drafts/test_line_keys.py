@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.edits.lazy.line_keys import parse_line_key
+from core.edits.drafts.line_keys import parse_line_key
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from collections.abc import Container, Sequence
 from math import gcd
 from typing import Final
 
+from core.edits.drafts.line_keys import parse_line_key
+from core.edits.drafts.marked_draft import says_more
+from core.edits.drafts.markers import is_marker, may_be_marker
 from core.edits.indentation import Shift, deduce_shift, extract_indent, measure_depth
-from core.edits.lazy.gaps import says_more
-from core.edits.lazy.line_keys import parse_line_key
-from core.edits.lazy.markers import is_marker, may_be_marker
 from core.text.lines import TextLines
 
 _SURE: Final = 3  # lines, or the head of a definition, that tell how a draft is shifted

@@ -11,9 +11,9 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
+from core.edits.drafts.line_keys import parse_line_key
+from core.edits.drafts.markers import is_marker
 from core.edits.indentation import measure_depth
-from core.edits.lazy.line_keys import parse_line_key
-from core.edits.lazy.markers import is_marker
 from core.text.similarity import measure_similarity
 
 TokenKind = Literal["line", "marker", "removal"]
@@ -55,6 +55,13 @@ class DraftToken(NamedTuple):
     is_last: bool = False
     is_exposed: bool = False
     is_sole: bool = False
+
+
+class ResultRow(NamedTuple):
+    """One filled line of the result. `token` None: a marker gives it; `old` None: it is no line of the file."""
+
+    token: int | None
+    old: int | None
 
 
 def measure_depths(lines: Sequence[str], *, prose: bool) -> list[int]:

@@ -12,10 +12,9 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from core.edits.drafts.line_keys import parse_line_key
+from core.edits.drafts.line_matches import BRANCH, CONTINUED, DraftToken, ResultRow
 from core.edits.indentation import measure_depth
-from core.edits.lazy.blank_lines import ResultRow
-from core.edits.lazy.line_keys import parse_line_key
-from core.edits.lazy.line_matches import BRANCH, CONTINUED, DraftToken
 
 OPENS: Final = re.compile(r"[{(\[:]$|\b(?:do|then|begin)$")
 _BARE: Final = re.compile(r"```\S*$|(?:try|do|begin|loop|unsafe|async)\s*[:{]?$")

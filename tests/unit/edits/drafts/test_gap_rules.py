@@ -7,7 +7,7 @@ import pytest
 from benchmarks.edit_corpus.shapes import FORMATS
 from core.edits.errors import EditError
 from core.edits.formats.draft import apply_drafts
-from tests.unit.edits.lazy.test_marker_law import lay
+from tests.unit.edits.drafts.test_marker_rules import lay
 
 both = pytest.mark.parametrize("format_", FORMATS)
 READER = """package binding

@@ -9,7 +9,7 @@ from benchmarks.edit_corpus.shapes import FORMATS, SHAPES
 from core.edits.errors import EditError, UndecidedEdit
 from core.edits.formats.draft import apply_drafts
 from core.edits.formats.lazy import apply_lazy
-from tests.unit.edits.hunks.test_draft_placement import synthetic
+from tests.unit.edits.drafts.test_placed_draft_draft_placement import synthetic
 
 SHOP = """import json
 

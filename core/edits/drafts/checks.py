@@ -1,4 +1,10 @@
-"""Reasons to refuse an alignment of a draft: better refused than guessed."""
+"""Reasons to refuse the result of a draft: an edit is refused rather than guessed.
+
+`find_doubt` judges an alignment. `find_unmentioned_change` judges the edit that a model worked out from a draft:
+nothing may change that the draft does not mention. Added lines are lines of the draft or of the file, and no markers;
+removed lines, and lines of the file that are repeated, are next to lines that both have; a line that the draft repeats
+stays.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +12,28 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
+from core.edits.drafts.alignment import is_scope_kept
+from core.edits.drafts.line_costs import is_telling
+from core.edits.drafts.line_keys import parse_line_key
+from core.edits.drafts.line_matches import CONTINUED, SPECIAL, DraftToken, ResultRow, find_owners, is_doubtful_version
+from core.edits.drafts.markers import is_marker
+from core.edits.drafts.placed_draft import MOST_OPEN
+from core.edits.drafts.placements import is_single
 from core.edits.errors import UndecidedEdit
-from core.edits.hunks.costs import is_telling
-from core.edits.hunks.pieces import is_single
-from core.edits.hunks.placed_draft import MOST_OPEN
 from core.edits.indentation import measure_depth
-from core.edits.lazy.alignment import is_scope_kept
-from core.edits.lazy.blank_lines import ResultRow
-from core.edits.lazy.line_keys import parse_line_key
-from core.edits.lazy.line_matches import CONTINUED, SPECIAL, DraftToken, find_owners, is_doubtful_version
 from core.syntax.flaws import find_flaws
-from core.text.lines import TextLines
+from core.text.lines import TextLines, find_changed_span, split_lines
 
 _COPIED: Final = 3
 _LONG: Final = 16
 _WORDS = re.compile(r"[A-Za-z_]\w.*")
+REACH: Final = 3  # lines between what goes and the nearest line that the draft has
+_COMPARED: Final = 4_000  # lines of a region that are compared one by one
 
 
 @dataclass(frozen=True)
@@ -226,3 +235,52 @@ def check_parses(path: str, before: str, after: str) -> str:
     if find_flaws(path, before) == () and (flaws := find_flaws(path, after)):
         raise UndecidedEdit(f"the result does not parse (line {flaws[0].line})")
     return after
+
+
+def find_unmentioned_change(before: str, after: str, draft: str) -> str:
+    """Describe what changed although the draft does not speak of it; "" when there is nothing of that kind."""
+    first, old_last, last = find_changed_span(before, after)
+    if max(old_last, last) - first > _COMPARED:
+        return f"lines {first}-{old_last} would change, which is more than can be checked"
+    old, new = split_lines(before).bodies, split_lines(after).bodies
+    if dropped_line := _find_dropped(old, new, split_lines(draft).bodies):
+        return f"the line {dropped_line[:120]!r} would be gone, and the draft has it"
+    mentions, start = _Mentioned(old, split_lines(draft).bodies), first - 1
+    matcher = SequenceMatcher(None, old[start:old_last], new[start:last], autojunk=False)
+    changes = [code for code in matcher.get_opcodes() if code[0] != "equal"]
+    objections = (
+        mentions.find_objection((start + i1, start + i2), new[start + j1 : start + j2]) for _, i1, i2, j1, j2 in changes
+    )
+    return next(filter(None, objections), "")
+
+
+def _find_dropped(old: Sequence[str], new: Sequence[str], draft: Sequence[str]) -> str:
+    """Find a line that the file and the draft have, and that would be there less often than both say; "" = none."""
+    draft_counts = Counter(
+        line.strip() for line in draft if any(letter.isalnum() for letter in line) and not is_marker(line)
+    )
+    old_counts, new_counts = (Counter(line.strip() for line in lines) for lines in (old, new))
+    return next((line for line, count in draft_counts.items() if new_counts[line] < min(count, old_counts[line])), "")
+
+
+class _Mentioned:
+    """The lines and names of a file that a draft speaks of."""
+
+    def __init__(self, old: Sequence[str], draft: Sequence[str]) -> None:
+        self._old = old
+        self._kept = {line.strip() for line in old}
+        self._lines = {line.strip() for line in draft}
+        telling = {line for line in self._lines if any(letter.isalnum() for letter in line)}
+        names = {key for line in telling if (key := parse_line_key(line)) is not None}
+        self._near = [line.strip() in telling or parse_line_key(line) in names for line in old]
+
+    def find_objection(self, removed_span: tuple[int, int], new: Sequence[str]) -> str:
+        """Return why the lines `removed_span` (0-indexed, the end excluded) may not become `new`; "" = they may."""
+        for line in map(str.strip, new):
+            if line not in self._kept and (line not in self._lines or is_marker(line)):
+                return f"the line {line[:120]!r} is neither in the file nor a line of code in the draft"
+        start, stop = removed_span
+        moves = any(line.strip() for line in self._old[start:stop]) or all(line.strip() in self._kept for line in new)
+        if moves and not any(self._near[max(0, start - REACH) : stop + REACH]):
+            return f"lines {start + 1}-{max(stop, start + 1)} would change, and the draft speaks of nothing near them"
+        return ""

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.edits.lazy.unmentioned_changes import find_unmentioned_change
+from core.edits.drafts.checks import find_unmentioned_change
 from core.syntax.flaws import describe_first_flaw, find_new_flaws
 
 FILE = "".join(f"def f{number}():\n    return {number}\n\n\n" for number in range(8))

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from core.edits.lazy.line_matches import OPENER, DraftToken, find_matches, is_continuation
+from core.edits.drafts.line_matches import OPENER, DraftToken, find_matches, is_continuation
 
 _INSERT, _DELETE, _OUTSIDE, _LEAVE, _STAY, _NEVER = -10, -30, -25, -300, -9000, -(10**9)
 _CLOSER = re.compile(r"[)\]}]|</|end\b|fi\b|done\b|esac\b")

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
+from core.edits.drafts.alignment import assign_scopes
+from core.edits.drafts.line_matches import DraftToken, ResultRow
+from core.edits.drafts.marked_draft import MarkedDraft
 from core.edits.indentation import measure_depth
-from core.edits.lazy.alignment import assign_scopes
-from core.edits.lazy.blank_lines import ResultRow
-from core.edits.lazy.gaps import MarkedDraft
-from core.edits.lazy.line_matches import DraftToken
 
 FILE = ["one()", "two()", "", "three()", "four()"]
 

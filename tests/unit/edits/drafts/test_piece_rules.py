@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks.edit_corpus.shapes import FORMATS
+from core.edits.drafts import alignment, marker_rules, markers
 from core.edits.errors import EditError
 from core.edits.formats.draft import apply_drafts
-from core.edits.lazy import alignment, marker_law, markers
-from tests.unit.edits.lazy.test_marker_law import CART, SHOP, lay
+from tests.unit.edits.drafts.test_marker_rules import CART, SHOP, lay
 
 both = pytest.mark.parametrize("format_", FORMATS)
-SOURCES = [Path(str(module.__file__)).read_text(encoding="utf-8") for module in (alignment, markers, marker_law)]
+SOURCES = [Path(str(module.__file__)).read_text(encoding="utf-8") for module in (alignment, markers, marker_rules)]
 TRIALS = 12
 
 
