@@ -19,8 +19,8 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 from urllib.parse import unquote
 
-from core.git.checks.nested_repositories import find_nested_repositories
 from core.git.layout import find_repository, read_small_file
+from core.git.nested_repositories import find_nested_repositories
 from core.secrets import register_credential
 
 MAX_SUBMODULES: Final = 200  # whose configurations are read

@@ -13,11 +13,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.errors import PathRefused
-from core.plans.plan_file import PlanError, PlanFault, PlanSource, locate_graph_faults, parse_plan_file, read_plan_file
+from core.plans.plan_file import (
+    PlanError,
+    PlanFault,
+    PlanSource,
+    locate_graph_faults,
+    parse_plan_file,
+    read_plan_file,
+    render_new_plan,
+    rewrite_plan,
+)
 from core.plans.plan_merge import MergedPlan, merge_plans
-from core.plans.plan_writer import render_new_plan, rewrite_plan
-from core.plans.todo_changes import make_plan_path
-from core.plans.todo_graph import check_graph
+from core.plans.todo_graph import check_graph, make_plan_path
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.plans import Plan
 

@@ -1,20 +1,27 @@
-"""The dependency graph of todos: what is wrong with it, what is ready, what waits on what. Pure."""
+"""The todos of a plan: their dependency graph, changes merged into them, and the rules for changes of a status.
+Pure."""
 
 from __future__ import annotations
 
+import re
+import secrets
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from core.errors import ToolInputInvalid
-from core.protocol.documents import Todo
+from core.errors import CommandRejected, ToolInputInvalid
+from core.protocol.documents import Todo, TodoStatus
+from core.workspace.file_names import PLAN_SUFFIX
 
 DONE = frozenset({"completed", "cancelled"})
 MAX_NAMED_PROBLEMS = 20  # problems in one message
 MAX_LISTED_TODOS = 200  # todos that a model is told of at once
 MAX_CYCLE_LENGTH = 40  # todos of a cycle that are named
+STARTED = frozenset({"in_progress", "completed"})
 
 
 class GraphFault(Struct, frozen=True, kw_only=True):
@@ -189,3 +196,111 @@ def _walk_cycles(start: str, edges: Mapping[str, Sequence[str]], finished_ids: s
             todo_id = path.pop()
             del positions[todo_id]
             finished_ids.add(todo_id)
+
+
+class TodoChange(Struct, frozen=True, kw_only=True):
+    """A todo as a model sends it: None leaves the field of a known todo as it is."""
+
+    id: str
+    content: str | None = None
+    status: TodoStatus | None = None
+    dependencies: tuple[str, ...] | None = None
+    verify: str | None = None
+
+
+def make_slug(name: str) -> str:
+    """Make ASCII words joined by "-", at most 40 characters; "plan" when nothing is left."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:40].strip("-") or "plan"
+
+
+def make_plan_path(name: str, directory: str) -> str:
+    """Make a new path, `<place>/<slug>_<8 hex>.plan.md`."""
+    return f"{directory}/{make_slug(name)}_{secrets.token_hex(4)}{PLAN_SUFFIX}"
+
+
+def apply_todo_changes(existing: Sequence[Todo], updates: Sequence[TodoChange], *, merge: bool) -> tuple[Todo, ...]:
+    """Apply changes to a list of todos, or replace it but for what changes of known ids leave out (not `merge`). Raises
+    `ToolInputInvalid` for a new todo without content or a bad graph."""
+    todos_by_id = {todo.id: todo for todo in existing}
+    duplicates = sorted(key for key, count in Counter(update.id for update in updates).items() if count > 1)
+    if duplicates:
+        raise ToolInputInvalid(f"The id {duplicates[0]} is given more than once.", hint="Send each todo once.")
+    updated_todos = {update.id: _apply_change(todos_by_id.get(update.id), update) for update in updates}
+    after = tuple(({**todos_by_id, **updated_todos} if merge else updated_todos).values())
+    check_graph(after)
+    return after
+
+
+def _apply_change(todo: Todo | None, update: TodoChange) -> Todo:
+    names = ("content", "status", "dependencies", "verify")
+    fields = {name: value for name in names if (value := getattr(update, name)) is not None}
+    if todo is not None:
+        return replace(todo, **fields)
+    if not (update.content or "").strip():
+        raise ToolInputInvalid(
+            f"There is no todo {update.id} yet, and the new one has no content.",
+            hint="Give its content, or use the id of a todo in the list.",
+        )
+    return Todo(id=update.id, **fields)
+
+
+class CancelledTodo(Struct, frozen=True, kw_only=True):
+    """A todo that is being cancelled, and what is left of those that wait for it, directly or through others."""
+
+    todo: Todo
+    waiting: tuple[Todo, ...]
+
+
+def check_steps(before: Sequence[Todo], after: Sequence[Todo]) -> None:
+    """Raise `ToolInputInvalid` for what a subagent must not do; what was so `before` is let be."""
+    problems = list_step_problems(before, after)
+    if problems:
+        raise ToolInputInvalid(" ".join(problems), hint="Nothing was changed.")
+
+
+def list_step_problems(before: Sequence[Todo], after: Sequence[Todo]) -> tuple[str, ...]:
+    """List what a subagent must not do, one sentence each."""
+    old_statuses = {todo.id: todo.status for todo in before}
+    open_ids = {todo.id for todo in after if todo.status not in DONE}
+    problems = []
+    for todo in after:
+        blockers = [dependency for dependency in todo.dependencies if dependency in open_ids]
+        if blockers and todo.status in STARTED and old_statuses.get(todo.id) not in STARTED:
+            state = todo.status.replace("_", " ")
+            problems.append(f"{todo.id} can't be {state} yet: it waits for {', '.join(blockers)}.")
+    working = [todo.id for todo in after if todo.status == "in_progress"]
+    if len(working) > 1 and any(old_statuses.get(key) != "in_progress" for key in working):
+        problems.append(f"Only one todo can be in progress, not {len(working)}: {', '.join(working)}.")
+    return tuple(problems)
+
+
+def check_not_blocked(todos: Sequence[Todo], key: str, status: TodoStatus, *, anyway: bool = False) -> None:
+    """Raise `CommandRejected` for a todo that the user would begin or complete while it waits for others. Completing it
+    `anyway` is theirs to say: what it waits for may have turned out not to be needed first."""
+    blockers = find_blockers(todos).get(key, ())
+    old_status = next((todo.status for todo in todos if todo.id == key), status)
+    if not blockers or status not in STARTED or status == old_status or (anyway and status == "completed"):
+        return
+    first = "them" if len(blockers) > 1 else "it"
+    raise CommandRejected(
+        f"{key} can't be {status.replace('_', ' ')} yet: it waits for {', '.join(blockers)}.",
+        hint=f"Complete or cancel {first} first, or let {key} wait for something else.",
+        code="todo_blocked",
+    )
+
+
+def find_newly_completed(before: Sequence[Todo], after: Sequence[Todo]) -> tuple[Todo, ...]:
+    """Find the todos that are completed after and were not before."""
+    old_statuses = {todo.id: todo.status for todo in before}
+    return tuple(todo for todo in after if todo.status == "completed" and old_statuses.get(todo.id) != "completed")
+
+
+def find_cancelled(before: Sequence[Todo], after: Sequence[Todo]) -> tuple[CancelledTodo, ...]:
+    """Find the todos that are cancelled now while others wait for them."""
+    old_statuses = {todo.id: todo.status for todo in before}
+    candidates = [
+        todo for todo in after if todo.status == "cancelled" and old_statuses.get(todo.id, "pending") not in DONE
+    ]
+    cancelled_todos = [CancelledTodo(todo=todo, waiting=find_dependants(after, todo.id)) for todo in candidates]
+    return tuple(cut for cut in cancelled_todos if cut.waiting)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.git.checks.nested_repositories import allow_no_bare_repository
+from core.git.nested_repositories import allow_no_bare_repository
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q

@@ -17,8 +17,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from core.errors import ToolFailed
-from core.git.checks.nested_repositories import allow_no_bare_repository
 from core.git.credentials import register_command_credentials
+from core.git.nested_repositories import allow_no_bare_repository
 from core.protocol.events import EffectsRecorded
 from core.providers.catalog.presets import KNOWN
 from core.sandbox.environment import FIXED

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.plans.plain_yaml import parse_plain
-from core.plans.plan_writer import render_new_plan
-from core.plans.yaml_parser import YamlError, parse_events
+from core.plans.plan_file import render_new_plan
+from core.plans.yaml_parser import YamlError, parse_events, parse_plain
 from core.protocol.documents import Todo
 from core.protocol.plans import Plan
 from tests.support.plan_files import PLAN_FILES

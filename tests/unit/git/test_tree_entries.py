@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from core.git.path_rules import LineEnds, find_ignored, find_submodules, is_binary, read_path_rules
 from core.git.repository import open_repository
+from core.git.tree_entries import LineEnds, find_ignored, find_submodules, is_binary, read_path_rules
 
 ATTRIBUTES = {
     "nothing": "",

@@ -7,10 +7,17 @@ import pytest
 
 from core.protocol.events import Envelope, SessionRenamed, SessionStarted, TurnFinished, TurnStarted
 from core.sessions import listing
-from core.sessions.listing import list_sessions, load_prompts
+from core.sessions.listing import (
+    FILE_NAME,
+    MAX_PROMPT_CHARS,
+    build_summary,
+    list_sessions,
+    load_prompts,
+    load_summary,
+    save_summary,
+)
 from core.sessions.log import SessionLog, read_log
 from core.sessions.store import SessionStore
-from core.sessions.summary import FILE_NAME, MAX_PROMPT_CHARS, build_summary, load_summary, save_summary
 from tests.support.folded import fold_events
 from tests.support.session_log import load, scan
 

@@ -10,20 +10,18 @@ from msgspec.structs import replace
 from core.errors import CommandRejected, ToolInputInvalid
 from core.plans.todo_graph import (
     DONE,
-    find_blockers,
-    find_dependants,
-    find_ready,
-    list_problems,
-    select_current,
-    sort_topologically,
-)
-from core.plans.todo_transitions import (
     STARTED,
     check_not_blocked,
     check_steps,
+    find_blockers,
     find_cancelled,
+    find_dependants,
     find_newly_completed,
+    find_ready,
+    list_problems,
     list_step_problems,
+    select_current,
+    sort_topologically,
 )
 from core.protocol.documents import Todo
 from core.tools.builtin.planning.todo_write import format_todos

@@ -8,8 +8,8 @@ from core.protocol import documents as d
 from core.protocol import events as ev
 from core.sessions.log import SessionLog
 from core.sessions.record_format import encode_record
-from core.sessions.search.transcripts import FILE_NAME, TranscriptIndex, build_match, forget_transcript
 from core.sessions.store import SessionStore
+from core.sessions.transcript_search import FILE_NAME, TranscriptIndex, build_match, forget_transcript
 
 AT = 1_700_000_000_000
 

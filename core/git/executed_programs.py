@@ -1,7 +1,10 @@
-"""Paths of a project from which git takes what it runs or obeys, besides those with well-known names.
+"""Programs and files of a repository that git runs or obeys.
 
-Hooks may lie behind a link in `.git/hooks` or where `core.hooksPath` says; a configuration may include files of the
-project, and name programs of it.
+`find_executed_paths` finds paths of the project, besides those with well-known names: hooks may lie behind a link in
+`.git/hooks` or in the directory of `core.hooksPath`; a configuration may include files of the project, and name
+programs of it. `list_programs` checks that a commit runs nothing that the repository chooses: settings known to hold
+data only are listed, and any other setting counts as a program, so that an unknown one is on the safe side. The user's
+own settings and hooks are theirs, unless they lead into the project (`.husky`).
 """
 
 from __future__ import annotations
@@ -11,10 +14,18 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Final
 
 from core.git.layout import RepositoryLayout, find_repository, read_small_file
-from core.git.repository import GitFailed, GitRepository, find_git, read_config_text, read_settings
-from core.git.safe_config import ConfigPairs
+from core.git.repository import (
+    GitFailed,
+    GitRepository,
+    find_believed_repository,
+    find_git,
+    read_config_text,
+    read_settings,
+)
+from core.git.safe_config import ConfigPairs, find_last, is_switch
 from core.git.temporary_directories import make_temporary_directory
 from core.workspace.protected_names import GIT_RISK, HOOK_RISK
 
@@ -28,6 +39,19 @@ _PROGRAM_SETTINGS = re.compile(
 _INCLUDE_SETTINGS = re.compile(r"include\.path|includeif\..*\.path", re.DOTALL)
 _MAX_INCLUDES = 10  # that are followed by includes
 _MAX_LINKS = 200
+_DATA_ONLY: Final = re.compile(
+    r"core\.(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol"
+    r"|safecrlf|quotepath|sparsecheckout|sparsecheckoutcone|trustctime|checkstat|worktree|sharedrepository|compression"
+    r"|protecthfs|protectntfs|longpaths|abbrev|untrackedcache|splitindex|commentchar|preloadindex)"
+    r"|extensions\.(?:objectformat|worktreeconfig|refstorage)"
+    r"|(?:branch|submodule)\..*\.(?:remote|merge|rebase|description|pushremote|url|active|branch|path|vscode-merge-base"
+    r"|github-pr-owner-number|gk-last-accessed|gk-last-modified)"
+    r"|submodule\.active|remote\..*\.(?:url|fetch|pushurl|push|tagopt|prune|gh-resolved)"
+    r"|user\.(?:name|email)|(?:author|committer)\.(?:name|email)"
+    r"|(?:pull|rebase|fetch|push|status|color|advice|init|log|index|rerere|feature)\..*"
+    r"|lfs\.(?:repositoryformatversion|.*\.access)",
+    re.DOTALL,
+)
 
 
 def find_executed_paths(root: Path) -> dict[str, str]:
@@ -41,7 +65,7 @@ def find_executed_paths(root: Path) -> dict[str, str]:
     risks = dict.fromkeys(_list_below(root, _list_linked_hooks(places)), HOOK_RISK)
     try:
         with make_temporary_directory() as directory:
-            users, own_pairs, included_paths = _read_settings(
+            users, own_pairs, included_paths = _read_included_settings(
                 GitRepository(find_git(root), directory, places.root), places
             )
     except (GitFailed, OSError):
@@ -77,7 +101,9 @@ def _list_linked_hooks(places: RepositoryLayout) -> Iterator[Path]:
         return
 
 
-def _read_settings(repository: GitRepository, places: RepositoryLayout) -> tuple[ConfigPairs, ConfigPairs, list[Path]]:
+def _read_included_settings(
+    repository: GitRepository, places: RepositoryLayout
+) -> tuple[ConfigPairs, ConfigPairs, list[Path]]:
     """Return the user's settings; the repository's with what they include, and the files included."""
     users, own_pairs = read_settings(repository, read_config_text(places))
     included_paths = list(dict.fromkeys(_list_includes(own_pairs, places.common)))
@@ -117,3 +143,40 @@ def _list_below(root: Path, paths: Iterable[Path]) -> list[str]:
     return sorted(
         {relative_path for relative_path in relative_paths if relative_path.split("/")[0] not in {"..", ".git"}}
     )
+
+
+def list_programs(root: Path) -> tuple[str, ...]:
+    """Return the settings and hooks by which the repository of a project, a real path, may have git run something when
+    it commits. Starts git.
+
+    A repository that can't be read is named as a whole.
+    """
+    try:
+        places = find_believed_repository(root)
+        if places is None:
+            return ()
+        with make_temporary_directory() as directory:
+            users, own_pairs = read_settings(
+                GitRepository(find_git(root), directory, places.root), read_config_text(places)
+            )
+    except (GitFailed, OSError):
+        return (".git, which can't be read",)
+    settings = dict.fromkeys(name for name, value in own_pairs if not _is_data(name, value))
+    folder = Path(find_last(users, "core.hookspath") or places.common / "hooks").expanduser()
+    return (*settings, *_list_hooks(places, places.root / folder))
+
+
+def _is_data(name: str, value: str | None) -> bool:
+    is_own_daemon = name == "core.fsmonitor" and is_switch(value)
+    return is_own_daemon or _DATA_ONLY.fullmatch(name) is not None
+
+
+def _list_hooks(places: RepositoryLayout, folder: Path) -> list[str]:
+    """Return the hooks in a directory that belongs to the repository or its work tree."""
+    real = Path(os.path.realpath(folder))
+    if not any(real.is_relative_to(os.path.realpath(top)) for top in (places.root, places.common, places.own)):
+        return []
+    try:
+        return sorted(f"the hook {entry.name}" for entry in folder.iterdir() if not entry.name.endswith(".sample"))
+    except FileNotFoundError:
+        return []
