@@ -1,10 +1,15 @@
 """Bytes of a file as text and back, without losing one of them: encoding, BOM and invalid bytes survive.
 
-A file is written in the encoding that it is in. Bytes that are not UTF-8, in a file of unknown encoding, are shown as
-U+FFFD and put back when the text is encoded again; nothing of another encoding is added to them. A model (or a screen)
-can't see such a byte, so it can't name it either: the lines that it leaves unchanged carry the mark that it was shown.
-Unchanged lines get their bytes back as they are; in changed lines a mark is recognised by its surroundings. A mark that
-can't be resolved is refused, never guessed.
+A file is written in the encoding that it is in. The project may declare one in an `.editorconfig` (the specification at
+editorconfig.org, version 0.17): files are looked up from the directory of the file upwards, to one that says
+`root = true` or to the workspace. The nearest one wins, and in a file the last section that matches. Of its encodings
+only Latin-1 can't be detected from the bytes.
+
+Bytes that are not UTF-8, in a file of unknown encoding, are shown as U+FFFD and put back when the text is encoded
+again; nothing of another encoding is added to them. A model (or a screen) can't see such a byte, so it can't name it
+either: the lines that it leaves unchanged carry the mark that it was shown. Unchanged lines get their bytes back as
+they are; in changed lines a mark is recognised by its surroundings. A mark that can't be resolved is refused, never
+guessed.
 """
 
 from __future__ import annotations
@@ -12,10 +17,13 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator
 from difflib import SequenceMatcher
+from typing import Final
 
 from msgspec import Struct
 
+from core.config.rules.globs import matches
 from core.edits.errors import EditError
 from core.text.encodings.detection import find_encoding, is_in_unknown_encoding, name_encoding
 from core.text.line_diff import count_shared_ends
@@ -38,6 +46,12 @@ _MAGIC = (
     (b"\x7fELF", "ELF program"),
     (b"SQLite format 3\0", "SQLite database"),
 )
+EDITOR_CONFIG: Final = ".editorconfig"
+_SECTION: Final = re.compile(r"\[(.+)\]\s*\Z")
+_PAIR: Final = re.compile(r"([^=:\s][^=:]*?)\s*[=:]\s*(.*)\Z")
+_NUMBERS: Final = re.compile(r"\{(-?\d{1,4})\.\.(-?\d{1,4})\}")
+_MOST_NUMBERS: Final = 200  # names that one range of numbers stands for
+_LATIN: Final = "latin1"
 
 
 def mask_bytes(raw: str) -> str:
@@ -201,3 +215,53 @@ def decode_for_reading(data: bytes) -> str:
     """Return the text of a file for somebody who reads it, with U+FFFD for what can't be told; nothing is put back."""
     file = decode_text(data)
     return data.decode("utf-8-sig", "replace") if file is None else file.text
+
+
+def find_declared_encoding(path: str, read: Callable[[str], bytes | None]) -> str:
+    """Return the encoding that the project gives a file, by Python's name; "" = none, or one of Unicode's.
+
+    `path`: relative to the workspace; `read` returns the bytes of a path there, None = there is no such file.
+    """
+    directory = path
+    while directory:
+        directory, _, _ = directory.rpartition("/")
+        data = read(f"{directory}/{EDITOR_CONFIG}" if directory else EDITOR_CONFIG)
+        if data is None:
+            continue
+        charset, is_root = _read_charset(data.decode("utf-8-sig", "replace"), path.removeprefix(f"{directory}/"))
+        if charset or is_root:
+            return "latin-1" if charset == _LATIN else ""
+    return ""
+
+
+def _read_charset(text: str, path: str) -> tuple[str, bool]:
+    """Return what a file says of the encoding of a path below it, "" = nothing, and whether nothing above it counts."""
+    charset, is_root = "", False
+    for name, value, section in _iterate_pairs(text):
+        if not section:
+            is_root = is_root or (name == "root" and value == "true")
+        elif name == "charset" and _fits(section, path):
+            charset = value
+    return charset, is_root
+
+
+def _iterate_pairs(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield name and value, in lower case, with the pattern of the section they stand in, "" above the first."""
+    section = ""
+    for line in map(str.strip, text.splitlines()):
+        if not line or line[0] in "#;":
+            continue
+        if heading := _SECTION.match(line):
+            section = heading[1]
+        elif pair := _PAIR.match(line):
+            yield pair[1].lower(), pair[2].strip().lower(), section
+
+
+def _fits(pattern: str, path: str) -> bool:
+    """Return True if the pattern of a section fits a path. The first range of numbers is spelled out."""
+    bounds = _NUMBERS.search(pattern)
+    if bounds is None:
+        return matches(pattern, path)
+    low, high = sorted((int(bounds[1]), int(bounds[2])))
+    numbers = range(low, min(high, low + _MOST_NUMBERS) + 1)
+    return any(matches(f"{pattern[: bounds.start()]}{number}{pattern[bounds.end() :]}", path) for number in numbers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.edits.editor_config import find_declared_encoding
+from core.edits.text_file import find_declared_encoding
 
 ROOT = "root = true\n[*]\ncharset = utf-8\n[*.{txt,csv}]\ncharset = latin1\n"
 
