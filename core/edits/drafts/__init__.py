@@ -1,1 +1,2 @@
-"""Drafts with markers: how their lines and pieces are laid on a file, and what may not become of it."""
+"""Drafts with markers: the placement of their lines and pieces in a file, and the rules that a result has to
+satisfy."""

@@ -1,11 +1,11 @@
-"""Alignment of a draft with a file by dynamic programming, in which markers take up old lines for nothing.
+"""Alignment of a draft with a file by dynamic programming, in which markers take up old lines at no cost.
 
-Lines that are equal, or that define the same name at the same depth, are worth a match; a line that the draft leaves
-out without a marker is deleted at a cost. A marker only takes lines of its own depth and deeper, and begins with one
-of its own depth, so that it never runs out of its scope nor revives half of a body that was written anew. Where two
-best alignments give different texts, the draft is undecided.
+Equal lines, and lines that define the same name at the same depth, score a match; a line that the draft leaves out
+without a marker is deleted at a cost. A marker only takes lines of its depth and deeper, and begins with one of its
+depth, so that it neither leaves its scope nor revives half of a rewritten body. If two best alignments give different
+texts, the draft is undecided.
 
-Needleman & Wunsch's recurrence (1970), with free runs for markers.
+The recurrence is that of Needleman & Wunsch (1970), with free runs for markers.
 """
 
 from __future__ import annotations
@@ -22,21 +22,24 @@ _MANY_CELLS: Final = 6_000_000
 
 
 class AlignmentStep(NamedTuple):
-    """`token` is taken with the line `old` (a match) or without one (an insertion); `token` None: a line is kept."""
+    """One step: `token` matches the line `old`, or is inserted (`old` None); `token` None: the line `old` stays."""
 
     token: int | None
     old: int | None
 
 
 class AlignmentUndecided(Exception):
-    """The draft fits the file in more than one way, or is too long for it to be tried."""
+    """The draft fits the file in more than one way, or is too long to be aligned."""
 
 
 def align(
     tokens: Sequence[DraftToken], old: Sequence[str], depths: Sequence[int], *, open_start: bool, open_end: bool
 ) -> list[AlignmentStep]:
-    """Return the steps of the best alignment of lines none of which is blank. `depths` are those of the old lines;
-    `open_…`: what stands in the file before or after the draft may be kept. Raises `AlignmentUndecided`."""
+    """Return the steps of the best alignment; no line may be blank.
+
+    `depths` are those of the old lines, in columns. `open_start` and `open_end`: the lines of the file before or after
+    the draft may stay. Raises `AlignmentUndecided`.
+    """
     if (len(tokens) + 1) * (len(old) + 1) > _MANY_CELLS:
         raise AlignmentUndecided
     table = _ScoreTable(tokens, old, depths, (open_start, open_end))
@@ -57,7 +60,7 @@ def _build_aligned_text(steps: Sequence[AlignmentStep], tokens: Sequence[DraftTo
 
 
 class _ScoreTable:
-    """Scores of every (token, old line) place; for markers one row before they took anything and one after."""
+    """Scores of every (token, old line) cell; a marker has one row before it took lines and one after."""
 
     def __init__(
         self, tokens: Sequence[DraftToken], old: Sequence[str], depths: Sequence[int], open_ends: tuple[bool, bool]
@@ -69,7 +72,7 @@ class _ScoreTable:
         self.matches = find_matches(tokens, old, self.depths)
 
     def find_steps(self, *, late: bool) -> list[AlignmentStep]:
-        """Find one best alignment; of equals the one that takes old lines as early or as late as can be."""
+        """Find one best alignment; of equal ones the one that takes old lines as early, or as `late`, as possible."""
         rows, backs = self._fill_rows(late)
         width = len(self.old)
         column = width
@@ -125,7 +128,7 @@ class _ScoreTable:
         return rows, backs
 
     def _can_begin_at(self, index: int, depth: int) -> bool:
-        """True if something of this depth or less begins at an old line, and nothing is cut in two before it."""
+        """True if something of this depth or less begins at an old line, and the cut before it splits nothing."""
         if index >= len(self.old) or self.depths[index] < depth:
             return True
         return self.depths[index] == depth and not is_continuation(self.old, index)
@@ -133,7 +136,7 @@ class _ScoreTable:
     def _fill_line_row(self, index: int, before: list[int], late: bool) -> Iterator[tuple[list[int], bytearray]]:
         token, matches = self.tokens[index], self.matches[index]
         costs = self._compute_deletion_costs(index)
-        insert = 0 if token.kind == "removal" else _STAY if is_scope_kept(self.tokens, index) else _INSERT
+        insert = 0 if token.kind == "removal" else _STAY if opens_marker_scope(self.tokens, index) else _INSERT
         row = [score + insert for score in before]
         moves = bytearray(b"i" * len(row))
         for column in range(1, len(row)):
@@ -148,8 +151,8 @@ class _ScoreTable:
         yield row, moves
 
     def _compute_deletion_costs(self, index: int) -> list[int]:
-        """Cost of deleting each line after a token: much, where it would leave the scope of the lines around."""
-        if is_scope_kept(self.tokens, index):
+        """Compute the cost of deleting every line after a token: high if that leaves the scope of the lines around."""
+        if opens_marker_scope(self.tokens, index):
             return [_STAY] * len(self.old)
         around = self.tokens[index : index + 2]
         depth = min((token.floor if token.kind == "marker" else token.depth for token in around), default=0)
@@ -176,7 +179,7 @@ class _ScoreTable:
                 continue
             fresh = waiting[line] if self._can_marker_begin(token, self.depths[line]) else _NEVER
             if taking[line] > _NEVER and (taking[line] > fresh or (taking[line] == fresh and not late)):
-                taking[column], moves[column] = taking[line], 107  # k, goes on
+                taking[column], moves[column] = taking[line], 107  # k, continues
             elif fresh > _NEVER:
                 taking[column], moves[column] = fresh, 98  # b, begins
         yield taking, moves
@@ -185,7 +188,8 @@ class _ScoreTable:
         yield from self._fill_deleted_rows(index, left_row)
 
     def _fill_deleted_rows(self, index: int, left_row: list[int]) -> Iterator[tuple[list[int], bytearray]]:
-        """Rows after a marker in an inner scope: what follows that scope may go, up to the next line of the draft."""
+        """Yield the rows after a marker in an inner scope: lines behind that scope may be deleted up to the next line
+        of the draft."""
         after = next((token for token in self.tokens[index + 1 :] if token.kind == "line"), None)
         floor = self.tokens[index].floor
         if after is None or after.depth >= floor:
@@ -213,7 +217,7 @@ class _ScoreTable:
     def _fill_left_row(
         self, index: int, waiting: list[int], taking: list[int], late: bool
     ) -> tuple[list[int], bytearray]:
-        """The row after a marker: it took nothing, or ends where no part of what it took is cut off."""
+        """Fill the row after a marker, which took nothing or ends where no part of its lines is cut off."""
         token = self.tokens[index]
         after = next((candidate for candidate in self.tokens[index + 1 :] if candidate.kind == "line"), None)
         depth = token.floor if after is None else max(token.floor, after.depth)
@@ -230,7 +234,7 @@ class _ScoreTable:
 
 
 def assign_scopes(tokens: Sequence[DraftToken]) -> list[DraftToken]:
-    """Return the tokens, every marker with the scope that it stands in."""
+    """Return the tokens, with the scope of every marker."""
     nonblank_indexes = [index for index, token in enumerate(tokens) if token.text.strip()]
     base = min((tokens[index].depth for index in nonblank_indexes if tokens[index].kind == "line"), default=0)
     scoped_tokens = list(tokens)
@@ -245,7 +249,7 @@ def assign_scopes(tokens: Sequence[DraftToken]) -> list[DraftToken]:
 
 
 def mark_exposed(tokens: Sequence[DraftToken]) -> list[DraftToken]:
-    """Return the tokens, marked where a line that heads nothing stands beside a marker that may keep its like."""
+    """Return the tokens; a line without lines below it, next to a marker that may cover a similar line, is exposed."""
     nonblank_indexes = [index for index, token in enumerate(tokens) if token.text.strip()]
     marked_tokens = list(tokens)
     for before, index, after in zip(
@@ -258,19 +262,19 @@ def mark_exposed(tokens: Sequence[DraftToken]) -> list[DraftToken]:
     return marked_tokens
 
 
-def is_scope_kept(tokens: Sequence[DraftToken], index: int) -> bool:
-    """True if a marker stands first in what a line opens: then the line can't be new."""
+def opens_marker_scope(tokens: Sequence[DraftToken], index: int) -> bool:
+    """True if a marker is the first line in the scope that a line opens: then the line can't be new."""
     return is_marked_inside(tokens, index) and bool(OPENER.match(tokens[index].text))
 
 
 def is_marked_inside(tokens: Sequence[DraftToken], index: int) -> bool:
-    """True if a marker follows a line, and stands deeper than that."""
+    """True if the line after a token is a marker, and deeper."""
     after = next((token for token in tokens[index + 1 :] if token.text.strip()), None)
     return after is not None and after.kind == "marker" and after.depth > tokens[index].depth
 
 
 def _find_scope(tokens: Sequence[DraftToken], index: int) -> tuple[int, bool]:
-    """The least depth of the lines that a marker stands for, and whether the line before it opens their scope."""
+    """Return the least depth of the lines that a marker covers, and whether the line before it opens their scope."""
     depth = tokens[index].depth
     before = next((t for t in reversed(tokens[:index]) if t.text.strip()), None)
     after = next((t for t in tokens[index + 1 :] if t.kind == "line" and t.text.strip()), None)

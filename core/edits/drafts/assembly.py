@@ -15,24 +15,24 @@ from itertools import pairwise
 from typing import Final
 
 from core.edits.drafts.alignment import AlignmentStep, AlignmentUndecided, align, assign_scopes
-from core.edits.drafts.checks import AlignedDraft, find_doubt
+from core.edits.drafts.checks import AlignedDraft, find_objection
 from core.edits.drafts.draft_indentation import fit_indentation
 from core.edits.drafts.line_costs import compute_replacement_cost
 from core.edits.drafts.line_matches import CONTINUED, DraftToken, ResultRow, measure_depths
 from core.edits.drafts.marked_draft import MarkedDraft
-from core.edits.drafts.marker_rules import find_breach
+from core.edits.drafts.marker_rules import find_violation
 from core.edits.drafts.markers import is_marker, may_be_marker, may_be_remark, parse_removal
 from core.edits.errors import UndecidedEdit
 from core.edits.indentation import extract_indent, measure_depth
 from core.text.lines import TextLines
 
 _OPENS = re.compile(r"\s*(?:@\w|#\[|/\*\*).*|.*[{(\[:]\s*$|.*\bdo(?:\s*\|[^|]*\|)?$|\s*(?:def|class|module)\b.*")
-MAX_UNMENTIONED: Final = 12  # lines that a draft may drop without a word
+MAX_UNMENTIONED: Final = 12  # lines that a draft may drop without mentioning them
 _SEGMENT: Final = 300_000
 
 
 def opens_block(line: str) -> bool:
-    """True if a line begins a part of several lines."""
+    """True if a line begins a block of several lines."""
     return _OPENS.match(line) is not None
 
 
@@ -44,7 +44,7 @@ class Spacing:
         self.fallback = lines.find_dominant_ending()
 
     def find_blanks_between(self, above: ResultRow | None, below: ResultRow | None) -> list[tuple[str, str]]:
-        """Return the blank lines between two rows; None stands for the start and the end of what is edited."""
+        """Return the blank lines between two rows; None stands for the start or the end of the edited range."""
         if above is None or below is None:
             return self._find_outside(above, below)
         draft_count = self._count_drafted(above.token, below.token)
@@ -65,7 +65,7 @@ class Spacing:
         return self._make_blanks(blank_count) if blank_count else before
 
     def _count_usual(self, old: int, depth: int) -> int:
-        """Number of blank lines before the nearest part of this depth, at or above the line that follows `old`."""
+        """Count the blank lines before the nearest block of this depth, at or above the line that follows `old`."""
         position = next((index for index in range(old + 1, len(self.lines)) if self.lines.bodies[index].strip()), old)
         while position > 0:
             first = self._find_first_blank(position)
@@ -93,7 +93,7 @@ class Spacing:
         return self._take_blanks(first, stop) if self._is_blank(first, stop) else []
 
     def _count_drafted(self, above: int | None, below: int | None) -> int | None:
-        """Number of blank lines that the draft writes between two of its lines; None when a marker is there, too."""
+        """Count the blank lines that the draft writes between two of its lines; None if a marker is between them."""
         if above is None or below is None:
             return None
         between = self.tokens[above + 1 : below]
@@ -102,7 +102,7 @@ class Spacing:
         return sum(not token.text.strip() for token in between)
 
     def _count_run(self, token: int, step: int) -> int:
-        """Number of blank lines that follow (`step` 1) or precede (-1) a line of the draft."""
+        """Count the blank lines after (`step` 1) or before (-1) a line of the draft."""
         count, index = 0, token + step
         while 0 <= index < len(self.tokens) and not self.tokens[index].text.strip():
             count, index = count + 1, index + step
@@ -124,15 +124,15 @@ class Spacing:
 
 
 def check_remarks(new: Sequence[str], file_lines: Collection[str]) -> None:
-    """Raise `UndecidedEdit` when what looks like a marker may be a part of a longer comment."""
+    """Raise `UndecidedEdit` if a line that looks like a marker may be part of a longer comment."""
     for row in new:
         if may_be_remark(row) and row.strip() not in file_lines:
             raise UndecidedEdit(f"{row.strip()[:80]!r} may stand for lines that stay, or be a part of a comment")
 
 
 def check_marker_words(rows: Sequence[str], lines: TextLines, after: str) -> None:
-    """Raise `UndecidedEdit` when words of a draft that say that something stays would be in the text, though the file
-    does not have them: at an end of the draft any words, within it those that are no comment."""
+    """Raise `UndecidedEdit` if the result contains words of the draft that say that something stays, and the file does
+    not. At both ends of the draft any such line counts, within it only lines that are no comment."""
     nonblank_rows = [row.strip() for row in rows if row.strip()]
     words = {row for row in nonblank_rows if may_be_marker(row)} | set(
         filter(is_marker, (*nonblank_rows[:1], *nonblank_rows[-1:]))
@@ -143,14 +143,14 @@ def check_marker_words(rows: Sequence[str], lines: TextLines, after: str) -> Non
 
 
 def tokenise_draft(new: Sequence[str], lines: TextLines) -> list[DraftToken]:
-    """Tokenise a draft in which comments also say what is removed."""
+    """Tokenise a draft in which comments may also say what is removed."""
     file_lines = {line.strip() for line in lines.bodies}
     tokens = []
     for line in fit_indentation(new, lines):
         depth = measure_depth(line) if line.strip() else 0
         thing = None if line.strip() in file_lines else parse_removal(line)
         if thing and any(compute_replacement_cost(line, body) is not None for body in lines.bodies):
-            thing = None  # a version of a line of the file
+            thing = None  # it is another version of a line of the file
         if thing:
             tokens.append(DraftToken("removal", line, depth, thing))
         elif line.strip() not in file_lines and (is_marker(line) or may_be_marker(line)):
@@ -161,16 +161,16 @@ def tokenise_draft(new: Sequence[str], lines: TextLines) -> list[DraftToken]:
 
 
 def splice_draft(lines: TextLines, tokens: Sequence[DraftToken], *, open_ends: bool, prose: bool = False) -> str:
-    """Make the text that the tokens make of the lines. Raises `UndecidedEdit` for several, or unmentioned deletions."""
+    """Apply the tokens to the lines. Raises `UndecidedEdit` for several results, or for unmentioned deletions."""
     try:
         depths = measure_depths(lines.bodies, prose=prose)
         rows = _align_rows(lines, tokens, depths, open_ends)
     except AlignmentUndecided:
         raise UndecidedEdit("the new lines fit in more than one place") from None
-    if doubt := find_doubt(AlignedDraft(lines, tokens, rows)) or find_breach(
+    if objection := find_objection(AlignedDraft(lines, tokens, rows)) or find_violation(
         MarkedDraft(lines.bodies, tokens, rows, depths)
     ):
-        raise UndecidedEdit(doubt)
+        raise UndecidedEdit(objection)
     spacing, fallback = Spacing(lines, tokens, open_ends=open_ends), lines.find_dominant_ending()
     output: list[tuple[str, str]] = []
     retained_count = last = 0
@@ -197,7 +197,7 @@ def splice_draft(lines: TextLines, tokens: Sequence[DraftToken], *, open_ends: b
 def _align_rows(
     lines: TextLines, tokens: Sequence[DraftToken], depths: Sequence[int], open_ends: bool
 ) -> list[ResultRow]:
-    """The filled lines of the result, from the alignment of the filled lines of both sides."""
+    """Return the filled rows of the result, from the alignment of the filled lines of both sides."""
     token_indexes = [index for index, token in enumerate(tokens) if token.text.strip()]
     line_indexes = [index for index, line in enumerate(lines.bodies) if line.strip()]
     nonblank_lines, filled_depths = (
@@ -213,7 +213,7 @@ def _align_rows(
 
 
 def _wants_comma(lines: TextLines, old: int, line: str) -> bool:
-    """True if a line of the file was the last of a list with commas between its entries, and a new entry follows."""
+    """True if a line of the file was the last entry of a list with commas, and a new entry follows it."""
     around = [body for body in lines.bodies[max(0, old - 1) : old + 2] if body.strip()]
     if len(around) != 3 or not around[0].endswith(",") or not re.match(r"\s*[)\]}]", around[2]):
         return False
@@ -229,7 +229,7 @@ def _is_unchanged(token: DraftToken, old: str) -> bool:
 def _align_segments(
     old: Sequence[str], tokens: Sequence[DraftToken], depths: Sequence[int], open_ends: bool
 ) -> list[AlignmentStep]:
-    """Align; long files are cut at lines that both sides have once, and each part is aligned on its own."""
+    """Align both sides; long files are cut at lines that both have once, and the parts are aligned one by one."""
     if (len(tokens) + 1) * (len(old) + 1) <= _SEGMENT:
         return align(tokens, old, depths, open_start=open_ends, open_end=open_ends)
     cuts = [(0, 0), *_find_anchors(tokens, old), (len(tokens), len(old))]
@@ -242,7 +242,7 @@ def _align_segments(
 
 
 def _find_anchors(tokens: Sequence[DraftToken], old: Sequence[str]) -> list[tuple[int, int]]:
-    """Lines that both sides have once and at one depth, in the longest rising order."""
+    """Find lines that both sides have once and at one depth, in the longest rising order."""
     places: dict[str, list[int]] = {}
     for index, line in enumerate(old):
         places.setdefault(line.strip(), []).append(index)

@@ -1,4 +1,4 @@
-"""A draft in the indentation of the file: shifted as a whole, at another width, or with tabs for spaces."""
+"""The indentation of a draft, fitted to the file: shifted as a whole, at another width, or with tabs for spaces."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from math import gcd
 from typing import Final
 
 from core.edits.drafts.line_keys import parse_line_key
-from core.edits.drafts.marked_draft import says_more
+from core.edits.drafts.marked_draft import is_distinctive
 from core.edits.drafts.markers import is_marker, may_be_marker
 from core.edits.indentation import Shift, deduce_shift, extract_indent, measure_depth
 from core.text.lines import TextLines
 
-_SURE: Final = 3  # lines, or the head of a definition, that tell how a draft is shifted
+_SURE: Final = 3  # lines that are enough to deduce a shift; the head of one definition is enough, too
 
 
 def fit_indentation(new: Sequence[str], lines: TextLines) -> list[str]:
-    """Return the draft in the indentation of the file, as far as the lines that both have once tell one rule."""
+    """Return the draft in the indentation of the file, if the lines that both have once agree on one rule."""
     file_counts = Counter(line.strip() for line in lines.bodies)
     draft_counts = Counter(line.strip() for line in new)
     places = {line.strip(): line for line in lines.bodies}
     pairs = [
         (line, places[line.strip()])
         for line in new
-        if file_counts[line.strip()] == 1 == draft_counts[line.strip()] and says_more(line)
+        if file_counts[line.strip()] == 1 == draft_counts[line.strip()] and is_distinctive(line)
     ]
     sure = len(pairs) >= _SURE or any(
         (parse_line_key(draft_line) or "").startswith("definition ") for draft_line, _ in pairs
@@ -40,8 +40,8 @@ def fit_indentation(new: Sequence[str], lines: TextLines) -> list[str]:
 
 
 def _begins_new(new: Sequence[str], file_lines: Container[str]) -> bool:
-    """True if a piece begins with a line that the file does not have: it tells a depth of its own, and the lines below
-    it may be meant to leave the block that they lie in."""
+    """True if a piece begins with a line that the file does not have: its depth is its own, and the lines below it may
+    be meant to leave the block that they are in."""
     nonblank_lines = [line for line in new if line.strip()]
     marker_flags = [is_marker(line) or may_be_marker(line) for line in nonblank_lines]
     firsts = (
@@ -53,23 +53,24 @@ def _begins_new(new: Sequence[str], file_lines: Container[str]) -> bool:
 
 
 def reindent_at(new: Sequence[str], head: str) -> list[str]:
-    """Return the draft, its first line at the depth of a line of the file."""
+    """Return the draft, shifted so that its first line has the depth of `head`, a line of the file."""
     shift = deduce_shift([(new[0], head)], new)
     return [shift(line) for line in new] if shift else list(new)
 
 
 def _measure_indent_step(lines: Sequence[str]) -> int:
-    """The greatest width in columns that every indentation is a multiple of; 0 when nothing is indented."""
+    """Return the greatest width in columns that divides every indentation; 0 = nothing is indented."""
     return gcd(*(measure_depth(line) for line in lines if line.strip()))
 
 
 def detect_indent_unit(lines: Sequence[str]) -> str:
-    """One level of indentation as text, as far as the lines show it."""
+    """Return one level of indentation as text, as far as the lines show it."""
     return "\t" if any(extract_indent(line)[:1] == "\t" for line in lines) else " " * (_measure_indent_step(lines) or 4)
 
 
 def _deduce_restyle(new: Sequence[str], old: Sequence[str]) -> Shift | None:
-    """A rule that writes tabs for spaces when the file has nothing else, or the other way round; None: none needed."""
+    """Return a rule that writes tabs for spaces, or spaces for tabs, if the file has only those; None = none is
+    needed."""
     draft_indent = "".join(extract_indent(line) for line in new if line.strip())
     file_indent = "".join(extract_indent(line) for line in old if line.strip())
     if set(draft_indent) == {" "} and set(file_indent) == {"\t"}:

@@ -1,4 +1,4 @@
-"""Costs of taking one line for another, of a line that comes and of one that goes."""
+"""Costs of replacing a line by another, of adding a line and of deleting one."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from typing import Final
 from core.text.line_diff import count_shared_head
 from core.text.similarity import measure_similarity
 
-CHANGE: Final = 20  # a place where something changes at all
-CONTEXT: Final = 25  # each line that is missing to three of context, on either side
-WEAK: Final = 25  # context in which no line tells anything
+CHANGE: Final = 20  # of every change, whatever it is
+CONTEXT: Final = 25  # of every line short of three lines of context, on either side
+WEAK: Final = 25  # of context without an informative line
 IDLE: Final = 100  # a piece that changes nothing
 _CONTEXT_LINES: Final = 3
-_PLAIN, _NEW, _KNOWN, _TWICE, _GONE = 1, 3, 15, 9, 2
+_PLAIN, _NEW, _KNOWN, _TWICE, _DELETED = 1, 3, 15, 9, 2
 _ALIKE: Final = 0.7
 _VARIED: Final = 30
-LEAST: Final = 6  # a line that becomes another one of its kind, at least
-_MOST: Final = 20  # lines that only come or only go
-_COPY: Final = 60  # those of them that the file has elsewhere: a copy, however long it is
-_TELLING: Final = 3  # letters and digits
+LEAST: Final = 6  # the least cost of a line that becomes another one of its kind
+_MOST: Final = 20  # the most that lines cost which are only added or only deleted
+_COPY: Final = 60  # the most that copies of lines cost which the file has elsewhere
+_TELLING: Final = 3  # letters and digits of an informative line
 
 
 @lru_cache(50_000)
-def is_telling(line: str) -> bool:
-    """True if a line says more than that something begins or ends."""
+def is_informative(line: str) -> bool:
+    """True if a line has at least three letters or digits: more than the start or the end of a block."""
     return sum(map(str.isalnum, line)) >= _TELLING
 
 
 def compute_insertion_cost(line: str, counts: Counter[str]) -> int:
-    """Compute the cost of a new line: more, when the file has that very line, as it was probably meant to be that."""
-    if not is_telling(line):
+    """Compute the cost of a new line: higher if the file has that very line, which the draft then probably means."""
+    if not is_informative(line):
         return _PLAIN
     return {0: _NEW, 1: _KNOWN, 2: _TWICE}.get(counts[line], _NEW)
 
 
 def compute_deletion_cost(line: str) -> int:
-    """Compute the cost of a line that goes."""
-    return _GONE if is_telling(line) else _PLAIN
+    """Compute the cost of a deleted line."""
+    return _DELETED if is_informative(line) else _PLAIN
 
 
 @lru_cache(100_000)
@@ -48,7 +48,7 @@ def compute_replacement_cost(new: str, old: str) -> int | None:
     one, other = new.strip(), old.strip()
     if one == other:
         return LEAST
-    if not (is_telling(one) and is_telling(other)):
+    if not (is_informative(one) and is_informative(other)):
         return None
     if 2 * min(len(one), len(other)) < _ALIKE * (len(one) + len(other)):
         return None
@@ -57,8 +57,8 @@ def compute_replacement_cost(new: str, old: str) -> int | None:
 
 
 def compute_placement_cost(cost: int, new: Sequence[str], old: Sequence[str], counts: Counter[str]) -> int:
-    """Compute the cost of a piece in its place: of changing the lines there, and of what its context lacks. Lines
-    that only come or only go between context are one change, however many they are."""
+    """Compute the cost of a piece in a position: of changing the lines there, and of missing context. Lines that are
+    only added or only deleted between context are one change, however many they are."""
     size, head = min(len(new), len(old)), count_shared_head(new, old)
     if head == len(new) == len(old):
         return IDLE
@@ -71,13 +71,13 @@ def compute_placement_cost(cost: int, new: Sequence[str], old: Sequence[str], co
             if insertion_cost > _NEW
         )
         cost = min(
-            cost, CHANGE + min(_COPY, known_cost) + min(_MOST, _NEW * len(added_rows) + _GONE * len(removed_rows))
+            cost, CHANGE + min(_COPY, known_cost) + min(_MOST, _NEW * len(added_rows) + _DELETED * len(removed_rows))
         )
     return cost + _compute_side_cost(new[:head], new, old, 1) + _compute_side_cost(new[len(new) - tail :], new, old, -2)
 
 
 def compute_missing_context_cost(new: Sequence[str], old: Sequence[str]) -> int:
-    """Compute the cost of what the context at the start of a piece lacks, wherever it ends."""
+    """Compute the cost of missing context at the start of a piece, wherever the piece ends."""
     head = count_shared_head(new, old)
     return 0 if head == len(new) or new[0][:1] == "\0" else _compute_side_cost(new[:head], new, old, 1)
 
@@ -87,4 +87,4 @@ def _compute_side_cost(run: Sequence[str], new: Sequence[str], old: Sequence[str
         cut = len(run) == 1 < len(new) and new[neighbour_index] != old[neighbour_index] and new[neighbour_index] in old
         return CONTEXT * _CONTEXT_LINES if cut else 0
     missing = _CONTEXT_LINES - min(_CONTEXT_LINES, len(run))
-    return CONTEXT * missing + (0 if any(is_telling(row) for row in run) else WEAK)
+    return CONTEXT * missing + (0 if any(is_informative(row) for row in run) else WEAK)

@@ -1,6 +1,6 @@
 """Keys of lines of code: the name that a line defines or the module that it imports, in any of the usual languages.
 
-Two lines with one key at one depth are versions of one thing.
+Two lines with the same key at the same depth are versions of one definition.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _MODIFIERS = (
     r"(?:(?:export|default|public|private|protected|internal|static|abstract|async|final|override|readonly|"
     r"pub(?:\([^)]*\))?|unsafe|extern|const|virtual|inline|sealed|partial|declare|get|set)\s+)*"
 )
-_TYPE = r"[<\[*&:]*\w[\w<>\[\],.?*&:]*"  # not an operator alone: `: call(x)` and `a && call(x)` name nothing
+_TYPE = r"[<\[*&:]*\w[\w<>\[\],.?*&:]*"  # not an operator alone: `: call(x)` and `a && call(x)` define nothing
 _COLUMN = (
     r"(?i:integer|int\d*|uint\d*|bigint|smallint|serial|text|varchar|char|boolean|bool|date|timestamp\w*|datetime|"
     r"numeric|decimal|real|float\d*|double|uuid|jsonb?|string|error|byte|rune)"
@@ -72,12 +72,12 @@ _CALLED_ONCE: Final = re.compile(r"[\w.]*\b(?:listen|main|run|start|serve|exit|r
 
 
 def _name_receiver(match: re.Match[str]) -> str:
-    """Return the type of a receiver, by which two methods of one name are not the same."""
+    """Return the type of a receiver: methods of one name differ by it."""
     return f"{match['type']}."
 
 
 def parse_line_key(line: str) -> str | None:
-    """The name of what a line defines, with its kind ("definition load"), or None."""
+    """Return the name that a line defines, with its kind ("definition load"); None = it defines nothing."""
     text = line.strip()
     if not text or _STATEMENT.match(text):
         return None
@@ -88,7 +88,8 @@ def parse_line_key(line: str) -> str | None:
 
 
 def is_same_call(new: str, old: str) -> bool:
-    """True if a call is one of the same thing that is given the same and more, or of something that is called once."""
+    """True if `new` calls the same function as `old` with the same arguments and more, or a function that is called
+    once."""
     one, other = CALL.fullmatch(new.strip()), CALL.fullmatch(old.strip())
     if one is None or other is None or one["callee"] != other["callee"]:
         return False

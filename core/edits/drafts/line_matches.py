@@ -1,7 +1,7 @@
-"""Candidate pairs for the alignment: which line of a draft may be which line of the file, and what that is worth.
+"""Candidate pairs for the alignment: the lines of the file that a line of a draft may be, with their scores.
 
-A line is only taken for one that lies in the same place: below a line that is itself the same or defines the same
-name, up to the top. So the end of one function is never taken for the end of another.
+A line only matches one in the same position: below a line that is the same or defines the same name, up to the top. So
+the end of one function never matches the end of another.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _ONCE: Final = re.compile(
 )
 _MANY: Final = re.compile(r"(?:assert\w*|expect|self\.assert\w+|insert into)\b", re.IGNORECASE)
 _CALLEE: Final = re.compile(r"(?:await\s+)?[\w.$>:-]+\(")
-# What stands before a thing: an annotation, unless the thing is on its line (`@Test void run() {`), or a remark.
+# A line that precedes a definition: an annotation, unless the definition is on its line (`@Test void run() {`), or a
+# remark.
 PREFIX: Final = re.compile(r"@\w(?!.*(?:[\w)>\]]\s*\{|;)$)|#\[|\[[A-Z]\w*(?:\(.*\))?\]$|/\*\*|\*|//|#|--")
 SPECIAL: Final = re.compile(r"@[\w.]+\.(?:setter|getter|deleter|register)\b|@(?:typing\.)?overload\b")
 _SAME_DEFINITION: Final = 3000
@@ -40,10 +41,13 @@ _COMMON: Final = ("end", "else:", "else {", "} else {", "pass", "return", "break
 
 
 class DraftToken(NamedTuple):
-    """One line of a draft. `depth` in columns; `removed` is what a removal names. For a marker: `floor`, the least
-    depth of the lines that it stands for, `is_scope_opened` by the line before it, and whether it is the first or
-    last line of the draft: then it stands for everything before or after. A line `is_exposed` that stands beside a
-    marker which may keep what it looks like, and `is_sole` in a language where a scope defines a name once."""
+    """One line of a draft. `depth` is in columns; `removed` is the subject of a removal.
+
+    Of a marker: `floor` is the least depth of the lines that it covers, `is_scope_opened` says that the line before it
+    opens their scope, and `is_first` or `is_last` that it is the first or last line of the draft, so that it covers
+    everything before or after. Of a line: `is_exposed` says that it is next to a marker that may cover a similar line,
+    and `is_sole` that in its language a scope defines a name once.
+    """
 
     kind: TokenKind
     text: str
@@ -58,14 +62,14 @@ class DraftToken(NamedTuple):
 
 
 class ResultRow(NamedTuple):
-    """One filled line of the result. `token` None: a marker gives it; `old` None: it is no line of the file."""
+    """One filled line of the result. `token` None: a marker covers it; `old` None: it is no line of the file."""
 
     token: int | None
     old: int | None
 
 
 def measure_depths(lines: Sequence[str], *, prose: bool) -> list[int]:
-    """The depth of each line. In prose what stands below a heading is deeper, and so is a marker right below it."""
+    """Return the depth of every line. In prose, text below a heading is deeper, and so is a marker right below it."""
     if not prose:
         return [measure_depth(line) if line.strip() else 0 for line in lines]
     depths, has_heading, fresh = [], False, False
@@ -84,7 +88,7 @@ def measure_depths(lines: Sequence[str], *, prose: bool) -> list[int]:
 
 
 def is_continuation(texts: Sequence[str], index: int) -> bool:
-    """True if a line closes or goes on with what began before; a brace alone does unless it is an entry of a list."""
+    """True if a line closes or continues a block; a brace alone does, unless it is an entry of a list."""
     text = texts[index].strip()
     if text != "{":
         return CONTINUED.match(text) is not None
@@ -93,11 +97,12 @@ def is_continuation(texts: Sequence[str], index: int) -> bool:
 
 
 def find_owners(texts: Sequence[str], depths: Sequence[int]) -> list[int]:
-    """For each line the index of the one that it lies below, -1 at the top; for one that closes or goes on, what it
-    closes. Markers are empty texts. What closes something in a marker has no known owner (-2)."""
+    """Return the index of the line that owns every line, -1 at the top; the owner of a closing or continuing line is
+    the line that opened its block. Markers are empty texts. A line that closes a block inside a marker has no known
+    owner (-2)."""
     owners: list[int] = []
     marker_owners: set[int] = set()
-    stack: list[tuple[int, int]] = []  # what was opened, and the branch of it that goes on
+    stack: list[tuple[int, int]] = []  # (line that opened a block, its current branch)
     for index, text in enumerate(texts):
         while text and stack and depths[stack[-1][0]] > depths[index]:
             stack.pop()
@@ -122,7 +127,7 @@ def find_owners(texts: Sequence[str], depths: Sequence[int]) -> list[int]:
 
 
 class _Ancestry:
-    """Compares what a line of the draft and one of the file lie below."""
+    """Comparison of the owners of a line of the draft and of a line of the file."""
 
     def __init__(
         self, draft_lines: Sequence[str], file_lines: Sequence[str], depths: tuple[Sequence[int], Sequence[int]]
@@ -133,7 +138,7 @@ class _Ancestry:
         self.known: dict[tuple[int, int], bool] = {}
 
     def is_same_place(self, token: int, line: int) -> bool:
-        """True if a line of the draft and one of the file lie below the same things."""
+        """True if a line of the draft and one of the file have the same owners."""
         owner, other = self.our_owners[token], self.their_owners[line]
         if owner >= 0 and not (other >= 0 and self._is_same_owner(owner, other)):
             return False
@@ -142,7 +147,7 @@ class _Ancestry:
         return self._has_same_head(token, line)
 
     def _has_same_head(self, token: int, line: int) -> bool:
-        """True if what stands before a definition in both stands before the same one; a string tells on its own."""
+        """True if two lines before a definition precede the same one; a line with a string is compared by its text."""
         if self.ours[token] == "{" and not is_continuation(self.theirs, line):
             return self._begins_same_entry(token + 1, line + 1)
         head, other = self.our_heads[token], self.their_heads[line]
@@ -153,7 +158,7 @@ class _Ancestry:
         return self._is_same_owner(head, other)
 
     def _begins_same_entry(self, token: int, line: int) -> bool:
-        """True if two entries of a list begin alike, as far as the draft says how its own begins."""
+        """True if two entries of a list begin alike, as far as the draft shows the beginning of its entry."""
         entry = self.ours[token] if token < len(self.ours) else ""
         return not entry or (line < len(self.theirs) and entry.rstrip(",") == self.theirs[line].rstrip(","))
 
@@ -166,12 +171,13 @@ class _Ancestry:
 
 
 def _find_overload_decorator(texts: Sequence[str], index: int) -> str:
-    """The decorator that makes a definition one of several of its name; "" = none."""
+    """Return the decorator that makes a definition one of several of its name; "" = there is none."""
     return texts[index - 1] if index and SPECIAL.match(texts[index - 1]) else ""
 
 
 def _find_headed(texts: Sequence[str]) -> list[int | None]:
-    """For each decorator, attribute or comment that stands before a definition, the line of that definition."""
+    """Return the line of the definition that every decorator, attribute or comment precedes; None = it precedes
+    none."""
     heads: list[int | None] = [None] * len(texts)
     for index in range(len(texts) - 2, -1, -1):
         after = index + 1
@@ -189,7 +195,7 @@ def _is_same_thing(draft_line: str, file_line: str) -> bool:
 
 
 def find_matches(tokens: Sequence[DraftToken], old: Sequence[str], depths: Sequence[int]) -> list[dict[int, int]]:
-    """For each token the old lines that it may be, with what that is worth."""
+    """Return, for every token, the old lines that it may be, with their scores."""
     bare = [line.strip() for line in old]
     draft_texts = ["" if token.kind == "marker" else token.text.strip() for token in tokens]
     same = _Ancestry(draft_texts, bare, ([token.depth for token in tokens], depths))
@@ -251,8 +257,8 @@ def _score_versions(
     return scores
 
 
-def is_doubtful_version(text: str, old: str) -> bool:
-    """True if nothing but its look says that a line is a new version of another one, and not one more of its kind."""
+def is_possible_version(text: str, old: str) -> bool:
+    """True if a line may be a new version of another one by its look only, and is not simply one more of its kind."""
     key = parse_line_key(text) or parse_line_key(old) or _ONCE.match(text) or _MANY.match(text)
     if key or text == old or _take_first_word(text) != _take_first_word(old):
         return False
@@ -261,7 +267,7 @@ def is_doubtful_version(text: str, old: str) -> bool:
 
 
 def compile_thing(thing: str) -> re.Pattern[str]:
-    """Compile the pattern of what a comment says is removed, as it stands in code."""
+    """Compile the pattern that finds the subject of a removal in code."""
     return re.compile(rf"(?<![\w.]){re.escape(thing)}(?!\w)")
 
 

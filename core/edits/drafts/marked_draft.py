@@ -1,7 +1,7 @@
-"""The changes that a draft makes to a file, as gaps between the lines that stay, whatever it was laid on the file by.
+"""The changes that a draft makes to a file, as gaps between the retained lines, whichever way the draft was placed.
 
-A gap says which lines go and which come, and on which of its sides a marker stands. A marker that stands for the inside
-of something is not beside lines that lie outside of that.
+A gap lists the removed and the added lines, and on which of its sides a marker is. A marker for the inside of a block
+does not count for lines outside of that block.
 """
 
 from __future__ import annotations
@@ -23,22 +23,27 @@ NAMED: Final = re.compile(r"(?:definition|block) ")
 
 
 class Gap(NamedTuple):
-    """The change between two rows that stay (None: an end of the file): old lines that go, tokens that come. A side
-    `is_kept` if a marker, or what is outside of the draft, lies between it and what comes; `is_split` if one lies
-    within what comes."""
+    """The change between two retained rows (None: an end of the file): old lines that are removed, tokens that are
+    added.
+
+    A side is retained (`is_retained_above`, `is_retained_below`) if a marker, or an end of the draft, is between it and
+    the added tokens; `is_split`: a marker is between the added tokens.
+    """
 
     left: ResultRow | None
     right: ResultRow | None
-    gone: tuple[int, ...]
-    come: tuple[int, ...]
-    is_kept_above: bool
-    is_kept_below: bool
+    removed: tuple[int, ...]
+    added: tuple[int, ...]
+    is_retained_above: bool
+    is_retained_below: bool
     is_split: bool
 
 
 class MarkedDraft:
-    """A file, a draft and the filled rows that they make: `rows` say which line of each every one is. `depths` are
-    those of the lines of the file; None: as they are indented."""
+    """A file, a draft and the filled rows of their result: `rows` map the lines of the result to those of both.
+
+    `depths` are those of the lines of the file; None = their indentation.
+    """
 
     def __init__(
         self,
@@ -53,37 +58,38 @@ class MarkedDraft:
 
     @cached_property
     def lines(self) -> list[str]:
-        """The lines of the file without the white space at their ends."""
+        """The lines of the file without trailing white space."""
         return [body.rstrip() for body in self.bodies]
 
     @cached_property
-    def own(self) -> frozenset[str]:
-        """The lines of the file without their indentation."""
+    def stripped_lines(self) -> frozenset[str]:
+        """The lines of the file without indentation and trailing white space."""
         return frozenset(body.strip() for body in self.bodies)
 
     @cached_property
     def matched(self) -> dict[int, int]:
-        """The line of the file that each token is, or is a version of by its name."""
+        """The line of the file that every token equals, or is a version of by its name."""
         pairs = ((row.token, row.old) for row in self.rows)
         return {t: old for t, old in pairs if t is not None and old is not None and self._is_version(t, old)}
 
     @cached_property
     def same(self) -> dict[int, int]:
-        """The line of the file that each token is to the letter."""
+        """The line of the file that every token equals to the letter."""
         return {token: old for token, old in self.matched.items() if self._is_same(token, old)}
 
-    def find_places(self, run: Sequence[str]) -> list[range]:
-        """Return where the file has lines, one after the other."""
+    def find_positions(self, run: Sequence[str]) -> list[range]:
+        """Return where the file has the lines of a run, one after the other."""
         size, rows = len(run), list(run)
         starts = range(len(self.lines) - size + 1)
         return [range(start, start + size) for start in starts if self.lines[start : start + size] == rows]
 
-    def find_places_of_run(self, tokens: Sequence[int]) -> list[range]:
-        """Return where the file has a run of tokens; but for blank lines if it has others in the run than the draft."""
+    def find_run_positions(self, tokens: Sequence[int]) -> list[range]:
+        """Return where the file has a run of tokens; blank lines are ignored if draft and file differ in them within
+        the run."""
         places = [self.matched[token] for token in tokens]
         pairs = zip(pairwise(tokens), pairwise(places), strict=True)
         if all((second - first > 1) == (below - above > 1) for (first, second), (above, below) in pairs):
-            return self.find_places(self.lines[places[0] : places[-1] + 1])
+            return self.find_positions(self.lines[places[0] : places[-1] + 1])
         nonblank_indexes = [index for index, line in enumerate(self.lines) if line]
         rows = [line for line in self.lines[places[0] : places[-1] + 1] if line]
         windows = (
@@ -96,8 +102,8 @@ class MarkedDraft:
         ]
 
     def find_run(self, row: ResultRow, step: int, depth: int) -> tuple[list[str], bool]:
-        """Return the lines of the file that the draft shares with it without a break, from a row of both on, and
-        whether a marker that may stand for lines of a depth is next to them."""
+        """Return the unbroken run of lines that the draft shares with the file from `row` on, in the direction of
+        `step`, and whether the run ends at a marker that may cover lines of `depth`."""
         run: list[int] = []
         index = row.token or 0
         while 0 <= index < len(self.tokens) and self.tokens[index].kind != "marker":
@@ -106,19 +112,19 @@ class MarkedDraft:
                     return self._take(run), False
                 run.append(self.same[index])
             index += step
-        return self._take(run), 0 <= index < len(self.tokens) and self._may_hold([index], depth)
+        return self._take(run), 0 <= index < len(self.tokens) and self._may_cover([index], depth)
 
     def is_next(self, one: int, other: int) -> bool:
-        """Return True if there is nothing but blank lines between two lines of the file."""
+        """True if only blank lines are between two lines of the file."""
         first, last = sorted((one, other))
         return not any(self.lines[first + 1 : last])
 
     def is_named(self, token: int) -> bool:
-        """Return True if a token is the head of a definition or of a block that has a name."""
+        """True if a token is the head of a definition or of a named block."""
         return NAMED.match(parse_line_key(self.tokens[token].text) or "") is not None
 
     def split_runs(self, anchors: Sequence[int]) -> list[list[int]]:
-        """Split tokens that the file has into runs of those that follow each other in it."""
+        """Split tokens that the file has into runs that are contiguous in the file."""
         runs: list[list[int]] = []
         for token in anchors:
             if runs and self.is_next(self.matched[runs[-1][-1]], self.matched[token]):
@@ -131,16 +137,16 @@ class MarkedDraft:
         return self.lines[min(run) : max(run) + 1] if run else []
 
     def is_inside(self, token: int) -> bool:
-        """Return True if an earlier line of the draft that the file has, or its head by name, lies further out."""
+        """True if an earlier token that the file has, or whose name it defines, is less indented."""
         depth = self.tokens[token].depth
         return any(index in self.matched and self.tokens[index].depth < depth for index in range(token))
 
     def find_depth_below(self, gap: Gap) -> int:
-        """Return the depth of the line of the file that follows a gap; -1: none does."""
+        """Return the depth of the line of the file that follows a gap; -1 = there is none."""
         return -1 if gap.right is None else self.depths[gap.right.old or 0]
 
     def iterate_pieces(self) -> Iterator[list[int]]:
-        """Yield the filled tokens between two markers, or an end of the draft and a marker."""
+        """Yield the filled tokens of every piece: between two markers, or a marker and an end of the draft."""
         for first, last in pairwise([-1, *self.markers, len(self.tokens)]):
             inner = range(first + 1, last)
             piece = [i for i in inner if self.tokens[i].kind == "line" and self.tokens[i].text.strip()]
@@ -182,20 +188,20 @@ class MarkedDraft:
         depth = min((self.depths[index] for index in removed_indexes), default=None)
         return Gap(
             left, right, removed_indexes, added_tokens,
-            is_kept_above=self._may_hold(upper[-1:], depth) if upper else start is None,
-            is_kept_below=self._may_hold(lower[:1], depth) if lower else stop is None,
+            is_retained_above=self._may_cover(upper[-1:], depth) if upper else start is None,
+            is_retained_below=self._may_cover(lower[:1], depth) if lower else stop is None,
             is_split=bool(added_tokens) and any(added_tokens[0] < marker < added_tokens[-1] for marker in self.markers),
         )  # fmt: skip
 
-    def _may_hold(self, markers: Sequence[int], depth: int | None) -> bool:
-        """True if markers may stand for lines of a depth: not, if more of the draft follows, they stand in what the
-        lines right above them open, and lines of that depth lie outside of that."""
+    def _may_cover(self, markers: Sequence[int], depth: int | None) -> bool:
+        """True if markers may cover lines of `depth`. They may not if they are inside of a block, more of the draft
+        follows, and lines of that depth are outside of that block."""
         tokens = [(index, self.tokens[index]) for index in markers]
         inner = [index for index, token in tokens if token.is_scope_opened and not (token.is_first or token.is_last)]
         return depth is None or len(inner) < len(markers) or any(self._find_base(index) < depth for index in inner)
 
     def _find_base(self, marker: int) -> int:
-        """The depth of what the lines right above a marker open, which may be several."""
+        """Return the depth of the block that the lines right above a marker open, which may be several."""
         base, bracket_balance = -1, 0
         for token in reversed(self.tokens[:marker]):
             if token.text.strip():
@@ -219,14 +225,14 @@ class MarkedDraft:
 
 
 def count_open(rows: Sequence[str]) -> int:
-    """Return how many brackets and long strings more than they close some lines open; below 0 if they close more."""
+    """Count the brackets and long strings that lines open and do not close; negative if they close more."""
     text = "".join(rows)
     strings = any(text.count(quotes) % 2 for quotes in ('"""', "'''", "```"))
     return sum(map(text.count, "({[")) - sum(map(text.count, ")}]")) + strings
 
 
-def says_more(line: str) -> bool:
-    """Return True if a line says more than that something begins or ends, or goes on in another branch."""
+def is_distinctive(line: str) -> bool:
+    """True if a line is more than the start, the end or another branch of a block."""
     text = line.strip()
     if _BARE.match(text):
         return False

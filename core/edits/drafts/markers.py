@@ -1,4 +1,4 @@
-"""Lines of a draft that stand for code that stays, and lines that only say in words that something goes.
+"""Lines of a draft that stand for code that stays, and comments that say that something is removed.
 
 A line that the file itself has is never a marker.
 """
@@ -23,7 +23,7 @@ _THING = (
     r"implementation|logic|section|sections|fields?|items?|entries|props?|properties|styles?|rules?|tests?|it|everything|"
     r"definitions?|document|part|parts)"
 )
-_SAID = re.compile(
+_STAYS = re.compile(
     rf"(?:(?:the |your )?(?:existing|unchanged|previous|remaining|original|other|same) {_THING}\b.{{0,40}}"
     rf"|(?:the )?(?:rest|remainder)(?: of (?:the |this )?.{{0,30}})?(?: .{{0,30}})?"
     r"|(?:there (?:are|is) )?no (?:further |other |more )?(?:changes?|modifications?|edits?)\b.{0,40}"
@@ -49,7 +49,7 @@ _BARE = re.compile(
     r"|unchanged|unmodified|same as before|as before)[.:]?",
     re.IGNORECASE,
 )
-_GONE = re.compile(
+_REMOVED = re.compile(
     r"(?:(?P<what>.+?)\s+(?:(?:is|are|was|were|has been|have been|gets?|to be|will be|being)\s+)?"
     r"(?:now\s+)?(?:removed|deleted|dropped|gone)(?:\s+(?:here|now))?"
     r"|(?:removed?|deleted?|dropped|drop)\s*:?\s+(?P<thing>.+?))[.!]?$",
@@ -57,10 +57,10 @@ _GONE = re.compile(
 )
 _BRACKETED = re.compile(r"[\[<(]([^\[\]<>]*[a-z][^\[\]<>]*)[\])>]", re.IGNORECASE)
 _SPREAD = re.compile(r"\.{3}[\w.]+")
-_BRACED = re.compile(r"(?P<head>.*\S\s*\{)\s*(?P<said>/\*.*\*/|//.*|#.*|\.\.\.|…)\s*(?P<close>\}[;,)]*)?\s*")
-_COLONED = re.compile(r"(?P<head>\s*(?:(?:async\s+)?def|class|if|for|while|with)\b.*:)\s*(?P<said>\.\.\.|…|#.*)\s*")
+_BRACED = re.compile(r"(?P<head>.*\S\s*\{)\s*(?P<mark>/\*.*\*/|//.*|#.*|\.\.\.|…)\s*(?P<close>\}[;,)]*)?\s*")
+_COLONED = re.compile(r"(?P<head>\s*(?:(?:async\s+)?def|class|if|for|while|with)\b.*:)\s*(?P<mark>\.\.\.|…|#.*)\s*")
 _LONGEST = 120
-_SENTENCE = 7  # words
+_SENTENCE = 7  # words of a sentence
 
 
 def is_marker(line: str) -> bool:
@@ -81,17 +81,17 @@ def is_marker(line: str) -> bool:
         if _is_code(words) or (not comment and _SPREAD.fullmatch(inner)):
             return False
         return bool((starts and ends) or _KEYWORD.search(words))
-    return comment not in ("", '"', "'") and _SAID.fullmatch(inner) is not None and not inner.endswith((";", "{", ")"))
+    return comment not in ("", '"', "'") and _STAYS.fullmatch(inner) is not None and not inner.endswith((";", "{", ")"))
 
 
 def may_be_marker(line: str) -> bool:
-    """True if a line that is no comment says that code is left out: it may be one, or a line of text."""
+    """True if a line that is no comment says that code is left out: it may be a marker, or a line of text."""
     text = line.strip()
     return 0 < len(text) <= _LONGEST and not is_marker(text) and _BARE.fullmatch(text) is not None
 
 
 def may_be_remark(line: str) -> bool:
-    """True if what looks like a marker without dots is so long that it may be a sentence of a comment."""
+    """True if a line that looks like a marker without dots is long enough to be a sentence of a comment."""
     is_plain_marker = (
         is_marker(line) and not _DOTS.search(line) and not _BARE.fullmatch(_strip_comment(line.strip())[0])
     )
@@ -101,18 +101,18 @@ def may_be_remark(line: str) -> bool:
 def expand_elided_body(line: str, level: str) -> list[str]:
     """Split `run() { /* … existing code … */ }` into its lines. `level` is one level of indentation."""
     match = _BRACED.fullmatch(line) or _COLONED.fullmatch(line)
-    if not match or not (match["said"] in ("...", "…") or is_marker(match["said"])):
+    if not match or not (match["mark"] in ("...", "…") or is_marker(match["mark"])):
         return [line]
     indent = line[: len(line) - len(line.lstrip())]
     close = [] if match.re is _COLONED or not match["close"] else [indent + match["close"]]
-    return [match["head"].rstrip(), indent + level + match["said"].strip(), *close]
+    return [match["head"].rstrip(), indent + level + match["mark"].strip(), *close]
 
 
 def parse_removal(line: str) -> str | None:
-    """Parse the thing that a comment says is removed, in a few words; None for any other line, such as a sentence that
-    ends in "dropped"."""
+    """Parse the short subject of a comment that says that something is removed; None for any other line, such as a
+    sentence that ends in "dropped"."""
     inner, comment = _strip_comment(line.strip())
-    match = _GONE.fullmatch(inner) if comment else None
+    match = _REMOVED.fullmatch(inner) if comment else None
     if not match:
         return None
     subject = (match["what"] or match["thing"]).strip().strip("`'\"")
@@ -121,7 +121,7 @@ def parse_removal(line: str) -> str | None:
 
 
 def _strip_comment(text: str) -> tuple[str, str]:
-    """The text of a comment without its signs, and the signs that open it ("" when it is none)."""
+    """Return the text of a comment without its delimiters, and the opening delimiter; "" = it is no comment."""
     opening = _OPEN.match(text)
     rest = text[opening.end() :] if opening else text
     rest = _CLOSE.sub("", rest, count=1)
@@ -134,5 +134,5 @@ def _strip_comment(text: str) -> tuple[str, str]:
 
 
 def _is_code(words: str) -> bool:
-    """True if what stands with the dots is code (a spread, a slice, a call) and not words."""
+    """True if the text next to the dots is code (a spread, a slice, a call) and not words."""
     return re.search(r"[=;{}\[\]]|\w\((?!\))|\)\s*=>", words) is not None

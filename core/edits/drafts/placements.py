@@ -27,26 +27,26 @@ from core.edits.drafts.line_costs import (
     compute_missing_context_cost,
     compute_placement_cost,
     compute_replacement_cost,
-    is_telling,
+    is_informative,
 )
 from core.edits.drafts.line_keys import parse_line_key
 from core.edits.drafts.line_matches import BRANCH, PREFIX, is_continuation
 from core.edits.indentation import measure_depth
 from core.text.line_diff import count_shared_head
 
-REACH: Final = 120  # lines that a piece may be shorter than what it takes the place of
-SLACK: Final = 100  # placements that cost so much more than the best are not looked at
+REACH: Final = 120  # lines that a piece may be shorter than the lines that it replaces
+SLACK: Final = 100  # placements that cost so much more than the best are skipped
 _MANY: Final = 60
 _CELLS: Final = 800_000
 _NEVER: Final = 10**9
 START: Final = "\0start"
 STOP: Final = "\0stop"
 _STATEMENT: Final = re.compile(r"[\w.]+\(.*\);?$|export\b")
-MARGIN: Final = 30  # what every other placement has to be worse by; where the change itself costs much:
+MARGIN: Final = 30  # by which any other placement has to be worse; for an expensive change:
 _WIDE: Final = 45
 _PART: Final = 0.35
 _TIED: Final = 10
-_NOTHING_KEPT: Final = 20  # a marker that stands for nothing
+_EMPTY_MARKER: Final = 20  # of a marker that covers nothing
 
 
 class Placement(NamedTuple):
@@ -59,11 +59,11 @@ class Placement(NamedTuple):
 
 
 class TooManyPlacements(Exception):
-    """There are too many places to try."""
+    """There are too many positions to try."""
 
 
 class LineIndex:
-    """The lines of a file between its two ends, where they stand and how often."""
+    """The lines of a file between its two ends, with their positions and counts."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = list(lines)
@@ -71,11 +71,12 @@ class LineIndex:
         self.places: dict[str, list[int]] = defaultdict(list)
         for index, line in enumerate(lines):
             self.places[line].append(index)
-        self._goes = [compute_deletion_cost(line) for line in self.lines]
+        self._deletion_costs = [compute_deletion_cost(line) for line in self.lines]
         self._cells = 0
 
     def find_placements(self, rows: tuple[str, ...], extra: int) -> list[Placement]:
-        """Find every place of a piece that is not much worse than the best, best first. Raises `TooManyPlacements`."""
+        """Find every position of a piece that is not much worse than the best, best first. Raises
+        `TooManyPlacements`."""
         keys = tuple(row.rstrip() for row in rows)
         if len(keys) == 1:
             return [Placement(extra, position, position + 1, rows) for position in self.places.get(keys[0], ())[:_MANY]]
@@ -98,19 +99,19 @@ class LineIndex:
         placements.sort()
         return [placement for placement in placements if placement.cost <= best + SLACK][:_MANY]
 
-    def is_telling(self, run: Sequence[str]) -> bool:
-        """True if lines that stand in the file say something, are one of its ends, or stand there only once."""
-        return any(map(is_telling, run)) or self.is_unique(run)
+    def is_informative(self, run: Sequence[str]) -> bool:
+        """True if a run of the file has an informative line, or occurs once in the file."""
+        return any(map(is_informative, run)) or self.is_unique(run)
 
     def is_unique(self, run: Sequence[str]) -> bool:
-        """True if lines stand in the file once, one after the other."""
+        """True if the file has this run of lines once."""
         size, rows = len(run), list(run)
         return (
             size > 0 and sum(self.lines[position : position + size] == rows for position in self.places[rows[0]]) == 1
         )
 
     def _find_gaps(self, keys: Sequence[str]) -> Iterator[tuple[int, int]]:
-        """Yield where a piece only adds lines: its head and its tail stand side by side."""
+        """Yield positions where a piece only adds lines: its head and its tail are adjacent in the file."""
         for start in self.places.get(keys[0], ())[:_MANY]:
             head = count_shared_head(keys, self.lines[start : start + len(keys)])
             for stop in range(start + 2, min(start + head + len(keys), len(self.lines)) + 1):
@@ -121,9 +122,9 @@ class LineIndex:
                         yield start, stop
 
     def _find_starts(self, keys: tuple[str, ...]) -> Iterator[tuple[int, int]]:
-        """(what it costs at least, place) for each place of the first line that has the last one within reach."""
+        """Yield (least cost, position) for every position of the first line that has the last one within reach."""
         ends = self.places.get(keys[-1], [])
-        costs = [(row, min(compute_insertion_cost(row, self.counts), LEAST)) for row in keys if is_telling(row)]
+        costs = [(row, min(compute_insertion_cost(row, self.counts), LEAST)) for row in keys if is_informative(row)]
         weighted_places = [(cost, self.places.get(row, [])) for row, cost in costs]
         reach = len(keys) + REACH
         for position in self.places.get(keys[0], ()):
@@ -137,19 +138,19 @@ class LineIndex:
     def _compute_costs(
         self, start: int, region: Sequence[str], rows: tuple[str, ...], limit: int
     ) -> Iterator[tuple[int, int]]:
-        """Yield (lines of the region, cost of making them the piece) for each end that the piece may have, while a way
-        costs no more than `limit`. Raises `TooManyPlacements`."""
+        """Yield (size of the region, cost of turning it into the piece) for every end that the piece may have, while
+        the cost does not exceed `limit`. Raises `TooManyPlacements`."""
         width = len(region) + 1
-        goes = [0, *self._goes[start : start + len(region)]]
+        deletion_costs = [0, *self._deletion_costs[start : start + len(region)]]
         same, change = [_NEVER] * width, [_NEVER] * width
         same[1] = 0
         for index in range(2, width):
-            change[index] = min(change[index - 1], same[index - 1] + CHANGE) + goes[index]
+            change[index] = min(change[index - 1], same[index - 1] + CHANGE) + deletion_costs[index]
         for row in rows[1:-1]:
             self._cells += width
             if self._cells > _CELLS:
                 raise TooManyPlacements
-            same, change = self._add_row(row, region, goes, (same, change))
+            same, change = self._add_row(row, region, deletion_costs, (same, change))
             if min(same) > limit and min(change) > limit:
                 return
         for index in range(2, width):
@@ -158,16 +159,17 @@ class LineIndex:
                 yield index, cost
 
     def _add_row(
-        self, row: str, region: Sequence[str], goes: Sequence[int], before: tuple[list[int], list[int]]
+        self, row: str, region: Sequence[str], deletion_costs: Sequence[int], before: tuple[list[int], list[int]]
     ) -> tuple[list[int], list[int]]:
-        """Add one line of the piece: the costs with it the same as the line before a place, and with it changed."""
+        """Add one line of the piece: the costs that match it with the line before a position, and those that change
+        it."""
         above, above_change = before
-        width, comes = len(above), compute_insertion_cost(row, self.counts)
+        width, insertion_cost = len(above), compute_insertion_cost(row, self.counts)
         same, change = [_NEVER] * width, [_NEVER] * width
         left_same = left_change = _NEVER
         for index in range(1, width):
-            least_cost = min(above_change[index], above[index] + CHANGE) + comes
-            removal_cost = min(left_change, left_same + CHANGE) + goes[index]
+            least_cost = min(above_change[index], above[index] + CHANGE) + insertion_cost
+            removal_cost = min(left_change, left_same + CHANGE) + deletion_costs[index]
             least_cost = min(least_cost, removal_cost)
             left_same = _NEVER
             if index > 1:
@@ -189,7 +191,7 @@ def _has_place_within(places: Sequence[int], start: int, stop: int) -> bool:
 
 
 class DraftPiece(NamedTuple):
-    """Lines of a draft between two markers, or an end of the draft."""
+    """Lines of a draft between two markers, or a marker and an end of the draft."""
 
     rows: tuple[str, ...]
     has_marker_above: bool
@@ -197,7 +199,7 @@ class DraftPiece(NamedTuple):
 
 
 class PieceVariant(NamedTuple):
-    """One way to take a piece, and its cost: its lines with an end of the file, or without blanks beside a marker."""
+    """One reading of a piece with its cost: with an end of the file, or without blank lines next to a marker."""
 
     rows: tuple[str, ...]
     cost: int
@@ -206,14 +208,14 @@ class PieceVariant(NamedTuple):
 OPEN_END: Final = 6
 
 
-PADDING: Final = 12  # blank lines beside a marker that are taken for its surroundings; where not all markers have them:
+PADDING: Final = 12  # of blank lines that only set a marker off; if not all markers have them:
 
 
 STRAY: Final = 60
 
 
 def split_pieces(rows: Sequence[str], marker_flags: Sequence[bool]) -> list[DraftPiece]:
-    """Split a draft into its pieces, in order; blank ones between two markers are none."""
+    """Split a draft into its pieces, in order; blank lines alone between two markers are no piece."""
     pieces: list[DraftPiece] = []
     run: list[str] = []
     above = False
@@ -231,7 +233,7 @@ def split_pieces(rows: Sequence[str], marker_flags: Sequence[bool]) -> list[Draf
 
 
 def are_in_file(pieces: Sequence[DraftPiece], lines: Sequence[str]) -> bool:
-    """Return True if a file has all pieces to the letter, in order, but for blank lines: nothing is new in them."""
+    """True if the file has all pieces to the letter, in order, apart from blank lines: nothing in them is new."""
     nonblank_lines, start = [line for line in lines if line], 0
     for piece in pieces:
         rows = [row.rstrip() for row in piece.rows if row]
@@ -247,7 +249,7 @@ def are_in_file(pieces: Sequence[DraftPiece], lines: Sequence[str]) -> bool:
 
 
 def is_outlined(pieces: Sequence[DraftPiece]) -> bool:
-    """True if every piece begins with something that has a name and holds the rest of it, or stands beside it."""
+    """True if every piece begins with a named line, and its other lines are below or next to it."""
     return all(_begins_with_name(piece.rows) for piece in pieces)
 
 
@@ -264,7 +266,7 @@ def _begins_with_name(rows: Sequence[str]) -> bool:
 
 
 def is_whole(pieces: Sequence[DraftPiece]) -> bool:
-    """True if every piece also ends where what it begins with does, as far as a closing line or a blank one tells."""
+    """True if every piece also ends where its first block ends, as far as a closing or a blank line shows that."""
     return is_outlined(pieces) and all(_ends_with_start(piece) for piece in pieces)
 
 
@@ -277,7 +279,7 @@ def _ends_with_start(piece: DraftPiece) -> bool:
 
 
 def is_single(rows: Sequence[str]) -> bool:
-    """True if all lines lie in one thing, which the first of the least depth opens and others may only close."""
+    """True if all lines are one block: the first of the least depth opens it, and others may only close it."""
     nonblank_rows = [row for row in rows if row.strip()]
     min_depth = min(map(measure_depth, nonblank_rows), default=0)
     tops = [index for index, row in enumerate(nonblank_rows) if measure_depth(row) == min_depth]
@@ -291,15 +293,15 @@ def is_single(rows: Sequence[str]) -> bool:
 
 
 def is_spaced(pieces: Sequence[DraftPiece]) -> bool:
-    """True if blank lines stand between every marker and what is next to it."""
+    """True if blank lines separate every marker from its neighbours."""
     edges = [piece.rows[0] for piece in pieces if piece.has_marker_above]
     edges += [piece.rows[-1] for piece in pieces if piece.has_marker_below]
     return len(edges) > 1 and not any(edges)
 
 
 def iterate_variants(piece: DraftPiece, *, open_ends: bool, is_padded: bool) -> Iterator[PieceVariant]:
-    """Yield the ways to take a piece. `open_ends`: what is outside of the draft may stay without a marker; `is_padded`:
-    blank lines beside markers may be there for looks."""
+    """Yield the readings of a piece. `open_ends`: lines outside of the draft may stay without a marker; `is_padded`:
+    blank lines next to markers may only be there for looks."""
     price = PADDING if is_padded else STRAY
     for head, lead in _iterate_edges(piece, piece.has_marker_above, START, open_ends=open_ends, price=price):
         for tail, trail in _iterate_edges(piece, piece.has_marker_below, STOP, open_ends=open_ends, price=price):
@@ -314,7 +316,8 @@ def iterate_variants(piece: DraftPiece, *, open_ends: bool, is_padded: bool) -> 
 def _iterate_edges(
     piece: DraftPiece, has_marker: bool, end: str, *, open_ends: bool, price: int
 ) -> Iterator[tuple[str | None, int]]:
-    """Yield how an edge can be taken: as it is (None), without the blank lines there (""), or as an end of the file."""
+    """Yield the readings of an edge with their costs: unchanged (None), without its blank lines (""), or an end of the
+    file."""
     if not has_marker:
         yield end, 0
     if has_marker or open_ends:
@@ -324,8 +327,8 @@ def _iterate_edges(
 
 
 class PlacementChoice(NamedTuple):
-    """One placement of each piece and what they cost. `is_sure`: every other choice that makes another file is
-    clearly worse (a change that costs much is made of more guesses). `is_tied`: one is hardly worse."""
+    """One placement of every piece, and their cost. `is_sure`: any other choice with another result is clearly worse
+    (an expensive change needs a wider margin). `is_tied`: another choice is hardly worse."""
 
     placements: list[Placement]
     cost: int
@@ -334,7 +337,7 @@ class PlacementChoice(NamedTuple):
 
 
 def choose_placements(options: Sequence[Sequence[Placement]], lines: Sequence[str]) -> PlacementChoice | None:
-    """Return the best choice; None when the pieces fit in no order."""
+    """Return the best choice; None = the pieces fit in no order."""
     ahead = _sum_costs(options)
     behind = [
         row[::-1]
@@ -359,7 +362,7 @@ def choose_placements(options: Sequence[Sequence[Placement]], lines: Sequence[st
 
 
 def _sum_costs(options: Sequence[Sequence[Placement]], *, is_flipped: bool = False) -> list[list[int]]:
-    """For each placement the least cost of the pieces up to it."""
+    """Return, for every placement, the least cost of the pieces up to it."""
     totals = [[option.cost for option in options[0]]]
     for above, current_options in pairwise(options):
         row = []
@@ -374,7 +377,7 @@ def _sum_costs(options: Sequence[Sequence[Placement]], *, is_flipped: bool = Fal
 def _compute_gap_cost(above: Placement, below: Placement) -> int:
     if below.first > above.last:
         return 0
-    return _NOTHING_KEPT if below.first == above.last else _NEVER
+    return _EMPTY_MARKER if below.first == above.last else _NEVER
 
 
 def _pick_cheapest(options: Sequence[Sequence[Placement]], totals: Sequence[Sequence[int]]) -> list[Placement]:
@@ -389,7 +392,7 @@ def _pick_cheapest(options: Sequence[Sequence[Placement]], totals: Sequence[Sequ
 
 
 def is_same_result(one: Placement, other: Placement, lines: Sequence[str]) -> bool:
-    """True if two placements of a piece make the same file."""
+    """True if two placements of a piece result in the same file."""
     first, last = min(one.first, other.first), max(one.last, other.last)
     results = [
         [*lines[first : placement.first], *placement.rows, *lines[placement.last : last]] for placement in (one, other)

@@ -15,7 +15,7 @@ from msgspec import Struct
 from core.edits.drafts.alignment import assign_scopes
 from core.edits.drafts.assembly import check_marker_words, check_remarks, splice_draft, tokenise_draft
 from core.edits.drafts.checks import check_parses
-from core.edits.drafts.line_costs import is_telling
+from core.edits.drafts.line_costs import is_informative
 from core.edits.drafts.line_keys import parse_line_key
 from core.edits.drafts.line_matches import DraftToken, compile_thing
 from core.edits.drafts.marker_rules import check_target
@@ -217,8 +217,8 @@ def _check_range_ends(part: TextLines, tokens: list[DraftToken], ends: tuple[boo
 
 def _check_whole(part: TextLines, rows: list[str]) -> None:
     """Raise `UndecidedEdit` when a draft without a range and without a marker is a piece of the file, not all of it."""
-    draft_lines = [row.strip() for row in rows if is_telling(row)]
-    file_lines = [body.strip() for body in part.bodies if is_telling(body)]
+    draft_lines = [row.strip() for row in rows if is_informative(row)]
+    file_lines = [body.strip() for body in part.bodies if is_informative(body)]
     shared_count = sum(row in file_lines for row in draft_lines)
     same = [bool(draft_lines and file_lines) and draft_lines[end] == file_lines[end] for end in (0, -1)]
     if any(is_marker(row) for row in rows) and len(draft_lines) < len(file_lines):

@@ -19,7 +19,7 @@ from core.edits.drafts.alignment import assign_scopes, mark_exposed
 from core.edits.drafts.assembly import MAX_UNMENTIONED, check_marker_words, check_remarks, splice_draft
 from core.edits.drafts.checks import check_parses
 from core.edits.drafts.draft_indentation import detect_indent_unit, fit_indentation, reindent_at
-from core.edits.drafts.line_costs import is_telling
+from core.edits.drafts.line_costs import is_informative
 from core.edits.drafts.line_keys import parse_line_key
 from core.edits.drafts.line_matches import CONTINUED, DraftToken, measure_depths
 from core.edits.drafts.marker_rules import check_target
@@ -251,7 +251,7 @@ def _replace_unmarked(text: str, lines: TextLines, new: Sequence[str], path: str
         ("ends", draft_lines[-1], "after", old[::-1]),
     ):
         rest = rows[: rows.index(outer)] if outer in rows else []
-        if any(map(is_telling, rest)) and set(rest).isdisjoint(draft_lines):
+        if any(map(is_informative, rest)) and set(rest).isdisjoint(draft_lines):
             raise UndecidedEdit(f"it {verb} with {outer[:80]!r} and does not say what becomes of the lines {side}")
     if shared_count * 4 >= len(set(old)) * (3 if has_lost_definition else 2) or (
         is_whole_file and not has_lost_definition

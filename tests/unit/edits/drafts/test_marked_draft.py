@@ -17,27 +17,27 @@ def describe(draft: list[str], rows: list[tuple[int | None, int | None]], file: 
 def test_a_gap_lies_between_lines_that_stay_and_says_what_goes_and_comes():
     draft = describe(["one()", "new()", "three()", "..."], [(0, 0), (1, None), (2, 3), (None, 4)])
     (gap,) = draft.iterate_gaps()
-    assert (gap.gone, gap.come, gap.is_kept_above, gap.is_kept_below) == ((1,), (1,), False, False)
+    assert (gap.removed, gap.added, gap.is_retained_above, gap.is_retained_below) == ((1,), (1,), False, False)
 
 
 def test_a_side_is_kept_where_a_marker_lies_between_it_and_what_comes():
     draft = describe(["one()", "new()", "..."], [(0, 0), (1, None), (None, 1), (None, 3), (None, 4)])
     (gap,) = draft.iterate_gaps()
-    assert (gap.gone, gap.come, gap.is_kept_above, gap.is_kept_below) == ((), (1,), False, True)
+    assert (gap.removed, gap.added, gap.is_retained_above, gap.is_retained_below) == ((), (1,), False, True)
 
 
 def test_a_marker_within_what_comes_splits_the_gap():
     draft = describe(["new()", "...", "other()"], [(0, None), (2, None)])
     (gap,) = draft.iterate_gaps()
     assert gap.is_split
-    assert gap.gone == (0, 1, 3, 4)
+    assert gap.removed == (0, 1, 3, 4)
 
 
 def test_a_marker_in_an_inner_scope_is_not_beside_lines_outside_of_it():
     file = ["def one():", "    a()", "def two():", "    b()", "def three():", "    c()"]
     draft = describe(["def one():", "    ...", "def three():", "    ..."], [(0, 0), (None, 1), (2, 4), (None, 5)], file)
     (gap,) = draft.iterate_gaps()
-    assert (gap.gone, gap.is_kept_above, gap.is_kept_below) == ((2, 3), False, False)
+    assert (gap.removed, gap.is_retained_above, gap.is_retained_below) == ((2, 3), False, False)
 
 
 def test_a_run_ends_where_the_draft_or_the_file_goes_on_otherwise_and_knows_the_marker_next_to_it():
