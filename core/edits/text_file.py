@@ -33,7 +33,7 @@ from core.text.well_formed import REPLACEMENT
 _BYTE = re.compile("[\udc80-\udcff]")
 _MARK = re.compile(f"[{REPLACEMENT}\udc80-\udcff]")
 _RUN = re.compile(f"{REPLACEMENT}+")
-_CONTEXT = 2  # characters that stay around a mark by which it is known again
+_CONTEXT = 2  # unchanged characters around a mark that identify it
 SNIFF = 8192
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _MAGIC = (
@@ -50,17 +50,127 @@ EDITOR_CONFIG: Final = ".editorconfig"
 _SECTION: Final = re.compile(r"\[(.+)\]\s*\Z")
 _PAIR: Final = re.compile(r"([^=:\s][^=:]*?)\s*[=:]\s*(.*)\Z")
 _NUMBERS: Final = re.compile(r"\{(-?\d{1,4})\.\.(-?\d{1,4})\}")
-_MOST_NUMBERS: Final = 200  # names that one range of numbers stands for
+_MOST_NUMBERS: Final = 200  # names that one range of numbers expands to
 _LATIN: Final = "latin1"
 
 
+class TextFile(Struct, frozen=True, kw_only=True):
+    """A decoded file: `text` without the BOM, with the line endings of the file.
+
+    `raw`: the text with its invalid bytes in Python's surrogateescape form, "" = it has none. `twins`: encodings that
+    decode this file to the same text.
+    """
+
+    text: str
+    encoding: str = "utf-8"
+    bom: bytes = b""
+    raw: str = ""
+    twins: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of a legacy encoding; "" for Unicode encodings."""
+        return "" if self.encoding.startswith("utf") else name_encoding(self.encoding)
+
+    def encode(self, text: str) -> bytes:
+        """Encode `text` in this file's encoding, with its BOM. Raises `EditError` if a byte can't be put back, or the
+        encoding lacks a character."""
+        if self.raw:
+            restored_text = restore_bytes(self.raw, text)
+            if not self.bom:
+                _refuse_second_encoding(self.raw, restored_text)
+            return self.bom + restored_text.encode("utf-8", "surrogateescape")
+        if not self.name:
+            return self.bom + text.encode(self.encoding)
+        try:
+            data = text.encode(self.encoding)
+        except UnicodeEncodeError as problem:
+            raise _build_unencodable_error(
+                text[problem.start], f"is in {self.name}, which has no such character"
+            ) from None
+        self._refuse_ambiguous(text, data)
+        return data
+
+    def _refuse_ambiguous(self, text: str, data: bytes) -> None:
+        """Raise `EditError` for a character that the possible encodings write differently."""
+        for codec in self.twins:
+            if (
+                text.encode(codec, "ignore") in {data, b""}
+                or (sign := _find_difference(text, self.encoding, codec)) is None
+            ):
+                continue
+            names = f"{self.name} or {name_encoding(codec)}"
+            raise _build_unencodable_error(sign, f"is in {names}, which write it differently")
+
+
+def _find_difference(text: str, codec: str, other: str) -> str | None:
+    """Return the first character that both encodings have and write differently; None = there is none."""
+    for sign in dict.fromkeys(text):
+        other_bytes = sign.encode(other, "ignore")
+        if other_bytes and other_bytes != sign.encode(codec, "ignore"):
+            return sign
+    return None
+
+
+def _refuse_second_encoding(raw: str, text: str) -> None:
+    """Raise `EditError` for new text beyond ASCII in a file whose text beyond ASCII is mostly in an unknown
+    encoding."""
+    if not is_in_unknown_encoding(raw.encode("utf-8", "surrogateescape")):
+        return
+    old_counts = Counter(sign for sign in raw if not sign.isascii())
+    new = Counter(sign for sign in text if not sign.isascii() and sign != REPLACEMENT) - old_counts
+    if sign := next((sign for sign in new if not find_bytes(sign)), ""):
+        raise _build_unencodable_error(sign, "is in no UTF-8, and in which encoding it is can't be told")
+
+
+def _build_unencodable_error(sign: str, reason: str) -> EditError:
+    return EditError(
+        f"{sign} (U+{ord(sign):04X}) can't be written: the file {reason}.",
+        hint="Nothing was changed. Say it without this character (an escape of the language, plain letters), or ask "
+        "the user whether the file is to be converted to UTF-8.",
+    )
+
+
+def detect_binary(data: bytes) -> str:
+    """Return the type of a binary file; "" for text. A NUL in the first 8 kB makes a file binary (UTF-16 has a BOM)."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return ""
+    magic_name = next((kind for magic, kind in _MAGIC if data.startswith(magic)), "")
+    return magic_name or ("binary data" if b"\0" in data[:SNIFF] else "")
+
+
+def decode_text(data: bytes, declared_encoding: str = "") -> TextFile | None:
+    """Decode a file; None for bytes that are text in no known encoding. `declared_encoding`: the one that the project
+    declares, which counts if the bytes agree and are not UTF-8."""
+    bom, encoding = next((candidate for candidate in _BOMS if data.startswith(candidate[0])), (b"", "utf-8"))
+    rest = data[len(bom) :]
+    if encoding != "utf-8":
+        try:
+            return TextFile(text=rest.decode(encoding), encoding=encoding, bom=bom)
+        except UnicodeDecodeError:
+            return None
+    if detect_binary(rest):
+        return None
+    if not bom and (text_encoding := find_encoding(rest, declared_encoding)) is not None:
+        return TextFile(text=rest.decode(text_encoding.codec), encoding=text_encoding.codec, twins=text_encoding.twins)
+    raw = rest.decode("utf-8", "surrogateescape")
+    text = mask_bytes(raw)
+    return TextFile(text=text, bom=bom, raw=raw if text != raw else "")
+
+
+def decode_for_reading(data: bytes) -> str:
+    """Return the text of a file for reading only, with U+FFFD for invalid bytes that can't be put back."""
+    file = decode_text(data)
+    return data.decode("utf-8-sig", "replace") if file is None else file.text
+
+
 def mask_bytes(raw: str) -> str:
-    """Return the text with a mark for each byte; it has as many characters as before."""
+    """Return the text with a mark for every invalid byte; its length stays the same."""
     return _BYTE.sub(REPLACEMENT, raw)
 
 
 def find_bytes(raw: str) -> list[str]:
-    """Return the bytes of a text that are no characters, as it has them."""
+    """Return the invalid bytes of a text, in their surrogate form."""
     return _BYTE.findall(raw)
 
 
@@ -102,125 +212,18 @@ def _restore_changed(raw: str, text: str) -> str:
 
 
 def _is_whole(raw: str, run: str, shift: int, first: int, last: int) -> bool:
-    """True if the marks [first, last) are all that stand together in `raw`, with words around them that name one
-    place."""
+    """True if the marks [first, last) are a whole run in `raw`, and the words around them occur only once."""
     around = sum(not character.isspace() and character != REPLACEMENT for character in run)
     before, after = raw[shift + first - 1 : shift + first], raw[shift + last : shift + last + 1]
     matches = re.finditer(f"(?={re.escape(run)})", mask_bytes(raw))
-    places = {raw[match.start() : match.start() + len(run)] for match in matches}
-    return around >= _CONTEXT and len(places) <= 1 and not _MARK.match(before) and not _MARK.match(after)
-
-
-class TextFile(Struct, frozen=True, kw_only=True):
-    """`text` without the BOM; line endings are as they stand in the file. `raw`: the same with its bytes that are no
-    UTF-8 as Python's surrogateescape has them; "" = there are none. `twins`: encodings that read this file alike."""
-
-    text: str
-    encoding: str = "utf-8"
-    bom: bytes = b""
-    raw: str = ""
-    twins: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """The name of an encoding that is no Unicode; "" for all others."""
-        return "" if self.encoding.startswith("utf") else name_encoding(self.encoding)
-
-    def encode(self, text: str) -> bytes:
-        """Encode `text` in this file's encoding, with its BOM. Raises `EditError` if a byte can't be put back, or a
-        character has no place in the encoding."""
-        if self.raw:
-            restored_text = restore_bytes(self.raw, text)
-            if not self.bom:
-                _refuse_second_encoding(self.raw, restored_text)
-            return self.bom + restored_text.encode("utf-8", "surrogateescape")
-        if not self.name:
-            return self.bom + text.encode(self.encoding)
-        try:
-            data = text.encode(self.encoding)
-        except UnicodeEncodeError as problem:
-            raise _build_no_place_error(
-                text[problem.start], f"is in {self.name}, which has no such character"
-            ) from None
-        self._refuse_doubt(text, data)
-        return data
-
-    def _refuse_doubt(self, text: str, data: bytes) -> None:
-        """Raise for a character that encodings which read the file alike write differently."""
-        for codec in self.twins:
-            if (
-                text.encode(codec, "ignore") in {data, b""}
-                or (sign := _find_difference(text, self.encoding, codec)) is None
-            ):
-                continue
-            names = f"{self.name} or {name_encoding(codec)}"
-            raise _build_no_place_error(sign, f"is in {names}, which write it differently")
-
-
-def _find_difference(text: str, codec: str, other: str) -> str | None:
-    """Return the first character that two encodings write in different bytes; one that only one of them has is none."""
-    for sign in dict.fromkeys(text):
-        other_bytes = sign.encode(other, "ignore")
-        if other_bytes and other_bytes != sign.encode(codec, "ignore"):
-            return sign
-    return None
-
-
-def _refuse_second_encoding(raw: str, text: str) -> None:
-    """Raise for new text beyond ASCII in a file of which most that is beyond ASCII is in an encoding not known."""
-    if not is_in_unknown_encoding(raw.encode("utf-8", "surrogateescape")):
-        return
-    old_counts = Counter(sign for sign in raw if not sign.isascii())
-    new = Counter(sign for sign in text if not sign.isascii() and sign != REPLACEMENT) - old_counts
-    if sign := next((sign for sign in new if not find_bytes(sign)), ""):
-        raise _build_no_place_error(sign, "is in no UTF-8, and in which encoding it is can't be told")
-
-
-def _build_no_place_error(sign: str, reason: str) -> EditError:
-    return EditError(
-        f"{sign} (U+{ord(sign):04X}) can't be written: the file {reason}.",
-        hint="Nothing was changed. Say it without this character (an escape of the language, plain letters), or ask "
-        "the user whether the file is to be converted to UTF-8.",
-    )
-
-
-def detect_binary(data: bytes) -> str:
-    """Name what a binary file is; "" for text. A NUL in the first 8 kB makes a file binary (UTF-16 has a BOM)."""
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return ""
-    magic_name = next((kind for magic, kind in _MAGIC if data.startswith(magic)), "")
-    return magic_name or ("binary data" if b"\0" in data[:SNIFF] else "")
-
-
-def decode_text(data: bytes, declared_encoding: str = "") -> TextFile | None:
-    """Decode a file; None for bytes that are no text in any encoding known here. `declared_encoding`: the encoding that
-    the project says it has, which counts where the bytes agree and are no UTF-8."""
-    bom, encoding = next((candidate for candidate in _BOMS if data.startswith(candidate[0])), (b"", "utf-8"))
-    rest = data[len(bom) :]
-    if encoding != "utf-8":
-        try:
-            return TextFile(text=rest.decode(encoding), encoding=encoding, bom=bom)
-        except UnicodeDecodeError:
-            return None
-    if detect_binary(rest):
-        return None
-    if not bom and (text_encoding := find_encoding(rest, declared_encoding)) is not None:
-        return TextFile(text=rest.decode(text_encoding.codec), encoding=text_encoding.codec, twins=text_encoding.twins)
-    raw = rest.decode("utf-8", "surrogateescape")
-    text = mask_bytes(raw)
-    return TextFile(text=text, bom=bom, raw=raw if text != raw else "")
-
-
-def decode_for_reading(data: bytes) -> str:
-    """Return the text of a file for somebody who reads it, with U+FFFD for what can't be told; nothing is put back."""
-    file = decode_text(data)
-    return data.decode("utf-8-sig", "replace") if file is None else file.text
+    matches_text = {raw[match.start() : match.start() + len(run)] for match in matches}
+    return around >= _CONTEXT and len(matches_text) <= 1 and not _MARK.match(before) and not _MARK.match(after)
 
 
 def find_declared_encoding(path: str, read: Callable[[str], bytes | None]) -> str:
-    """Return the encoding that the project gives a file, by Python's name; "" = none, or one of Unicode's.
+    """Return Python's name of the encoding that the project declares for a file; "" = none, or a Unicode encoding.
 
-    `path`: relative to the workspace; `read` returns the bytes of a path there, None = there is no such file.
+    `path` is relative to the workspace; `read` returns the bytes of a path there, None = there is no such file.
     """
     directory = path
     while directory:
@@ -235,7 +238,8 @@ def find_declared_encoding(path: str, read: Callable[[str], bytes | None]) -> st
 
 
 def _read_charset(text: str, path: str) -> tuple[str, bool]:
-    """Return what a file says of the encoding of a path below it, "" = nothing, and whether nothing above it counts."""
+    """Return the encoding that a file declares for a path below it, "" = none, and True if files above it don't
+    count."""
     charset, is_root = "", False
     for name, value, section in _iterate_pairs(text):
         if not section:
@@ -246,7 +250,7 @@ def _read_charset(text: str, path: str) -> tuple[str, bool]:
 
 
 def _iterate_pairs(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield name and value, in lower case, with the pattern of the section they stand in, "" above the first."""
+    """Yield name and value, in lower case, with the pattern of their section, "" above the first."""
     section = ""
     for line in map(str.strip, text.splitlines()):
         if not line or line[0] in "#;":
@@ -258,7 +262,7 @@ def _iterate_pairs(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _fits(pattern: str, path: str) -> bool:
-    """Return True if the pattern of a section fits a path. The first range of numbers is spelled out."""
+    """True if the pattern of a section matches a path. The first range of numbers is expanded."""
     bounds = _NUMBERS.search(pattern)
     if bounds is None:
         return matches(pattern, path)

@@ -28,14 +28,11 @@ _KEYWORD: Final = re.compile(
 )
 _CLOSES: Final = re.compile(r"[)\]}]|</|end\b")
 _IMPORT_LINE: Final = re.compile(r"(?:import|from|use|using|#include|require)\b")
-_IMPORT: Final = re.compile(r"(?:import|from|use|using|#include|require|export|const)\b|\w+\s*=\s")
 _REPEATS: Final = re.compile(r"(?:assert\w*|expect|self\.assert\w+|insert into)\b", re.IGNORECASE)
 _HEADING: Final = re.compile(r"#{2,6}\s|\[+[\w.\"' -]+\]+$")
-_ANNOUNCES: Final = re.compile(r":\W*$|^#\s")
 _DEEP: Final = 10**6
 _FEW: Final = 2  # informative lines that are enough to expect one of them in the file
 _MANY: Final = 6  # lines that are removed beyond those added, between lines that the file has twice
-_LONG: Final = 4  # new lines that lie beside one line of the file alone and are no whole thing
 _TELLING: Final = 8  # characters of a text that is informative
 _SHARED: Final = 0.5  # part of the words of new lines above which they may be a version of their neighbours
 

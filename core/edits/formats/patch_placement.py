@@ -24,7 +24,7 @@ from core.edits.errors import EditError, format_part
 from core.edits.formats.patch_records import PatchHunk, Row
 from core.edits.indentation import Shift, extract_indent, measure_depth
 from core.edits.matching.failures import build_ambiguity_error, build_not_found_error
-from core.edits.matching.line_edit import LineEdit, MatchedBlock, is_torn
+from core.edits.matching.line_edit import LineEdit, MatchedBlock, touches_unknown_blanks
 from core.edits.matching.misspelling import find_misspelt_context
 from core.edits.matching.new_lines import mend_new_lines
 from core.edits.matching.search_text import SearchText
@@ -34,143 +34,23 @@ from core.text.similarity import measure_similarity
 from core.text.splices import Splice, apply_splices
 
 _MOST: Final = 100
-_GOES_ON = re.compile(r"[)\]}{#]|(?:else|elif|except|finally|catch|case|default|end)\b|\w+\s*:$")
+_CONTINUES = re.compile(r"[)\]}{#]|(?:else|elif|except|finally|catch|case|default|end)\b|\w+\s*:$")
 _COMPARED = 50
 _HINT = "Give a line of the file before or after the change. Nothing was changed."
 _STEPS: Final = (("trailing_space", False), ("indentation", False), ("look_alikes", True), ("spacing", True))
 _LOST_SPACE: Final = "lost_space"
 _FUZZY: Final = "fuzzy"
-_NEAR: Final = 10  # lines that the number of a hunk may be wrong by, whatever stands there
-_AROUND: Final = 5  # lines around the number of a hunk among which its old lines are looked for, changed
+_NEAR: Final = 10  # lines by which the number of a hunk may always be wrong
+_AROUND: Final = 5  # lines around the number of a hunk that are searched for changed old lines
 _ALIKE: Final = 0.75
 
 
-class Scope(NamedTuple):
-    """Lines from an anchor (`line`, 0-indexed) up to `stop`, the first line that what it opens does not reach.
-    `is_open` False: it opens nothing, so that the scope reaches to the end of the file."""
-
-    line: int
-    stop: int
-    is_open: bool
-
-    def holds(self, block: MatchedBlock) -> bool:
-        """True if a block stands in the scope, touches its anchor or begins where it ends."""
-        return block.last >= self.line and block.first <= self.stop
-
-
-def find_scopes(bodies: Sequence[str], anchors: Sequence[str], first: int) -> list[Scope]:
-    """Find every scope that anchors name, each within that of the one before it, else behind it. Those before line
-    `first` only count where there is none behind it. Raises `EditError` for an anchor that the file does not have."""
-    scopes = [Scope(first - 1, len(bodies), is_open=False)]
-    for number, anchor in enumerate(anchors):
-        within = [
-            scope
-            for outer_scope in scopes
-            for scope in _find_named(bodies, anchor, outer_scope.line + 1, outer_scope.stop)
-        ]
-        behind = within or list(
-            _find_named(bodies, anchor, min(outer_scope.line for outer_scope in scopes) + 1, len(bodies))
-        )
-        scopes = behind or (list(_find_named(bodies, anchor, 0, len(bodies))) if number == 0 else [])
-        if not scopes:
-            raise EditError(
-                f"The line that @@ names was not found: {anchor.strip()[:120]!r}.",
-                hint="Copy a line of the file after @@, or leave it out. Nothing was changed.",
-            )
-    return scopes if anchors else []
-
-
-def _find_named(bodies: Sequence[str], anchor: str, start: int, stop: int) -> Iterator[Scope]:
-    """Yield the scope of each line that an anchor names: that is it, else begins with it, else holds it."""
-    needle = anchor.strip()
-    rows = [(number, bodies[number].strip()) for number in range(max(0, start), min(stop, len(bodies)))]
-    for same in (str.__eq__, str.startswith, str.__contains__):
-        lines = [number for number, row in rows if same(row, needle)]
-        if lines:
-            yield from (_build_scope(bodies, line) for line in lines[:_MOST])
-            return
-
-
-def _build_scope(bodies: Sequence[str], line: int) -> Scope:
-    depth = measure_depth(bodies[line])
-    below = (number for number in range(line + 1, len(bodies)) if bodies[number].strip())
-    first = next(below, None)
-    if first is None or (measure_depth(bodies[first]) <= depth and bodies[first].strip() != "{"):
-        return Scope(line, len(bodies), is_open=False)
-    for number in below:
-        line_depth = measure_depth(bodies[number])
-        if line_depth < depth or (line_depth == depth and not _GOES_ON.match(bodies[number].strip())):
-            return Scope(line, number, is_open=True)
-    return Scope(line, len(bodies), is_open=True)
-
-
-def place_blank_hunk(search_text: SearchText, hunk: PatchHunk, rows: Sequence[Row], scopes: Sequence[Scope]) -> Splice:
-    """Find what a hunk changes whose old lines are blank, or none. Raises `EditError` where that can't be told."""
-    lines = search_text.lines
-    size = sum(sign != "+" for sign, _ in rows)
-    if not size:
-        return _build_insertion(search_text, rows, _find_gap(lines, hunk, scopes))
-    starts = [
-        start
-        for start in range(len(lines) - size + 1)
-        if not any(body.strip() for body in lines.bodies[start : start + size])
-    ]
-    preferred_starts = [hunk.line - 1] if hunk.line is not None else [scope.line + 1 for scope in scopes]
-    if hunk.is_at_end:
-        preferred_starts = [start for start in starts if not any(body.strip() for body in lines.bodies[start:])][:1]
-    candidate_starts = [start for start in starts if start in preferred_starts] or (starts if not scopes else [])
-    if not candidate_starts:
-        raise EditError("The hunk only names blank lines, and there are none at its place.", hint=_HINT)
-    splices = [_build_splice(lines, rows, start) for start in candidate_starts[:_COMPARED]]
-    results = {apply_splices(search_text.text, [splice]) for splice in splices}
-    if len(results) > 1 or len(candidate_starts) > _COMPARED:
-        raise build_ambiguity_error(search_text, [start + 1 for start in candidate_starts], "exact")
-    return splices[0]
-
-
-def _find_gap(lines: TextLines, hunk: PatchHunk, scopes: Sequence[Scope]) -> int:
-    """Return the line before which a hunk that only adds lines puts them."""
-    if scopes:
-        if len(scopes) > 1:
-            places = ", ".join(str(scope.line + 1) for scope in scopes[:20])
-            raise EditError(f"The line that @@ names stands at several places: lines {places}.", hint=_HINT)
-        return scopes[0].line + 1
-    if hunk.line is None or hunk.is_at_end:
-        return len(lines)
-    if hunk.old_count or hunk.line > len(lines):
-        raise EditError(
-            f"The hunk only adds lines, and what it says of line {hunk.line} does not fit the file.", hint=_HINT
-        )
-    return hunk.line
-
-
-def _build_insertion(search_text: SearchText, rows: Sequence[Row], index: int) -> Splice:
-    lines, end = search_text.lines, search_text.lines.find_dominant_ending()
-    offset = lines.starts[index] if index < len(lines) else len(search_text.text)
-    text = "".join(f"{line}{end}" for _, line in rows)
-    if index >= len(lines) and lines.bodies and not lines.ends[-1]:
-        return Splice(offset, offset, end + text.removesuffix(end))
-    return Splice(offset, offset, text)
-
-
-def _build_splice(lines: TextLines, rows: Sequence[Row], start: int) -> Splice:
-    """Build the change of a run of blank lines that begins at a line."""
-    end, index, parts = lines.find_dominant_ending(), start, []
-    for sign, line in rows:
-        if sign == "+":
-            parts.append(f"{line}{end}")
-            continue
-        if sign == " ":
-            parts.append(lines.bodies[index] + (lines.ends[index] or end))
-        index += 1
-    text = "".join(parts)
-    is_open_ended = index == len(lines) and not lines.ends[-1]
-    return Splice(lines.starts[start], lines.find_end(index - 1), text.removesuffix(end) if is_open_ended else text)
-
-
 class PlacedHunk(NamedTuple):
-    """The change of a hunk, up to which offset its context reaches, how it was matched, the kinds of slip that were put
-    right in its new lines, and by how many lines its number is wrong."""
+    """The change of a hunk. `end`: the offset where its context ends; `rung`: the rung on which it matched.
+
+    `slips`: the kinds of mistakes that were repaired in its new lines; `drift`: lines by which its line number is
+    wrong.
+    """
 
     splice: Splice
     end: int
@@ -180,7 +60,7 @@ class PlacedHunk(NamedTuple):
 
 
 class _Candidate(NamedTuple):
-    """A block that may be the place of a hunk, and the edit and the shift of its indentation there."""
+    """A block that may be the position of a hunk, with the edit and the shift of its indentation there."""
 
     block: MatchedBlock
     edit: LineEdit
@@ -189,13 +69,14 @@ class _Candidate(NamedTuple):
 
 
 class _OutOfOrder(Exception):
-    """A hunk stands above the one before it."""
+    """A hunk is above the one before it."""
 
 
 class _Reach(Struct, frozen=True, kw_only=True):
-    """The lines from which a hunk is looked for: behind the `context` of the hunk before it, else behind its `change`.
-    `drift`: by how many lines the number of the hunk before it is wrong. `is_ordered` False: hunks may stand in any
-    order."""
+    """The lines from which a hunk is searched: behind the `context` of the previous hunk, else behind its `change`.
+
+    `drift`: lines by which the number of the previous hunk is wrong. `is_ordered` False: hunks may be in any order.
+    """
 
     context: int = 0
     change: int = 0
@@ -204,8 +85,8 @@ class _Reach(Struct, frozen=True, kw_only=True):
 
 
 def place_hunks(search_text: SearchText, hunks: Sequence[PatchHunk]) -> list[PlacedHunk]:
-    """Find the place of every hunk; one that was given twice for one place has it once. Raises `EditError` that names
-    the hunk."""
+    """Find the position of every hunk; a repetition in the same position counts once. Raises `EditError` that names the
+    hunk."""
     try:
         return _place_all(search_text, hunks, is_ordered=True)
     except _OutOfOrder:
@@ -242,7 +123,7 @@ def _overlap(one: Splice, other: Splice) -> bool:
 
 
 def _find_line(search_text: SearchText, offset: int) -> int:
-    """The first line that begins at an offset or behind it."""
+    """Return the first line that begins at an offset or behind it."""
     if offset >= len(search_text.text):
         return len(search_text.lines)
     line = search_text.lines.find_line(offset)
@@ -250,7 +131,7 @@ def _find_line(search_text: SearchText, offset: int) -> int:
 
 
 class _HunkSearch:
-    """Looks for one hunk."""
+    """The search for one hunk."""
 
     def __init__(self, search_text: SearchText, hunk: PatchHunk, reach: _Reach) -> None:
         self.search_text = search_text
@@ -264,7 +145,7 @@ class _HunkSearch:
         self.is_blank = not any(line.strip() for line in old_lines)
 
     def place(self) -> PlacedHunk:
-        """Find the place. Raises `EditError`, or `_OutOfOrder`."""
+        """Find the position of the hunk. Raises `EditError`, or `_OutOfOrder`."""
         scopes = self._find_scopes()
         bare = self.rows[: len(self.rows) - self.hunk.spare]
         if self.is_blank:
@@ -279,21 +160,21 @@ class _HunkSearch:
         misspelt = [candidate for candidate in map(self._find_misspelt, readings) if candidate is not None]
         if misspelt:
             return self._build_placed(self._choose(misspelt[:1], scopes))
-        raise self._build_not_found()
+        raise self._build_not_found_error()
 
-    def _build_not_found(self) -> EditError:
+    def _build_not_found_error(self) -> EditError:
         return build_not_found_error(self.search_text, _join_rows(self.rows, "+"))
 
-    def _build_elsewhere(self, candidates: Sequence[_Candidate], location: str) -> EditError:
-        """An `EditError` for lines that are gone from the place that is meant, while others like them are not."""
-        places = ", ".join(str(candidate.block.first + 1) for candidate in candidates[:20])
+    def _build_moved_error(self, candidates: Sequence[_Candidate], location: str) -> EditError:
+        """Build the `EditError` for lines that are missing in the named position, but occur elsewhere."""
+        line_list = ", ".join(str(candidate.block.first + 1) for candidate in candidates[:20])
         return EditError(
-            f"The lines of the hunk do not stand {location}, but in another place: line {places}.",
+            f"The lines of the hunk do not stand {location}, but in another place: line {line_list}.",
             hint="Nothing was changed. Read the file again, and give the lines before and after the change.",
         )
 
     def _find_scopes(self) -> list[Scope]:
-        """Find what the anchors open. A wrong anchor counts for nothing where the hunk can be found without it."""
+        """Find the scopes of the anchors. A wrong anchor is ignored if the hunk can be found without it."""
         try:
             return find_scopes(self.search_text.lines.bodies, self.hunk.anchors, self.reach.change)
         except EditError:
@@ -307,7 +188,7 @@ class _HunkSearch:
             if self.hunk.is_at_end and any(body.strip() for body in self.search_text.lines.bodies[block.last + 1 :]):
                 continue
             repaired_edit = self._repair_signs(rows, block) if fold == "indentation" else None
-            shift = None if is_torn(block, edit.change.opcodes) else edit.deduce_shift(block)
+            shift = None if touches_unknown_blanks(block, edit.change.opcodes) else edit.deduce_shift(block)
             if repaired_edit is not None and (shift is None or not _is_shift_meant(edit, block, rows)):
                 yield _Candidate(block, repaired_edit, str, _LOST_SPACE)
             elif shift is not None:
@@ -315,8 +196,8 @@ class _HunkSearch:
                 yield _Candidate(block, edit, shift, "exact" if same else fold)
 
     def _repair_signs(self, rows: Sequence[Row], block: MatchedBlock) -> LineEdit | None:
-        """Read rows of context as lines that begin with the space that was taken for their sign, where they stand in
-        the block like that; None unless all rows are the lines of the block then."""
+        """Give rows of context the leading space back that was taken for their sign, if the block has them like that;
+        None unless all rows match the block then."""
         present = (self.search_text.lines.bodies[position] for position in block.mapping)
         repaired_rows = [
             (sign, f" {line}" if sign == " " and f" {line}".rstrip() == body.rstrip() else line)
@@ -328,7 +209,7 @@ class _HunkSearch:
         return edit
 
     def _find_misspelt(self, rows: Sequence[Row]) -> _Candidate | None:
-        """Find the hunk by context that is misspelt; the lines that go are those of the file."""
+        """Find the hunk by misspelt context; removed lines have to match the file."""
         edit = _build_edit(self.search_text, rows)
         signs = [sign for sign, _ in rows if sign != "+"]
         block = find_misspelt_context(edit, [number for number, sign in enumerate(signs) if sign == "-"])
@@ -336,18 +217,18 @@ class _HunkSearch:
         return None if block is None or shift is None else _Candidate(block, edit, shift, _FUZZY)
 
     def _choose(self, candidates: Sequence[_Candidate], scopes: Sequence[Scope]) -> _Candidate:
-        """Choose the one place that is meant. Raises `EditError` where that can't be told, or `_OutOfOrder`."""
+        """Choose the only suitable position. Raises `EditError` if there are several, or `_OutOfOrder`."""
         reachable = [candidate for candidate in candidates if candidate.block.first >= self.reach.context]
         reachable = reachable or [candidate for candidate in candidates if candidate.block.first >= self.reach.change]
         if not reachable:
             raise _OutOfOrder
-        inside = [candidate for candidate in reachable if any(scope.holds(candidate.block) for scope in scopes)]
+        inside = [candidate for candidate in reachable if any(scope.contains(candidate.block) for scope in scopes)]
         if not inside and any(map(self._is_stale_in, scopes)):
-            raise self._build_elsewhere(reachable, "in what its @@ line names")
+            raise self._build_moved_error(reachable, "in what its @@ line names")
         options = inside or reachable
         if len(options) == 1:
             if self._is_stale_at_line(options[0].block):
-                raise self._build_elsewhere(options, f"near line {self.hunk.line}, which it names")
+                raise self._build_moved_error(options, f"near line {self.hunk.line}, which it names")
             return options[0]
         if self.hunk.is_at_end:
             return options[-1]
@@ -361,14 +242,15 @@ class _HunkSearch:
         )
 
     def _is_stale_in(self, scope: Scope) -> bool:
-        """True if a scope has all the context of the hunk, so that it is meant, but its lines to change are gone."""
+        """True if a scope has all the context of the hunk, so that it is meant, but lacks the lines to change."""
         scope_lines = {body.strip() for body in self.search_text.lines.bodies[max(scope.line, 0) : scope.stop]}
         context = [line.strip() for sign, line in self.rows if sign == " " and line.strip()]
         return scope_lines.issuperset(context)
 
     def _is_stale_at_line(self, block: MatchedBlock) -> bool:
-        """True if a block is not at the line that the hunk names, and has no context that speaks for it, or is far and
-        what stands there is what the hunk was made for, changed by now. A hunk that names the first line names none."""
+        """True if a block is not at the line that the hunk names, and either has no context, or is far from lines near
+        the named one which are similar to the old lines: those were meant, and have changed. A hunk that names the
+        first line names none."""
         line, old_lines = (self.hunk.line or 0) - 1, [row for sign, row in self.rows if sign != "+"]
         if line < 0 or block.first == line + self.reach.drift:
             return False
@@ -391,7 +273,7 @@ class _HunkSearch:
 
 
 def _is_shift_meant(edit: LineEdit, block: MatchedBlock, rows: Sequence[Row]) -> bool:
-    """True if new lines are indented like the context as it was written, and not as it is in the file."""
+    """True if new lines are indented like the context in the patch, and not like that in the file."""
     pairs = edit.pair_lines(block)
     fresh = {extract_indent(line) for sign, line in rows if sign == "+" and line.strip()}
     hunk_indents, present = ({extract_indent(pair[side]) for pair in pairs} for side in (0, 1))
@@ -399,7 +281,7 @@ def _is_shift_meant(edit: LineEdit, block: MatchedBlock, rows: Sequence[Row]) ->
 
 
 def _build_edit(search_text: SearchText, rows: Sequence[Row]) -> LineEdit:
-    """The edit of a hunk, in which what becomes what is as its signs say."""
+    """Build the edit of a hunk; its signs determine the opcodes."""
     old, new = 0, 0
     opcodes: list[Opcode] = []
     for is_context, group in groupby(rows, key=lambda row: row[0] == " "):
@@ -424,9 +306,139 @@ def _join_rows(rows: Sequence[Row], without: str) -> str:
 
 
 def _trim_splice(text: str, splice: Splice) -> Splice:
-    """Return the splice without the whole lines at its ends that stay."""
+    """Return the splice without unchanged whole lines at its ends."""
     old, new = split_whole_lines(text[splice.start : splice.end]), split_whole_lines(splice.text)
     head, tail = count_shared_ends(old, new)
     start = splice.start + sum(map(len, old[:head]))
     end = splice.end - sum(map(len, old[len(old) - tail :]))
     return Splice(start, end, "".join(new[head : len(new) - tail]))
+
+
+class Scope(NamedTuple):
+    """Lines from an anchor (`line`, 0-indexed) up to `stop`, the first line outside of the block that the anchor opens.
+
+    `is_open` False: it opens no block, and the scope reaches to the end of the file.
+    """
+
+    line: int
+    stop: int
+    is_open: bool
+
+    def contains(self, block: MatchedBlock) -> bool:
+        """True if a block is in the scope, touches its anchor or begins at its end."""
+        return block.last >= self.line and block.first <= self.stop
+
+
+def find_scopes(bodies: Sequence[str], anchors: Sequence[str], first: int) -> list[Scope]:
+    """Find every scope that anchors name, each within that of the anchor before it, else behind it.
+
+    Scopes before line `first` only count if there is none behind it. Raises `EditError` for an anchor that the file
+    does not have.
+    """
+    scopes = [Scope(first - 1, len(bodies), is_open=False)]
+    for number, anchor in enumerate(anchors):
+        within = [
+            scope
+            for outer_scope in scopes
+            for scope in _find_named(bodies, anchor, outer_scope.line + 1, outer_scope.stop)
+        ]
+        behind = within or list(
+            _find_named(bodies, anchor, min(outer_scope.line for outer_scope in scopes) + 1, len(bodies))
+        )
+        scopes = behind or (list(_find_named(bodies, anchor, 0, len(bodies))) if number == 0 else [])
+        if not scopes:
+            raise EditError(
+                f"The line that @@ names was not found: {anchor.strip()[:120]!r}.",
+                hint="Copy a line of the file after @@, or leave it out. Nothing was changed.",
+            )
+    return scopes if anchors else []
+
+
+def _find_named(bodies: Sequence[str], anchor: str, start: int, stop: int) -> Iterator[Scope]:
+    """Yield the scope of every line that equals an anchor; if there is none, that begins with it, or else that contains
+    it."""
+    needle = anchor.strip()
+    rows = [(number, bodies[number].strip()) for number in range(max(0, start), min(stop, len(bodies)))]
+    for same in (str.__eq__, str.startswith, str.__contains__):
+        lines = [number for number, row in rows if same(row, needle)]
+        if lines:
+            yield from (_build_scope(bodies, line) for line in lines[:_MOST])
+            return
+
+
+def _build_scope(bodies: Sequence[str], line: int) -> Scope:
+    depth = measure_depth(bodies[line])
+    below = (number for number in range(line + 1, len(bodies)) if bodies[number].strip())
+    first = next(below, None)
+    if first is None or (measure_depth(bodies[first]) <= depth and bodies[first].strip() != "{"):
+        return Scope(line, len(bodies), is_open=False)
+    for number in below:
+        line_depth = measure_depth(bodies[number])
+        if line_depth < depth or (line_depth == depth and not _CONTINUES.match(bodies[number].strip())):
+            return Scope(line, number, is_open=True)
+    return Scope(line, len(bodies), is_open=True)
+
+
+def place_blank_hunk(search_text: SearchText, hunk: PatchHunk, rows: Sequence[Row], scopes: Sequence[Scope]) -> Splice:
+    """Return the change of a hunk whose old lines are blank, or that has none. Raises `EditError` if its position is
+    ambiguous."""
+    lines = search_text.lines
+    size = sum(sign != "+" for sign, _ in rows)
+    if not size:
+        return _build_insertion(search_text, rows, _find_gap(lines, hunk, scopes))
+    starts = [
+        start
+        for start in range(len(lines) - size + 1)
+        if not any(body.strip() for body in lines.bodies[start : start + size])
+    ]
+    preferred_starts = [hunk.line - 1] if hunk.line is not None else [scope.line + 1 for scope in scopes]
+    if hunk.is_at_end:
+        preferred_starts = [start for start in starts if not any(body.strip() for body in lines.bodies[start:])][:1]
+    candidate_starts = [start for start in starts if start in preferred_starts] or (starts if not scopes else [])
+    if not candidate_starts:
+        raise EditError("The hunk only names blank lines, and there are none at its place.", hint=_HINT)
+    splices = [_build_splice(lines, rows, start) for start in candidate_starts[:_COMPARED]]
+    results = {apply_splices(search_text.text, [splice]) for splice in splices}
+    if len(results) > 1 or len(candidate_starts) > _COMPARED:
+        raise build_ambiguity_error(search_text, [start + 1 for start in candidate_starts], "exact")
+    return splices[0]
+
+
+def _find_gap(lines: TextLines, hunk: PatchHunk, scopes: Sequence[Scope]) -> int:
+    """Return the line before which a hunk that only adds lines inserts them."""
+    if scopes:
+        if len(scopes) > 1:
+            line_list = ", ".join(str(scope.line + 1) for scope in scopes[:20])
+            raise EditError(f"The line that @@ names stands at several line_list: lines {line_list}.", hint=_HINT)
+        return scopes[0].line + 1
+    if hunk.line is None or hunk.is_at_end:
+        return len(lines)
+    if hunk.old_count or hunk.line > len(lines):
+        raise EditError(
+            f"The hunk only adds lines, and what it says of line {hunk.line} does not fit the file.", hint=_HINT
+        )
+    return hunk.line
+
+
+def _build_insertion(search_text: SearchText, rows: Sequence[Row], index: int) -> Splice:
+    lines, end = search_text.lines, search_text.lines.find_dominant_ending()
+    offset = lines.starts[index] if index < len(lines) else len(search_text.text)
+    text = "".join(f"{line}{end}" for _, line in rows)
+    if index >= len(lines) and lines.bodies and not lines.ends[-1]:
+        return Splice(offset, offset, end + text.removesuffix(end))
+    return Splice(offset, offset, text)
+
+
+def _build_splice(lines: TextLines, rows: Sequence[Row], start: int) -> Splice:
+    """Build the change of a run of blank lines that begins at a line."""
+    end, index, parts = lines.find_dominant_ending(), start, []
+    for sign, line in rows:
+        if sign == "+":
+            parts.append(f"{line}{end}")
+            continue
+        if sign == " ":
+            parts.append(lines.bodies[index] + (lines.ends[index] or end))
+        index += 1
+    text = "".join(parts)
+    is_open_ended = index == len(lines) and not lines.ends[-1]
+    return Splice(lines.starts[start], lines.find_end(index - 1), text.removesuffix(end) if is_open_ended else text)

@@ -1,7 +1,7 @@
-"""The contents of a patch: the files that it names, the hunks of each, and the rows of a hunk.
+"""The contents of a patch: its files, their hunks, and the rows of a hunk.
 
-A row has a sign, one of " ", "-" and "+". One without a sign is a line of context that lost its leading space, and is
-taken as it stands; whether a row that begins with a space lost one, too, only the file can tell.
+A row has a sign, one of " ", "-" and "+". A row without a sign is a line of context that lost its leading space, and is
+used unchanged; only the file can tell whether a row that begins with a space lost one, too.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ _RANGE = re.compile(r"@@+ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@+ ?(.*)$")
 
 
 class PatchHunk(Struct, frozen=True, kw_only=True):
-    """`rows` are (sign, line without its ending). `line` is where it is said to begin (1-indexed), `old_count` how many
-    lines it is said to find there, `anchors` lines that stand before it, `is_at_end` if it reaches the end of the file.
-    The last `spare` rows are empty and may be nothing but the end of the text. `is_old_open` and `is_new_open`: the
-    last old or new line has no newline at its end."""
+    """One hunk. `rows` are (sign, line without its ending).
+
+    `line` (1-indexed) and `old_count` come from the header, `anchors` are lines that precede the hunk, `is_at_end`: it
+    reaches the end of the file. The last `spare` rows are empty and may only be the end of the text. `is_old_open` and
+    `is_new_open`: the last old or new line has no newline.
+    """
 
     rows: tuple[Row, ...]
     line: int | None = None
@@ -42,13 +44,13 @@ class PatchHunk(Struct, frozen=True, kw_only=True):
 
     @property
     def is_insertion(self) -> bool:
-        """True if no line goes."""
+        """True if no line is removed."""
         return not any(sign == "-" for sign, _ in self.rows)
 
 
 class FilePatch(Struct, frozen=True, kw_only=True):
-    """Changes of the file at `path`; `moved_to` is its new name, or "". `slips`: what the patch says and is not done,
-    or not done again ("mode", "repeated")."""
+    """Changes of the file at `path`; `moved_to` is its new name, or "". `slips`: instructions that are ignored, or that
+    are repetitions ("mode", "repeated")."""
 
     path: str
     action: Action
@@ -58,7 +60,7 @@ class FilePatch(Struct, frozen=True, kw_only=True):
 
 
 class HunkHeader(NamedTuple):
-    """An `@@` line: where the hunk is said to begin, how many old and new lines it has, and the line that it names."""
+    """An `@@` line: the start of the hunk, its numbers of old and new lines, and the line that it names."""
 
     line: int | None = None
     counts: tuple[int, int] | None = None
@@ -66,7 +68,7 @@ class HunkHeader(NamedTuple):
 
 
 def build_patch_error(problem: str, number: int) -> EditError:
-    """An `EditError` for a patch that is broken in line `number` (1-indexed)."""
+    """Build the `EditError` for a patch that is broken in line `number` (1-indexed)."""
     return EditError(f"The patch is broken in line {number}: {problem}.", hint=PATCH_HINT)
 
 
@@ -94,8 +96,8 @@ def count_spare(rows: Sequence[str]) -> int:
 
 
 def drop_repeats(files: Sequence[FilePatch]) -> list[FilePatch]:
-    """Return the files of a patch without what is in it twice: the whole of a file's changes, or a hunk that only adds
-    lines, which would find its place a second time."""
+    """Return the files of a patch without repetitions: of all changes of a file, or of a hunk that only adds lines,
+    which would be inserted twice."""
     file_patches: list[FilePatch] = []
     known_indexes: dict[object, int] = {}
     for file in files:

@@ -56,9 +56,11 @@ _EQUALS_LINE = re.compile(r"^={5,}\s*$", re.MULTILINE)
 
 
 class SearchReplaceBlock(Struct, frozen=True):
-    """`search` and `replace` are whole lines with their endings; "" is an empty part. `path` is the file that was named
-    for it, `line` (1-indexed) where it was said to begin. `alternatives` are further ways to read a block that holds a
-    line of equals signs which may be a heading's underline."""
+    """One block. `search` and `replace` are whole lines with their endings; "" is an empty part.
+
+    `path` and `line` (1-indexed) are the file and the start that the text names. `alternatives` are further readings of
+    a block with a line of equals signs that may be the underline of a heading.
+    """
 
     search: str
     replace: str
@@ -76,7 +78,7 @@ def parse_blocks(content: str) -> tuple[SearchReplaceBlock, ...]:
 
 
 def build_marker_error(problem: str, line: int) -> EditError:
-    """An `EditError` for markers that are broken in `line` (1-indexed)."""
+    """Build the `EditError` for markers that are broken in `line` (1-indexed)."""
     return EditError(f"Broken SEARCH/REPLACE markers in line {line}: {problem}.", hint=_HINT)
 
 
@@ -87,7 +89,7 @@ def is_block_start(line: str) -> bool:
 
 
 class _BlockParser:
-    """Goes over the lines outside of blocks, and takes each block as a whole."""
+    """Parser of a text: it reads the lines outside of blocks one by one, and every block as a whole."""
 
     def __init__(self, content: str) -> None:
         self.lines = _split_rows(content)
@@ -120,7 +122,7 @@ class _BlockParser:
             )
 
     def _has_end_without_start(self) -> bool:
-        """True if the next marker is the end of a block: then the start of it is missing."""
+        """True if the next marker is the end of a block, so that its start is missing."""
         rest = (row.rstrip("\r\n") for row in self.lines[self.index + 1 :])
         return _ANY_END.match(next((row for row in rest if is_block_start(row) or _ANY_END.match(row)), "")) is not None
 
@@ -174,7 +176,8 @@ class _BlockParser:
 
 
 def _find_stray_marker(part: str) -> str:
-    """Return a line of a part that is a marker of another block, or nearly one, and not one of a pair; "" = none."""
+    """Return a line of a part that is a marker of another block, or similar to one, and not one of a pair; "" =
+    none."""
     markers = [(row, match[1][0] in "<-") for row in part.splitlines() if (match := _NEARLY.match(row))]
     depth = 0
     for row, opens_block in markers:
@@ -212,7 +215,7 @@ def _unescape(part: str) -> str:
 
 
 def _find_file_name(before: Sequence[str]) -> str | None:
-    """Return the name of a file on the lines before a block, fences between them passed over; None = none."""
+    """Return the name of a file on the lines before a block, skipping fences; None = there is none."""
     names = []
     for row in reversed(before):
         names.append(_parse_file_name(row))
@@ -236,8 +239,8 @@ def _parse_file_name(row: str) -> str:
 
 
 def split_at_dividers(body: Sequence[str], dividers: Sequence[int]) -> list[Parts]:
-    """The ways to cut the lines of a block into (search, replace) at one of its dividers: by conflict markers, else by
-    what lies under a heading. Of several the file has to decide."""
+    """Return the ways to split a block into (search, replace) at one of its dividers: by conflict markers, else by
+    underlined headings. The file has to decide between several."""
     halves = [(body[:divider], body[divider + 1 :]) for divider in dividers]
     if len(dividers) > 1:
         by_conflict = [half for half in halves if all(map(_is_conflict, half))]
@@ -246,13 +249,13 @@ def split_at_dividers(body: Sequence[str], dividers: Sequence[int]) -> list[Part
 
 
 def _is_conflict(part: Sequence[str]) -> bool:
-    """True if the conflict markers of a part follow each other as they do in a file, and no ======= stands alone."""
+    """True if the conflict markers of a part are in the order of a file, and no ======= is single."""
     tokens = [match[1][0] for row in part if (match := _CONFLICT.match(row.rstrip("\r\n")))]
     return tokens != ["="] and all(after in _NEXT[before] for before, after in pairwise(tokens))
 
 
 def _is_underlined(part: Sequence[str]) -> bool:
-    """True if every ======= of a part lies under a line of about its length."""
+    """True if every ======= of a part is below a line of about its length."""
     rows = ["", *(row.rstrip("\r\n") for row in part)]
     return all(
         before.strip() and not before.startswith("=") and abs(len(before.rstrip()) - len(row)) <= 3
@@ -262,8 +265,11 @@ def _is_underlined(part: Sequence[str]) -> bool:
 
 
 class SearchReplaceResult(Struct, frozen=True, kw_only=True):
-    """`rungs` and `lines` (1-indexed starts, in the running text where blocks build on each other), one per block that
-    was applied. `slips`: the kinds of slip that were put right, among them a block that was given twice."""
+    """The result of all blocks. `rungs` and `lines` have one entry per applied block.
+
+    `lines` are 1-indexed starts, in the running text if blocks build on each other. `slips`: the kinds of mistakes that
+    were repaired, including a repeated block.
+    """
 
     text: str
     rungs: tuple[str, ...]
@@ -277,7 +283,7 @@ def apply_search_replace(text: str, content: str, path: str = "") -> SearchRepla
 
 
 def select_blocks(blocks: Sequence[SearchReplaceBlock], path: str) -> tuple[SearchReplaceBlock, ...]:
-    """Select the blocks that name this file or none; when all name one other, that is another name of it."""
+    """Select the blocks that name this file or none; if all name one other file, that is another name of it."""
     file_blocks = tuple(block for block in blocks if not path or block.path is None or is_same_file(block.path, path))
     if file_blocks and any(block.path is not None for block in file_blocks):
         return file_blocks
@@ -285,8 +291,11 @@ def select_blocks(blocks: Sequence[SearchReplaceBlock], path: str) -> tuple[Sear
 
 
 def apply_blocks(text: str, blocks: Sequence[SearchReplaceBlock]) -> SearchReplaceResult:
-    """Apply every block or none: to the text as it was, or one after the other where one is not in it, or two touch the
-    same lines. A block that is there twice is applied once. Raises `EditError` that names the block."""
+    """Apply every block or none.
+
+    Blocks are applied to the original text, or one after the other if one is not in it or two touch the same lines. A
+    repeated block is applied once. Raises `EditError` that names the block.
+    """
     original_blocks, blocks = blocks, tuple(dict.fromkeys(blocks))
     if len(blocks) == 1 and not blocks[0].search:
         return SearchReplaceResult(text=_fit_endings(text, blocks[0].replace), rungs=("whole_file",), lines=(1,))
@@ -301,15 +310,15 @@ def apply_blocks(text: str, blocks: Sequence[SearchReplaceBlock]) -> SearchRepla
 
 
 def _fit_endings(text: str, replace: str) -> str:
-    """Give a whole new text the endings of a file whose lines all end with CRLF."""
+    """Give a new text CRLF endings if all lines of the file end with CRLF."""
     if "\r\n" in text and text.count("\n") == text.count("\r\n"):
         return normalise_endings(replace).replace("\n", "\r\n")
     return carry_endings("", replace, "\n")
 
 
 def _find_block(search_text: SearchText, block: SearchReplaceBlock) -> LadderMatch:
-    """Find where a block belongs. One that can be read in several ways is decided by what stands in the file, and a
-    line of equals signs only comes to a file that has such lines."""
+    """Find the position of a block. Of several readings the one counts that the file has; a line of equals signs is
+    only added to a file that has such lines."""
     if not block.alternatives:
         return locate(search_text, block.search, block.replace, whole_lines=True, line_hint=block.line)
     readings = [(block.search, block.replace), *block.alternatives]

@@ -26,28 +26,29 @@ _MOST = 10_000
 
 @dataclass(frozen=True)
 class MatchedBlock:
-    """Place of given lines in a file. `mapping[i]` is the file line of given line i, -1 for a blank one not there."""
+    """The block of a file that old lines match. `mapping[i]` is the file line of old line i, -1 = a blank one without a
+    match."""
 
     first: int
     last: int
     mapping: Sequence[int]
 
     @cached_property
-    def places(self) -> frozenset[int]:
-        """The lines of the file that a given line stands for."""
+    def positions(self) -> frozenset[int]:
+        """The lines of the file that an old line matches."""
         return frozenset(self.mapping)
 
 
 class LineChange(NamedTuple):
-    """Given lines, the lines that are wanted in their place, and what becomes what."""
+    """Old lines, the lines that replace them, and the opcodes between both."""
 
-    given: Sequence[str]
-    wanted: Sequence[str]
+    old_lines: Sequence[str]
+    new_lines: Sequence[str]
     opcodes: Sequence[Opcode]
 
 
 def merge_block(lines: TextLines, block: MatchedBlock, change: LineChange, shift: Shift) -> str:
-    """Return the text that takes the place of `block` (lines first to last, with the last one's ending)."""
+    """Return the text that replaces `block` (lines first to last, with the last one's ending)."""
     old_lines, new_lines, opcodes = change
     fallback = lines.find_dominant_ending()
     is_padded = _is_padded(lines, block, old_lines)
@@ -72,13 +73,14 @@ def merge_block(lines: TextLines, block: MatchedBlock, change: LineChange, shift
 
 
 def replace_block(lines: TextLines, block: MatchedBlock, new_lines: Sequence[str]) -> str:
-    """Return `new_lines` as it is, with the endings of the lines whose place it takes."""
+    """Return `new_lines` unchanged, with the endings of the lines that they replace."""
     ends = lines.ends[block.first : block.last + 1]
     return _join_lines(lines, block, [(line, ends[min(index, len(ends) - 1)]) for index, line in enumerate(new_lines)])
 
 
 def merge_unindented(lines: TextLines, block: MatchedBlock, old_lines: Sequence[str], new_lines: Sequence[str]) -> str:
-    """Merge like `merge_block`, for text without indentation: a line gets that of the one it replaces or follows."""
+    """Merge like `merge_block`, for text without indentation: a line gets that of the line that it replaces or
+    follows."""
     output: list[tuple[str, str]] = []
     indent = extract_indent(lines.bodies[block.first])
     for tag, i1, i2, j1, j2 in diff_lines(old_lines, new_lines):
@@ -95,7 +97,7 @@ def merge_unindented(lines: TextLines, block: MatchedBlock, old_lines: Sequence[
 
 
 def _is_padded(lines: TextLines, block: MatchedBlock, old_lines: Sequence[str]) -> bool:
-    """True if every given line ends with white space that the file does not have."""
+    """True if every old line has trailing white space that the file does not have."""
     pairs = [
         (line, lines.bodies[position])
         for line, position in zip(old_lines, block.mapping, strict=False)
@@ -107,21 +109,24 @@ def _is_padded(lines: TextLines, block: MatchedBlock, old_lines: Sequence[str]) 
     )
 
 
-def is_torn(block: MatchedBlock, opcodes: Sequence[Opcode]) -> bool:
-    """True if lines come or go beside blank lines that the model did not know of: it can't have said on which side."""
-    places = block.mapping
+def touches_unknown_blanks(block: MatchedBlock, opcodes: Sequence[Opcode]) -> bool:
+    """True if lines are added or removed next to blank lines that the model did not quote: the side of them is
+    unknown."""
+    positions = block.mapping
     for tag, i1, i2, _, _ in opcodes:
         gaps = [(i1 - 1, i1)] if tag == "insert" else [(i1 - 1, i1), (i2 - 1, i2)] if tag == "delete" else []
         if tag == "replace":
             gaps = list(pairwise(range(i1, i2)))
         for above, below in gaps:
-            if above >= 0 and below < len(places) and 0 <= places[above] < places[below] - 1:
+            if above >= 0 and below < len(positions) and 0 <= positions[above] < positions[below] - 1:
                 return True
     return False
 
 
-def is_even(lines: TextLines, block: MatchedBlock, old_lines: Sequence[str], new_lines: Sequence[str]) -> bool:
-    """True if each new line takes the place of one, or stands between two of one depth, the first opening nothing."""
+def can_merge_unindented(
+    lines: TextLines, block: MatchedBlock, old_lines: Sequence[str], new_lines: Sequence[str]
+) -> bool:
+    """True if every new line replaces one, or is between two lines of one depth of which the first opens no block."""
     for tag, i1, i2, j1, j2 in diff_lines(old_lines, new_lines):
         if tag == "equal" or (tag == "replace" and i2 - i1 == j2 - j1):
             continue
@@ -138,53 +143,55 @@ def is_even(lines: TextLines, block: MatchedBlock, old_lines: Sequence[str], new
     return True
 
 
-def _take_lines(lines: TextLines, block: MatchedBlock, places: Sequence[int]) -> list[tuple[str, str]]:
-    """The (body, ending) of each line of the file, and of the blank ones after it that the model did not know of."""
+def _take_lines(lines: TextLines, block: MatchedBlock, positions: Sequence[int]) -> list[tuple[str, str]]:
+    """Return the (body, ending) of every line of the file, and of the unquoted blank ones after it."""
     pairs = []
-    for position in places:
+    for position in positions:
         stop = position + 1
-        while position >= 0 and stop <= block.last and stop not in block.places:
+        while position >= 0 and stop <= block.last and stop not in block.positions:
             stop += 1
         pairs += [(lines.bodies[index], lines.ends[index]) for index in range(position, stop) if position >= 0]
     return pairs
 
 
 def _join_lines(lines: TextLines, block: MatchedBlock, output: list[tuple[str, str]]) -> str:
-    """The text of (line, ending) pairs, of which the last one ends as the block does; "" = the usual ending."""
+    """Return the text of (line, ending) pairs, the last one with the ending of the block; "" = the usual ending."""
     fallback = lines.find_dominant_ending()
     text = "".join(line + (end or fallback) for line, end in output[:-1])
     return text + output[-1][0] + lines.ends[block.last] if output else ""
 
 
 class LineEdit:
-    """`given` lines become `wanted` lines. Both without endings. `opcodes`: what becomes what, where that is known."""
+    """An edit of lines: `old_lines` become `new_lines`, both without endings. `opcodes`: the differences, if they are
+    known."""
 
     def __init__(self, search_text: SearchText, old: str, new: str, *, opcodes: Sequence[Opcode] | None = None) -> None:
         self.search_text = search_text
         self.lines = search_text.lines
-        self.given, is_closed = split_closed(old)
-        self.wanted = split_closed(new)[0] if new or not is_closed else []
-        self.filled = [index for index, line in enumerate(self.given) if line.strip()]
+        self.old_lines, is_closed = split_closed(old)
+        self.new_lines = split_closed(new)[0] if new or not is_closed else []
+        self.filled = [index for index, line in enumerate(self.old_lines) if line.strip()]
         self.is_blank = not self.filled
         self._opcodes = opcodes
 
     @cached_property
     def is_plain(self) -> bool:
-        """True if neither side has characters that look like others."""
-        return self.search_text.is_ascii and all(line.isascii() for line in self.given)
+        """True if neither side has look-alike characters."""
+        return self.search_text.is_ascii and all(line.isascii() for line in self.old_lines)
 
     @cached_property
     def change(self) -> LineChange:
-        """Return what becomes what: as it is known, else as it is by the difference of the lines."""
-        opcodes = self._opcodes if self._opcodes is not None else list(diff_lines(self.given, self.wanted))
-        return LineChange(self.given, self.wanted, opcodes)
+        """The change, with the known opcodes or those of the difference of the lines."""
+        opcodes = self._opcodes if self._opcodes is not None else list(diff_lines(self.old_lines, self.new_lines))
+        return LineChange(self.old_lines, self.new_lines, opcodes)
 
     def find_splices(self, fold: str, *, skip_blank: bool = False) -> list[Splice]:
-        """Find the places where the lines are equal under a fold of `FOLDS`, their indentation shifted by one rule."""
+        """Find the blocks whose lines are equal under a fold of `FOLDS`, and whose indentation is shifted by one
+        rule."""
         splices, free = [], 0
         for block in self.find_blocks(fold, skip_blank):
             shift = self.deduce_shift(block) if block.first >= free else None
-            if shift is None or is_torn(block, self.change.opcodes):
+            if shift is None or touches_unknown_blanks(block, self.change.opcodes):
                 continue
             splices.append(self.build_splice(block, shift))
             free = block.last + 1
@@ -193,13 +200,15 @@ class LineEdit:
         return splices
 
     def find_uneven(self) -> list[Splice]:
-        """Find the places where the lines are equal, but no one rule turns their indentation into that of the file."""
+        """Find the blocks whose lines are equal, but whose indentation follows no single rule."""
         return list(filter(None, map(self._splice_uneven, self.find_blocks("look_alikes", skip_blank=True))))
 
     def _splice_uneven(self, block: MatchedBlock) -> Splice | None:
         indents = [(extract_indent(old_line), extract_indent(present)) for old_line, present in self.pair_lines(block)]
         steps = [(_compare_indents(one[0], two[0]), _compare_indents(one[1], two[1])) for one, two in pairwise(indents)]
-        if is_torn(block, self.change.opcodes) or any(old_step * file_step < 0 for old_step, file_step in steps):
+        if touches_unknown_blanks(block, self.change.opcodes) or any(
+            old_step * file_step < 0 for old_step, file_step in steps
+        ):
             return None
         if len({old_indent for old_indent, _ in indents}) == 1:
             return self._splice_flat(block, indents[0])
@@ -208,18 +217,20 @@ class LineEdit:
             indents
         ):
             return None
-        return self._replace_block(block, replace_block(self.lines, block, [shift(line) for line in self.wanted]))
+        return self._replace_block(block, replace_block(self.lines, block, [shift(line) for line in self.new_lines]))
 
     def _splice_flat(self, block: MatchedBlock, first: tuple[str, str]) -> Splice | None:
-        """Splice where all indentation was lost: new lines that have one keep it, others take that of the line that
-        they replace, as far as there is one for each."""
-        new_lines = [line for line in self.wanted if line.strip()]
+        """Build the splice where all indentation was lost: new lines with an indentation keep it, others take that of
+        the line that they replace."""
+        new_lines = [line for line in self.new_lines if line.strip()]
         if len({extract_indent(line) for line in new_lines}) > 1:
             shift = deduce_first_shift([(extract_indent(new_lines[0]), first[1])]) or str
-            return self._replace_block(block, replace_block(self.lines, block, [shift(line) for line in self.wanted]))
-        if not is_even(self.lines, block, self.given, self.wanted):
+            return self._replace_block(
+                block, replace_block(self.lines, block, [shift(line) for line in self.new_lines])
+            )
+        if not can_merge_unindented(self.lines, block, self.old_lines, self.new_lines):
             return None
-        return self._replace_block(block, merge_unindented(self.lines, block, self.given, self.wanted))
+        return self._replace_block(block, merge_unindented(self.lines, block, self.old_lines, self.new_lines))
 
     def build_splice(self, block: MatchedBlock, shift: Shift) -> Splice:
         """Build the splice of a block, the new lines re-indented by `shift`."""
@@ -229,25 +240,26 @@ class LineEdit:
         return Splice(self.lines.starts[block.first], self.lines.find_end(block.last), replacement)
 
     def deduce_shift(self, block: MatchedBlock) -> Shift | None:
-        """Deduce the rule that turns the given indentation into that of a block; None when there is none."""
-        return deduce_shift(self.pair_lines(block), self.wanted)
+        """Deduce the rule that turns the indentation of the old lines into that of a block; None = there is none."""
+        return deduce_shift(self.pair_lines(block), self.new_lines)
 
     def pair_lines(self, block: MatchedBlock) -> list[tuple[str, str]]:
-        """Pair each filled line as given with the same one as it is there."""
+        """Pair every filled old line with its line of the file."""
         bodies = self.lines.bodies
-        return [(self.given[index], bodies[block.mapping[index]]) for index in self.filled]
+        return [(self.old_lines[index], bodies[block.mapping[index]]) for index in self.filled]
 
     def find_blocks(self, fold: str, skip_blank: bool) -> Iterator[MatchedBlock]:
-        """Yield the places where the lines are equal under a fold, whatever their indentation."""
+        """Yield the blocks whose lines are equal under a fold, whatever their indentation."""
         key = FOLDS[fold]
-        old_lines = [self.given[index] for index in self.filled] if skip_blank else self.given
-        for places in self.search_text.fold_lines(fold, skip_blank=skip_blank).find_blocks([*map(key, old_lines)]):
-            yield self.map_block(places) if skip_blank else MatchedBlock(places[0], places[-1], places)
+        old_lines = [self.old_lines[index] for index in self.filled] if skip_blank else self.old_lines
+        for positions in self.search_text.fold_lines(fold, skip_blank=skip_blank).find_blocks([*map(key, old_lines)]):
+            yield self.map_block(positions) if skip_blank else MatchedBlock(positions[0], positions[-1], positions)
 
-    def map_block(self, places: Sequence[int]) -> MatchedBlock:
-        """Build a block over blank lines: given ones are paired with those that are there, as far as there are any."""
-        mapping = [-1] * len(self.given)
-        for index, position in zip(self.filled, places, strict=True):
+    def map_block(self, positions: Sequence[int]) -> MatchedBlock:
+        """Build a block over blank lines: blank old lines are paired with those of the file, as far as there are
+        any."""
+        mapping = [-1] * len(self.old_lines)
+        for index, position in zip(self.filled, positions, strict=True):
             mapping[index] = position
         for index in range(1, len(mapping)):
             after = mapping[index - 1] + 1
@@ -257,11 +269,11 @@ class LineEdit:
             before = mapping[index + 1] - 1
             if before >= 0 and not self.lines.bodies[before].strip():
                 mapping[index] = before
-        positions = [position for position in mapping if position >= 0]
-        return MatchedBlock(positions[0], positions[-1], mapping)
+        matched = [position for position in mapping if position >= 0]
+        return MatchedBlock(matched[0], matched[-1], mapping)
 
 
 def _compare_indents(one: str, other: str) -> int:
-    """1 if the indentation grows, 0 if it stays, -1 if it shrinks."""
+    """Return 1 if the indentation grows, 0 if it stays, -1 if it shrinks."""
     first, second = len(one.expandtabs(4)), len(other.expandtabs(4))
     return (second > first) - (second < first)
