@@ -20,7 +20,7 @@ from core.git.layout import RepositoryLayout, find_repository, read_small_file
 from core.git.repository import (
     GitFailed,
     GitRepository,
-    find_believed_repository,
+    find_confirmed_repository,
     find_git,
     read_config_text,
     read_settings,
@@ -37,7 +37,7 @@ _PROGRAM_SETTINGS = re.compile(
     re.DOTALL,
 )
 _INCLUDE_SETTINGS = re.compile(r"include\.path|includeif\..*\.path", re.DOTALL)
-_MAX_INCLUDES = 10  # that are followed by includes
+_MAX_INCLUDES = 10  # included files that are read
 _MAX_LINKS = 200
 _DATA_ONLY: Final = re.compile(
     r"core\.(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol"
@@ -59,18 +59,18 @@ def find_executed_paths(root: Path) -> dict[str, str]:
 
     `root` is the top of a repository or part of one.
     """
-    places = find_repository(root)
-    if places is None:
+    layout = find_repository(root)
+    if layout is None:
         return {}
-    risks = dict.fromkeys(_list_below(root, _list_linked_hooks(places)), HOOK_RISK)
+    risks = dict.fromkeys(_list_below(root, _list_linked_hooks(layout)), HOOK_RISK)
     try:
         with make_temporary_directory() as directory:
             users, own_pairs, included_paths = _read_included_settings(
-                GitRepository(find_git(root), directory, places.root), places
+                GitRepository(find_git(root), directory, layout.root), layout
             )
     except (GitFailed, OSError):
         return risks
-    top = places.root
+    top = layout.root
     hook_paths = (
         top / Path(value).expanduser() for key, value in (*users, *own_pairs) if key == "core.hookspath" and value
     )
@@ -84,15 +84,15 @@ def find_executed_paths(root: Path) -> dict[str, str]:
 
 
 def list_deciding_files(root: Path) -> list[str]:
-    """Return the absolute paths of what decides on `find_executed_paths`, as far as it lies outside of `root`."""
-    places = find_repository(root)
-    if places is None or places.own == root / ".git":
+    """Return the absolute paths outside of `root` that the result of `find_executed_paths` depends on."""
+    layout = find_repository(root)
+    if layout is None or layout.own == root / ".git":
         return []
-    return [str(places.common / "config"), str(places.own / "config.worktree"), str(places.common / "hooks")]
+    return [str(layout.common / "config"), str(layout.own / "config.worktree"), str(layout.common / "hooks")]
 
 
-def _list_linked_hooks(places: RepositoryLayout) -> Iterator[Path]:
-    hooks = places.common / "hooks"
+def _list_linked_hooks(layout: RepositoryLayout) -> Iterator[Path]:
+    hooks = layout.common / "hooks"
     if hooks.is_symlink():
         yield hooks
     try:
@@ -102,12 +102,12 @@ def _list_linked_hooks(places: RepositoryLayout) -> Iterator[Path]:
 
 
 def _read_included_settings(
-    repository: GitRepository, places: RepositoryLayout
+    repository: GitRepository, layout: RepositoryLayout
 ) -> tuple[ConfigPairs, ConfigPairs, list[Path]]:
-    """Return the user's settings; the repository's with what they include, and the files included."""
-    users, own_pairs = read_settings(repository, read_config_text(places))
-    included_paths = list(dict.fromkeys(_list_includes(own_pairs, places.common)))
-    for file in included_paths:  # grows meanwhile
+    """Return the user's settings, the repository's with those that it includes, and the included files."""
+    users, own_pairs = read_settings(repository, read_config_text(layout))
+    included_paths = list(dict.fromkeys(_list_includes(own_pairs, layout.common)))
+    for file in included_paths:  # the list grows in this loop
         try:
             _, further_pairs = read_settings(repository, read_small_file(file.resolve()))
         except OSError:
@@ -132,7 +132,7 @@ def _split_command(value: str) -> list[str]:
 
 
 def _list_below(root: Path, paths: Iterable[Path]) -> list[str]:
-    """Return where these really are, and by which names they are called, as far as that is in the project."""
+    """Return the real paths and the named paths below `root`, relative to it."""
     ways = [
         absolute_path
         for path in paths
@@ -146,24 +146,24 @@ def _list_below(root: Path, paths: Iterable[Path]) -> list[str]:
 
 
 def list_programs(root: Path) -> tuple[str, ...]:
-    """Return the settings and hooks by which the repository of a project, a real path, may have git run something when
+    """Return the settings and hooks by which the repository of a project, a real path, may make git run a program when
     it commits. Starts git.
 
-    A repository that can't be read is named as a whole.
+    A repository that can't be read is listed as a whole.
     """
     try:
-        places = find_believed_repository(root)
-        if places is None:
+        layout = find_confirmed_repository(root)
+        if layout is None:
             return ()
         with make_temporary_directory() as directory:
             users, own_pairs = read_settings(
-                GitRepository(find_git(root), directory, places.root), read_config_text(places)
+                GitRepository(find_git(root), directory, layout.root), read_config_text(layout)
             )
     except (GitFailed, OSError):
         return (".git, which can't be read",)
     settings = dict.fromkeys(name for name, value in own_pairs if not _is_data(name, value))
-    folder = Path(find_last(users, "core.hookspath") or places.common / "hooks").expanduser()
-    return (*settings, *_list_hooks(places, places.root / folder))
+    folder = Path(find_last(users, "core.hookspath") or layout.common / "hooks").expanduser()
+    return (*settings, *_list_hooks(layout, layout.root / folder))
 
 
 def _is_data(name: str, value: str | None) -> bool:
@@ -171,10 +171,10 @@ def _is_data(name: str, value: str | None) -> bool:
     return is_own_daemon or _DATA_ONLY.fullmatch(name) is not None
 
 
-def _list_hooks(places: RepositoryLayout, folder: Path) -> list[str]:
+def _list_hooks(layout: RepositoryLayout, folder: Path) -> list[str]:
     """Return the hooks in a directory that belongs to the repository or its work tree."""
     real = Path(os.path.realpath(folder))
-    if not any(real.is_relative_to(os.path.realpath(top)) for top in (places.root, places.common, places.own)):
+    if not any(real.is_relative_to(os.path.realpath(top)) for top in (layout.root, layout.common, layout.own)):
         return []
     try:
         return sorted(f"the hook {entry.name}" for entry in folder.iterdir() if not entry.name.endswith(".sample"))

@@ -1,8 +1,8 @@
-"""Repositories inside the project that a command on the user's machine would get into: git runs what they name.
+"""Repositories inside the project that an unsandboxed command would enter: git runs the programs that they name.
 
-Git takes the nearest repository from the current directory upwards: a `.git` there (directory, file or link), or the
+Git uses the nearest repository from the current directory upwards: a `.git` there (directory, file or link), or the
 directory itself if it looks like a bare repository. One that came with the project, or that an agent made, has hooks
-and settings of its own, which nobody has looked at.
+and settings that no user has reviewed.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Final
 _BARE: Final = ("HEAD", "objects", "refs")
 _MAX_WORDS: Final = 200
 _MAX_PATHS: Final = 200
-_MAX_BASES: Final = 20  # directories that a command may have changed to
+_MAX_BASES: Final = 20  # directories that a command may change to
 _PATTERN: Final = re.compile(r"[*?[]")
 _ENDS: Final = "'\"`;&|()<>{}"
 
 
 def find_nested_repositories(root: Path, directory: str, command: str) -> tuple[str, ...]:
-    """Return the repositories below the project's top that the directory of a command belongs to, or a path that it
-    names, relative to the top; "." = the top itself is a bare one. `directory`: relative to `root`, a real path."""
+    """Return the repositories below the project's top that contain the directory of a command or a path that it names,
+    relative to the top; "." = the top itself is a bare one. `directory`: relative to `root`, a real path."""
     working_directory = Path(os.path.normpath(root / directory))
     repositories: dict[str, None] = {}
     for path in (working_directory, *_list_named(working_directory, command)):
@@ -34,14 +34,14 @@ def find_nested_repositories(root: Path, directory: str, command: str) -> tuple[
 
 
 def is_bare_repository(directory: Path) -> bool:
-    """Return True if git would take a directory itself for a repository."""
+    """True if git would use a directory itself as a repository."""
     if directory.name == ".git" or os.path.lexists(directory / ".git"):
-        return False  # it belongs to the directory above, or git takes what is in it
+        return False  # it belongs to the directory above, or git uses its content
     return all(os.path.lexists(directory / name) for name in _BARE)
 
 
-def allow_no_bare_repository(environment: dict[str, str]) -> None:
-    """Have git take no directory for a bare repository unless it is named as one, beside what the user has set."""
+def forbid_bare_repositories(environment: dict[str, str]) -> None:
+    """Make git use no directory as a bare repository unless it is named as one, in addition to the user's settings."""
     count = environment.get("GIT_CONFIG_COUNT", "")
     index = int(count) if count.isascii() and count.isdigit() else 0
     environment |= {
@@ -49,12 +49,12 @@ def allow_no_bare_repository(environment: dict[str, str]) -> None:
         f"GIT_CONFIG_KEY_{index}": "safe.bareRepository",
         f"GIT_CONFIG_VALUE_{index}": "explicit",
     }
-    if parameters := environment.get("GIT_CONFIG_PARAMETERS"):  # which wins over those
+    if parameters := environment.get("GIT_CONFIG_PARAMETERS"):  # it takes precedence over the variables above
         environment["GIT_CONFIG_PARAMETERS"] = f"{parameters} 'safe.barerepository=explicit'"
 
 
 def _climb(root: Path, path: Path) -> Iterator[str]:
-    """Yield the nearest repository from a path upwards, also as its links lead, if it is not that of the top."""
+    """Yield the nearest repository from a path upwards, also along its links, unless it is that of the top."""
     for start in dict.fromkeys((path, _resolve(path))):
         for directory in (start, *start.parents):
             if not directory.is_relative_to(root):
@@ -65,8 +65,11 @@ def _climb(root: Path, path: Path) -> Iterator[str]:
 
 
 def _list_named(directory: Path, command: str) -> Iterable[Path]:
-    """List the paths that a command may name: its words, and what follows a `=` in them, patterns as the shell expands
-    them, each also below the directories that were named before it, since the command may have changed to one."""
+    """List the paths that a command may name.
+
+    These are its words, and the parts of them after a `=`, with patterns expanded like a shell does. Every word is also
+    tried below the directories before it, since the command may have changed to one.
+    """
     try:
         words = shlex.split(command)
     except ValueError:
@@ -82,13 +85,13 @@ def _list_named(directory: Path, command: str) -> Iterable[Path]:
 
 
 def _expand(base: Path, piece: str) -> list[Path]:
-    """Return the paths that are there under this name or pattern."""
+    """Return the existing paths with this name or pattern."""
     if not _PATTERN.search(piece):
         path = Path(os.path.normpath(base / piece))
         return [path] if _exists(path) else []
     try:
         top = Path(base.anchor) if piece.startswith("/") else base
-        matches = top.glob(piece.lstrip("/").replace("**", "*"))  # `**` is a `*` to most shells, and has an end
+        matches = top.glob(piece.lstrip("/").replace("**", "*"))  # `**` is a `*` in most shells, and is bounded
         return [Path(os.path.normpath(match)) for match in islice(matches, _MAX_PATHS)]
     except (OSError, ValueError, NotImplementedError, re.error):
         return []

@@ -25,11 +25,12 @@ _NAMES: Final = ("text", "crlf", "eol", "ident", "working-tree-encoding", "filte
 _SET, _UNSET, _UNSPECIFIED = b"set", b"unset", b"unspecified"
 _PRINTABLE_CONTROLS: Final = b"\b\t\x1b\f"
 _CONTROLS: Final = bytes(code for code in (*range(32), 127) if code not in b"\r\n" and code not in _PRINTABLE_CONTROLS)
-_AT_ONCE = 50  # objects: an answer of git is bounded
+_AT_ONCE = 50  # objects per call: the output of git is bounded
 
 
 class LineEnds(StrEnum):
-    """The rule for a path: `KEPT` as they are, `TEXT`: LF for CRLF, `AUTO`: the same, if git takes it for text."""
+    """The rule for a path: `KEPT`: stored unchanged; `TEXT`: CRLF is stored as LF; `AUTO`: the same, if git detects
+    text."""
 
     KEPT = "kept"
     TEXT = "text"
@@ -37,8 +38,11 @@ class LineEnds(StrEnum):
 
 
 class PathRule(Struct, frozen=True, kw_only=True):
-    """The rule for one path. `encoding`: that of the work tree, "" = git stores the bytes; `has_id`: `$Id$` is filled
-    in; `has_filter`: a program of the repository's converts it (LFS, encryption)."""
+    """The rule for one path.
+
+    `encoding`: that of the work tree, "" = git stores the bytes; `has_id`: `$Id$` is expanded; `has_filter`: a program
+    of the repository converts it (LFS, encryption).
+    """
 
     line_ends: LineEnds = LineEnds.KEPT
     encoding: str = ""
@@ -47,12 +51,15 @@ class PathRule(Struct, frozen=True, kw_only=True):
 
     @property
     def is_rewritten(self) -> bool:
-        """True if more than line ends differs between the work tree and what git stores."""
+        """True if the work tree and git's object differ in more than line ends."""
         return bool(self.encoding) or self.has_id
 
     def store_line_ends(self, data: bytes, committed_data: bytes) -> bytes:
-        """Return `data` with the line ends that git would store. `committed_data`: the content that git has of the
-        path; where that is text with a CRLF in it, git lets a file be that it only takes for text."""
+        """Return `data` with the line ends that git would store.
+
+        `committed_data` is the committed content of the path: if it is text with CRLF, git leaves a file alone that it
+        only detects as text.
+        """
         if self.line_ends is LineEnds.KEPT or b"\r\n" not in data:
             return data
         if self.line_ends is LineEnds.AUTO and (
@@ -63,7 +70,7 @@ class PathRule(Struct, frozen=True, kw_only=True):
 
 
 def read_path_rules(repository: GitRepository, paths: Sequence[bytes]) -> dict[bytes, PathRule]:
-    """Return the rule of each path, from its attributes and the settings. Raises `GitFailed`."""
+    """Return the rules of paths, from their attributes and the settings. Raises `GitFailed`."""
     settings = parse_pairs(repository.run("config", "--null", "--list"))
     attributes: dict[bytes, dict[str, bytes]] = {path: {} for path in paths}
     if paths:
@@ -99,7 +106,7 @@ def _choose_line_ends(attributes: Mapping[str, bytes], settings: ConfigPairs) ->
 
 
 def is_binary(data: bytes) -> bool:
-    """Return True if git takes content for binary: it has a NUL, a CR without LF, or one control in 128 signs."""
+    """True if git detects binary content: a NUL, a CR without LF, or more than one control in 128 characters."""
     if b"\0" in data or data.count(b"\r") != data.count(b"\r\n"):
         return True
     rest = data.translate(None, b"\r\n")
@@ -120,11 +127,16 @@ def find_ignored(repository: GitRepository, paths: Sequence[bytes]) -> set[bytes
 
 
 def find_outside_sparse(repository: GitRepository, paths: Sequence[bytes]) -> set[bytes]:
-    """Return the paths that git tracks and keeps out of the work tree. Raises `GitFailed`."""
+    """Return the tracked paths that a sparse checkout leaves out of the work tree. Raises `GitFailed`."""
     outside: set[bytes] = set()
     for first in range(0, len(paths), 500):
         names = [f":(top,literal){os.fsdecode(path)}" for path in paths[first : first + 500]]
-        command = ("-c", "sparse.expectFilesOutsideOfPatterns=true", "ls-files", "-t")  # else git forgets it of a file
+        command = (
+            "-c",
+            "sparse.expectFilesOutsideOfPatterns=true",
+            "ls-files",
+            "-t",
+        )  # otherwise git clears the flag of a file that exists
         listing = repository.run(*command, "-z", "--full-name", "--", *names, seconds=_SECONDS)
         outside |= {line[2:] for line in listing.split(b"\0") if line.startswith(b"S ")}
     return outside
@@ -142,10 +154,10 @@ def find_submodules(repository: GitRepository, commit: str, directories: Iterabl
 
 
 class TreeFile(Struct, frozen=True, kw_only=True):
-    """A path of the last commit: its mode in octal digits, its object with the bytes of that (`stored`), and its bytes
-    as they are compared (`data`): as they are checked out, but for line ends, which are those that git stores.
+    """A path of the last commit: its mode in octal digits, its object with its bytes (`stored`), and the bytes to
+    compare (`data`): checked out, but with the line ends that git stores.
 
-    `kind`: of its object; that of a submodule is "commit", and no bytes are read of one.
+    `kind` is that of its object; that of a submodule is "commit", which has no bytes.
     """
 
     mode: str = MISSING_MODE
@@ -163,7 +175,7 @@ class TreeFile(Struct, frozen=True, kw_only=True):
 def read_tree_files(
     repository: GitRepository, commit: str, paths: Sequence[bytes], rules: Mapping[bytes, PathRule]
 ) -> dict[bytes, TreeFile]:
-    """Read paths of a commit ("": there is none yet). Raises `GitFailed`."""
+    """Read paths of a commit ("" = there is none yet). Raises `GitFailed`."""
     listing: dict[bytes, tuple[str, str, str]] = {}
     for part in _chunk(paths) if commit else ():
         command = ("ls-tree", "-z", "--full-tree", commit, "--", *map(os.fsdecode, part))
@@ -191,7 +203,7 @@ def _parse_tree(listing: bytes) -> Iterable[tuple[bytes, tuple[str, str, str]]]:
 
 
 def read_blobs(repository: GitRepository, oids: Iterable[str]) -> dict[str, bytes]:
-    """Return the content of objects by their names. Raises `GitFailed` for one that is not there."""
+    """Return the content of objects by their names. Raises `GitFailed` for a missing one."""
     names, blobs = list(dict.fromkeys(oids)), dict[str, bytes]()
     for first in range(0, len(names), _AT_ONCE):
         part = names[first : first + _AT_ONCE]
@@ -201,7 +213,7 @@ def read_blobs(repository: GitRepository, oids: Iterable[str]) -> dict[str, byte
 
 
 def _parse_batch(names: Sequence[str], output: bytes) -> dict[str, bytes]:
-    """Parse what `git cat-file --batch` says of these objects, in this order."""
+    """Parse the output of `git cat-file --batch` for these objects, in this order."""
     blobs, offset = dict[str, bytes](), 0
     for name in names:
         end = output.index(b"\n", offset)
@@ -221,8 +233,8 @@ def _check_out(repository: GitRepository, path: bytes, oid: str) -> bytes:
 def store_blob(
     repository: GitRepository, path: bytes, data: bytes, rule: PathRule | None, *, is_trial: bool = False
 ) -> str:
-    """Store content as an object of the repository, a trial in a directory of ours, and return its name. `rule` None:
-    of a link. Raises `GitFailed`, also where the content can't be converted as the rule says."""
+    """Store content as an object of the repository (a trial: in a directory of ours), and return its name. `rule` None:
+    of a link. Raises `GitFailed`, also if the content can't be converted as the rule demands."""
     filters = f"--path={os.fsdecode(path)}" if rule is not None and rule.is_rewritten else "--no-filters"
     variables = {}
     if is_trial:
@@ -233,8 +245,8 @@ def store_blob(
 
 
 def write_index(repository: GitRepository, file: Path, commit: str, entries: Iterable[GitEntry]) -> None:
-    """Write an index file: the tree of `commit` ("": empty) with other entries. What `file` holds of the status of
-    files is kept, so that git need not read them all again. Raises `GitFailed`."""
+    """Write an index file: the tree of `commit` ("": empty) with other entries. An existing `file` retains its cached
+    file status, so that git need not read all files again. Raises `GitFailed`."""
     variables = {"GIT_INDEX_FILE": str(file)}
     if not commit:
         repository.run("read-tree", "--empty", variables=variables, seconds=_SECONDS)
@@ -259,7 +271,7 @@ def list_index_entries(repository: GitRepository, paths: Sequence[bytes]) -> dic
 
 
 def count_staged(repository: GitRepository, commit: str) -> int:
-    """Return how many paths the user has staged beside the last commit."""
+    """Return the number of paths that the user has staged since the last commit."""
     if not commit:
         return len([path for path in repository.run("ls-files", "-z", seconds=_SECONDS).split(b"\0") if path])
     listing = repository.run("diff-index", "--cached", "--name-only", "--no-renames", "-z", commit, seconds=_SECONDS)

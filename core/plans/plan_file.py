@@ -25,7 +25,7 @@ from core.text.splices import Splice, apply_splices
 
 _FRONT = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _STATUSES: tuple[str, ...] = get_args(TodoStatus)
-# How other tools spell a status.
+# Spellings of a status in other tools.
 _SPELLINGS = {
     "in-progress": "in_progress",
     "in progress": "in_progress",
@@ -39,18 +39,18 @@ _NO_FRONT = "a plan begins with a front matter between two lines of ---"
 _EFFORTS: tuple[Effort, ...] = get_args(Effort)
 _MAX_LENGTH = 2_000_000
 _EMPTY = "---\nname:\noverview:\ntodos: []\nisProject: false\n---\n"
-_FIELDS: Final = ("content", "status", "dependencies", "verify", "model", "effort")  # of a todo, behind its id
-_OPTIONAL: Final = ("dependencies", "verify", "model", "effort")  # there only when they say something
+_FIELDS: Final = ("content", "status", "dependencies", "verify", "model", "effort")  # of a todo, after its id
+_OPTIONAL: Final = ("dependencies", "verify", "model", "effort")  # written only if they are not empty
 
 
 class PlanError(AgentTuiError):
-    """A plan file that can't be understood. It is never overwritten."""
+    """A plan file that can't be parsed. It is never overwritten."""
 
     code = "plan_invalid"
 
 
 class PlanFault(Struct, frozen=True, kw_only=True):
-    """One thing that is wrong in a plan file. `line` counts from 1 in the file."""
+    """One fault of a plan file. `line` counts from 1 in the file."""
 
     line: int
     text: str
@@ -58,8 +58,11 @@ class PlanFault(Struct, frozen=True, kw_only=True):
 
 
 class PlanSource(Struct, kw_only=True):
-    """The text and tree of a parsed plan file; it is shared, nobody changes it. `start` and `end` are the front
-    matter's offsets in `text`, `body` that of the body; `items` are the nodes of the plan's todos, in order."""
+    """The text and the tree of a parsed plan file; it is shared and must not be changed.
+
+    `start` and `end` are the front matter's offsets in `text`, `body` that of the body; `items` are the nodes of the
+    todos, in order.
+    """
 
     text: str
     start: int
@@ -70,11 +73,11 @@ class PlanSource(Struct, kw_only=True):
 
     @property
     def newline(self) -> str:
-        """The ending that most lines of the file have."""
+        """The ending of most lines of the file."""
         return "\r\n" if self.text.count("\r\n") * 2 > self.text.count("\n") else "\n"
 
 
-@lru_cache(maxsize=2)  # a plan is asked for far more often than it changes, and reading a long one takes a second
+@lru_cache(maxsize=2)  # a plan is read far more often than it changes, and parsing a long one takes a second
 def parse_plan_file(text: str, path: str) -> tuple[Plan, PlanSource]:
     """Parse a plan file. Raises `PlanError` with file and line."""
     plan, source, faults = read_plan_file(text, path)
@@ -85,7 +88,7 @@ def parse_plan_file(text: str, path: str) -> tuple[Plan, PlanSource]:
 
 
 def read_plan_file(text: str, path: str) -> tuple[Plan, PlanSource, list[PlanFault]]:
-    """Read what can be read of a plan file, and each fault in it. Raises `PlanError` when there is nothing to read."""
+    """Read a plan file as far as possible, with every fault in it. Raises `PlanError` if nothing can be read."""
     if len(text) > _MAX_LENGTH:
         raise PlanError(f"{path} is too large for a plan ({len(text):,} characters).")
     match = _FRONT.match(text)
@@ -101,7 +104,7 @@ def read_plan_file(text: str, path: str) -> tuple[Plan, PlanSource, list[PlanFau
 
 
 def locate_graph_faults(plan: Plan, source: PlanSource) -> tuple[PlanFault, ...]:
-    """Find what is wrong with the graph of the todos, each with its line."""
+    """Find the faults of the todos' graph, with their lines."""
     faults = []
     for fault in find_faults(plan.todos):
         item = source.items[fault.todo]
@@ -148,7 +151,7 @@ def _parse_items(root: YamlMapping, faults: list[PlanFault]) -> Iterator[YamlMap
 
 
 def build_plan(source: PlanSource, path: str, faults: list[PlanFault]) -> Plan:
-    """The plan of a parsed file; what is wrong in it is appended to `faults`."""
+    """Build the plan of a parsed file; its faults are appended to `faults`."""
     return Plan(
         path=path,
         name=_get_text(source.root, "name") or _FILE_NAME.sub("", path),
@@ -214,13 +217,13 @@ def _parse_dependencies(item: YamlMapping, faults: list[PlanFault]) -> tuple[str
 
 
 def render_new_plan(plan: Plan) -> str:
-    """Render a fresh file for a plan."""
+    """Render a new file for a plan."""
     return rewrite_plan(parse_plan_file(_EMPTY, plan.path)[1], plan)
 
 
 def rewrite_plan(source: PlanSource, plan: Plan) -> str:
-    """Bring the file's text to what `plan` says, touching only what differs. Raises `PlanError` where the text is
-    written in a way that can't be changed without a change of something else."""
+    """Return the file's text, changed to match `plan` and nowhere else. Raises `PlanError` if the text is written in a
+    way that allows no such change."""
     for unalias in (False, True):
         text = _splice_changes(source, plan, unalias=unalias)
         with contextlib.suppress(PlanError):
@@ -231,7 +234,8 @@ def rewrite_plan(source: PlanSource, plan: Plan) -> str:
 
 
 def _splice_changes(source: PlanSource, plan: Plan, *, unalias: bool) -> str:
-    """The changed text, not yet read again. `unalias`: what stays says itself what it had from an anchor elsewhere."""
+    """Return the changed text, not yet parsed again. `unalias`: changed fields get values of their own in place of
+    aliases."""
     before = build_plan(source, plan.path, [])
     lines = YamlText(source.text[source.start : source.end], source.newline)
     splices = []
@@ -245,7 +249,7 @@ def _splice_changes(source: PlanSource, plan: Plan, *, unalias: bool) -> str:
 
 
 def _fit_body(source: PlanSource, body: str) -> str:
-    """Return the body with the blank lines around it as they were."""
+    """Return the body with the original blank lines around it."""
     old = source.text[source.body :]
     plain = old.replace("\r\n", "\n")
     core = plain.strip("\n")
@@ -286,7 +290,7 @@ def _change_todos(
 
 
 def _find_column(lines: YamlText, node: YamlNode | None) -> int:
-    """The column where the keys of a new todo stand."""
+    """Return the column of the keys of a new todo."""
     if isinstance(node, YamlSequence) and node.items and isinstance(node.items[0], YamlMapping) and not node.is_flow:
         dash = lines.text.rfind("-", 0, node.items[0].start)
         return dash - lines.find_line_start(dash) + 2
@@ -294,7 +298,7 @@ def _find_column(lines: YamlText, node: YamlNode | None) -> int:
 
 
 def _change_fields(lines: YamlText, item: YamlMapping, before: Todo, after: Todo, *, unalias: bool) -> Iterator[Splice]:
-    # New keys that come at the same place are given in the order in which they are to stand.
+    # New keys at the same offset are yielded in their final order.
     present = [key for key in _FIELDS if (pair := item.find_pair(key)) and not pair.is_merged]
     for number, key in enumerate(_FIELDS):
         pair, value = item.find_pair(key), getattr(after, key)

@@ -1,7 +1,7 @@
-"""Two changes of one plan merged: what the user's file says, and what was wanted here. Pure.
+"""Merge of two changes of one plan: those in the user's file, and those of the program. Pure.
 
-Field by field and line by line. Where both changed the same thing differently the file wins, and what was not taken
-is reported in a `PlanConflict`, with its text, so that nothing is lost.
+Fields and lines are merged one by one. Where both changed the same thing differently the file wins, and the change that
+was dropped is reported in a `PlanConflict`, with its text, so that nothing is lost.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ FieldValue = TypeVar("FieldValue")
 
 
 class PlanConflict(Struct, frozen=True, kw_only=True):
-    """Something that both sides changed: `where`, and what was wanted here and is not in the file (`dropped`)."""
+    """A conflict: `where` both sides changed something, and the text that is not in the file (`dropped`)."""
 
     where: str
     dropped: str
 
 
 class MergedPlan(NamedTuple):
-    """A plan with the changes of both sides, and what of them conflicted."""
+    """A plan with the changes of both sides, and their conflicts."""
 
     plan: Plan
     conflicts: tuple[PlanConflict, ...] = ()
 
 
 def merge_plans(base: Plan, ours: Plan, theirs: Plan) -> MergedPlan:
-    """Merge two changes of `base`, what both began from; `theirs` is the file as it is now."""
+    """Merge two changes of `base`, their common origin; `theirs` is the file as it is now."""
     clashes: list[PlanConflict] = []
     body = _merge_body(base.body, ours.body, theirs.body, clashes)
     todos = _merge_todos(base.todos, ours.todos, theirs.todos, clashes)
@@ -89,7 +89,7 @@ def _merge_todo(
 def _merge_one_sided(
     key: str, base: Todo | None, ours: Todo | None, theirs: Todo | None, clashes: list[PlanConflict]
 ) -> Todo | None:
-    """Merge a todo that one side does not have: new there, or removed here. A removal does not win over a change."""
+    """Merge a todo that one side does not have: it is new there, or removed here. A change wins over a removal."""
     if base is None:
         return ours or theirs
     if ours is not None and ours != base:
@@ -102,7 +102,7 @@ def _merge_one_sided(
 
 
 def _merge_order(base: list[str], ours: list[str], theirs: list[str]) -> list[str]:
-    """Take the order of the side that changed it, else the file's; ids that it lacks follow their neighbours."""
+    """Return the order of the side that changed it, else the file's; ids that it lacks follow their neighbours."""
     shared_keys = set(ours) & set(theirs)
     is_unmoved = [key for key in theirs if key in shared_keys] == [key for key in base if key in shared_keys]
     first, second = (ours, theirs) if is_unmoved else (theirs, ours)
@@ -120,7 +120,8 @@ def _merge_order(base: list[str], ours: list[str], theirs: list[str]) -> list[st
 def _repair_graph(
     merged_todos: dict[str, Todo], theirs: dict[str, Todo], clashes: list[PlanConflict]
 ) -> dict[str, Todo]:
-    """Repair two sound graphs that make an unsound one together: the file's dependencies hold, as far as they can."""
+    """Repair an inconsistent union of two consistent graphs: the file's dependencies are retained as far as
+    possible."""
     faulty = set(list_problems(tuple(merged_todos.values()))) - set(list_problems(tuple(theirs.values())))
     if not faulty:
         return merged_todos
@@ -160,7 +161,7 @@ LineChange = tuple[int, int, list[str]]
 
 
 def _merge_lines(base: list[str], ours: list[str], theirs: list[str]) -> Iterator[tuple[list[str], list[str], bool]]:
-    """Yield the base in order as (lines of mine, lines to be taken, True if they conflict), after diff3."""
+    """Yield the base in order as (our lines, lines to take, True if they conflict), after diff3."""
     sides = (_diff_changes(base, ours), _diff_changes(base, theirs))
     edits = sorted((first, last, side, new) for side, changes in enumerate(sides) for first, last, new in changes)
     position = 0

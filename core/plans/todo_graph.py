@@ -19,14 +19,14 @@ from core.workspace.file_names import PLAN_SUFFIX
 
 DONE = frozenset({"completed", "cancelled"})
 MAX_NAMED_PROBLEMS = 20  # problems in one message
-MAX_LISTED_TODOS = 200  # todos that a model is told of at once
-MAX_CYCLE_LENGTH = 40  # todos of a cycle that are named
+MAX_LISTED_TODOS = 200  # todos in one message to a model
+MAX_CYCLE_LENGTH = 40  # todos of a cycle that a message names
 STARTED = frozenset({"in_progress", "completed"})
 
 
 class GraphFault(Struct, frozen=True, kw_only=True):
-    """One thing that is wrong with the graph. `todo` is an index into the todos, `dependency` one into its
-    dependencies, -1 = it is about the todo itself."""
+    """One fault of the graph. `todo` is an index into the todos, `dependency` one into its dependencies, -1 = the fault
+    is of the todo itself."""
 
     text: str
     todo: int
@@ -34,7 +34,7 @@ class GraphFault(Struct, frozen=True, kw_only=True):
 
 
 def find_faults(todos: Sequence[Todo]) -> tuple[GraphFault, ...]:
-    """Find every fault, one sentence each; empty when all is well."""
+    """Find every fault, one sentence each; empty if there is none."""
     return (*_find_identity_faults(todos), *_find_edge_faults(todos), *_find_cycle_faults(todos))
 
 
@@ -44,7 +44,7 @@ def list_problems(todos: Sequence[Todo]) -> tuple[str, ...]:
 
 
 def check_graph(todos: Sequence[Todo], before: Sequence[Todo] = ()) -> None:
-    """Raise `ToolInputInvalid` that names every problem, but for those that `before` had already."""
+    """Raise `ToolInputInvalid` that lists every problem, except those that `before` already had."""
     known_problems = set(list_problems(before)) if before else set()
     problems = [problem for problem in list_problems(todos) if problem not in known_problems]
     if problems:
@@ -55,18 +55,19 @@ def check_graph(todos: Sequence[Todo], before: Sequence[Todo] = ()) -> None:
 
 
 def find_in_progress(todos: Sequence[Todo]) -> Todo | None:
-    """Find the todo that is worked at, the first one if there are several; None: none is."""
+    """Find the first todo that is in progress; None = there is none."""
     return next((todo for todo in todos if todo.status == "in_progress"), None)
 
 
 def find_ready(todos: Sequence[Todo]) -> tuple[Todo, ...]:
-    """Find the pending todos that nothing keeps from being started, in their order."""
+    """Find the pending todos that wait for no other, in their order."""
     waiting = find_blockers(todos)
     return tuple(todo for todo in todos if todo.status == "pending" and todo.id not in waiting)
 
 
 def find_blockers(todos: Sequence[Todo]) -> dict[str, tuple[str, ...]]:
-    """For each todo that is not done and has to wait: the ids that it waits for. Unknown ids don't block."""
+    """Return the ids that every unfinished todo waits for; only todos that wait have an entry. Unknown ids don't
+    block."""
     status = {todo.id: todo.status for todo in todos}
     blockers = {
         todo.id: tuple(
@@ -79,7 +80,7 @@ def find_blockers(todos: Sequence[Todo]) -> dict[str, tuple[str, ...]]:
 
 
 def find_dependants(todos: Sequence[Todo], key: str) -> tuple[Todo, ...]:
-    """Find the todos that are not done and depend on `key`, directly or through others, in their order."""
+    """Find the unfinished todos that depend on `key`, directly or through others, in their order."""
     waiting = _group_by_dependency(todos)
     visited_ids, reach = set[str](), [key]
     while reach:
@@ -90,7 +91,7 @@ def find_dependants(todos: Sequence[Todo], key: str) -> tuple[Todo, ...]:
 
 
 def sort_topologically(todos: Sequence[Todo]) -> tuple[Todo, ...]:
-    """Sort so that each todo comes after what it depends on, else in their order; those of a cycle come last."""
+    """Sort every todo behind its dependencies, else in their order; those of a cycle come last."""
     known_ids = {todo.id for todo in todos}
     open_edges = {
         todo.id: len({dependency for dependency in todo.dependencies if dependency in known_ids}) for todo in todos
@@ -112,7 +113,7 @@ def sort_topologically(todos: Sequence[Todo]) -> tuple[Todo, ...]:
 
 
 def _group_by_dependency(todos: Sequence[Todo]) -> defaultdict[str, set[str]]:
-    """The ids of the todos that depend on each."""
+    """Return the ids of the dependants by id."""
     waiting: defaultdict[str, set[str]] = defaultdict(set)
     for todo in todos:
         for dependency in todo.dependencies:
@@ -121,7 +122,7 @@ def _group_by_dependency(todos: Sequence[Todo]) -> defaultdict[str, set[str]]:
 
 
 def select_current(todos: Sequence[Todo], limit: int = MAX_LISTED_TODOS) -> tuple[Todo, ...]:
-    """Select the todos to show a model, at most `limit`: those in progress and next. In the list's order."""
+    """Select at most `limit` todos to show to a model: those in progress and the next ones, in the list's order."""
     if len(todos) <= limit:
         return tuple(todos)
     open_todos = [todo for todo in sort_topologically(todos) if todo.status not in DONE]
@@ -140,7 +141,7 @@ def _find_identity_faults(todos: Sequence[Todo]) -> Iterator[GraphFault]:
     counts = Counter(todo.id for todo in todos)
     for number, todo in enumerate(todos):
         occurrences[todo.id] += 1
-        if occurrences[todo.id] == 2 and todo.id.strip():  # said once
+        if occurrences[todo.id] == 2 and todo.id.strip():  # reported once
             yield GraphFault(text=f"The id {todo.id} is used {counts[todo.id]} times.", todo=number)
 
 
@@ -156,7 +157,7 @@ def _find_edge_faults(todos: Sequence[Todo]) -> Iterator[GraphFault]:
 
 
 def _find_cycle_faults(todos: Sequence[Todo]) -> Iterator[GraphFault]:
-    """Yield each cycle once, named by its path. Iterative: a chain of any length is no danger to the stack."""
+    """Yield every cycle once, with its path. The search is iterative: a long chain can't exhaust the stack."""
     edges = {todo.id: [dependency for dependency in todo.dependencies if dependency != todo.id] for todo in todos}
     positions = {todo.id: number for number, todo in enumerate(todos)}
     finished_ids: set[str] = set()
@@ -172,7 +173,7 @@ def _find_cycle_faults(todos: Sequence[Todo]) -> Iterator[GraphFault]:
 
 
 def _format_path(cycle: Sequence[str]) -> str:
-    """Format the way around, with its middle left out if it is long."""
+    """Format the path of a cycle, without its middle if it is long."""
     half = MAX_CYCLE_LENGTH // 2
     if len(cycle) > MAX_CYCLE_LENGTH:
         cycle = [*cycle[:half], f"({len(cycle) - 2 * half} more)", *cycle[-half:]]
@@ -199,7 +200,7 @@ def _walk_cycles(start: str, edges: Mapping[str, Sequence[str]], finished_ids: s
 
 
 class TodoChange(Struct, frozen=True, kw_only=True):
-    """A todo as a model sends it: None leaves the field of a known todo as it is."""
+    """A change of a todo from a model; None leaves a field of a known todo as it is."""
 
     id: str
     content: str | None = None
@@ -209,19 +210,21 @@ class TodoChange(Struct, frozen=True, kw_only=True):
 
 
 def make_slug(name: str) -> str:
-    """Make ASCII words joined by "-", at most 40 characters; "plan" when nothing is left."""
+    """Make ASCII words joined by "-", at most 40 characters; "plan" if nothing is left."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:40].strip("-") or "plan"
 
 
 def make_plan_path(name: str, directory: str) -> str:
-    """Make a new path, `<place>/<slug>_<8 hex>.plan.md`."""
+    """Make a new path, `<directory>/<slug>_<8 hex>.plan.md`."""
     return f"{directory}/{make_slug(name)}_{secrets.token_hex(4)}{PLAN_SUFFIX}"
 
 
 def apply_todo_changes(existing: Sequence[Todo], updates: Sequence[TodoChange], *, merge: bool) -> tuple[Todo, ...]:
-    """Apply changes to a list of todos, or replace it but for what changes of known ids leave out (not `merge`). Raises
-    `ToolInputInvalid` for a new todo without content or a bad graph."""
+    """Apply changes to a list of todos; without `merge`, todos without a change are removed.
+
+    Raises `ToolInputInvalid` for a new todo without content or a bad graph.
+    """
     todos_by_id = {todo.id: todo for todo in existing}
     duplicates = sorted(key for key, count in Counter(update.id for update in updates).items() if count > 1)
     if duplicates:
@@ -246,21 +249,21 @@ def _apply_change(todo: Todo | None, update: TodoChange) -> Todo:
 
 
 class CancelledTodo(Struct, frozen=True, kw_only=True):
-    """A todo that is being cancelled, and what is left of those that wait for it, directly or through others."""
+    """A newly cancelled todo, and the unfinished todos that wait for it, directly or through others."""
 
     todo: Todo
     waiting: tuple[Todo, ...]
 
 
 def check_steps(before: Sequence[Todo], after: Sequence[Todo]) -> None:
-    """Raise `ToolInputInvalid` for what a subagent must not do; what was so `before` is let be."""
+    """Raise `ToolInputInvalid` for a change that a subagent must not make; violations in `before` are tolerated."""
     problems = list_step_problems(before, after)
     if problems:
         raise ToolInputInvalid(" ".join(problems), hint="Nothing was changed.")
 
 
 def list_step_problems(before: Sequence[Todo], after: Sequence[Todo]) -> tuple[str, ...]:
-    """List what a subagent must not do, one sentence each."""
+    """List the changes that a subagent must not make, one sentence each."""
     old_statuses = {todo.id: todo.status for todo in before}
     open_ids = {todo.id for todo in after if todo.status not in DONE}
     problems = []
@@ -276,8 +279,8 @@ def list_step_problems(before: Sequence[Todo], after: Sequence[Todo]) -> tuple[s
 
 
 def check_not_blocked(todos: Sequence[Todo], key: str, status: TodoStatus, *, anyway: bool = False) -> None:
-    """Raise `CommandRejected` for a todo that the user would begin or complete while it waits for others. Completing it
-    `anyway` is theirs to say: what it waits for may have turned out not to be needed first."""
+    """Raise `CommandRejected` for a todo that the user starts or completes while it waits for others. The user may
+    complete it `anyway`, as its dependencies may have turned out to be unnecessary."""
     blockers = find_blockers(todos).get(key, ())
     old_status = next((todo.status for todo in todos if todo.id == key), status)
     if not blockers or status not in STARTED or status == old_status or (anyway and status == "completed"):
@@ -291,13 +294,13 @@ def check_not_blocked(todos: Sequence[Todo], key: str, status: TodoStatus, *, an
 
 
 def find_newly_completed(before: Sequence[Todo], after: Sequence[Todo]) -> tuple[Todo, ...]:
-    """Find the todos that are completed after and were not before."""
+    """Find the todos that are completed in `after` and were not in `before`."""
     old_statuses = {todo.id: todo.status for todo in before}
     return tuple(todo for todo in after if todo.status == "completed" and old_statuses.get(todo.id) != "completed")
 
 
 def find_cancelled(before: Sequence[Todo], after: Sequence[Todo]) -> tuple[CancelledTodo, ...]:
-    """Find the todos that are cancelled now while others wait for them."""
+    """Find the newly cancelled todos that others wait for."""
     old_statuses = {todo.id: todo.status for todo in before}
     candidates = [
         todo for todo in after if todo.status == "cancelled" and old_statuses.get(todo.id, "pending") not in DONE

@@ -26,14 +26,15 @@ FieldText = str | tuple[str, ...]
 
 
 def format_value(value: FieldText, *, flow: bool = False) -> str:
-    """Format a value in one line; several words are a list in brackets. `flow`: it stands in brackets or braces."""
+    """Format a value in one line; several words are a list in brackets. `flow`: the value is within brackets or
+    braces."""
     if isinstance(value, str):
         return format_scalar(value, flow=flow)
     return f"[{', '.join(format_scalar(word, flow=True) for word in value)}]"
 
 
 def format_scalar(text: str, style: str = "", *, flow: bool = False, indent: int = 2, newline: str = "\n") -> str:
-    """Format `text` as a scalar, in `style` if it can be ("" = plain). `indent`: of the lines of a block scalar."""
+    """Format `text` as a scalar, in `style` if possible ("" = plain). `indent`: of the lines of a block scalar."""
     odd = not text.isprintable() and (
         _ESCAPED.search(text) or any(character < " " and character != "\n" for character in text)
     )
@@ -54,27 +55,27 @@ def _is_plain(text: str, *, flow: bool) -> bool:
 
 
 def _can_be_block(text: str) -> bool:
-    """True if a block scalar without an indentation indicator says exactly this."""
+    """True if a block scalar without an indentation indicator represents exactly this text."""
     return bool(text.strip()) and not text.startswith((" ", "\n")) and not text.endswith("\n\n")
 
 
 class YamlText(Struct, frozen=True):
-    """A text with its line ends."""
+    """A text with its line ending."""
 
     text: str
     newline: str = "\n"
 
     def find_line_start(self, offset: int) -> int:
-        """The offset where the line of `offset` begins."""
+        """Return the offset of the start of the line at `offset`."""
         return self.text.rfind("\n", 0, offset) + 1
 
     def find_next_line(self, offset: int) -> int:
-        """The offset where the line after that of `offset` begins."""
+        """Return the offset of the start of the line after the one at `offset`."""
         newline_offset = self.text.find("\n", offset)
         return len(self.text) if newline_offset < 0 else newline_offset + 1
 
     def find_line_end(self, offset: int) -> int:
-        """The offset where the line of `offset` ends, before its newline."""
+        """Return the offset of the end of the line at `offset`, before its newline."""
         newline_offset = self.text.find("\n", offset)
         end = len(self.text) if newline_offset < 0 else newline_offset
         return end - 1 if end > offset and self.text[end - 1] == "\r" else end
@@ -83,7 +84,7 @@ class YamlText(Struct, frozen=True):
 def set_value(
     lines: YamlText, mapping: YamlMapping, key: str, value: FieldText, *, after: Sequence[str] = ()
 ) -> Splice:
-    """Give `key` a value; a new key comes behind the last of `after` that there is, else at the end."""
+    """Set the value of `key`; a new key is inserted behind the last present one of `after`, else at the end."""
     pair = mapping.find_pair(key)
     if pair is None or pair.is_merged:
         return _add_key(lines, mapping, key, value, after)
@@ -99,7 +100,7 @@ def set_value(
 
 
 def _find_gap(lines: YamlText, node: YamlNode) -> str:
-    """The space that an empty value needs before it: the parser places it right behind the colon."""
+    """Return the space before an empty value, which the parser positions right behind the colon."""
     return " " if node.start == node.end and lines.text[node.start - 1 : node.start] == ":" else ""
 
 
@@ -117,7 +118,7 @@ def _add_key(lines: YamlText, mapping: YamlMapping, key: str, value: FieldText, 
 
 
 def list_scalar_texts(node: YamlSequence) -> list[str]:
-    """List what the items of a list say; "" for one that is no word."""
+    """List the texts of the items of a list; "" for an item that is no scalar."""
     return [child.text or "" if isinstance(child, YamlScalar) else "" for child in node.items]
 
 
@@ -130,8 +131,11 @@ def reorder_list(
     make: Callable[[str], str],
     edits: Mapping[str, Sequence[Splice]],
 ) -> Splice:
-    """Return the list with the items `order`, by their ids: those that it has move with their comments, `make`
-    writes others (for a list of words it is not asked). `edits` are changes within items that stay."""
+    """Return the list with the items `order`, by their ids.
+
+    Present items move with their comments; `make` renders others ("" = the id itself). `edits` are changes within
+    present items.
+    """
     if node.is_flow and list(order) == list(ids):
         splices = [splice for key in order for splice in edits.get(key, ())]
         return Splice(node.start, node.end, apply_splices(lines.text, splices, node.start, node.end))
@@ -160,7 +164,7 @@ def _find_dash(lines: YamlText, node: YamlSequence, index: int) -> int:
 
 
 def _find_chunks(lines: YamlText, node: YamlSequence) -> list[tuple[int, int]]:
-    """The lines of each item as offsets: from the comments right above its dash to those of the next one."""
+    """Return the span of every item in offsets: from the comments right above its dash to those of the next one."""
     starts = []
     for index in range(len(node.items)):
         start = lines.find_line_start(_find_dash(lines, node, index))
@@ -172,7 +176,7 @@ def _find_chunks(lines: YamlText, node: YamlSequence) -> list[tuple[int, int]]:
 
 
 def fill_list(lines: YamlText, root: YamlMapping, key: str, rows: Sequence[str]) -> Splice:
-    """Fill the list `key`, which is empty or is not there, with `rows` (without their dashes)."""
+    """Fill the list `key`, which is empty or missing, with `rows` (without their dashes)."""
     pair = root.find_pair(key)
     if root.is_flow:
         text = f"[{', '.join(rows)}]"

@@ -33,7 +33,7 @@ _PROPERTIES = re.compile(r"(?:[&!][^\s,\[\]{}]*[ \t]+)+")
 
 @dataclass(slots=True)
 class _YamlSpan:
-    """The place of a node. `is_own` False: it stands behind an alias."""
+    """The span of a node. `is_own` False: it is the target of an alias."""
 
     start: int
     end: int
@@ -43,7 +43,8 @@ class _YamlSpan:
 
 @dataclass(slots=True)
 class YamlScalar(_YamlSpan):
-    """`text` None: null. `style` is "" (plain), "'", '"', "|" or ">"; `start` is behind a tag and an anchor."""
+    """A scalar. `text` None: null. `style` is "" (plain), "'", '"', "|" or ">"; `start` is behind a tag and an
+    anchor."""
 
     text: str | None
     style: str = ""
@@ -59,7 +60,7 @@ class YamlSequence(_YamlSpan):
 
 @dataclass(slots=True)
 class YamlMapping(_YamlSpan):
-    """Keys with their values. `pairs` in order; those that a merge key brings in are `is_merged`."""
+    """Keys with their values. `pairs` are in order; those of a merge key are `is_merged`."""
 
     column: int
     pairs: list[YamlPair] = field(default_factory=list)
@@ -88,7 +89,7 @@ class NotPlainYaml(Exception):
 
 
 class YamlLine(NamedTuple):
-    """A line with content: its number from 1, where its text begins, at which column, and the text."""
+    """A line with content: its number from 1, the offset and the column of its text, and the text."""
 
     number: int
     start: int
@@ -97,7 +98,7 @@ class YamlLine(NamedTuple):
 
 
 def parse_plain(text: str) -> YamlMapping | None:
-    """Parse the tree of `text`; None: it is not written in the usual way, or not at all."""
+    """Parse the tree of `text`; None = it is not written in the usual way, or invalid."""
     try:
         lines = _split_content_lines(text)
         reader = _PlainParser(lines)
@@ -154,13 +155,13 @@ class _PlainParser:
         return node
 
     def _parse_value(self, line: YamlLine, offset: int) -> YamlNode:
-        """Parse what stands behind a key, on its line or below it."""
+        """Parse the value of a key, on its line or below it."""
         self.at += 1
         rest = line.text[offset:]
         if rest and rest[0] != "#":
             return _parse_scalar(line, offset)
         below = self._peek()
-        is_list = below is not None and below.text.startswith("- ")  # which may stand at the column of its key
+        is_list = below is not None and below.text.startswith("- ")  # it may begin at the column of its key
         if below is not None and below.column + is_list > line.column:
             return self.parse_block(below.column)
         colon = line.start + line.text.index(":") + 1
@@ -203,7 +204,7 @@ def _parse_scalar(line: YamlLine, offset: int) -> YamlNode:
 
 
 class YamlError(AgentTuiError):
-    """Text that is no YAML, or YAML that this module doesn't take. `line` counts from 1 within the text."""
+    """Text that is no YAML, or YAML that this module does not support. `line` counts from 1 within the text."""
 
     code = "yaml_invalid"
 
@@ -213,12 +214,12 @@ class YamlError(AgentTuiError):
 
 
 def parse_yaml(text: str) -> YamlNode | None:
-    """Parse the one document of `text`; None: there is none. Raises `YamlError`."""
+    """Parse the one document of `text`; None = there is none. Raises `YamlError`."""
     return parse_plain(text) or parse_events(text)
 
 
 def parse_events(text: str) -> YamlNode | None:
-    """Parse as `parse_yaml`, by ruamel.yaml in any case."""
+    """Parse like `parse_yaml`, but always by ruamel.yaml."""
     return _Composer(text).compose_document()
 
 
@@ -300,13 +301,13 @@ class _Composer:
         return YamlScalar(start, end, event.start_mark.line + 1, text, style)
 
     def _find_inner_start(self, event: Any) -> int:
-        """Find where a node begins behind its tag and anchor."""
+        """Find the start of a node behind its tag and anchor."""
         start: int = event.start_mark.index
         match = _PROPERTIES.match(self._text, start) if event.anchor or event.tag else None
         return match.end() if match else start
 
     def _find_block_end(self, start: int, end: int) -> int:
-        """The end of a block scalar's last line: neither blank lines nor comments that follow belong to it."""
+        """Return the end of a block scalar's last line, without blank lines and comments after it."""
         lines = self._text[start:end].splitlines(keepends=True)
         indents = [len(line) - len(line.lstrip(" ")) for line in lines[1:] if line.strip() and line.lstrip()[0] != "#"]
         says_indent = any(character.isdigit() for character in lines[0][:3])
@@ -336,7 +337,7 @@ class _Composer:
         while type(inner := next(self._events)).__name__ != "MappingEndEvent":
             key, value = self._compose_node(inner), self._compose_node(next(self._events))
             if isinstance(value, YamlScalar) and value.start == value.end:
-                # The parser may place what is not there on a later line.
+                # The parser may position an empty value on a later line.
                 value.line = key.line
                 value.start = value.end = self._text.find(":", key.end, value.end + 1) + 1 or value.end
             end = max(value.end, key.end)

@@ -30,9 +30,9 @@ from core.state.session import SessionState
 from core.user_dirs import get_state_dir
 
 FILE_NAME = "summary.json"
-MAX_PROMPT_CHARS = 100_000  # characters; longer ones are left out of the history of prompts
-MAX_TOTAL_CHARS = 1_000_000  # characters of the latest ones together
-LATEST_SESSIONS = 30  # whose prompts are gone through one by one
+MAX_PROMPT_CHARS = 100_000  # longer prompts are left out of the history
+MAX_TOTAL_CHARS = 1_000_000  # of the latest prompts together
+LATEST_SESSIONS = 30  # sessions whose prompts the history includes
 DAMAGED = "The log is damaged; what is whole of it can be resumed."
 
 
@@ -86,7 +86,7 @@ def _iterate_latest(state: SessionState) -> Iterator[PromptEntry]:
 
 
 def load_summary(directory: Path, *, growing: bool = False) -> SessionSummary | None:
-    """Load the summary beside a log if it fits; of a log that is `growing`, one of an earlier part fits too."""
+    """Load the summary of a log if it matches; for a log that is `growing`, one of an earlier part matches too."""
     try:
         summary = decode_json((directory / FILE_NAME).read_bytes(), SessionSummary)
         size = (directory / "log.jsonl").stat().st_size
@@ -96,7 +96,7 @@ def load_summary(directory: Path, *, growing: bool = False) -> SessionSummary | 
 
 
 def save_summary(directory: Path, summary: SessionSummary) -> None:
-    """Save a summary, whole or not at all; without it the list only takes longer."""
+    """Save a summary, whole or not at all; without it listing only takes longer."""
     with suppress(OSError):
         replace_file(directory / FILE_NAME, msgspec.json.encode(summary), durable=False)
 
@@ -105,37 +105,38 @@ def list_sessions(
     store: SessionStore, *, limit: int, summaries: Mapping[str, SessionSummary] | None = None
 ) -> tuple[SessionInfo, ...]:
     """Return at most `limit` sessions, the one written last first; an unreadable log is listed with its `problem`.
-    `summaries` are summaries of sessions that are open in this process. Only a log without a fitting summary is
-    read."""
+
+    `summaries` are those of sessions that are open in this process. Only logs without a matching summary are read.
+    """
     directories = store.list_directories()[: max(limit, 0)]
     return tuple(_load_summary(directory, summaries or {}).info for directory in directories)
 
 
 def read_session_info(directory: Path) -> SessionInfo:
-    """Return what a list shows of one session."""
+    """Return the list entry of one session."""
     return _load_summary(directory, {}).info
 
 
 def find_latest_conversation(store: SessionStore) -> str:
-    """Return the id of the session that was written last of those that somebody was asked in, which a run of `-p` is
-    not; without one, of the last of all, "" = there is none."""
+    """Return the id of the attended session that was written last (a run of `-p` is unattended); without one, of the
+    last of all; "" = there is none."""
     latest = store.list_directories()
     attended_names = (directory.name for directory in latest if not read_session_info(directory).unattended)
     return next(attended_names, latest[0].name if latest else "")
 
 
 def can_be_deleted(session: SessionInfo) -> bool:
-    """True if nothing in a session waits for the user, nobody has it open, all of it can be read, and it has no tag."""
+    """True if nothing in a session waits for the user, no process has it open, it is readable, and it has no tag."""
     is_waiting = session.pending or session.asked or session.draft
     return not (is_waiting or session.locked or session.problem or session.tags)
 
 
 def find_workspace(session: str, home: Path | None = None) -> Path | None:
-    """Return the workspace of a session, whichever it is; None: there is no such session, or its project is gone."""
+    """Return the workspace of any session; None = there is no such session, or its project is gone."""
     if not is_session_id(session):
         return None
     state = home or get_state_dir()
-    below = ("workspaces", "agents/*/sessions/workspaces")  # of the user, and of background agents
+    below = ("workspaces", "agents/*/sessions/workspaces")  # sessions of the user, and of background agents
     for log in chain.from_iterable(state.glob(f"{parent}/*/sessions/{session}/log.jsonl") for parent in below):
         with log.open("rb") as file:
             first = decode_record(file.readline()[:-1])
@@ -146,7 +147,7 @@ def find_workspace(session: str, home: Path | None = None) -> Path | None:
 
 
 def list_workspaces(home: Path | None = None) -> list[Path]:
-    """Return the workspaces that have sessions and are still there."""
+    """Return the existing workspaces that have sessions."""
     workspaces = dict[Path, None]()
     for sessions in ((home or get_state_dir()) / "workspaces").glob("*/sessions"):
         logs = (directory / "log.jsonl" for directory in sessions.iterdir() if is_session_id(directory.name))
@@ -157,7 +158,7 @@ def list_workspaces(home: Path | None = None) -> list[Path]:
 
 
 def load_session_info(directory: Path) -> SessionInfo:
-    """Return what lists show of the session in a directory."""
+    """Return the list entry of the session in a directory."""
     return _load_summary(directory, {}).info
 
 
@@ -190,8 +191,8 @@ def _read_summary(directory: Path, *, is_open: bool) -> SessionSummary:
 def load_prompts(
     store: SessionStore, *, limit: int, pattern: str = "", summaries: Mapping[str, SessionSummary] | None = None
 ) -> tuple[str, ...]:
-    """Return the user's prompts in the latest sessions, oldest first, without immediate repetitions; with a pattern
-    those of all sessions that hold each of its words."""
+    """Return the user's prompts in the latest sessions, oldest first, without immediate repetitions; with a pattern,
+    those of all sessions that contain all of its words."""
     words = pattern.lower().split()
     directories = store.list_directories()[: None if words else LATEST_SESSIONS]
     entries = [

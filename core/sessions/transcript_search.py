@@ -28,10 +28,10 @@ from core.secrets import redact
 from core.sessions.record_format import decode_record
 from core.sessions.store import SessionStore
 
-MAX_CHARS: Final = 16_000  # of one piece; of longer ones head and tail count
+MAX_CHARS: Final = 16_000  # of one piece; of longer ones head and tail are searched
 _ENDS: Final = (b'"type":"message.appended"', b'"type":"document.started"', b'"type":"tool.requested"')
 FILE_NAME: Final = "transcripts.sqlite"
-PER_SESSION: Final = 3  # hits of one session that are shown
+PER_SESSION: Final = 3  # hits per session
 _VERSION: Final = 2
 _OPEN, _CLOSE = "\x02", "\x03"
 _SNIPPET_WORDS: Final = 28
@@ -53,7 +53,8 @@ where words match ? order by rank limit ?
 
 
 class Piece(Struct, frozen=True, array_like=True):
-    """A piece of a transcript; `place`: the id of the turn or document that shows it, `seq` that of its record."""
+    """A piece of a transcript; `place`: the id of the turn or document that shows it, `seq`: the number of its
+    record."""
 
     seq: int
     at: int
@@ -62,13 +63,13 @@ class Piece(Struct, frozen=True, array_like=True):
     text: str
 
 
-def is_silent(line: bytes) -> bool:
-    """True if a line of a log surely holds no piece, by the type of its event: most bytes of a log are of these."""
+def has_no_piece(line: bytes) -> bool:
+    """True if a line of a log contains no piece for certain, by the type of its event, as most bytes of a log do."""
     return any(marker in line[:400] for marker in _ENDS)
 
 
 def find_pieces(envelope: ev.Envelope) -> Iterator[Piece]:
-    """Yield what a record says, without keys."""
+    """Yield the searchable texts of a record, without keys."""
     find = _FINDERS.get(type(envelope.event))
     for kind, location, text in find(envelope) if find is not None else ():
         if text.strip():
@@ -150,7 +151,7 @@ def _find_document(envelope: ev.Envelope) -> _Found:
         case d.ToolCallDocument(metadata=call):
             argument_texts = (str(argument) for argument in call.arguments.values() if isinstance(argument, str | int))
             yield "tool", document.id, "\n".join((f"{call.tool_name} {call.summary}".strip(), *argument_texts))
-        case _:  # reasoning is shown folded, and an update of todos has no words of its own
+        case _:  # reasoning is shown folded, and an update of todos has no text
             return
 
 
@@ -171,7 +172,7 @@ _FINDERS: Final[Mapping[type[Any], Callable[[ev.Envelope], _Found]]] = {
 
 
 class _KnownLog(Struct):
-    """The part of a log that was read: `size` bytes of the file with this number."""
+    """The indexed part of a log: `size` bytes of the file with this inode number."""
 
     file: int = 0
     size: int = 0
@@ -179,7 +180,7 @@ class _KnownLog(Struct):
 
 
 def build_match(words: str, *, is_partial: bool = False) -> str:
-    """Return the question that finds what has all of these words, "" = there is no word in them."""
+    """Return the FTS query for all of these words; "" = there is no word in them."""
     pairs = [
         (phrase or word.rstrip("*"), word.endswith("*")) for phrase, word in re.findall(r'"([^"]+)"?|([^\s"]+)', words)
     ]
@@ -190,7 +191,7 @@ def build_match(words: str, *, is_partial: bool = False) -> str:
 
 
 class TranscriptIndex:
-    """The transcripts of a store's sessions. A context: its file is open within it. Raises `StateError`."""
+    """The transcripts of a store's sessions. A context manager: its file is open within. Raises `StateError`."""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
@@ -206,21 +207,21 @@ class TranscriptIndex:
     def _open(self) -> sqlite3.Connection:
         try:
             if not self._store.path.is_dir():
-                return _connect(Path(":memory:"))  # nothing was ever said here, and nothing is made for a question
+                return _connect(Path(":memory:"))  # there is no session yet, and a query creates no directory
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
             try:
                 return _connect(self._path)
             except sqlite3.DatabaseError as problem:
                 if isinstance(problem, sqlite3.OperationalError):
                     raise
-                _remove(self._path)  # damaged: it is made anew
+                _remove(self._path)  # a damaged file is created again
                 return _connect(self._path)
         except (OSError, sqlite3.Error) as problem:
             raise _explain(problem, self._path) from problem
 
     def refresh(self, seconds: float | None = None) -> int:
-        """Read what is new in the logs, the latest first, for so long (None = all of it). Returns how many logs are
-        left. Raises `StateError`."""
+        """Read new records of the logs, the latest log first, for `seconds` (None = without a limit). Returns the
+        number of logs that are left. Raises `StateError`."""
         deadline = None if seconds is None else monotonic() + seconds
         try:
             known_logs = {
@@ -230,7 +231,7 @@ class TranscriptIndex:
             directories = self._store.list_directories()
             for name in known_logs.keys() - {path.name for path in directories}:
                 self._drop(name)
-            waiting = [path for path in directories if _is_news(path, known_logs.get(path.name))]
+            waiting = [path for path in directories if _has_grown(path, known_logs.get(path.name))]
             for index, directory in enumerate(waiting):
                 if deadline is not None and monotonic() > deadline:
                     return len(waiting) - index
@@ -269,7 +270,7 @@ class TranscriptIndex:
         self._database.execute("commit")
 
     def search(self, words: str, *, limit: int = 50, is_partial: bool = False) -> tuple[TranscriptHit, ...]:
-        """Return the best hits, those of a session together, the best session first. Raises `StateError`."""
+        """Return the best hits, grouped by session, the best session first. Raises `StateError`."""
         match = build_match(words, is_partial=is_partial)
         if not match:
             return ()
@@ -289,7 +290,9 @@ class TranscriptIndex:
         """Remove a session's words from the file for good. Raises `StateError`."""
         try:
             self._drop(session)
-            self._database.execute("insert into words(words) values ('optimize')")  # else they stand in it, crossed out
+            self._database.execute(
+                "insert into words(words) values ('optimize')"
+            )  # otherwise the file still contains the deleted words
         except sqlite3.Error as problem:
             raise _explain(problem, self._path) from problem
 
@@ -305,10 +308,10 @@ def _connect(path: Path) -> sqlite3.Connection:
     database = sqlite3.connect(path, timeout=10, isolation_level=None)
     try:
         database.execute("pragma secure_delete = on")
-        database.execute("pragma synchronous = off")  # what a power cut takes is read again
+        database.execute("pragma synchronous = off")  # records lost in a power cut are read again
         version = database.execute("pragma user_version").fetchone()[0]
         if version == 0:
-            with suppress(sqlite3.OperationalError):  # another program has just made them
+            with suppress(sqlite3.OperationalError):  # another process has just created them
                 database.executescript(_TABLES)
         elif version != _VERSION:
             raise sqlite3.DatabaseError(f"version {version}")
@@ -330,7 +333,7 @@ def _explain(problem: Exception, path: Path) -> StateError:
     )
 
 
-def _is_news(directory: Path, known_log: _KnownLog | None) -> bool:
+def _has_grown(directory: Path, known_log: _KnownLog | None) -> bool:
     try:
         stats = (directory / "log.jsonl").stat()
     except FileNotFoundError:
@@ -339,11 +342,11 @@ def _is_news(directory: Path, known_log: _KnownLog | None) -> bool:
 
 
 def _read_pieces(data: bytes, known_log: _KnownLog) -> Iterator[Piece]:
-    """Yield the pieces of whole records, and count them as read. Nothing comes of a private session."""
+    """Yield the pieces of whole records, and count them as read. A private session has none."""
     data = data[: data.rfind(b"\n") + 1]
     known_log.size += len(data)
     for line in data.splitlines():
-        envelope = None if is_silent(line) else decode_record(line)
+        envelope = None if has_no_piece(line) else decode_record(line)
         if envelope is None:
             continue
         if isinstance(envelope.event, SessionStarted) and envelope.event.private:
@@ -355,12 +358,12 @@ def _read_pieces(data: bytes, known_log: _KnownLog) -> Iterator[Piece]:
 
 
 def _drop_titles(hits: list[TranscriptHit]) -> list[TranscriptHit]:
-    """Leave out titles, which stand above the hits of a session anyway, unless there is nothing else."""
+    """Leave out titles, which the list shows above the hits of a session anyway, unless there is no other hit."""
     return [hit for hit in hits if hit.kind != "title"] or hits[:1]
 
 
 def _build_hit(row: tuple[Any, ...]) -> TranscriptHit:
-    """Build a hit from a row of the search, whose last column is the excerpt with its words between marks."""
+    """Build a hit from a row of the search, whose last column is the excerpt with marked words."""
     line, marks, start = "", list[tuple[int, int]](), 0
     for part in re.split(f"([{_OPEN}{_CLOSE}])", " ".join(row[-1].split())):
         if part == _OPEN:

@@ -55,5 +55,5 @@ def test_pieces_are_the_filled_lines_between_markers():
 
 def test_places_of_lines_are_all_those_where_the_file_has_them_one_after_the_other():
     draft = describe(["..."], [], ["a", "b", "a", "b", "c"])
-    assert draft.find_places(["a", "b"]) == [range(2), range(2, 4)]
-    assert draft.find_places(["b", "c", "d"]) == []
+    assert draft.find_positions(["a", "b"]) == [range(2), range(2, 4)]
+    assert draft.find_positions(["b", "c", "d"]) == []
