@@ -135,13 +135,13 @@ def flatten_history(messages: Sequence[Message], format_call: FormatCall) -> tup
     flat_messages: list[Message] = []
     for message in messages:
         match message:
-            case UserMessage(content=content, attachments=shown) | ToolMessage(content=content, attachments=shown):
-                _append_alternating(flat_messages, UserMessage(content=content, attachments=shown))
+            case UserMessage(content=content, attachments=files) | ToolMessage(content=content, attachments=files):
+                _append_alternating(flat_messages, UserMessage(content=content, attachments=files))
             case AssistantMessage():
                 answer = _format_answer(message, format_call)
                 if answer.strip():
-                    as_it_came = answer == message.content and not any(call.wire_id for call in message.tool_calls)
-                    wire = message.wire if as_it_came else None
+                    is_original = answer == message.content and not any(call.wire_id for call in message.tool_calls)
+                    wire = message.wire if is_original else None
                     _append_alternating(
                         flat_messages, replace(message, content=answer, tool_calls=(), in_text=(), wire=wire)
                     )

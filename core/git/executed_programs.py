@@ -133,13 +133,13 @@ def _split_command(value: str) -> list[str]:
 
 def _list_below(root: Path, paths: Iterable[Path]) -> list[str]:
     """Return the real paths and the named paths below `root`, relative to it."""
-    ways = [
+    absolute_paths = [
         absolute_path
         for path in paths
         for absolute_path in (os.path.realpath(path), os.path.normpath(path))
         if "\0" not in str(path)
     ]
-    relative_paths = (os.path.relpath(absolute_path, root) for absolute_path in ways)
+    relative_paths = (os.path.relpath(absolute_path, root) for absolute_path in absolute_paths)
     return sorted(
         {relative_path for relative_path in relative_paths if relative_path.split("/")[0] not in {"..", ".git"}}
     )

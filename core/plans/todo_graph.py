@@ -306,4 +306,4 @@ def find_cancelled(before: Sequence[Todo], after: Sequence[Todo]) -> tuple[Cance
         todo for todo in after if todo.status == "cancelled" and old_statuses.get(todo.id, "pending") not in DONE
     ]
     cancelled_todos = [CancelledTodo(todo=todo, waiting=find_dependants(after, todo.id)) for todo in candidates]
-    return tuple(cut for cut in cancelled_todos if cut.waiting)
+    return tuple(entry for entry in cancelled_todos if entry.waiting)

@@ -157,11 +157,6 @@ def list_workspaces(home: Path | None = None) -> list[Path]:
     return [*workspaces]
 
 
-def load_session_info(directory: Path) -> SessionInfo:
-    """Return the list entry of the session in a directory."""
-    return _load_summary(directory, {}).info
-
-
 def _load_summary(directory: Path, summaries: Mapping[str, SessionSummary]) -> SessionSummary:
     is_open = is_locked(directory)
     summary = (

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from core.edits.drafts.line_matches import OPENER, DraftToken, find_matches, is_continuation
 
 _INSERT, _DELETE, _OUTSIDE, _LEAVE, _STAY, _NEVER = -10, -30, -25, -300, -9000, -(10**9)
-_CLOSER = re.compile(r"[)\]}]|</|end\b|fi\b|done\b|esac\b")
+CLOSER: Final = re.compile(r"[)\]}]|</|end\b|fi\b|done\b|esac\b")
 _MANY_CELLS: Final = 6_000_000
 
 
@@ -282,11 +282,11 @@ def _find_scope(tokens: Sequence[DraftToken], index: int) -> tuple[int, bool]:
     if before is not None and has_opener and depth == 0 and before.text.startswith("#"):
         return 0, True
     floor = depth
-    if after is not None and not _CLOSER.match(after.text.strip()):
+    if after is not None and not CLOSER.match(after.text.strip()):
         floor = max(floor, after.depth)
     if before is not None and has_opener:
         inside = after is None or after.depth >= before.depth or depth > before.depth
         return (max(floor, before.depth + 1) if inside else depth), True
-    if before is not None and after is not None and _CLOSER.match(after.text.strip()) and floor <= after.depth:
+    if before is not None and after is not None and CLOSER.match(after.text.strip()) and floor <= after.depth:
         floor = max(floor, min(before.depth, after.depth + 8))
     return floor, False

@@ -148,11 +148,11 @@ def tokenise_draft(new: Sequence[str], lines: TextLines) -> list[DraftToken]:
     tokens = []
     for line in fit_indentation(new, lines):
         depth = measure_depth(line) if line.strip() else 0
-        thing = None if line.strip() in file_lines else parse_removal(line)
-        if thing and any(compute_replacement_cost(line, body) is not None for body in lines.bodies):
-            thing = None  # it is another version of a line of the file
-        if thing:
-            tokens.append(DraftToken("removal", line, depth, thing))
+        subject = None if line.strip() in file_lines else parse_removal(line)
+        if subject and any(compute_replacement_cost(line, body) is not None for body in lines.bodies):
+            subject = None  # it is another version of a line of the file
+        if subject:
+            tokens.append(DraftToken("removal", line, depth, subject))
         elif line.strip() not in file_lines and (is_marker(line) or may_be_marker(line)):
             tokens.append(DraftToken("marker", line, depth))
         else:

@@ -15,7 +15,7 @@ from typing import Final
 
 from core.edits.drafts.alignment import is_marked_inside
 from core.edits.drafts.line_keys import is_same_call, parse_line_key
-from core.edits.drafts.line_matches import CONTINUED, PREFIX, compile_thing
+from core.edits.drafts.line_matches import CONTINUED, PREFIX, compile_subject
 from core.edits.drafts.marked_draft import LEAVES, NAMED, OPENS, Gap, MarkedDraft, count_open, is_distinctive
 from core.edits.drafts.markers import is_marker, may_be_marker
 
@@ -37,7 +37,7 @@ class GapRules:
         self._gaps = list(draft.iterate_gaps())
         self._pieces = list(draft.iterate_pieces())
         self._anchors = [[token for token in piece if self._is_anchor(token)] for piece in self._pieces]
-        self._removal_patterns = [compile_thing(token.removed) for token in draft.tokens if token.kind == "removal"]
+        self._removal_patterns = [compile_subject(token.removed) for token in draft.tokens if token.kind == "removal"]
 
     def find_violation(self) -> str:
         """Return why a piece may not belong where it was placed, or why lines may not be removed; "" = no objection."""

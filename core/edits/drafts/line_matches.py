@@ -215,7 +215,7 @@ def find_matches(tokens: Sequence[DraftToken], old: Sequence[str], depths: Seque
         if token.kind == "marker":
             matches.append({})
         elif token.kind == "removal":
-            pattern = compile_thing(token.removed)
+            pattern = compile_subject(token.removed)
             removed_indexes = [position for position, line in enumerate(bare) if pattern.search(line)]
             matches.append(dict.fromkeys(removed_indexes, 200 if len(removed_indexes) == 1 else 120))
         else:
@@ -266,9 +266,9 @@ def is_possible_version(text: str, old: str) -> bool:
     return measure_similarity(text, old) >= _SIMILAR or (callee is not None and old.startswith(callee[0]))
 
 
-def compile_thing(thing: str) -> re.Pattern[str]:
+def compile_subject(subject: str) -> re.Pattern[str]:
     """Compile the pattern that finds the subject of a removal in code."""
-    return re.compile(rf"(?<![\w.]){re.escape(thing)}(?!\w)")
+    return re.compile(rf"(?<![\w.]){re.escape(subject)}(?!\w)")
 
 
 def _take_first_word(line: str) -> str:

@@ -15,7 +15,7 @@ from typing import Final
 from core.edits.drafts.gap_rules import GapRules
 from core.edits.drafts.line_costs import compute_replacement_cost, is_informative
 from core.edits.drafts.line_keys import CALL, is_same_call, parse_line_key
-from core.edits.drafts.line_matches import BRANCH, CONTINUED, PREFIX, DraftToken, ResultRow, compile_thing
+from core.edits.drafts.line_matches import BRANCH, CONTINUED, PREFIX, DraftToken, ResultRow, compile_subject
 from core.edits.drafts.marked_draft import LEAVES, NAMED, OPENS, Gap, MarkedDraft, count_open
 from core.edits.drafts.piece_rules import PieceRules
 from core.edits.errors import EditError
@@ -77,7 +77,7 @@ class _MarkerRules:
         removed_indexes = {index for gap in draft.iterate_gaps() for index in gap.removed}
         self._removed_texts = {self.bodies[index].strip() for index in removed_indexes}
         self._retained_lines = {line for index, line in enumerate(draft.lines) if index not in removed_indexes}
-        self._removal_patterns = [compile_thing(token.removed) for token in draft.tokens if token.kind == "removal"]
+        self._removal_patterns = [compile_subject(token.removed) for token in draft.tokens if token.kind == "removal"]
 
     def judge_gap(self, gap: Gap) -> str:
         if gap.is_split:

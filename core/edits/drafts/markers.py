@@ -116,8 +116,8 @@ def parse_removal(line: str) -> str | None:
     if not match:
         return None
     subject = (match["what"] or match["thing"]).strip().strip("`'\"")
-    thing = re.sub(r"^(?:the|this|line|function|method|call to)\s+", "", subject, flags=re.IGNORECASE)
-    return thing if len(thing.split()) < _SENTENCE - 1 else None
+    name = re.sub(r"^(?:the|this|line|function|method|call to)\s+", "", subject, flags=re.IGNORECASE)
+    return name if len(name.split()) < _SENTENCE - 1 else None
 
 
 def _strip_comment(text: str) -> tuple[str, str]:

@@ -14,12 +14,12 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from core.edits.drafts.alignment import CLOSER
 from core.edits.drafts.line_keys import parse_line_key
 from core.edits.drafts.line_matches import BRANCH, CONTINUED, PREFIX
 from core.edits.drafts.marked_draft import NAMED, OPENS, MarkedDraft, count_open, is_distinctive
 from core.edits.indentation import measure_depth
 
-_CLOSES: Final = re.compile(r"[)\]}]|</|end\b|fi\b|done\b|esac\b")
 _HASHED: Final = re.compile(r"#(?:\w|#+\s)")
 _FEW: Final = 2  # lines of an addition without a name
 
@@ -134,13 +134,13 @@ class PieceRules:
         first = piece[0]
         if len(piece) == 1 and (self._is_version(first) or self.draft.is_inside(first)):
             return True
-        things = self._find_things(piece)
-        one = len(things) == 1 and first > self.draft.markers[0] and self._is_whole(piece, things[0])
+        heads = self._find_heads(piece)
+        one = len(heads) == 1 and first > self.draft.markers[0] and self._is_whole(piece, heads[0])
         key = parse_line_key(self.tokens[first].text)
         has_known_lines = any(is_distinctive(self.tokens[index].text) for index in self.draft.same) or not any(
             self.draft.lines
         )
-        return one and has_known_lines and (self.draft.is_named(things[0]) or (len(piece) == 1 and key is not None))
+        return one and has_known_lines and (self.draft.is_named(heads[0]) or (len(piece) == 1 and key is not None))
 
     def _is_version(self, token: int) -> bool:
         """True if a line replaces the only one with its name at its depth, or its only call; a remark about the
@@ -165,10 +165,10 @@ class PieceRules:
             return False  # the line that the remark refers to is missing
         if not self.draft.is_named(neighbour) and self._is_changed_within(anchors):
             return False
-        things = self._find_things(new)
-        has_name = parse_line_key(self.tokens[things[0]].text) is not None or self.draft.is_inside(things[0])
+        heads = self._find_heads(new)
+        has_name = parse_line_key(self.tokens[heads[0]].text) is not None or self.draft.is_inside(heads[0])
         has_context = any(is_distinctive(self.tokens[index].text) for index in anchors)
-        return (has_name or has_context) and len(things) == 1 and self._is_whole(new, things[0])
+        return (has_name or has_context) and len(heads) == 1 and self._is_whole(new, heads[0])
 
     def _is_changed_within(self, anchors: Sequence[int]) -> bool:
         """True if lines are also added or removed between anchors."""
@@ -185,28 +185,28 @@ class PieceRules:
         """True if `new` is a line or two, or has a name or a closing line, and leaves no bracket open."""
         bare = _is_remark(self.tokens[head].text.strip())
         rows = [self.tokens[index].text for index in new if bare or index >= head]
-        is_closed = _CLOSES.match(rows[-1].strip()) is not None and measure_depth(rows[-1]) == measure_depth(rows[0])
+        is_closed = CLOSER.match(rows[-1].strip()) is not None and measure_depth(rows[-1]) == measure_depth(rows[0])
         has_name = parse_line_key(rows[0]) is not None or BRANCH.match(rows[0].strip()) is not None
         is_open = OPENS.search(rows[-1].rstrip()) is not None or count_open(rows) > 0
         return not is_open and (len(rows) <= _FEW or has_name or is_closed)
 
-    def _find_things(self, new: Sequence[int]) -> list[int]:
+    def _find_heads(self, new: Sequence[int]) -> list[int]:
         """Return the heads of the definitions in `new`: the least indented lines that do not close a block. A comment
         or decorator before a head belongs to it."""
         rows = {index: self.tokens[index].text for index in new}
         min_depth = min(map(measure_depth, rows.values()))
-        things: list[int] = []
+        heads: list[int] = []
         is_open, is_noted = (
             False,
             any("/*" in row for row in rows.values()),
         )  # otherwise a star begins an item of a list
         for index, row in rows.items():
             text = row.strip()
-            if index != new[0] and (measure_depth(row) > min_depth or _CLOSES.match(text) or text == "{"):
+            if index != new[0] and (measure_depth(row) > min_depth or CLOSER.match(text) or text == "{"):
                 continue
-            things[len(things) - is_open :] = [index]
+            heads[len(heads) - is_open :] = [index]
             is_open = PREFIX.match(text) is not None and (is_noted or not text.startswith("*"))
-        return things
+        return heads
 
 
 def _is_remark(text: str) -> bool:

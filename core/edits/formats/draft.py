@@ -17,7 +17,7 @@ from core.edits.drafts.assembly import check_marker_words, check_remarks, splice
 from core.edits.drafts.checks import check_parses
 from core.edits.drafts.line_costs import is_informative
 from core.edits.drafts.line_keys import parse_line_key
-from core.edits.drafts.line_matches import DraftToken, compile_thing
+from core.edits.drafts.line_matches import DraftToken, compile_subject
 from core.edits.drafts.marker_rules import check_target
 from core.edits.drafts.markers import is_marker
 from core.edits.drafts.placed_draft import PlacedDraft, place_draft, replace_all_lines
@@ -175,17 +175,17 @@ def _place_pieces(part: TextLines, rows: list[str], tokens: list[DraftToken]) ->
     """Place the draft as pieces of its range. Comments about removals are dropped if they turn out to be true."""
     if any(token.kind == "removal" for token in tokens):
         remaining_rows = [row for row, token in zip(rows, tokens, strict=True) if not token.removed]
-        laid = place_draft(part, remaining_rows, open_ends=False)
-        if laid is not None and _are_removed(tokens, part, laid.text):
-            return laid
+        placed = place_draft(part, remaining_rows, open_ends=False)
+        if placed is not None and _are_removed(tokens, part, placed.text):
+            return placed
     return place_draft(part, rows, open_ends=False)
 
 
 def _are_removed(tokens: list[DraftToken], part: TextLines, after: str) -> bool:
     """True if every subject of a removal occurs less often than before."""
     before = "\n".join(part.bodies)
-    things = [compile_thing(token.removed) for token in tokens if token.kind == "removal"]
-    return all(len(thing.findall(after)) < len(thing.findall(before)) for thing in things)
+    patterns = [compile_subject(token.removed) for token in tokens if token.kind == "removal"]
+    return all(len(pattern.findall(after)) < len(pattern.findall(before)) for pattern in patterns)
 
 
 def _check_start(part: TextLines, rows: list[str]) -> None:
@@ -233,7 +233,7 @@ def _check_removals(part: TextLines, rows: list[str], new_text: str) -> None:
     for token in tokenise_draft(rows, part):
         if token.kind != "removal" or not re.search(r"\W", token.removed):
             continue
-        pattern = compile_thing(token.removed)
+        pattern = compile_subject(token.removed)
         remaining_rows = [
             row for row in split_lines(new_text).bodies if pattern.search(row) and row.strip() not in draft_lines
         ]

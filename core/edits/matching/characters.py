@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from core.edits.matching.search_text import SearchText
+from core.edits.matching.search_text import ENTITY, SearchText
 from core.text.line_diff import diff_lines
 from core.text.lines import carry_endings, find_ending_near
 from core.text.splices import Splice
@@ -18,7 +18,6 @@ from core.text.splices import Splice
 _ESCAPED = re.compile(r"""\\([ntr'"`$\\/])""")
 _PLAIN = {"n": "\n", "t": "\t", "r": "\r"}
 _FENCED = re.compile(r"\s*```[\w+-]*\n(.*?)\n?```\s*", re.DOTALL)
-_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|#39|#x27);")
 _TOKEN = re.compile(r"\w+|\W")
 _RUN = re.compile(r"\S+")
 _FEWEST = 10
@@ -35,7 +34,7 @@ def strip_escapes(old: str, new: str) -> tuple[str, str] | None:
 
 def resolve_entities(old: str, new: str) -> tuple[str, str] | None:
     """Resolve HTML entities in both texts; None when there is none in `old`."""
-    return (html.unescape(old), html.unescape(new)) if _ENTITY.search(old) else None
+    return (html.unescape(old), html.unescape(new)) if ENTITY.search(old) else None
 
 
 def strip_fence(old: str, new: str) -> tuple[str, str] | None:

@@ -1,15 +1,15 @@
-"""The one matching ladder: it finds the text that a model named in a file.
+"""The one matching ladder: it finds the text that a model quoted in a file.
 
 Rungs, from strict to lenient: exact, line endings, (numbers copied from a listing), trailing white space, uniform
 re-indentation, blank lines, Unicode look-alikes, spacing within lines, uneven indentation, the end of a line, elided
-middles, a fence, entities, escapes, white space around, reflowed text, misspelt words, other case. The first rung
-with a match decides. A match must be unique there (or all are asked for), otherwise nothing is changed and the
-answer names the places. A result says which rung matched.
+middles, a fence, entities, escapes, white space around, reflowed text, misspelt words, other case. The first rung with
+a match decides. A match must be unique there (or all are requested), otherwise nothing is changed and the error names
+the lines. A result names its rung.
 
 A block may leave out its middle with a line of three dots. If both sides have the same number of such lines, the lines
-that they stand for stay as they are, and the pieces around them are edited. If only the old side has them, everything
-from the first piece to the last is replaced. A piece has to be unique where it may stand: the first in the whole file,
-a following one within the indentation of the first, so that no region runs on into the next function.
+that they replace stay as they are, and the pieces around them are edited. If only the old side has them, everything
+from the first piece to the last is replaced. A piece has to be unique: the first in the whole file, a following one
+within the indentation of the first, so that no region extends into the next function.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from core.edits.errors import EditError
 from core.edits.indentation import extract_indent
-from core.edits.matching.search_text import SearchText, split_strings
+from core.edits.matching.search_text import ENTITY, SearchText, split_strings
 from core.text.similarity import measure_similarity
 
 QUOTES: Final = "quotes"
@@ -28,7 +28,6 @@ _DELIMITER = re.compile(
     r"|^\s*[\w.-]+\s*:\s*[“‘][^”’]*[”’],?\s*$"
     r"|\b(?:return|import|from|include|require|case|echo|print|puts|in|and|or|not|is|if|elif|when|yield|throw|raise)\s+[“‘]"
 )
-_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|#39|#x27);")
 _MARKUP = re.compile(r"</[A-Za-z]|<[A-Za-z][^<>\n]*/?>\s*$|/>", re.MULTILINE)
 _COMMENT = re.compile(r"(?:^|\s)(?:#+|//+|/?\*+|--|;+|<!--|%)(?:\s|$)|^\s*(?:#|//|/\*|\*)")
 _NUMBER = re.compile(r"\s*(\d+) ?[|→]")
@@ -61,8 +60,8 @@ def mend_new_lines(search_text: SearchText, old_lines: Sequence[str], new_lines:
         lines = [line if line in known_lines else _straighten(line) for line in lines]
         slips += [QUOTES] if lines != list(new_lines) else []
     if (
-        any(map(_ENTITY.search, fresh))
-        and not _ENTITY.search(search_text.text)
+        any(map(ENTITY.search, fresh))
+        and not ENTITY.search(search_text.text)
         and not _is_markup(search_text, new_lines)
     ):
         before = lines

@@ -17,6 +17,7 @@ from core.text.lines import TextLines, normalise_endings, split_lines
 
 Fold = Callable[[str], str]
 
+ENTITY: Final = re.compile(r"&(?:lt|gt|amp|quot|apos|#39|#x27);")  # HTML entities that stand for signs of code
 _WORD = re.compile(r"\w+")
 _STRING = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`(?:[^`\\]|\\.)*`)""")
 _QUOTE = re.compile(r"[\"'`]")
