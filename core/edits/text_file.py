@@ -34,7 +34,7 @@ _BYTE = re.compile("[\udc80-\udcff]")
 _MARK = re.compile(f"[{REPLACEMENT}\udc80-\udcff]")
 _RUN = re.compile(f"{REPLACEMENT}+")
 _CONTEXT = 2  # unchanged characters around a mark that identify it
-SNIFF = 8192
+_SNIFF_BYTES = 8192
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _MAGIC = (
     (b"\x89PNG", "PNG image"),
@@ -136,7 +136,7 @@ def detect_binary(data: bytes) -> str:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return ""
     magic_name = next((kind for magic, kind in _MAGIC if data.startswith(magic)), "")
-    return magic_name or ("binary data" if b"\0" in data[:SNIFF] else "")
+    return magic_name or ("binary data" if b"\0" in data[:_SNIFF_BYTES] else "")
 
 
 def decode_text(data: bytes, declared_encoding: str = "") -> TextFile | None:

@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from core.git.repository import GitFailed, GitRepository, open_repository
 
-MAX_DIFF: Final = 60_000  # bytes
-MAX_FILES: Final = 300
-TIME_LIMIT: Final = 3.0  # seconds
+_MAX_DIFF: Final = 60_000  # bytes
+_MAX_FILES: Final = 300
+_TIME_LIMIT: Final = 3.0  # seconds
 _SAFE: Final = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all")
 _REVISION: Final = re.compile(r"[\w@][\w./@{}~^+#-]*")
 _MAIN: Final = ("origin/HEAD", "main", "master", "develop", "origin/main", "origin/master", "origin/develop")
@@ -69,7 +69,7 @@ def _find_fork(repository: GitRepository, tip: str, name: str) -> BranchBase | N
 def _run(repository: GitRepository, *arguments: str) -> str:
     """Return git's answer; "" = it has none, as for a name that does not exist."""
     try:
-        return repository.run(*arguments, seconds=TIME_LIMIT).decode("utf-8", "replace").strip()
+        return repository.run(*arguments, seconds=_TIME_LIMIT).decode("utf-8", "replace").strip()
     except GitFailed:
         return ""
 
@@ -92,10 +92,10 @@ def render_branch_diff(root: Path, may_show: Callable[[str], bool]) -> str:
         f"{describe_branch(base)} ({base.commit[:12]})",
         log,
         comparison.summary,
-        comparison.patch[:MAX_DIFF].decode("utf-8", "replace"),
+        comparison.patch[:_MAX_DIFF].decode("utf-8", "replace"),
     ]
-    if len(comparison.patch) > MAX_DIFF:
-        lines.append(f"… {len(comparison.patch) - MAX_DIFF:,} bytes more: see git diff {base.commit[:12]}")
+    if len(comparison.patch) > _MAX_DIFF:
+        lines.append(f"… {len(comparison.patch) - _MAX_DIFF:,} bytes more: see git diff {base.commit[:12]}")
     if comparison.left_out:
         lines.append(f"… {comparison.left_out} more files, or such that are kept from you")
     return "\n".join(filter(None, lines)).rstrip()
@@ -117,12 +117,12 @@ def _compare(repository: GitRepository, root: Path, may_show: Callable[[str], bo
     """Compare a commit with another one, or with the files on the disk; paths are relative to the workspace."""
     prefix = _find_prefix(repository, root)
     compare = ("diff", *_SAFE, f"--relative={prefix}" if prefix else "--no-relative", *revisions)
-    listing = repository.run(*compare, "--name-only", "-z", seconds=TIME_LIMIT).decode("utf-8", "surrogateescape")
+    listing = repository.run(*compare, "--name-only", "-z", seconds=_TIME_LIMIT).decode("utf-8", "surrogateescape")
     paths = [path for path in listing.split("\0") if path]
-    visible_paths = [path for path in paths if may_show(path)][:MAX_FILES]
+    visible_paths = [path for path in paths if may_show(path)][:_MAX_FILES]
     limits = ("--", *(f":(top,literal){prefix}{path}" for path in visible_paths))
-    summary = repository.run(*compare, "--stat", *limits, seconds=TIME_LIMIT) if visible_paths else b""
-    patch = repository.run(*compare, *limits, seconds=TIME_LIMIT) if visible_paths else b""
+    summary = repository.run(*compare, "--stat", *limits, seconds=_TIME_LIMIT) if visible_paths else b""
+    patch = repository.run(*compare, *limits, seconds=_TIME_LIMIT) if visible_paths else b""
     return _Comparison(summary.decode("utf-8", "replace"), patch, len(paths) - len(visible_paths))
 
 
@@ -195,17 +195,17 @@ def _find_commit(repository: GitRepository, name: str) -> str:
 def _render_untracked(repository: GitRepository, root: Path, may_show: Callable[[str], bool]) -> tuple[str, int]:
     """Render untracked files as additions; return the number of those that are not shown, too."""
     prefix = _find_prefix(repository, root)
-    listing = repository.run("ls-files", "--others", "--exclude-standard", "-z", seconds=TIME_LIMIT * 3)
+    listing = repository.run("ls-files", "--others", "--exclude-standard", "-z", seconds=_TIME_LIMIT * 3)
     names = listing.decode("utf-8", "surrogateescape").split("\0")
     paths = [name.removeprefix(prefix) for name in names if name and name.startswith(prefix)]
-    texts = {path: text for path in paths[:MAX_FILES] if may_show(path) and (text := _read_new(root / path))}
+    texts = {path: text for path in paths[:_MAX_FILES] if may_show(path) and (text := _read_new(root / path))}
     return "".join(_render_addition(path, text) for path, text in texts.items()), len(paths) - len(texts)
 
 
 def _read_new(path: Path) -> str:
     """Return the text of a regular file; "" = it is not regular, empty, too large or not text."""
     try:
-        if path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_DIFF:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > _MAX_DIFF:
             return ""
         return path.read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError):

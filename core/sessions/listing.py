@@ -36,71 +36,6 @@ LATEST_SESSIONS = 30  # sessions whose prompts the history includes
 DAMAGED = "The log is damaged; what is whole of it can be resumed."
 
 
-class PromptEntry(Struct, frozen=True, array_like=True):
-    """One prompt of the user; `at` in ms."""
-
-    at: int
-    text: str
-
-
-class SessionSummary(Struct, frozen=True, kw_only=True):
-    """The summary of a session; `size`: bytes of the log that it was made from."""
-
-    size: int
-    info: SessionInfo
-    prompts: tuple[PromptEntry, ...] = ()
-
-
-def build_summary(state: SessionState, *, name: str, size: int) -> SessionSummary:
-    """Build the summary of the session `name` in this state."""
-    bulks = state.review.bulks
-    info = SessionInfo(
-        id=name,
-        title=state.title,
-        started=state.started,
-        updated=state.updated,
-        model=state.model,
-        mode=state.mode,
-        turns=len(state.turns),
-        pending=len(list_changes(state.changes)) + sum(bulk.needs_verdict for bulk in bulks),
-        kept=sum(not bulk.needs_verdict for bulk in bulks),
-        asked=len(state.approvals) + len(state.questions),
-        running=state.current_turn is not None,
-        branch=state.branch,
-        tags=state.tags,
-        unattended=state.is_unattended,
-        forked_from=state.forked_from,
-        draft=bool(state.draft),
-    )
-    return SessionSummary(size=size, info=info, prompts=tuple(reversed(list(_iterate_latest(state)))))
-
-
-def _iterate_latest(state: SessionState) -> Iterator[PromptEntry]:
-    room = MAX_TOTAL_CHARS
-    for turn in reversed(state.turns):
-        room -= len(turn.prompt)
-        if room < 0:
-            return
-        if len(turn.prompt) <= MAX_PROMPT_CHARS:
-            yield PromptEntry(turn.started, turn.prompt)
-
-
-def load_summary(directory: Path, *, growing: bool = False) -> SessionSummary | None:
-    """Load the summary of a log if it matches; for a log that is `growing`, one of an earlier part matches too."""
-    try:
-        summary = decode_json((directory / FILE_NAME).read_bytes(), SessionSummary)
-        size = (directory / "log.jsonl").stat().st_size
-        return summary if summary.size == size or (growing and summary.size < size) else None
-    except (OSError, msgspec.MsgspecError):
-        return None
-
-
-def save_summary(directory: Path, summary: SessionSummary) -> None:
-    """Save a summary, whole or not at all; without it listing only takes longer."""
-    with suppress(OSError):
-        replace_file(directory / FILE_NAME, msgspec.json.encode(summary), durable=False)
-
-
 def list_sessions(
     store: SessionStore, *, limit: int, summaries: Mapping[str, SessionSummary] | None = None
 ) -> tuple[SessionInfo, ...]:
@@ -198,3 +133,68 @@ def load_prompts(
     ]
     prompts = [text for text, _ in groupby(entry.text for entry in sorted(entries, key=lambda prompt: prompt.at))]
     return tuple(prompts[-limit:]) if limit > 0 else ()
+
+
+class PromptEntry(Struct, frozen=True, array_like=True):
+    """One prompt of the user; `at` in ms."""
+
+    at: int
+    text: str
+
+
+class SessionSummary(Struct, frozen=True, kw_only=True):
+    """The summary of a session; `size`: bytes of the log that it was made from."""
+
+    size: int
+    info: SessionInfo
+    prompts: tuple[PromptEntry, ...] = ()
+
+
+def build_summary(state: SessionState, *, name: str, size: int) -> SessionSummary:
+    """Build the summary of the session `name` in this state."""
+    bulks = state.review.bulks
+    info = SessionInfo(
+        id=name,
+        title=state.title,
+        started=state.started,
+        updated=state.updated,
+        model=state.model,
+        mode=state.mode,
+        turns=len(state.turns),
+        pending=len(list_changes(state.changes)) + sum(bulk.needs_verdict for bulk in bulks),
+        kept=sum(not bulk.needs_verdict for bulk in bulks),
+        asked=len(state.approvals) + len(state.questions),
+        running=state.current_turn is not None,
+        branch=state.branch,
+        tags=state.tags,
+        unattended=state.is_unattended,
+        forked_from=state.forked_from,
+        draft=bool(state.draft),
+    )
+    return SessionSummary(size=size, info=info, prompts=tuple(reversed(list(_iterate_latest(state)))))
+
+
+def _iterate_latest(state: SessionState) -> Iterator[PromptEntry]:
+    room = MAX_TOTAL_CHARS
+    for turn in reversed(state.turns):
+        room -= len(turn.prompt)
+        if room < 0:
+            return
+        if len(turn.prompt) <= MAX_PROMPT_CHARS:
+            yield PromptEntry(turn.started, turn.prompt)
+
+
+def load_summary(directory: Path, *, growing: bool = False) -> SessionSummary | None:
+    """Load the summary of a log if it matches; for a log that is `growing`, one of an earlier part matches too."""
+    try:
+        summary = decode_json((directory / FILE_NAME).read_bytes(), SessionSummary)
+        size = (directory / "log.jsonl").stat().st_size
+        return summary if summary.size == size or (growing and summary.size < size) else None
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def save_summary(directory: Path, summary: SessionSummary) -> None:
+    """Save a summary, whole or not at all; without it listing only takes longer."""
+    with suppress(OSError):
+        replace_file(directory / FILE_NAME, msgspec.json.encode(summary), durable=False)

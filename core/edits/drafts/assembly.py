@@ -31,98 +31,6 @@ MAX_UNMENTIONED: Final = 12  # lines that a draft may drop without mentioning th
 _SEGMENT: Final = 300_000
 
 
-def opens_block(line: str) -> bool:
-    """True if a line begins a block of several lines."""
-    return _OPENS.match(line) is not None
-
-
-class Spacing:
-    """The blank lines between two rows of the result, as (body, ending) pairs."""
-
-    def __init__(self, lines: TextLines, tokens: Sequence[DraftToken], *, open_ends: bool) -> None:
-        self.lines, self.tokens, self.open_ends = lines, tokens, open_ends
-        self.fallback = lines.find_dominant_ending()
-
-    def find_blanks_between(self, above: ResultRow | None, below: ResultRow | None) -> list[tuple[str, str]]:
-        """Return the blank lines between two rows; None stands for the start or the end of the edited range."""
-        if above is None or below is None:
-            return self._find_outside(above, below)
-        draft_count = self._count_drafted(above.token, below.token)
-        if above.old is not None and below.old is not None and self._is_blank(above.old + 1, below.old):
-            blanks = self._take_blanks(above.old + 1, below.old)
-            return blanks if draft_count is None or draft_count == len(blanks) else self._make_blanks(draft_count)
-        if draft_count is not None:
-            return self._make_blanks(draft_count)
-        before = [] if below.old is None else self._take_blanks(self._find_first_blank(below.old), below.old)
-        if below.token is None:
-            blank_count = 0 if above.token is None else self._count_run(above.token, 1)
-            return before if len(before) >= blank_count else self._make_blanks(blank_count)
-        blank_count = max(
-            self._count_run(below.token, -1), 0 if above.token is None else self._count_run(above.token, 1)
-        )
-        if above.old is not None and below.old is None and opens_block(self.tokens[below.token].text):
-            blank_count = max(blank_count, self._count_usual(above.old, self.tokens[below.token].depth))
-        return self._make_blanks(blank_count) if blank_count else before
-
-    def _count_usual(self, old: int, depth: int) -> int:
-        """Count the blank lines before the nearest block of this depth, at or above the line that follows `old`."""
-        position = next((index for index in range(old + 1, len(self.lines)) if self.lines.bodies[index].strip()), old)
-        while position > 0:
-            first = self._find_first_blank(position)
-            line, above = self.lines.bodies[position], self.lines.bodies[first - 1] if first else ""
-            line_depth = measure_depth(line)
-            if line_depth < depth and position <= old:
-                break
-            ends = measure_depth(above) > depth or CONTINUED.match(above.strip())
-            if line_depth == depth and first and ends and opens_block(line):
-                return position - first
-            position = first - 1
-        return 0
-
-    def _find_outside(self, above: ResultRow | None, below: ResultRow | None) -> list[tuple[str, str]]:
-        row, step = (below, -1) if above is None else (above, 1)
-        if row is None:
-            return []
-        if row.token is not None and not self.open_ends:
-            index = row.token + step * (self._count_run(row.token, step) + 1)
-            if not 0 <= index < len(self.tokens):
-                return self._make_blanks(self._count_run(row.token, step))
-        if row.old is None:
-            return []
-        first, stop = (0, row.old) if above is None else (row.old + 1, len(self.lines))
-        return self._take_blanks(first, stop) if self._is_blank(first, stop) else []
-
-    def _count_drafted(self, above: int | None, below: int | None) -> int | None:
-        """Count the blank lines that the draft writes between two of its lines; None if a marker is between them."""
-        if above is None or below is None:
-            return None
-        between = self.tokens[above + 1 : below]
-        if any(token.kind == "marker" for token in between):
-            return None
-        return sum(not token.text.strip() for token in between)
-
-    def _count_run(self, token: int, step: int) -> int:
-        """Count the blank lines after (`step` 1) or before (-1) a line of the draft."""
-        count, index = 0, token + step
-        while 0 <= index < len(self.tokens) and not self.tokens[index].text.strip():
-            count, index = count + 1, index + step
-        return count
-
-    def _find_first_blank(self, old: int) -> int:
-        while old > 0 and not self.lines.bodies[old - 1].strip():
-            old -= 1
-        return old
-
-    def _is_blank(self, first: int, stop: int) -> bool:
-        return not any(self.lines.bodies[index].strip() for index in range(first, stop))
-
-    def _take_blanks(self, first: int, stop: int) -> list[tuple[str, str]]:
-        return [(self.lines.bodies[index], self.lines.ends[index] or self.fallback) for index in range(first, stop)]
-
-    def _make_blanks(self, count: int) -> list[tuple[str, str]]:
-        return [("", self.fallback)] * count
-
-
 def check_remarks(new: Sequence[str], file_lines: Collection[str]) -> None:
     """Raise `UndecidedEdit` if a line that looks like a marker may be part of a longer comment."""
     for row in new:
@@ -269,3 +177,95 @@ def _find_longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, in
         best.append(pairs[cursor])
         cursor = before[cursor]
     return best[::-1]
+
+
+class Spacing:
+    """The blank lines between two rows of the result, as (body, ending) pairs."""
+
+    def __init__(self, lines: TextLines, tokens: Sequence[DraftToken], *, open_ends: bool) -> None:
+        self.lines, self.tokens, self.open_ends = lines, tokens, open_ends
+        self.fallback = lines.find_dominant_ending()
+
+    def find_blanks_between(self, above: ResultRow | None, below: ResultRow | None) -> list[tuple[str, str]]:
+        """Return the blank lines between two rows; None stands for the start or the end of the edited range."""
+        if above is None or below is None:
+            return self._find_outside(above, below)
+        draft_count = self._count_drafted(above.token, below.token)
+        if above.old is not None and below.old is not None and self._is_blank(above.old + 1, below.old):
+            blanks = self._take_blanks(above.old + 1, below.old)
+            return blanks if draft_count is None or draft_count == len(blanks) else self._make_blanks(draft_count)
+        if draft_count is not None:
+            return self._make_blanks(draft_count)
+        before = [] if below.old is None else self._take_blanks(self._find_first_blank(below.old), below.old)
+        if below.token is None:
+            blank_count = 0 if above.token is None else self._count_run(above.token, 1)
+            return before if len(before) >= blank_count else self._make_blanks(blank_count)
+        blank_count = max(
+            self._count_run(below.token, -1), 0 if above.token is None else self._count_run(above.token, 1)
+        )
+        if above.old is not None and below.old is None and opens_block(self.tokens[below.token].text):
+            blank_count = max(blank_count, self._count_usual(above.old, self.tokens[below.token].depth))
+        return self._make_blanks(blank_count) if blank_count else before
+
+    def _count_usual(self, old: int, depth: int) -> int:
+        """Count the blank lines before the nearest block of this depth, at or above the line that follows `old`."""
+        position = next((index for index in range(old + 1, len(self.lines)) if self.lines.bodies[index].strip()), old)
+        while position > 0:
+            first = self._find_first_blank(position)
+            line, above = self.lines.bodies[position], self.lines.bodies[first - 1] if first else ""
+            line_depth = measure_depth(line)
+            if line_depth < depth and position <= old:
+                break
+            ends = measure_depth(above) > depth or CONTINUED.match(above.strip())
+            if line_depth == depth and first and ends and opens_block(line):
+                return position - first
+            position = first - 1
+        return 0
+
+    def _find_outside(self, above: ResultRow | None, below: ResultRow | None) -> list[tuple[str, str]]:
+        row, step = (below, -1) if above is None else (above, 1)
+        if row is None:
+            return []
+        if row.token is not None and not self.open_ends:
+            index = row.token + step * (self._count_run(row.token, step) + 1)
+            if not 0 <= index < len(self.tokens):
+                return self._make_blanks(self._count_run(row.token, step))
+        if row.old is None:
+            return []
+        first, stop = (0, row.old) if above is None else (row.old + 1, len(self.lines))
+        return self._take_blanks(first, stop) if self._is_blank(first, stop) else []
+
+    def _count_drafted(self, above: int | None, below: int | None) -> int | None:
+        """Count the blank lines that the draft writes between two of its lines; None if a marker is between them."""
+        if above is None or below is None:
+            return None
+        between = self.tokens[above + 1 : below]
+        if any(token.kind == "marker" for token in between):
+            return None
+        return sum(not token.text.strip() for token in between)
+
+    def _count_run(self, token: int, step: int) -> int:
+        """Count the blank lines after (`step` 1) or before (-1) a line of the draft."""
+        count, index = 0, token + step
+        while 0 <= index < len(self.tokens) and not self.tokens[index].text.strip():
+            count, index = count + 1, index + step
+        return count
+
+    def _find_first_blank(self, old: int) -> int:
+        while old > 0 and not self.lines.bodies[old - 1].strip():
+            old -= 1
+        return old
+
+    def _is_blank(self, first: int, stop: int) -> bool:
+        return not any(self.lines.bodies[index].strip() for index in range(first, stop))
+
+    def _take_blanks(self, first: int, stop: int) -> list[tuple[str, str]]:
+        return [(self.lines.bodies[index], self.lines.ends[index] or self.fallback) for index in range(first, stop)]
+
+    def _make_blanks(self, count: int) -> list[tuple[str, str]]:
+        return [("", self.fallback)] * count
+
+
+def opens_block(line: str) -> bool:
+    """True if a line begins a block of several lines."""
+    return _OPENS.match(line) is not None

@@ -34,160 +34,22 @@ from core.edits.drafts.line_matches import BRANCH, PREFIX, is_continuation
 from core.edits.indentation import measure_depth
 from core.text.line_diff import count_shared_head
 
-REACH: Final = 120  # lines that a piece may be shorter than the lines that it replaces
-SLACK: Final = 100  # placements that cost so much more than the best are skipped
-_MANY: Final = 60
-_CELLS: Final = 800_000
-_NEVER: Final = 10**9
 START: Final = "\0start"
 STOP: Final = "\0stop"
+REACH: Final = 120  # lines that a piece may be shorter than the lines that it replaces
+_SLACK: Final = 100  # placements that cost so much more than the best are skipped
+_MAX_PLACEMENTS: Final = 60  # of one piece
+_MAX_CELLS: Final = 800_000  # of the cost tables of a draft
+_NEVER: Final = 10**9
+_OPEN_END_COST: Final = 6  # of lines outside of the draft that stay without a marker
+_PADDING_COST: Final = 12  # of blank lines that only set a marker off
+_STRAY_COST: Final = 60  # of the same, if not all markers have them
+_MARGIN: Final = 30  # by which any other placement has to be worse; for an expensive change up to:
+_MAX_MARGIN: Final = 45
+_MARGIN_PART: Final = 0.35  # of the cost of the change
+_TIE_MARGIN: Final = 10  # below which two placements are tied
+_EMPTY_MARKER_COST: Final = 20  # of a marker that covers nothing
 _STATEMENT: Final = re.compile(r"[\w.]+\(.*\);?$|export\b")
-MARGIN: Final = 30  # by which any other placement has to be worse; for an expensive change:
-_WIDE: Final = 45
-_PART: Final = 0.35
-_TIED: Final = 10
-_EMPTY_MARKER: Final = 20  # of a marker that covers nothing
-
-
-class Placement(NamedTuple):
-    """Lines `first` to `last` (exclusive) of the file become `rows`."""
-
-    cost: int
-    first: int
-    last: int
-    rows: tuple[str, ...]
-
-
-class TooManyPlacements(Exception):
-    """There are too many positions to try."""
-
-
-class LineIndex:
-    """The lines of a file between its two ends, with their positions and counts."""
-
-    def __init__(self, lines: Sequence[str]) -> None:
-        self.lines = list(lines)
-        self.counts = Counter(lines)
-        self.places: dict[str, list[int]] = defaultdict(list)
-        for index, line in enumerate(lines):
-            self.places[line].append(index)
-        self._deletion_costs = [compute_deletion_cost(line) for line in self.lines]
-        self._cells = 0
-
-    def find_placements(self, rows: tuple[str, ...], extra: int) -> list[Placement]:
-        """Find every position of a piece that is not much worse than the best, best first. Raises
-        `TooManyPlacements`."""
-        keys = tuple(row.rstrip() for row in rows)
-        if len(keys) == 1:
-            return [Placement(extra, position, position + 1, rows) for position in self.places.get(keys[0], ())[:_MANY]]
-        placements: list[Placement] = []
-        best = _NEVER
-        for least_cost, start in sorted(self._find_starts(keys)):
-            if least_cost + extra > best + SLACK:
-                break
-            region = self.lines[start : start + len(keys) + REACH]
-            for size, cost in self._compute_costs(start, region, keys, best + SLACK - extra):
-                total_cost = extra + compute_placement_cost(cost, keys, region[:size], self.counts)
-                placements.append(Placement(total_cost, start, start + size, rows))
-                best = min(best, total_cost)
-        spans = {placement[1:3] for placement in placements}
-        for start, stop in self._find_gaps(keys):
-            if (start, stop) not in spans:
-                total_cost = extra + compute_placement_cost(_NEVER, keys, self.lines[start:stop], self.counts)
-                placements.append(Placement(total_cost, start, stop, rows))
-                best = min(best, total_cost)
-        placements.sort()
-        return [placement for placement in placements if placement.cost <= best + SLACK][:_MANY]
-
-    def is_informative(self, run: Sequence[str]) -> bool:
-        """True if a run of the file has an informative line, or occurs once in the file."""
-        return any(map(is_informative, run)) or self.is_unique(run)
-
-    def is_unique(self, run: Sequence[str]) -> bool:
-        """True if the file has this run of lines once."""
-        size, rows = len(run), list(run)
-        return (
-            size > 0 and sum(self.lines[position : position + size] == rows for position in self.places[rows[0]]) == 1
-        )
-
-    def _find_gaps(self, keys: Sequence[str]) -> Iterator[tuple[int, int]]:
-        """Yield positions where a piece only adds lines: its head and its tail are adjacent in the file."""
-        for start in self.places.get(keys[0], ())[:_MANY]:
-            head = count_shared_head(keys, self.lines[start : start + len(keys)])
-            for stop in range(start + 2, min(start + head + len(keys), len(self.lines)) + 1):
-                rest = stop - start - head
-                if rest < len(keys) - head and self.lines[stop - 1] == keys[-1]:
-                    above = self.lines[start + head : stop]
-                    if rest <= 0 or above == list(keys[len(keys) - rest :]):
-                        yield start, stop
-
-    def _find_starts(self, keys: tuple[str, ...]) -> Iterator[tuple[int, int]]:
-        """Yield (least cost, position) for every position of the first line that has the last one within reach."""
-        ends = self.places.get(keys[-1], [])
-        costs = [(row, min(compute_insertion_cost(row, self.counts), LEAST)) for row in keys if is_informative(row)]
-        weighted_places = [(cost, self.places.get(row, [])) for row, cost in costs]
-        reach = len(keys) + REACH
-        for position in self.places.get(keys[0], ()):
-            if not _has_place_within(ends, position + 1, position + reach):
-                continue
-            missing = sum(
-                cost for cost, places in weighted_places if not _has_place_within(places, position, position + reach)
-            )
-            yield missing + compute_missing_context_cost(keys, self.lines[position : position + len(keys)]), position
-
-    def _compute_costs(
-        self, start: int, region: Sequence[str], rows: tuple[str, ...], limit: int
-    ) -> Iterator[tuple[int, int]]:
-        """Yield (size of the region, cost of turning it into the piece) for every end that the piece may have, while
-        the cost does not exceed `limit`. Raises `TooManyPlacements`."""
-        width = len(region) + 1
-        deletion_costs = [0, *self._deletion_costs[start : start + len(region)]]
-        same, change = [_NEVER] * width, [_NEVER] * width
-        same[1] = 0
-        for index in range(2, width):
-            change[index] = min(change[index - 1], same[index - 1] + CHANGE) + deletion_costs[index]
-        for row in rows[1:-1]:
-            self._cells += width
-            if self._cells > _CELLS:
-                raise TooManyPlacements
-            same, change = self._add_row(row, region, deletion_costs, (same, change))
-            if min(same) > limit and min(change) > limit:
-                return
-        for index in range(2, width):
-            cost = min(same[index - 1], change[index - 1])
-            if region[index - 1] == rows[-1] and cost < _NEVER // 2:
-                yield index, cost
-
-    def _add_row(
-        self, row: str, region: Sequence[str], deletion_costs: Sequence[int], before: tuple[list[int], list[int]]
-    ) -> tuple[list[int], list[int]]:
-        """Add one line of the piece: the costs that match it with the line before a position, and those that change
-        it."""
-        above, above_change = before
-        width, insertion_cost = len(above), compute_insertion_cost(row, self.counts)
-        same, change = [_NEVER] * width, [_NEVER] * width
-        left_same = left_change = _NEVER
-        for index in range(1, width):
-            least_cost = min(above_change[index], above[index] + CHANGE) + insertion_cost
-            removal_cost = min(left_change, left_same + CHANGE) + deletion_costs[index]
-            least_cost = min(least_cost, removal_cost)
-            left_same = _NEVER
-            if index > 1:
-                both = min(above[index - 1], above_change[index - 1])
-                line = region[index - 1]
-                if line == row:
-                    same[index] = left_same = both
-                elif (
-                    both + LEAST < least_cost and (replacement_cost := compute_replacement_cost(row, line)) is not None
-                ):
-                    same[index] = left_same = both + replacement_cost
-            change[index] = left_change = least_cost
-        return same, change
-
-
-def _has_place_within(places: Sequence[int], start: int, stop: int) -> bool:
-    index = bisect_left(places, start)
-    return index < len(places) and places[index] < stop
 
 
 class DraftPiece(NamedTuple):
@@ -203,15 +65,6 @@ class PieceVariant(NamedTuple):
 
     rows: tuple[str, ...]
     cost: int
-
-
-OPEN_END: Final = 6
-
-
-PADDING: Final = 12  # of blank lines that only set a marker off; if not all markers have them:
-
-
-STRAY: Final = 60
 
 
 def split_pieces(rows: Sequence[str], marker_flags: Sequence[bool]) -> list[DraftPiece]:
@@ -302,7 +155,7 @@ def is_spaced(pieces: Sequence[DraftPiece]) -> bool:
 def iterate_variants(piece: DraftPiece, *, open_ends: bool, is_padded: bool) -> Iterator[PieceVariant]:
     """Yield the readings of a piece. `open_ends`: lines outside of the draft may stay without a marker; `is_padded`:
     blank lines next to markers may only be there for looks."""
-    price = PADDING if is_padded else STRAY
+    price = _PADDING_COST if is_padded else _STRAY_COST
     for head, lead in _iterate_edges(piece, piece.has_marker_above, START, open_ends=open_ends, price=price):
         for tail, trail in _iterate_edges(piece, piece.has_marker_below, STOP, open_ends=open_ends, price=price):
             nonblank_indexes = [index for index, row in enumerate(piece.rows) if row]
@@ -321,9 +174,153 @@ def _iterate_edges(
     if not has_marker:
         yield end, 0
     if has_marker or open_ends:
-        yield None, 0 if has_marker else OPEN_END
+        yield None, 0 if has_marker else _OPEN_END_COST
         if not (piece.rows[0] if end == START else piece.rows[-1]):
             yield "", price
+
+
+class Placement(NamedTuple):
+    """Lines `first` to `last` (exclusive) of the file become `rows`."""
+
+    cost: int
+    first: int
+    last: int
+    rows: tuple[str, ...]
+
+
+class TooManyPlacements(Exception):
+    """There are too many positions to try."""
+
+
+class LineIndex:
+    """The lines of a file between its two ends, with their positions and counts."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.lines = list(lines)
+        self.counts = Counter(lines)
+        self.places: dict[str, list[int]] = defaultdict(list)
+        for index, line in enumerate(lines):
+            self.places[line].append(index)
+        self._deletion_costs = [compute_deletion_cost(line) for line in self.lines]
+        self._cells = 0
+
+    def find_placements(self, rows: tuple[str, ...], extra: int) -> list[Placement]:
+        """Find every position of a piece that is not much worse than the best, best first. Raises
+        `TooManyPlacements`."""
+        keys = tuple(row.rstrip() for row in rows)
+        if len(keys) == 1:
+            return [
+                Placement(extra, position, position + 1, rows)
+                for position in self.places.get(keys[0], ())[:_MAX_PLACEMENTS]
+            ]
+        placements: list[Placement] = []
+        best = _NEVER
+        for least_cost, start in sorted(self._find_starts(keys)):
+            if least_cost + extra > best + _SLACK:
+                break
+            region = self.lines[start : start + len(keys) + REACH]
+            for size, cost in self._compute_costs(start, region, keys, best + _SLACK - extra):
+                total_cost = extra + compute_placement_cost(cost, keys, region[:size], self.counts)
+                placements.append(Placement(total_cost, start, start + size, rows))
+                best = min(best, total_cost)
+        spans = {placement[1:3] for placement in placements}
+        for start, stop in self._find_gaps(keys):
+            if (start, stop) not in spans:
+                total_cost = extra + compute_placement_cost(_NEVER, keys, self.lines[start:stop], self.counts)
+                placements.append(Placement(total_cost, start, stop, rows))
+                best = min(best, total_cost)
+        placements.sort()
+        return [placement for placement in placements if placement.cost <= best + _SLACK][:_MAX_PLACEMENTS]
+
+    def is_informative(self, run: Sequence[str]) -> bool:
+        """True if a run of the file has an informative line, or occurs once in the file."""
+        return any(map(is_informative, run)) or self.is_unique(run)
+
+    def is_unique(self, run: Sequence[str]) -> bool:
+        """True if the file has this run of lines once."""
+        size, rows = len(run), list(run)
+        return (
+            size > 0 and sum(self.lines[position : position + size] == rows for position in self.places[rows[0]]) == 1
+        )
+
+    def _find_gaps(self, keys: Sequence[str]) -> Iterator[tuple[int, int]]:
+        """Yield positions where a piece only adds lines: its head and its tail are adjacent in the file."""
+        for start in self.places.get(keys[0], ())[:_MAX_PLACEMENTS]:
+            head = count_shared_head(keys, self.lines[start : start + len(keys)])
+            for stop in range(start + 2, min(start + head + len(keys), len(self.lines)) + 1):
+                rest = stop - start - head
+                if rest < len(keys) - head and self.lines[stop - 1] == keys[-1]:
+                    above = self.lines[start + head : stop]
+                    if rest <= 0 or above == list(keys[len(keys) - rest :]):
+                        yield start, stop
+
+    def _find_starts(self, keys: tuple[str, ...]) -> Iterator[tuple[int, int]]:
+        """Yield (least cost, position) for every position of the first line that has the last one within reach."""
+        ends = self.places.get(keys[-1], [])
+        costs = [(row, min(compute_insertion_cost(row, self.counts), LEAST)) for row in keys if is_informative(row)]
+        weighted_places = [(cost, self.places.get(row, [])) for row, cost in costs]
+        reach = len(keys) + REACH
+        for position in self.places.get(keys[0], ()):
+            if not _has_place_within(ends, position + 1, position + reach):
+                continue
+            missing = sum(
+                cost for cost, places in weighted_places if not _has_place_within(places, position, position + reach)
+            )
+            yield missing + compute_missing_context_cost(keys, self.lines[position : position + len(keys)]), position
+
+    def _compute_costs(
+        self, start: int, region: Sequence[str], rows: tuple[str, ...], limit: int
+    ) -> Iterator[tuple[int, int]]:
+        """Yield (size of the region, cost of turning it into the piece) for every end that the piece may have, while
+        the cost does not exceed `limit`. Raises `TooManyPlacements`."""
+        width = len(region) + 1
+        deletion_costs = [0, *self._deletion_costs[start : start + len(region)]]
+        same, change = [_NEVER] * width, [_NEVER] * width
+        same[1] = 0
+        for index in range(2, width):
+            change[index] = min(change[index - 1], same[index - 1] + CHANGE) + deletion_costs[index]
+        for row in rows[1:-1]:
+            self._cells += width
+            if self._cells > _MAX_CELLS:
+                raise TooManyPlacements
+            same, change = self._add_row(row, region, deletion_costs, (same, change))
+            if min(same) > limit and min(change) > limit:
+                return
+        for index in range(2, width):
+            cost = min(same[index - 1], change[index - 1])
+            if region[index - 1] == rows[-1] and cost < _NEVER // 2:
+                yield index, cost
+
+    def _add_row(
+        self, row: str, region: Sequence[str], deletion_costs: Sequence[int], before: tuple[list[int], list[int]]
+    ) -> tuple[list[int], list[int]]:
+        """Add one line of the piece: the costs that match it with the line before a position, and those that change
+        it."""
+        above, above_change = before
+        width, insertion_cost = len(above), compute_insertion_cost(row, self.counts)
+        same, change = [_NEVER] * width, [_NEVER] * width
+        left_same = left_change = _NEVER
+        for index in range(1, width):
+            least_cost = min(above_change[index], above[index] + CHANGE) + insertion_cost
+            removal_cost = min(left_change, left_same + CHANGE) + deletion_costs[index]
+            least_cost = min(least_cost, removal_cost)
+            left_same = _NEVER
+            if index > 1:
+                both = min(above[index - 1], above_change[index - 1])
+                line = region[index - 1]
+                if line == row:
+                    same[index] = left_same = both
+                elif (
+                    both + LEAST < least_cost and (replacement_cost := compute_replacement_cost(row, line)) is not None
+                ):
+                    same[index] = left_same = both + replacement_cost
+            change[index] = left_change = least_cost
+        return same, change
+
+
+def _has_place_within(places: Sequence[int], start: int, stop: int) -> bool:
+    index = bisect_left(places, start)
+    return index < len(places) and places[index] < stop
 
 
 class PlacementChoice(NamedTuple):
@@ -355,10 +352,10 @@ def choose_placements(options: Sequence[Sequence[Placement]], lines: Sequence[st
         (total - best, placement, other)
         for option, totals, placement in zip(options, sums, best_placements, strict=True)
         for other, total in zip(option, totals, strict=True)
-        if total < best + max(MARGIN, min(_WIDE, _PART * placement.cost)) and other != placement
+        if total < best + max(_MARGIN, min(_MAX_MARGIN, _MARGIN_PART * placement.cost)) and other != placement
     ]
     others = [worse for worse, placement, other in competing if not is_same_result(placement, other, lines)]
-    return PlacementChoice(best_placements, best, not others, min(others, default=_TIED) < _TIED)
+    return PlacementChoice(best_placements, best, not others, min(others, default=_TIE_MARGIN) < _TIE_MARGIN)
 
 
 def _sum_costs(options: Sequence[Sequence[Placement]], *, is_flipped: bool = False) -> list[list[int]]:
@@ -377,7 +374,7 @@ def _sum_costs(options: Sequence[Sequence[Placement]], *, is_flipped: bool = Fal
 def _compute_gap_cost(above: Placement, below: Placement) -> int:
     if below.first > above.last:
         return 0
-    return _EMPTY_MARKER if below.first == above.last else _NEVER
+    return _EMPTY_MARKER_COST if below.first == above.last else _NEVER
 
 
 def _pick_cheapest(options: Sequence[Sequence[Placement]], totals: Sequence[Sequence[int]]) -> list[Placement]:

@@ -409,7 +409,7 @@ def _find_gap(lines: TextLines, hunk: PatchHunk, scopes: Sequence[Scope]) -> int
     if scopes:
         if len(scopes) > 1:
             line_list = ", ".join(str(scope.line + 1) for scope in scopes[:20])
-            raise EditError(f"The line that @@ names stands at several line_list: lines {line_list}.", hint=_HINT)
+            raise EditError(f"The line that @@ names stands at several places: lines {line_list}.", hint=_HINT)
         return scopes[0].line + 1
     if hunk.line is None or hunk.is_at_end:
         return len(lines)

@@ -84,7 +84,7 @@ def test_words_in_quotes_stand_together_and_a_star_or_a_word_being_typed_begins_
     sessions.say("ses_b", start(), asked("is it locked, the index?"))
     assert sessions.find('"index is locked"') == [("ses_a", "prompt")]
     assert sessions.find("lock") == []
-    assert len(sessions.find("lock*")) == len(sessions.find("the lock", typed=True)) == 2
+    assert len(sessions.find("lock*")) == len(sessions.find("the lock", is_partial=True)) == 2
     assert sessions.find('" * ( AND') == []
     assert build_match("NOT a-b") == '"NOT" "a-b"'
 
