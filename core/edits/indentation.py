@@ -1,5 +1,4 @@
-"""Indentation that was shifted as a whole: deduced from the lines that match, applied to the lines that replace
-them."""
+"""Indentation that was shifted as a whole: deduced from matching lines, applied to the lines that replace them."""
 
 from __future__ import annotations
 

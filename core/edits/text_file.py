@@ -34,7 +34,7 @@ _BYTE = re.compile("[\udc80-\udcff]")
 _MARK = re.compile(f"[{REPLACEMENT}\udc80-\udcff]")
 _RUN = re.compile(f"{REPLACEMENT}+")
 _CONTEXT = 2  # unchanged characters around a mark that identify it
-_SNIFF_BYTES = 8192
+_SNIFF_BYTES = 8192  # at the start of a file that decide on binary data
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _MAGIC = (
     (b"\x89PNG", "PNG image"),

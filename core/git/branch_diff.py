@@ -17,7 +17,7 @@ from msgspec import Struct
 from core.git.repository import GitFailed, GitRepository, open_repository
 
 _MAX_DIFF: Final = 60_000  # bytes
-_MAX_FILES: Final = 300
+_MAX_FILES: Final = 300  # in one difference
 _TIME_LIMIT: Final = 3.0  # seconds
 _SAFE: Final = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all")
 _REVISION: Final = re.compile(r"[\w@][\w./@{}~^+#-]*")

@@ -25,9 +25,9 @@ from core.secrets import register_credential
 
 MAX_SUBMODULES: Final = 200  # submodules whose configurations are read
 _MAX_BYTES: Final = 256 * 1024
-_MIN_USER: Final = 12  # characters from which on a name without password counts as a token: ghp_…, a project's key
-_MIN_VALUE: Final = 8
-_LONG: Final = 20
+_MIN_TOKEN: Final = 12  # characters from which on a name without password counts as a token: ghp_…, a project's key
+_MIN_VALUE: Final = 8  # characters of a secret
+_LONG_VALUE: Final = 20  # characters of a value that is never an ordinary word
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?P<user>[^\s/:@'\"]*)(?::(?P<password>[^\s/@'\"]*))?@")
 _HEADER: Final = re.compile(r"extraheader\s*=\s*[\"']?[^:\n]+:\s*(?P<value>[^\n\"']+)", re.IGNORECASE)
 _SETTING: Final = re.compile(
@@ -112,11 +112,13 @@ def _is_distinct(value: str) -> bool:
     """True unless a value is an ordinary word, which can't be masked everywhere."""
     if len(value) < _MIN_VALUE or value.startswith(("$", "%(")):
         return False
-    return len(value) >= _LONG or not value.isalpha() or value not in {value.lower(), value.upper(), value.title()}
+    return (
+        len(value) >= _LONG_VALUE or not value.isalpha() or value not in {value.lower(), value.upper(), value.title()}
+    )
 
 
 def _looks_like_token(user: str) -> bool:
-    return len(user) >= _MIN_USER and any(character.isdigit() for character in user)
+    return len(user) >= _MIN_TOKEN and any(character.isdigit() for character in user)
 
 
 def _split_header(value: str) -> set[str]:

@@ -38,7 +38,7 @@ _PROGRAM_SETTINGS = re.compile(
 )
 _INCLUDE_SETTINGS = re.compile(r"include\.path|includeif\..*\.path", re.DOTALL)
 _MAX_INCLUDES = 10  # included files that are read
-_MAX_LINKS = 200
+_MAX_LINKS = 200  # in the directory of hooks
 _DATA_ONLY: Final = re.compile(
     r"core\.(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol"
     r"|safecrlf|quotepath|sparsecheckout|sparsecheckoutcone|trustctime|checkstat|worktree|sharedrepository|compression"

@@ -22,7 +22,7 @@ from core.git.repository import GitFailed
 
 LOCK: Final = "index.lock"
 _INDEX: Final = "index"
-_PLAIN: Final = 0o644
+_DEFAULT_MODE: Final = 0o644
 
 
 class IndexDraft(Struct, frozen=True, kw_only=True):
@@ -64,7 +64,7 @@ def take_lock(git_directory: Path, draft: IndexDraft, data: bytes) -> None:
     try:
         mode = (git_directory / _INDEX).stat().st_mode
     except FileNotFoundError:
-        mode = _PLAIN
+        mode = _DEFAULT_MODE
     directory = os.open(git_directory, DIRECTORY)
     try:
         with create_file(directory, draft.name.encode(), mode) as file:

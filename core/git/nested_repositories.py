@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final
 
 _BARE: Final = ("HEAD", "objects", "refs")
-_MAX_WORDS: Final = 200
-_MAX_PATHS: Final = 200
+_MAX_WORDS: Final = 200  # of a command that are read
+_MAX_PATHS: Final = 200  # that are checked
 _MAX_BASES: Final = 20  # directories that a command may change to
 _PATTERN: Final = re.compile(r"[*?[]")
 _ENDS: Final = "'\"`;&|()<>{}"

@@ -20,7 +20,7 @@ from core.git.history import LINK_MODE, MISSING_MODE, GitEntry, update_index
 from core.git.repository import GitFailed, GitRepository
 from core.git.safe_config import ConfigPairs, find_last, parse_pairs
 
-_SECONDS: Final = 60.0
+_SECONDS: Final = 60.0  # time limit of a call of git
 _NAMES: Final = ("text", "crlf", "eol", "ident", "working-tree-encoding", "filter")
 _SET, _UNSET, _UNSPECIFIED = b"set", b"unset", b"unspecified"
 _PRINTABLE_CONTROLS: Final = b"\b\t\x1b\f"

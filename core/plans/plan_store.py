@@ -1,7 +1,7 @@
-"""The plan files of a workspace. They are written to the project itself, the one exception to the shadow, within the
-limits of `core/workspace/plan_folder.py`.
+"""The plan files of a workspace, the one exception to the shadow: they are written to the project itself.
 
-A file may be edited by its user and by other tools at any moment, so every change starts from the current file.
+`core/workspace/plan_folder.py` limits the paths. A file may be edited by its user and by other tools at any moment, so
+every change starts from the current file.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""The todos of a plan: their dependency graph, changes merged into them, and the rules for changes of a status.
-Pure."""
+"""The todos of a plan: their dependency graph, changes merged into them, and the rules for changes of a status."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _VALUE = re.compile(
 )
 _PLAIN_SCALAR = re.compile(rf"(?P<plain>[A-Za-z0-9_./(](?:(?!: |:$| #).)*?){_COMMENT}")
 _WORD = re.compile(r"[A-Za-z][\w-]*")
-MAX_DEPTH = 50
+MAX_DEPTH = 50  # of nested nodes
 _PROPERTIES = re.compile(r"(?:[&!][^\s,\[\]{}]*[ \t]+)+")
 
 

@@ -18,7 +18,7 @@ from core.edits.drafts.line_matches import OPENER, DraftToken, find_matches, is_
 
 _INSERT, _DELETE, _OUTSIDE, _LEAVE, _STAY, _NEVER = -10, -30, -25, -300, -9000, -(10**9)
 CLOSER: Final = re.compile(r"[)\]}]|</|end\b|fi\b|done\b|esac\b")
-_MANY_CELLS: Final = 6_000_000
+_MAX_CELLS: Final = 6_000_000  # of the score table
 
 
 class AlignmentStep(NamedTuple):
@@ -40,7 +40,7 @@ def align(
     `depths` are those of the old lines, in columns. `open_start` and `open_end`: the lines of the file before or after
     the draft may stay. Raises `AlignmentUndecided`.
     """
-    if (len(tokens) + 1) * (len(old) + 1) > _MANY_CELLS:
+    if (len(tokens) + 1) * (len(old) + 1) > _MAX_CELLS:
         raise AlignmentUndecided
     table = _ScoreTable(tokens, old, depths, (open_start, open_end))
     first, second = table.find_steps(late=False), table.find_steps(late=True)

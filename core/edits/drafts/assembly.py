@@ -28,7 +28,7 @@ from core.text.lines import TextLines
 
 _OPENS = re.compile(r"\s*(?:@\w|#\[|/\*\*).*|.*[{(\[:]\s*$|.*\bdo(?:\s*\|[^|]*\|)?$|\s*(?:def|class|module)\b.*")
 MAX_UNMENTIONED: Final = 12  # lines that a draft may drop without mentioning them
-_SEGMENT: Final = 300_000
+_MAX_CELLS: Final = 300_000  # of a score table above which the alignment is split
 
 
 def check_remarks(new: Sequence[str], file_lines: Collection[str]) -> None:
@@ -138,7 +138,7 @@ def _align_segments(
     old: Sequence[str], tokens: Sequence[DraftToken], depths: Sequence[int], open_ends: bool
 ) -> list[AlignmentStep]:
     """Align both sides; long files are cut at lines that both have once, and the parts are aligned one by one."""
-    if (len(tokens) + 1) * (len(old) + 1) <= _SEGMENT:
+    if (len(tokens) + 1) * (len(old) + 1) <= _MAX_CELLS:
         return align(tokens, old, depths, open_start=open_ends, open_end=open_ends)
     cuts = [(0, 0), *_find_anchors(tokens, old), (len(tokens), len(old))]
     steps: list[AlignmentStep] = []

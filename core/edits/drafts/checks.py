@@ -29,11 +29,11 @@ from core.edits.indentation import measure_depth
 from core.syntax.flaws import find_flaws
 from core.text.lines import TextLines, find_changed_span, split_lines
 
-_COPIED: Final = 3
-_LONG: Final = 16
+_MANY_COPIES: Final = 3  # lines that are only context if they are repeated
+_LONG_LINE: Final = 16  # characters of a line that is compared with new ones
 _WORDS = re.compile(r"[A-Za-z_]\w.*")
 REACH: Final = 3  # lines between a removed line and the nearest line that the draft has
-_COMPARED: Final = 4_000  # lines of a region that is compared line by line
+_MAX_COMPARED: Final = 4_000  # lines of a region that is compared line by line
 
 
 @dataclass(frozen=True)
@@ -150,9 +150,9 @@ def _find_copied_context(aligned: AlignedDraft) -> str:
         aligned.tokens[row.token].text.strip() for row in aligned.rows if row.token is not None and row.old is None
     ]
     twice = [line for line in fresh if counts[line] == 1 and line in retained_lines and is_informative(line)]
-    if len(twice) >= _COPIED:
+    if len(twice) >= _MANY_COPIES:
         return f"{twice[0][:80]!r} and more lines would be there twice"
-    long_lines = [line for line in retained_lines if len(line) >= _LONG and counts[line] == 1]
+    long_lines = [line for line in retained_lines if len(line) >= _LONG_LINE and counts[line] == 1]
     container = next(
         (line for line in fresh if line not in counts and any(long_line in line for long_line in long_lines)), ""
     )
@@ -247,7 +247,7 @@ def check_parses(path: str, before: str, after: str) -> str:
 def find_unmentioned_change(before: str, after: str, draft: str) -> str:
     """Describe a change that the draft does not mention; "" = there is none."""
     first, old_last, last = find_changed_span(before, after)
-    if max(old_last, last) - first > _COMPARED:
+    if max(old_last, last) - first > _MAX_COMPARED:
         return f"lines {first}-{old_last} would change, which is more than can be checked"
     old, new = split_lines(before).bodies, split_lines(after).bodies
     if dropped_line := _find_dropped(old, new, split_lines(draft).bodies):

@@ -14,10 +14,10 @@ CHANGE: Final = 20  # of every change, whatever it is
 CONTEXT: Final = 25  # of every line short of three lines of context, on either side
 WEAK: Final = 25  # of context without an informative line
 IDLE: Final = 100  # a piece that changes nothing
-_CONTEXT_LINES: Final = 3
+_CONTEXT_LINES: Final = 3  # expected on either side of a change
 _PLAIN, _NEW, _KNOWN, _TWICE, _DELETED = 1, 3, 15, 9, 2
-_ALIKE: Final = 0.7
-_VARIED: Final = 30
+_ALIKE: Final = 0.7  # similarity of two lines of one kind
+_VARIATION: Final = 30  # added cost of a line that is not similar at all
 LEAST: Final = 6  # the least cost of a line that becomes another one of its kind
 _MOST: Final = 20  # the most that lines cost which are only added or only deleted
 _COPY: Final = 60  # the most that copies of lines cost which the file has elsewhere
@@ -53,7 +53,7 @@ def compute_replacement_cost(new: str, old: str) -> int | None:
     if 2 * min(len(one), len(other)) < _ALIKE * (len(one) + len(other)):
         return None
     similarity = measure_similarity(one, other)
-    return LEAST + int((1 - similarity) * _VARIED) if similarity >= _ALIKE else None
+    return LEAST + int((1 - similarity) * _VARIATION) if similarity >= _ALIKE else None
 
 
 def compute_placement_cost(cost: int, new: Sequence[str], old: Sequence[str], counts: Counter[str]) -> int:

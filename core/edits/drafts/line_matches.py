@@ -23,9 +23,9 @@ CONTINUED: Final = re.compile(
 OPENER: Final = re.compile(r".*[{(\[:>]\s*$|.*\b(?:do|then|begin)\s*$|#{1,6} ")
 BRANCH: Final = re.compile(r"(?:\}\s*)?(?:else|elif|except|finally|catch|rescue|ensure)\b")
 _HEADING: Final = re.compile(r"#{1,6}\s")
-_BELOW: Final = 8
+_BELOW: Final = 8  # columns that text is deeper than its heading
 _UNKNOWN: Final = -2
-_SIMILAR: Final = 0.75
+_SIMILAR: Final = 0.75  # similarity of two versions of a line
 _ONCE: Final = re.compile(
     r"(?:return|break|continue|raise|throw|module\.exports|export default)\b"
     r"|[\w.]*\b(?:listen|main|run|start|serve|exit|render|mount)\("
@@ -36,7 +36,7 @@ _CALLEE: Final = re.compile(r"(?:await\s+)?[\w.$>:-]+\(")
 # remark.
 PREFIX: Final = re.compile(r"@\w(?!.*(?:[\w)>\]]\s*\{|;)$)|#\[|\[[A-Z]\w*(?:\(.*\))?\]$|/\*\*|\*|//|#|--")
 SPECIAL: Final = re.compile(r"@[\w.]+\.(?:setter|getter|deleter|register)\b|@(?:typing\.)?overload\b")
-_SAME_DEFINITION: Final = 3000
+_SAME_DEFINITION: Final = 3000  # score of the same definition
 _COMMON: Final = ("end", "else:", "else {", "} else {", "pass", "return", "break")
 
 

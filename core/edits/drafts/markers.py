@@ -59,14 +59,14 @@ _BRACKETED = re.compile(r"[\[<(]([^\[\]<>]*[a-z][^\[\]<>]*)[\])>]", re.IGNORECAS
 _SPREAD = re.compile(r"\.{3}[\w.]+")
 _BRACED = re.compile(r"(?P<head>.*\S\s*\{)\s*(?P<mark>/\*.*\*/|//.*|#.*|\.\.\.|…)\s*(?P<close>\}[;,)]*)?\s*")
 _COLONED = re.compile(r"(?P<head>\s*(?:(?:async\s+)?def|class|if|for|while|with)\b.*:)\s*(?P<mark>\.\.\.|…|#.*)\s*")
-_LONGEST = 120
+_MAX_LENGTH = 120  # characters of a marker
 _SENTENCE = 7  # words of a sentence
 
 
 def is_marker(line: str) -> bool:
     """True if a line stands for code that is left out: `… existing code …` in any comment, or the same in words."""
     text = line.strip()
-    if not text or len(text) > _LONGEST:
+    if not text or len(text) > _MAX_LENGTH:
         return False
     inner, comment = _strip_comment(text)
     match = _BRACKETED.fullmatch(inner)
@@ -87,7 +87,7 @@ def is_marker(line: str) -> bool:
 def may_be_marker(line: str) -> bool:
     """True if a line that is no comment says that code is left out: it may be a marker, or a line of text."""
     text = line.strip()
-    return 0 < len(text) <= _LONGEST and not is_marker(text) and _BARE.fullmatch(text) is not None
+    return 0 < len(text) <= _MAX_LENGTH and not is_marker(text) and _BARE.fullmatch(text) is not None
 
 
 def may_be_remark(line: str) -> bool:

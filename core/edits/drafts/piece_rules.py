@@ -1,5 +1,4 @@
-"""The rules for pieces: a piece of a draft is held in the file by lines of it, and adds one definition at most at its
-ends.
+"""The rules for pieces: the file has lines of every piece, and a piece adds one definition at most at its ends.
 
 An *anchor* is a line of a piece that the file has to the letter and that stays, or the head of a definition whose name
 the file defines. A piece between two anchors replaces the lines between them. A piece that begins or ends with a new

@@ -26,7 +26,7 @@ from core.edits.formats.target_file import select_for_file
 from core.text.lines import TextLines, split_closed, split_lines
 from core.text.tags import parse_attributes
 
-LONGEST: Final = 300
+LONGEST: Final = 300  # lines of a file that needs no range
 _HINT: Final = (
     'Write <file_edit path="…" start=1 end=-1>, the new code, </file_edit>; lines are 1-indexed and inclusive, '
     "start=-1 end=-1 appends. Nothing was changed."

@@ -1,14 +1,13 @@
-"""The positions of the hunks of a patch in a file: a hunk is searched by its lines, wherever its header says that it
-is.
+"""The positions of the hunks of a patch in a file, found by the lines of a hunk and not by its header.
 
 Line numbers only choose between positions that fit equally, and anchors (the lines that an `@@` names) narrow the
 search to the scope that they open: a hunk that is nowhere in the scope of its anchor is not meant for another position
 that merely looks like it. Hunks follow each other; one that is only found above the one before it is accepted where
 every hunk of the file is found once.
 
-A hunk without a line to find it by (it only adds lines, or all its old lines are blank) needs a position that its
-anchor, its line number, the end of the file or the only blank lines of that number leave no choice about. Otherwise it
-is refused; it is never applied without an effect.
+A hunk without a line to find it by (it only adds lines, or all its old lines are blank) needs an unambiguous position:
+by its anchor, by its line number, at the end of the file, or at the only blank lines of that number. Otherwise it is
+refused; it is never applied without an effect.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ from core.text.lines import TextLines, split_whole_lines
 from core.text.similarity import measure_similarity
 from core.text.splices import Splice, apply_splices
 
-_MOST: Final = 100
+_MAX_NAMESAKES: Final = 100  # scopes of one anchor
 _CONTINUES = re.compile(r"[)\]}{#]|(?:else|elif|except|finally|catch|case|default|end)\b|\w+\s*:$")
-_COMPARED = 50
+_MAX_STARTS = 50  # runs of blank lines that are compared
 _HINT = "Give a line of the file before or after the change. Nothing was changed."
 _STEPS: Final = (("trailing_space", False), ("indentation", False), ("look_alikes", True), ("spacing", True))
 _LOST_SPACE: Final = "lost_space"
 _FUZZY: Final = "fuzzy"
 _NEAR: Final = 10  # lines by which the number of a hunk may always be wrong
 _AROUND: Final = 5  # lines around the number of a hunk that are searched for changed old lines
-_ALIKE: Final = 0.75
+_SIMILAR: Final = 0.75  # similarity of old lines that have changed
 
 
 class PlacedHunk(NamedTuple):
@@ -261,7 +260,7 @@ class _HunkSearch:
         bodies, nonblank_count = self.search_text.lines.bodies, sum(bool(row.strip()) for row in old_lines)
         return any(
             sum(measure_similarity(row.strip(), body.strip()) for row, body in pairs if row.strip())
-            >= _ALIKE * nonblank_count
+            >= _SIMILAR * nonblank_count
             for start in range(max(0, line - _AROUND), line + _AROUND + 1)
             for pairs in [list(zip(old_lines, bodies[start : start + len(old_lines)], strict=False))]
         )
@@ -362,7 +361,7 @@ def _find_named(bodies: Sequence[str], anchor: str, start: int, stop: int) -> It
     for same in (str.__eq__, str.startswith, str.__contains__):
         lines = [number for number, row in rows if same(row, needle)]
         if lines:
-            yield from (_build_scope(bodies, line) for line in lines[:_MOST])
+            yield from (_build_scope(bodies, line) for line in lines[:_MAX_NAMESAKES])
             return
 
 
@@ -397,9 +396,9 @@ def place_blank_hunk(search_text: SearchText, hunk: PatchHunk, rows: Sequence[Ro
     candidate_starts = [start for start in starts if start in preferred_starts] or (starts if not scopes else [])
     if not candidate_starts:
         raise EditError("The hunk only names blank lines, and there are none at its place.", hint=_HINT)
-    splices = [_build_splice(lines, rows, start) for start in candidate_starts[:_COMPARED]]
+    splices = [_build_splice(lines, rows, start) for start in candidate_starts[:_MAX_STARTS]]
     results = {apply_splices(search_text.text, [splice]) for splice in splices}
-    if len(results) > 1 or len(candidate_starts) > _COMPARED:
+    if len(results) > 1 or len(candidate_starts) > _MAX_STARTS:
         raise build_ambiguity_error(search_text, [start + 1 for start in candidate_starts], "exact")
     return splices[0]
 

@@ -20,7 +20,7 @@ _PLAIN = {"n": "\n", "t": "\t", "r": "\r"}
 _FENCED = re.compile(r"\s*```[\w+-]*\n(.*?)\n?```\s*", re.DOTALL)
 _TOKEN = re.compile(r"\w+|\W")
 _RUN = re.compile(r"\S+")
-_FEWEST = 10
+_MIN_CHARACTERS = 10  # of a text to match leniently
 _QUOTES = "\"'`"
 
 
@@ -80,7 +80,7 @@ def find_other_case(search_text: SearchText, old: str, new: str) -> list[Splice]
     """Find matches in other capitals, of several words only, as a word in other case is often another name. Unchanged
     words keep the capitals of the file, and so does a word of the old text in a new line."""
     core = old.strip("\n")
-    if len(core) < _FEWEST or len(re.findall(r"\w+", core)) < 2:
+    if len(core) < _MIN_CHARACTERS or len(re.findall(r"\w+", core)) < 2:
         return []
     pattern = re.compile(re.escape(core), re.IGNORECASE)
     replacement = new.strip("\n") if core != old else new
@@ -113,7 +113,7 @@ def find_reflowed(search_text: SearchText, old: str, new: str) -> list[Splice]:
     """Find matches that differ in white space between characters and in line breaks. Words that are separate in `old`
     have to be separate in the match; in a string literal only a space between words may be missing from `old`."""
     needle = "".join(old.split())
-    if len(needle) < _FEWEST:
+    if len(needle) < _MIN_CHARACTERS:
         return []
     starts, joined_text = _join_runs(search_text.text)
     splices = []

@@ -13,10 +13,10 @@ from core.text.similarity import find_closest, measure_similarity
 
 _MAX_CANDIDATES = 3
 _MAX_DIFF_ROWS = 30
-_BEFORE = 2
-_WIDTH = 200
-_NEAR = 0.45
-_COMPARED = 8_000
+_LINES_BEFORE = 2  # of context in an excerpt
+_MAX_WIDTH = 200  # characters of a line in a message
+_MIN_SIMILARITY = 0.45  # of a block that a message offers
+_MAX_COMPARED = 8_000  # characters of a text that are compared
 
 
 def build_ambiguity_error(search_text: SearchText, lines: Sequence[int], rung: str) -> EditError:
@@ -36,8 +36,8 @@ def build_ambiguity_error(search_text: SearchText, lines: Sequence[int], rung: s
 
 def _take_excerpt(lines: TextLines, line: int) -> MatchCandidate:
     """Return the lines around the start of a match, numbered."""
-    first, last = max(1, line - _BEFORE), min(len(lines), line + 1)
-    rows = [f"{number:6}|{lines.bodies[number - 1][:_WIDTH]}" for number in range(first, last + 1)]
+    first, last = max(1, line - _LINES_BEFORE), min(len(lines), line + 1)
+    rows = [f"{number:6}|{lines.bodies[number - 1][:_MAX_WIDTH]}" for number in range(first, last + 1)]
     return MatchCandidate(start_line=first, end_line=last, similarity=1.0, text="\n".join(rows))
 
 
@@ -57,7 +57,7 @@ def build_not_found_error(search_text: SearchText, old: str) -> EditError:
         for match_candidate in nearest
     )
     rows = list(unified_diff(old_lines, best.text.split("\n"), lineterm="", n=2))[2:]
-    diff_rows = [row[:_WIDTH] for row in rows[:_MAX_DIFF_ROWS]]
+    diff_rows = [row[:_MAX_WIDTH] for row in rows[:_MAX_DIFF_ROWS]]
     trailer = [f"... {len(rows) - _MAX_DIFF_ROWS} more lines"] if len(rows) > _MAX_DIFF_ROWS else []
     diff = "\n".join([*diff_rows, *trailer])
     return EditError(
@@ -77,7 +77,7 @@ def _find_nearest(lines: TextLines, old_lines: list[str]) -> list[MatchCandidate
         is_apart = all(
             candidate.start_line > other.end_line or candidate.end_line < other.start_line for other in candidates
         )
-        if is_apart and candidate.similarity >= _NEAR:
+        if is_apart and candidate.similarity >= _MIN_SIMILARITY:
             candidates.append(candidate)
         if len(candidates) == _MAX_CANDIDATES:
             break
@@ -94,9 +94,9 @@ def _score(lines: TextLines, old_lines: list[str], start: int) -> MatchCandidate
 def _measure_similarity(old_text: str, present: str) -> float:
     """Return the similarity from 0.0 to 1.0; of long texts only both ends are compared, as the time grows with the
     product of the lengths."""
-    if max(len(old_text), len(present)) <= _COMPARED:
+    if max(len(old_text), len(present)) <= _MAX_COMPARED:
         return measure_similarity(old_text, present)
-    half = _COMPARED // 2
+    half = _MAX_COMPARED // 2
     return (
         measure_similarity(old_text[:half], present[:half]) + measure_similarity(old_text[-half:], present[-half:])
     ) / 2

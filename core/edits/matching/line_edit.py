@@ -21,7 +21,7 @@ from core.text.splices import Splice
 
 _CLOSES = ("}", ")", "]", "else", "elif", "except", "finally", "end", "fi", "done")
 _OPENS = (":", "{", "(", "[", "=>", "do", "then")
-_MOST = 10_000
+_MAX_SPLICES = 10_000  # that are built on one rung
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ class LineEdit:
                 continue
             splices.append(self.build_splice(block, shift))
             free = block.last + 1
-            if len(splices) > _MOST:
+            if len(splices) > _MAX_SPLICES:
                 break
         return splices
 

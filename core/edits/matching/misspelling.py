@@ -13,11 +13,11 @@ from core.text.line_diff import count_shared_ends
 from core.text.similarity import find_closest, measure_similarity
 from core.text.splices import Splice
 
-_TYPO: Final = 0.8
-_BLOCK: Final = 0.9
-_MARGIN: Final = 0.1
-_MANY: Final = 50
-_LONG: Final = 16
+_SIMILAR_LINE: Final = 0.8  # similarity of a misspelt line
+_SIMILAR_BLOCK: Final = 0.9  # mean similarity of a misspelt block
+_MARGIN: Final = 0.1  # by which the best block has to be better
+_MAX_CANDIDATES: Final = 50  # lines more common than that locate no block
+_LONG_LINE: Final = 16  # characters of a line that locates a block by its likeness
 _SHORTEST: Final = 4  # letters that distinguish a slip from another name, in a word or in a part of a name
 _DEFINITION = re.compile(
     r"\s*(?:(?:export|default|public|private|protected|static|abstract|async|pub|override)\s+)*"
@@ -32,7 +32,7 @@ def find_misspelt(edit: LineEdit) -> list[Splice]:
     """Find the one block whose lines are equal apart from misspelt words; no definition, number or sign may differ."""
     scored_blocks = [(_measure_likeness(edit, block), block) for block in _find_candidates(edit)]
     ranking = sorted(scored_blocks, key=lambda pair: -pair[0])
-    if not ranking or ranking[0][0] < _BLOCK:
+    if not ranking or ranking[0][0] < _SIMILAR_BLOCK:
         return []
     best, block = ranking[0]
     if any(score > best - _MARGIN and other.first != block.first for score, other in ranking[1:]):
@@ -73,9 +73,11 @@ def _find_candidates(edit: LineEdit) -> list[MatchedBlock]:
     votes: Counter[int] = Counter()
     for number, line in enumerate(old_lines):
         positions = folded_lines.index.get(line, ())
-        if len(positions) <= _MANY:
+        if len(positions) <= _MAX_CANDIDATES:
             votes.update(position - number for position in positions)
-    starts = [start for start, _ in votes.most_common(_MANY)] or list(_find_alike(old_lines, folded_lines.keys))
+    starts = [start for start, _ in votes.most_common(_MAX_CANDIDATES)] or list(
+        _find_alike(old_lines, folded_lines.keys)
+    )
     return [
         edit.map_block(folded_lines.lines[start : start + size])
         for start in starts
@@ -85,8 +87,8 @@ def _find_candidates(edit: LineEdit) -> list[MatchedBlock]:
 
 def _find_alike(old_lines: list[str], keys: list[str]) -> Iterator[int]:
     longest = max(range(len(old_lines)), key=lambda number: len(old_lines[number]))
-    if len(old_lines) <= 2 and len(old_lines[longest]) >= _LONG:
-        for position, _ in find_closest(old_lines[longest], keys, limit=6, cutoff=_TYPO):
+    if len(old_lines) <= 2 and len(old_lines[longest]) >= _LONG_LINE:
+        for position, _ in find_closest(old_lines[longest], keys, limit=6, cutoff=_SIMILAR_LINE):
             yield position - longest
 
 

@@ -32,7 +32,7 @@ _MARKUP = re.compile(r"</[A-Za-z]|<[A-Za-z][^<>\n]*/?>\s*$|/>", re.MULTILINE)
 _COMMENT = re.compile(r"(?:^|\s)(?:#+|//+|/?\*+|--|;+|<!--|%)(?:\s|$)|^\s*(?:#|//|/\*|\*)")
 _NUMBER = re.compile(r"\s*(\d+) ?[|→]")
 _BAR = re.compile("[|→]")
-_ALIKE: Final = 0.6
+_ALIKE: Final = 0.6  # similarity from which on a line is a version of another
 
 
 class MendedLines(NamedTuple):

@@ -1,5 +1,4 @@
-"""A text that is searched several times, with its lines and an index for every way of comparing them, built on first
-use.
+"""A text that is searched several times, with its lines and an index for every comparison, built on first use.
 
 A batch of blocks shares one search text, so that a file is split and its lines are folded once for all blocks.
 """
@@ -21,7 +20,7 @@ ENTITY: Final = re.compile(r"&(?:lt|gt|amp|quot|apos|#39|#x27);")  # HTML entiti
 _WORD = re.compile(r"\w+")
 _STRING = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`(?:[^`\\]|\\.)*`)""")
 _QUOTE = re.compile(r"[\"'`]")
-_MANY = 200
+_MANY_MATCHES = 200  # after which overlapping ones are skipped
 _NEEDLESS = re.compile(r"\s+(?=\W|$)|(?:(?<=\W)|^)\s+")
 _LOOK_ALIKE = str.maketrans(
     "‘’‚‛′“”„‟″«»‐‑‒–—―−…\u00a0\u1680\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000",
@@ -158,5 +157,5 @@ def find_sequences(keys: list[str], sequence: Sequence[str], index: Mapping[str,
         start = position - rarest
         if start >= free and keys[start] == needle[0] and keys[start : start + size] == needle:
             match_count += 1
-            free = start + size if match_count > _MANY else 0
+            free = start + size if match_count > _MANY_MATCHES else 0
             yield start
