@@ -29,10 +29,10 @@ _AT_ONCE = 50  # objects per call: the output of git is bounded
 
 
 class LineEnds(StrEnum):
-    """The rule for a path: `KEPT`: stored unchanged; `TEXT`: CRLF is stored as LF; `AUTO`: the same, if git detects
+    """The rule for a path: `UNCHANGED`: stored as it is; `TEXT`: CRLF is stored as LF; `AUTO`: the same, if git detects
     text."""
 
-    KEPT = "kept"
+    UNCHANGED = "unchanged"
     TEXT = "text"
     AUTO = "auto"
 
@@ -44,7 +44,7 @@ class PathRule(Struct, frozen=True, kw_only=True):
     of the repository converts it (LFS, encryption).
     """
 
-    line_ends: LineEnds = LineEnds.KEPT
+    line_ends: LineEnds = LineEnds.UNCHANGED
     encoding: str = ""
     has_id: bool = False
     has_filter: bool = False
@@ -60,7 +60,7 @@ class PathRule(Struct, frozen=True, kw_only=True):
         `committed_data` is the committed content of the path: if it is text with CRLF, git leaves a file alone that it
         only detects as text.
         """
-        if self.line_ends is LineEnds.KEPT or b"\r\n" not in data:
+        if self.line_ends is LineEnds.UNCHANGED or b"\r\n" not in data:
             return data
         if self.line_ends is LineEnds.AUTO and (
             is_binary(data) or (b"\r\n" in committed_data and not is_binary(committed_data))
@@ -99,10 +99,10 @@ def _choose_line_ends(attributes: Mapping[str, bytes], settings: ConfigPairs) ->
     if text == b"auto":
         return LineEnds.AUTO
     if text == _UNSET:
-        return LineEnds.KEPT
+        return LineEnds.UNCHANGED
     if text in {_SET, b"input"} or attributes.get("eol") in {b"lf", b"crlf"}:
         return LineEnds.TEXT
-    return LineEnds.AUTO if find_last(settings, "core.autocrlf") in {"true", "input"} else LineEnds.KEPT
+    return LineEnds.AUTO if find_last(settings, "core.autocrlf") in {"true", "input"} else LineEnds.UNCHANGED
 
 
 def is_binary(data: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""The sessions of a workspace, newest first, from the summaries kept next to their logs. Nothing is repaired.
+"""The sessions of a workspace, newest first, from the summaries stored next to their logs. Nothing is repaired.
 
 A summary is a convenience only: it names the size of the log that it was made from, and one that does not fit is
 ignored; then the log itself is read.

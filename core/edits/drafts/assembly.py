@@ -151,15 +151,15 @@ def _align_segments(
 
 def _find_anchors(tokens: Sequence[DraftToken], old: Sequence[str]) -> list[tuple[int, int]]:
     """Find lines that both sides have once and at one depth, in the longest rising order."""
-    places: dict[str, list[int]] = {}
+    positions: dict[str, list[int]] = {}
     for index, line in enumerate(old):
-        places.setdefault(line.strip(), []).append(index)
+        positions.setdefault(line.strip(), []).append(index)
     texts = [token.text.strip() for token in tokens]
     pairs = [
-        (index, places[text][0])
+        (index, positions[text][0])
         for index, text in enumerate(texts)
-        if len(places.get(text, ())) == 1 and texts.count(text) == 1 and any(letter.isalnum() for letter in text)
-        if measure_depth(old[places[text][0]]) == tokens[index].depth and tokens[index].kind == "line"
+        if len(positions.get(text, ())) == 1 and texts.count(text) == 1 and any(letter.isalnum() for letter in text)
+        if measure_depth(old[positions[text][0]]) == tokens[index].depth and tokens[index].kind == "line"
     ]
     return [pair for pair in _find_longest_rising(pairs) if pair[0] > 0 and pair[1] > 0]
 

@@ -20,9 +20,9 @@ def fit_indentation(new: Sequence[str], lines: TextLines) -> list[str]:
     """Return the draft in the indentation of the file, if the lines that both have once agree on one rule."""
     file_counts = Counter(line.strip() for line in lines.bodies)
     draft_counts = Counter(line.strip() for line in new)
-    places = {line.strip(): line for line in lines.bodies}
+    positions = {line.strip(): line for line in lines.bodies}
     pairs = [
-        (line, places[line.strip()])
+        (line, positions[line.strip()])
         for line in new
         if file_counts[line.strip()] == 1 == draft_counts[line.strip()] and is_distinctive(line)
     ]

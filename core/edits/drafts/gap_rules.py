@@ -41,8 +41,8 @@ class GapRules:
 
     def find_violation(self) -> str:
         """Return why a piece may not belong where it was placed, or why lines may not be removed; "" = no objection."""
-        places = (self._judge_piece(number) for number in range(len(self._pieces)))
-        return next(filter(None, places), "") or next(filter(None, map(self._judge_gap, self._gaps)), "")
+        positions = (self._judge_piece(number) for number in range(len(self._pieces)))
+        return next(filter(None, positions), "") or next(filter(None, map(self._judge_gap, self._gaps)), "")
 
     def _judge_piece(self, number: int) -> str:
         piece, anchors = self._pieces[number], self._anchors[number]
@@ -237,8 +237,8 @@ class GapRules:
     def _is_varied(self, line: str, gap: Gap) -> bool:
         """True if one line right below an anchor becomes a call of the same function with more arguments."""
         left_token = gap.left.token if gap.left is not None else None
-        is_beside = left_token is not None and left_token == gap.added[0] - 1 and self._is_anchor(left_token)
-        return is_beside and is_same_call(self.tokens[gap.added[0]].text, line)
+        is_adjacent = left_token is not None and left_token == gap.added[0] - 1 and self._is_anchor(left_token)
+        return is_adjacent and is_same_call(self.tokens[gap.added[0]].text, line)
 
     def _is_only_one(self, index: int) -> bool:
         """True if no other line of its block has the same name at its depth."""
@@ -251,8 +251,8 @@ class GapRules:
             (position for position in rest if self.lines[position] and self.draft.depths[position] < depth),
             len(self.lines),
         )
-        places = self._by_key[key or ""]
-        return sum(start < position < stop and self.draft.depths[position] == depth for position in places) == 1
+        positions = self._by_key[key or ""]
+        return sum(start < position < stop and self.draft.depths[position] == depth for position in positions) == 1
 
     def _is_enclosed(self, gap: Gap) -> bool:
         """True if lines are removed between two anchors of one piece, or between two definitions that are shown one
@@ -271,8 +271,8 @@ class GapRules:
         return next((anchors for piece, anchors in zip(self._pieces, self._anchors, strict=True) if token in piece), ())
 
     def _may_omit(self, gap: Gap, above: int) -> bool:
-        """True if no definition is removed where nothing is added, or the draft begins like an outline of
-        definitions."""
+        """True if lines may be removed without a replacement: below a distinctive anchor, if none of them is a
+        definition, or if the draft begins like an outline of definitions."""
         keys = (parse_line_key(self.lines[index]) or "" for index in gap.removed)
         if self._has_distinctive_line([token for token in self._find_anchors(above) if token <= above]) or not any(
             key.startswith(_DEFINITION) for key in keys
@@ -363,11 +363,11 @@ class GapRules:
     @cached_property
     def _by_key(self) -> dict[str, list[int]]:
         """The lines of the file by their keys."""
-        places = defaultdict[str, list[int]](list)
+        positions = defaultdict[str, list[int]](list)
         for index, line in enumerate(self.lines):
             if (key := parse_line_key(line)) is not None:
-                places[key].append(index)
-        return places
+                positions[key].append(index)
+        return positions
 
     @cached_property
     def _removed_lines(self) -> set[int]:

@@ -199,11 +199,11 @@ def find_matches(tokens: Sequence[DraftToken], old: Sequence[str], depths: Seque
     bare = [line.strip() for line in old]
     draft_texts = ["" if token.kind == "marker" else token.text.strip() for token in tokens]
     same = _Ancestry(draft_texts, bare, ([token.depth for token in tokens], depths))
-    places: dict[str, list[int]] = defaultdict(list)
+    positions: dict[str, list[int]] = defaultdict(list)
     keys: dict[tuple[str, int], list[int]] = defaultdict(list)
     heads: dict[tuple[str, int], list[int]] = defaultdict(list)
     for index, line in enumerate(bare):
-        places[line].append(index)
+        positions[line].append(index)
         if key := parse_line_key(line):
             keys[key, depths[index]].append(index)
         else:
@@ -219,7 +219,7 @@ def find_matches(tokens: Sequence[DraftToken], old: Sequence[str], depths: Seque
             removed_indexes = [position for position, line in enumerate(bare) if pattern.search(line)]
             matches.append(dict.fromkeys(removed_indexes, 200 if len(removed_indexes) == 1 else 120))
         else:
-            exact = _score_exact(text, token.depth, places.get(text, ()), depths, counts[text])
+            exact = _score_exact(text, token.depth, positions.get(text, ()), depths, counts[text])
             worth = {**_score_versions(token, keys, heads, bare), **exact}
             if token.is_exposed:
                 is_keyed = bool(parse_line_key(text) or _ONCE.match(text))
@@ -228,13 +228,13 @@ def find_matches(tokens: Sequence[DraftToken], old: Sequence[str], depths: Seque
     return matches
 
 
-def _score_exact(text: str, depth: int, places: Sequence[int], depths: Sequence[int], count: int) -> dict[int, int]:
+def _score_exact(text: str, depth: int, positions: Sequence[int], depths: Sequence[int], count: int) -> dict[int, int]:
     if not re.search(r"\w", text) or text in _COMMON:
-        return {position: 40 for position in places if depths[position] == depth}
+        return {position: 40 for position in positions if depths[position] == depth}
     if (parse_line_key(text) or "").startswith(("definition ", "block ")):
-        return {position: _SAME_DEFINITION for position in places if depths[position] == depth}
-    worth = 160 if len(places) == 1 and count == 1 else 100
-    return {position: worth if depths[position] == depth else worth // 2 for position in places}
+        return {position: _SAME_DEFINITION for position in positions if depths[position] == depth}
+    worth = 160 if len(positions) == 1 and count == 1 else 100
+    return {position: worth if depths[position] == depth else worth // 2 for position in positions}
 
 
 def _score_versions(
@@ -245,9 +245,9 @@ def _score_versions(
 ) -> dict[int, int]:
     text, depth = token.text.strip(), token.depth
     if key := parse_line_key(text):
-        places = keys.get((key, depth), [])
+        positions = keys.get((key, depth), [])
         sole = token.is_sole and key.startswith("definition ")
-        return dict.fromkeys(places, _SAME_DEFINITION // 2 if sole else 90 if len(places) == 1 else 70)
+        return dict.fromkeys(positions, _SAME_DEFINITION // 2 if sole else 90 if len(positions) == 1 else 70)
     scores = {}
     for position in heads.get((_take_first_word(text), depth), [])[:200]:
         similarity = measure_similarity(text, bare[position])

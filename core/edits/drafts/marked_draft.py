@@ -86,12 +86,12 @@ class MarkedDraft:
     def find_run_positions(self, tokens: Sequence[int]) -> list[range]:
         """Return where the file has a run of tokens; blank lines are ignored if draft and file differ in them within
         the run."""
-        places = [self.matched[token] for token in tokens]
-        pairs = zip(pairwise(tokens), pairwise(places), strict=True)
+        positions = [self.matched[token] for token in tokens]
+        pairs = zip(pairwise(tokens), pairwise(positions), strict=True)
         if all((second - first > 1) == (below - above > 1) for (first, second), (above, below) in pairs):
-            return self.find_positions(self.lines[places[0] : places[-1] + 1])
+            return self.find_positions(self.lines[positions[0] : positions[-1] + 1])
         nonblank_indexes = [index for index, line in enumerate(self.lines) if line]
-        rows = [line for line in self.lines[places[0] : places[-1] + 1] if line]
+        rows = [line for line in self.lines[positions[0] : positions[-1] + 1] if line]
         windows = (
             nonblank_indexes[position : position + len(rows)]
             for position, index in enumerate(nonblank_indexes)
@@ -155,8 +155,8 @@ class MarkedDraft:
 
     def iterate_gaps(self) -> Iterator[Gap]:
         """Yield the gaps, in order."""
-        places = [index for index, row in enumerate(self.rows) if self._stays(row)]
-        for above, below in pairwise([-1, *places, len(self.rows)]):
+        positions = [index for index, row in enumerate(self.rows) if self._stays(row)]
+        for above, below in pairwise([-1, *positions, len(self.rows)]):
             left = self.rows[above] if above >= 0 else None
             right = self.rows[below] if below < len(self.rows) else None
             added_tokens = tuple(row.token for row in self.rows[above + 1 : below] if row.token is not None)

@@ -148,8 +148,8 @@ class PieceRules:
         if _is_remark(row.strip()) or token not in self.draft.matched:
             return token in self._versions and not _is_remark(row.strip())
         key, depths = parse_line_key(row), self.draft.depths
-        places = [index for index, line in enumerate(self.draft.lines) if line and parse_line_key(line) == key]
-        return len(places) == 1 and depths[places[0]] == depth
+        positions = [index for index, line in enumerate(self.draft.lines) if line and parse_line_key(line) == key]
+        return len(positions) == 1 and depths[positions[0]] == depth
 
     def _is_addition(self, new: Sequence[int], anchors: Sequence[int]) -> bool:
         """True if new lines at an end of a piece are one definition, or belong to the definition that the piece

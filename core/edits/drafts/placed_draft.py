@@ -103,11 +103,11 @@ def _iterate_readings(rows: Sequence[str], line_counts: Counter[str]) -> Iterato
     """Yield the flags of the marker lines for every reading. The file has a line as often as it has it, and words that
     the file does not have mean the same wherever they occur. Raises `TooManyPlacements`."""
     markers = _flag_markers(rows)
-    places: dict[str, list[int]] = defaultdict(list)
+    positions: dict[str, list[int]] = defaultdict(list)
     for index, row in enumerate(rows):
         if markers[index] and (row.rstrip() in line_counts or may_be_marker(row) or may_be_remark(row)):
-            places[row.rstrip()].append(index)
-    ways = [
+            positions[row.rstrip()].append(index)
+    options = [
         [
             combination
             for size in range(min(line_counts[text], len(indexes)) + 1)
@@ -115,11 +115,11 @@ def _iterate_readings(rows: Sequence[str], line_counts: Counter[str]) -> Iterato
         ]
         if text in line_counts
         else [(), tuple(indexes)]
-        for text, indexes in places.items()
+        for text, indexes in positions.items()
     ]
-    if prod(map(len, ways)) > _MAX_READINGS:
+    if prod(map(len, options)) > _MAX_READINGS:
         raise TooManyPlacements
-    for selection in product(*ways):
+    for selection in product(*options):
         lines = {index for combination in selection for index in combination}
         yield [mark and index not in lines for index, mark in enumerate(markers)]
 
@@ -446,7 +446,7 @@ def _has_better_claim(rival: PlacementFit, own_fit: PlacementFit, index: LineInd
 def _is_defined_twice(row: str, placement: Placement, index: LineIndex) -> bool:
     """True if an added line is a definition that the same line already defines nearby."""
     bounds = (placement.first - REACH, placement.last + REACH)
-    is_nearby = any(bounds[0] <= position < bounds[1] for position in index.places.get(row, ()))
+    is_nearby = any(bounds[0] <= position < bounds[1] for position in index.positions.get(row, ()))
     return is_nearby and (parse_line_key(row) or "").startswith("definition ")
 
 

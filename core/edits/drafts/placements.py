@@ -90,12 +90,12 @@ def are_in_file(pieces: Sequence[DraftPiece], lines: Sequence[str]) -> bool:
     nonblank_lines, start = [line for line in lines if line], 0
     for piece in pieces:
         rows = [row.rstrip() for row in piece.rows if row]
-        places = (
+        positions = (
             index
             for index in range(start, len(nonblank_lines) - len(rows) + 1)
             if nonblank_lines[index : index + len(rows)] == rows
         )
-        if (position := next(places, None)) is None:
+        if (position := next(positions, None)) is None:
             return False
         start = position + len(rows)
     return True
@@ -198,9 +198,9 @@ class LineIndex:
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = list(lines)
         self.counts = Counter(lines)
-        self.places: dict[str, list[int]] = defaultdict(list)
+        self.positions: dict[str, list[int]] = defaultdict(list)
         for index, line in enumerate(lines):
-            self.places[line].append(index)
+            self.positions[line].append(index)
         self._deletion_costs = [compute_deletion_cost(line) for line in self.lines]
         self._cells = 0
 
@@ -211,7 +211,7 @@ class LineIndex:
         if len(keys) == 1:
             return [
                 Placement(extra, position, position + 1, rows)
-                for position in self.places.get(keys[0], ())[:_MAX_PLACEMENTS]
+                for position in self.positions.get(keys[0], ())[:_MAX_PLACEMENTS]
             ]
         placements: list[Placement] = []
         best = _NEVER
@@ -240,12 +240,13 @@ class LineIndex:
         """True if the file has this run of lines once."""
         size, rows = len(run), list(run)
         return (
-            size > 0 and sum(self.lines[position : position + size] == rows for position in self.places[rows[0]]) == 1
+            size > 0
+            and sum(self.lines[position : position + size] == rows for position in self.positions[rows[0]]) == 1
         )
 
     def _find_gaps(self, keys: Sequence[str]) -> Iterator[tuple[int, int]]:
         """Yield positions where a piece only adds lines: its head and its tail are adjacent in the file."""
-        for start in self.places.get(keys[0], ())[:_MAX_PLACEMENTS]:
+        for start in self.positions.get(keys[0], ())[:_MAX_PLACEMENTS]:
             head = count_shared_head(keys, self.lines[start : start + len(keys)])
             for stop in range(start + 2, min(start + head + len(keys), len(self.lines)) + 1):
                 rest = stop - start - head
@@ -256,15 +257,17 @@ class LineIndex:
 
     def _find_starts(self, keys: tuple[str, ...]) -> Iterator[tuple[int, int]]:
         """Yield (least cost, position) for every position of the first line that has the last one within reach."""
-        ends = self.places.get(keys[-1], [])
+        ends = self.positions.get(keys[-1], [])
         costs = [(row, min(compute_insertion_cost(row, self.counts), LEAST)) for row in keys if is_informative(row)]
-        weighted_places = [(cost, self.places.get(row, [])) for row, cost in costs]
+        weighted_places = [(cost, self.positions.get(row, [])) for row, cost in costs]
         reach = len(keys) + REACH
-        for position in self.places.get(keys[0], ()):
+        for position in self.positions.get(keys[0], ()):
             if not _has_place_within(ends, position + 1, position + reach):
                 continue
             missing = sum(
-                cost for cost, places in weighted_places if not _has_place_within(places, position, position + reach)
+                cost
+                for cost, positions in weighted_places
+                if not _has_place_within(positions, position, position + reach)
             )
             yield missing + compute_missing_context_cost(keys, self.lines[position : position + len(keys)]), position
 
@@ -318,9 +321,9 @@ class LineIndex:
         return same, change
 
 
-def _has_place_within(places: Sequence[int], start: int, stop: int) -> bool:
-    index = bisect_left(places, start)
-    return index < len(places) and places[index] < stop
+def _has_place_within(positions: Sequence[int], start: int, stop: int) -> bool:
+    index = bisect_left(positions, start)
+    return index < len(positions) and positions[index] < stop
 
 
 class PlacementChoice(NamedTuple):

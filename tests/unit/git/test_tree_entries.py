@@ -68,7 +68,7 @@ def test_encodings_and_filters_of_a_path_are_known(tmp_path):
         rules = read_path_rules(repository, [b"a.u16", b"a.id", b"a.bin", b"a.txt"])
     assert (rules[b"a.u16"].encoding, rules[b"a.u16"].is_rewritten) == ("UTF-16", True)
     assert (rules[b"a.id"].is_rewritten, rules[b"a.bin"].has_filter) == (True, True)
-    assert (rules[b"a.txt"].line_ends, rules[b"a.txt"].is_rewritten) == (LineEnds.KEPT, False)
+    assert (rules[b"a.txt"].line_ends, rules[b"a.txt"].is_rewritten) == (LineEnds.UNCHANGED, False)
 
 
 def test_an_empty_file_is_no_binary_one():
