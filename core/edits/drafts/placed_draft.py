@@ -183,11 +183,8 @@ class PlacedDraft(NamedTuple):
 def place_pieces(
     lines: TextLines, rows: Sequence[str], marker_flags: Sequence[bool], *, open_ends: bool
 ) -> PlacedDraft | None:
-    """Place the pieces; None = the draft can't be read as pieces of the file.
-
-    `rows` are in the indentation of the file; `open_ends`: lines before or after the draft may stay without a marker.
-    Raises `TooManyPlacements`.
-    """
+    """Place the pieces; None = the draft can't be read as pieces of the file. `rows` are in the indentation of the
+    file; `open_ends`: lines before or after the draft may stay without a marker. Raises `TooManyPlacements`."""
     index = LineIndex([START, *(body.rstrip() for body in lines.bodies), STOP])
     options: list[list[Placement]] = []
     pieces = split_pieces(rows, marker_flags)
